@@ -1,0 +1,1 @@
+"""Federated client selection: selectors, availability, data, the FedAvg loop, experiments."""
