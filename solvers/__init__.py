@@ -1,1 +1,44 @@
-"""Client-selection problems of federated learning, and methods that solve them with a bound beside every answer."""
+"""Client-selection problems of federated learning, and methods that solve them with a bound beside every answer.
+
+>>> import numpy as np
+>>> from solvers import solve
+>>> from solvers.dispersion import DispersionProblem
+>>> points = np.array([0.0, 1.0, 5.0, 6.0])
+>>> problem = DispersionProblem(abs(points[:, None] - points), costs=np.zeros(4), size=2)
+>>> solution = solve(problem, method="brute-force")
+>>> [int(client) for client in solution.selected], solution.objective, solution.status
+([0, 3], 12.0, 'optimal')
+"""
+
+from solvers.errors import (
+    InvalidAnswer,
+    InvalidOption,
+    InvalidProblem,
+    MissingBackend,
+    SolversError,
+    UnknownMethod,
+)
+from solvers.problem import Problem, load
+from solvers.registry import Method, method, methods, solve
+from solvers.run import Run
+from solvers.solution import OPTIMALITY_GAP, Solution, TracePoint, relative_gap
+
+__all__ = [
+    "OPTIMALITY_GAP",
+    "InvalidAnswer",
+    "InvalidOption",
+    "InvalidProblem",
+    "Method",
+    "MissingBackend",
+    "Problem",
+    "Run",
+    "Solution",
+    "SolversError",
+    "TracePoint",
+    "UnknownMethod",
+    "load",
+    "method",
+    "methods",
+    "relative_gap",
+    "solve",
+]

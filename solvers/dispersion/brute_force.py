@@ -1,0 +1,54 @@
+"""Method ``brute-force``: look at every selection."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from solvers.dispersion.problem import DispersionProblem
+from solvers.errors import InvalidProblem
+from solvers.registry import method
+from solvers.run import Run
+
+__all__ = ["LARGEST", "brute_force"]
+
+#: Selections that brute force is willing to look at.
+LARGEST = 20_000_000
+
+_CHUNK = 20_000
+
+
+@method(DispersionProblem, "brute-force", kind="exact")
+def brute_force(problem: DispersionProblem, run: Run) -> None:
+    """Evaluate all n-choose-m selections; the reference that other methods are tested against.
+
+    Raises
+    ------
+    InvalidProblem
+        When there are more than 20 million selections.
+    """
+    count = math.comb(problem.n, problem.size)
+    if count > LARGEST:
+        raise InvalidProblem(
+            f"brute-force would look at {count:.3g} selections of {problem.size} out of {problem.n}; "
+            f"it accepts at most {LARGEST:.3g} (use 'cp-sat' or 'auto')"
+        )
+    run.tighten(problem.trivial_bound())
+    subsets = itertools.combinations(range(problem.n), problem.size)
+    best = -math.inf
+    while chunk := list(itertools.islice(subsets, _CHUNK)):
+        chosen = np.array(chunk)
+        pairs = problem.distances[chosen[:, :, None], chosen[:, None, :]].sum(axis=(1, 2))
+        values = problem.weight * pairs - problem.costs[chosen].sum(axis=1)
+        top = int(values.argmax())
+        if values[top] > best:
+            best = float(values[top])
+            x = np.zeros(problem.n, dtype=np.int64)
+            x[chosen[top]] = 1
+            run.offer(x)
+        if run.expired:
+            return
+    # Every selection was evaluated, each to within the rounding of one evaluation.
+    run.tighten(best + problem.rounding)

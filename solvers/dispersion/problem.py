@@ -1,0 +1,244 @@
+"""The dispersion problem: choose ``m`` clients far apart and cheap (FedGS, Eqs. 14-17)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers.errors import InvalidProblem
+from solvers.problem import Problem, frozen_array
+
+__all__ = ["DispersionProblem"]
+
+
+@dataclass(frozen=True, eq=False)
+class DispersionProblem(Problem):
+    r"""Choose ``size`` of ``n`` clients that are far apart and cheap.
+
+    .. math:: \max_{s \in \{0,1\}^n} \; w \, s^\top H s - c^\top s \quad \text{s.t.} \quad 1^\top s = m
+
+    With ``weight=0.5`` and zero costs this is the p-dispersion-sum or maximum diversity problem; with the weight and
+    costs of `fedgs` it is the selection step of FedGS (Wang et al., AAAI 2023, Eqs. 14-17). It is NP-hard.
+
+    Parameters
+    ----------
+    distances : (n, n) array-like
+        Pairwise distances H ≥ 0: finite, symmetric (to 1e-9 of the largest), zero on the diagonal. A linear term
+        belongs into ``costs``.
+    costs : (n,) array-like, optional
+        Cost c of each client, of any sign, in the units of ``weight · distances``. Zero by default.
+    size : int
+        Number m of clients to choose, 1 ≤ m ≤ n.
+    weight : float
+        Weight w ≥ 0 of the distances. ``sᵀHs`` counts each pair twice.
+    clients : (n,) array-like of int, optional
+        Ids the variables stand for, strictly increasing; ``0 … n-1`` by default. `selected` and
+        ``Solution.selected`` speak in these ids.
+
+    Raises
+    ------
+    InvalidProblem
+        When an argument is not as described.
+    """
+
+    distances: NDArray[np.float64]
+    costs: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in __post_init__
+    size: int = 1
+    weight: float = 1.0
+    clients: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in __post_init__
+
+    sense: ClassVar[Literal["max"]] = "max"
+    family: ClassVar[str] = "dispersion"
+
+    def __post_init__(self) -> None:
+        distances = frozen_array(self.distances, "distances", ndim=2)
+        n = distances.shape[0]
+        if distances.shape != (n, n) or n == 0:
+            raise InvalidProblem(f"distances must be a square matrix of at least one client; got {distances.shape}")
+        largest = float(distances.max())
+        if (smallest := float(distances.min())) < 0:
+            raise InvalidProblem(f"distances must be non-negative; the smallest is {smallest:g}")
+        diagonal = distances.diagonal()
+        if diagonal.any():
+            client = int(np.flatnonzero(diagonal)[0])
+            raise InvalidProblem(
+                f"distances must be zero on the diagonal; client {client} has {diagonal[client]:g} to itself "
+                "(a linear term belongs into costs)"
+            )
+        if not np.array_equal(distances, distances.T):
+            asymmetry = np.abs(distances - distances.T)
+            i, j = (int(k) for k in np.unravel_index(asymmetry.argmax(), asymmetry.shape))
+            if asymmetry[i, j] > 1e-9 * largest:
+                raise InvalidProblem(
+                    f"distances must be symmetric; entry ({i}, {j}) is {distances[i, j]:g} "
+                    f"but entry ({j}, {i}) is {distances[j, i]:g}"
+                )
+            distances = (distances + distances.T) / 2
+            distances.setflags(write=False)
+        costs = frozen_array(np.zeros(n) if self.costs is None else self.costs, "costs")
+        if costs.shape != (n,):
+            raise InvalidProblem(f"costs must have one entry per client, {n}; got {costs.shape[0]}")
+        size = _integer(self.size, "size")
+        if not 1 <= size <= n:
+            raise InvalidProblem(f"size must lie between 1 and the number of clients, {n}; got {size}")
+        weight = float(self.weight)
+        if not (math.isfinite(weight) and weight >= 0):
+            raise InvalidProblem(f"weight must be finite and non-negative; got {weight}")
+        if not math.isfinite(weight * largest * size * size):
+            raise InvalidProblem(f"weight {weight:g} times distances up to {largest:g} overflows; rescale them")
+        clients = frozen_array(np.arange(n) if self.clients is None else self.clients, "clients", dtype=np.int64)
+        if clients.shape != (n,) or (np.diff(clients) <= 0).any():
+            raise InvalidProblem(f"clients must be {n} strictly increasing ids; got {clients}")
+        for name, value in (
+            ("distances", distances),
+            ("costs", costs),
+            ("size", size),
+            ("weight", weight),
+            ("clients", clients),
+        ):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def fedgs(
+        cls,
+        distances: ArrayLike,
+        counts: ArrayLike,
+        available: ArrayLike,
+        size: int,
+        alpha: float,
+        scale: Literal["pairs", "paper"] = "pairs",
+    ) -> DispersionProblem:
+        r"""FedGS's selection step for one round (Eqs. 14-17).
+
+        The objective is :math:`a \, s^\top H s - z^\top s / (N - 1)` over the available clients, with
+        :math:`z_k = 2 (v_k - \bar v - M/N) + 1`; the constant part of z is kept, so that the value is that of
+        Eq. 14. Paper and code differ in the scale ``a`` of the distances:
+
+        * ``"pairs"``, the authors' code and the default: :math:`a = \alpha / (m (m - 1))`, so that α weighs the mean
+          distance of the *selected* pairs, as the text of the paper ("average") says;
+        * ``"paper"``, Eqs. 13-14 as printed: :math:`a = \alpha / (N (N - 1))`, smaller by a factor of 110 at
+          N = 100, m = 10: α then only breaks ties between equal counts.
+
+        (The authors' code has M/|A| for M/N in z. Both are constants under :math:`1^\top s = m`.)
+
+        Parameters
+        ----------
+        distances : (N, N) array-like
+            Shortest-path distances H of the 3DG over all N clients.
+        counts : (N,) array-like
+            How often each client was selected before this round, v.
+        available : (N,) array-like of bool
+            Who is available, A.
+        size : int
+            Largest number M of clients to select; m = min(M, |A|) are selected (Eq. 15).
+        alpha : float
+            Weight α ≥ 0 of the distances against the balance of the counts.
+        scale : {"pairs", "paper"}
+            Scale of the distances.
+
+        Returns
+        -------
+        DispersionProblem
+            Over the available clients alone (Eq. 16); its ``clients`` are their ids among the N.
+
+        Raises
+        ------
+        InvalidProblem
+            When shapes disagree, nobody is available, or a value is out of range.
+        """
+        h = np.asarray(distances)
+        v = frozen_array(counts, "counts")
+        n = v.shape[0]
+        if h.shape != (n, n):
+            raise InvalidProblem(f"distances must be {n} by {n}, one row per entry of counts; got shape {h.shape}")
+        mask = np.asarray(available)
+        if mask.shape != (n,) or not np.isin(mask, (0, 1)).all():
+            raise InvalidProblem(f"available must be a mask of {n} booleans; got shape {mask.shape}")
+        ids = np.flatnonzero(mask)
+        if ids.size == 0:
+            raise InvalidProblem("no client is available, so there is nothing to select from")
+        if (v < 0).any():
+            raise InvalidProblem(f"counts must be non-negative; the smallest is {v.min():g}")
+        limit = _integer(size, "size")
+        if limit < 1:
+            raise InvalidProblem(f"size must be at least 1; got {limit}")
+        if not (math.isfinite(alpha) and alpha >= 0):
+            raise InvalidProblem(f"alpha must be finite and non-negative; got {alpha}")
+        if scale not in ("pairs", "paper"):
+            raise InvalidProblem(f"scale must be 'pairs' or 'paper'; got {scale!r}")
+        m = min(limit, ids.size)
+        pairs = m * (m - 1) if scale == "pairs" else n * (n - 1)
+        z = 2 * (v - v.mean() - limit / n) + 1
+        return cls(
+            distances=h[np.ix_(ids, ids)],
+            costs=z[ids] / max(n - 1, 1),
+            size=m,
+            weight=alpha / pairs if pairs else 0.0,
+            clients=ids,
+        )
+
+    @property
+    def n(self) -> int:
+        """Number of clients to choose from."""
+        return self.distances.shape[0]
+
+    @property
+    def scale(self) -> float:
+        """Largest absolute sum of the objective's terms, with the costs' common part (a constant) left out."""
+        m = self.size
+        spread = float(np.abs(self.costs - np.median(self.costs)).max())
+        return self.weight * float(self.distances.max()) * m * (m - 1) + m * spread
+
+    def decision(self, x: ArrayLike) -> NDArray[np.int64]:
+        """``x`` as a vector of n integers; raises `ValueError` for another shape or fractional entries."""
+        array = np.asarray(x)
+        if array.shape != (self.n,):
+            raise ValueError(f"x must have one entry per client, {self.n}; got shape {array.shape}")
+        integers = array.astype(np.int64)
+        if not np.array_equal(integers, array):
+            raise ValueError("x must be a 0/1 vector; it has fractional entries (round a solver's answer first)")
+        return integers
+
+    def selected(self, x: ArrayLike) -> NDArray[np.int64]:
+        """Sorted client ids that ``x`` selects."""
+        return self.clients[np.flatnonzero(self.decision(x))]
+
+    def objective(self, x: ArrayLike) -> float:
+        """``weight · xᵀHx − costsᵀx``."""
+        chosen = np.flatnonzero(self.decision(x))
+        pairs = float(self.distances[np.ix_(chosen, chosen)].sum())
+        return self.weight * pairs - float(self.costs[chosen].sum())
+
+    def violation(self, x: ArrayLike) -> float:
+        """Largest of: excess over 0/1, and distance of ``1ᵀx`` from ``size``."""
+        s = self.decision(x)
+        return float(max(abs(int(s.sum()) - self.size), s.max(initial=0) - 1, -s.min(initial=0)))
+
+    def trivial_bound(self) -> float:
+        r"""A valid upper bound in O(n²): each client with the m − 1 clients farthest from it.
+
+        Client i contributes at most :math:`w \sum_{j \in \text{top}_{m-1}} H_{ij} - c_i`; the m largest of these
+        bound the objective. A margin for rounding is added.
+        """
+        m = self.size
+        reach = np.zeros(self.n) if m == 1 else -np.partition(-self.distances, m - 2, axis=1)[:, : m - 1].sum(axis=1)
+        value = float(np.sort(self.weight * reach - self.costs)[::-1][:m].sum())
+        return value + self.rounding
+
+    @property
+    def rounding(self) -> float:
+        """A bound on the floating-point error of one evaluation of the objective, in its units."""
+        terms = self.size * self.size
+        magnitude = self.weight * float(self.distances.max()) * terms
+        magnitude += self.size * float(np.abs(self.costs).max())
+        return 2.0 * (terms + 4) * np.finfo(np.float64).eps * magnitude
+
+
+def _integer(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidProblem(f"{name} must be an integer; got {value!r}")
+    return int(value)

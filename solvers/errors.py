@@ -1,0 +1,36 @@
+"""The errors that ``solvers`` raises: one sentence each, naming the value and what is accepted."""
+
+from __future__ import annotations
+
+__all__ = [
+    "InvalidAnswer",
+    "InvalidOption",
+    "InvalidProblem",
+    "MissingBackend",
+    "SolversError",
+    "UnknownMethod",
+]
+
+
+class SolversError(Exception):
+    """Base class of every error this package raises on purpose."""
+
+
+class InvalidProblem(SolversError, ValueError):
+    """The data do not state a problem that has an answer (shape, symmetry, NaN, infeasible size, ...)."""
+
+
+class InvalidOption(SolversError, ValueError):
+    """An option of ``solve`` or of a method is unknown or out of range."""
+
+
+class UnknownMethod(SolversError, ValueError):
+    """No method of that name is registered for the problem."""
+
+
+class MissingBackend(SolversError, ImportError):
+    """A method needs an optional package that is not installed; the message says which ``pip install`` brings it."""
+
+
+class InvalidAnswer(SolversError, RuntimeError):
+    """A method returned an infeasible decision, or a bound on the wrong side of a feasible objective."""

@@ -1,0 +1,194 @@
+"""What every optimisation problem here can do: evaluate, measure violation, save and load itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers.errors import InvalidProblem
+
+__all__ = ["Problem", "frozen_array", "load"]
+
+FORMAT = "solvers-problem/1"
+
+#: Problem types by class name, filled as their modules are imported.
+_types: dict[str, type[Problem]] = {}
+
+
+class Problem(ABC):
+    """Base class of the problems: a frozen dataclass that validates on construction.
+
+    A subclass is declared ``@dataclass(frozen=True, eq=False)``, checks its fields in ``__post_init__`` (raising
+    `InvalidProblem` with a sentence) and implements `objective` and `violation`.
+
+    Attributes
+    ----------
+    sense : {"max", "min"}
+        Whether larger or smaller objectives are better.
+    family : str
+        Name of the module below ``solvers`` that holds the problem and its methods.
+    tolerance : float
+        Largest `violation` of a decision that still counts as feasible: 0 for discrete decisions.
+    """
+
+    sense: ClassVar[Literal["max", "min"]]
+    family: ClassVar[str]
+    tolerance: ClassVar[float] = 0.0
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _types[cls.__name__] = cls
+
+    def decision(self, x: ArrayLike) -> NDArray[Any]:
+        """``x`` as an array of the type this problem decides in (float64 unless a subclass says otherwise)."""
+        return np.asarray(x, dtype=np.float64)
+
+    @abstractmethod
+    def objective(self, x: ArrayLike) -> float:
+        """Value of decision ``x``; defined whether or not ``x`` is feasible."""
+
+    @abstractmethod
+    def violation(self, x: ArrayLike) -> float:
+        """How far ``x`` is from feasible (0: feasible), in the units of the most violated constraint."""
+
+    @property
+    def scale(self) -> float:
+        """Size of the terms the objective adds up; `math.inf` where the problem states none.
+
+        Optimality is declared at a difference of 1e-6 · min(max(1, |objective|), scale) between bound and objective,
+        so that a problem whose values are all tiny is not called solved at its first feasible point.
+        """
+        return float("inf")
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the problem to ``path`` as a NumPy ``.npz`` archive; the file appears whole or not at all.
+
+        The archive holds one array per array field, under the field's name, and ``header``: a JSON text with
+        ``format`` ("solvers-problem/1"), ``family``, ``type`` (the class name) and ``scalars`` (the other fields).
+        Nothing is pickled, so a file from a stranger can be read.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; written exactly there, whatever its suffix.
+
+        Returns
+        -------
+        pathlib.Path
+            The path written.
+        """
+        arrays, scalars = {}, {}
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                arrays[field.name] = value
+            else:
+                scalars[field.name] = value
+        header = {"format": FORMAT, "family": self.family, "type": type(self).__name__, "scalars": scalars}
+        target = Path(path)
+        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+        try:
+            with partial.open("wb") as stream:
+                np.savez_compressed(stream, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
+            os.replace(partial, target)
+        finally:
+            partial.unlink(missing_ok=True)
+        return target
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a problem that `save` wrote; raises `InvalidProblem` when the file holds another type."""
+        problem = load(path)
+        if not isinstance(problem, cls):
+            raise InvalidProblem(f"{path} holds a {type(problem).__name__}; a {cls.__name__} was asked for")
+        return problem
+
+
+def load(path: str | os.PathLike[str]) -> Problem:
+    """Read any problem written by `Problem.save`.
+
+    Parameters
+    ----------
+    path : path-like
+        An ``.npz`` archive in the format described at `Problem.save`.
+
+    Returns
+    -------
+    Problem
+        The problem, validated again by its constructor.
+
+    Raises
+    ------
+    InvalidProblem
+        When the file is not such an archive, or its data do not state a valid problem.
+    """
+    import importlib
+    import zipfile
+
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            header = json.loads(str(archive["header"]))
+            arrays = {name: archive[name] for name in archive.files if name != "header"}
+    except (zipfile.BadZipFile, ValueError, KeyError, EOFError) as error:
+        raise InvalidProblem(f"{path} is not a problem file ({FORMAT}): {error}") from error
+    if header.get("format") != FORMAT:
+        raise InvalidProblem(f"{path} has format {header.get('format')!r}; this version reads {FORMAT!r}")
+    if header["type"] not in _types and header["family"] in _FAMILIES:
+        importlib.import_module(f"solvers.{header['family']}")
+    if header["type"] not in _types:
+        raise InvalidProblem(f"{path} holds a {header['type']}, which no imported module defines")
+    return _types[header["type"]](**arrays, **header["scalars"])
+
+
+#: Families `load` may import by itself, so that a file can name nothing but these.
+_FAMILIES = ("dispersion", "weighting", "capping", "allocation", "participation")
+
+
+def frozen_array(value: ArrayLike, name: str, ndim: int = 1, dtype: type | np.dtype[Any] = np.float64) -> NDArray[Any]:
+    """Return ``value`` as a read-only, finite array of ``ndim`` dimensions, or raise a sentence.
+
+    A writable array is copied, so that a problem cannot change after it was validated; a read-only one is shared.
+
+    Parameters
+    ----------
+    value : array-like
+        The data given by the caller.
+    name : str
+        The parameter's name, for the error message.
+    ndim : int
+        Dimensions wanted.
+    dtype : dtype
+        Element type wanted.
+
+    Returns
+    -------
+    ndarray
+        Read-only array.
+
+    Raises
+    ------
+    InvalidProblem
+        When it is no numeric array of that many dimensions, or has NaN or infinite entries.
+    """
+    try:
+        array = np.asarray(value, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        raise InvalidProblem(f"{name} must be numbers: {error}") from error
+    if array.ndim != ndim:
+        raise InvalidProblem(f"{name} must have {ndim} dimension(s); got shape {array.shape}")
+    if array.dtype.kind == "f":
+        bad = ~np.isfinite(array)
+        if bad.any():
+            where = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise InvalidProblem(f"{name} must be finite; entry {where if ndim > 1 else where[0]} is {array[where]}")
+    if array.flags.writeable or array.base is not None:
+        array = array.copy()
+        array.setflags(write=False)
+    return array

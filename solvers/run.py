@@ -1,0 +1,201 @@
+"""The run a method is handed: clock, randomness, incumbent, bound and trace in one place."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers.errors import InvalidAnswer
+from solvers.problem import Problem
+from solvers.solution import OPTIMALITY_GAP, Solution, Status, Stopped, TracePoint
+
+__all__ = ["Run"]
+
+
+class Run:
+    """One execution of one method on one problem.
+
+    A method offers decisions with `offer` and bounds with `tighten` as it finds them, and looks at `expired`. The
+    run evaluates every decision through the problem, keeps the best of each, and records the anytime trace; what
+    it holds when the method ends, is interrupted or runs out of time becomes the `Solution`.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem to solve.
+    method : str
+        Name under which the method is registered.
+    time_limit : float or None
+        Seconds allowed, counted from the start of the run; ``None`` for no limit.
+    seed : int
+        Seed of the run; `rng` derives from it.
+    rng : numpy.random.Generator
+        The only source of randomness a method may use.
+    x : ndarray or None
+        Best feasible decision so far (read-only).
+    objective, bound : float or None
+        Best objective and best bound so far.
+    nodes : int or None
+        Search-tree nodes, set by methods that count them.
+    duals, details : dict
+        Filled by the method; they end up on the `Solution`.
+    """
+
+    def __init__(self, problem: Problem, method: str, time_limit: float | None, seed: int) -> None:
+        self.problem = problem
+        self.method = method
+        self.time_limit = time_limit
+        self.seed = seed
+        self.rng = np.random.default_rng(seed)
+        self.x: NDArray[Any] | None = None
+        self.objective: float | None = None
+        self.bound: float | None = None
+        self.nodes: int | None = None
+        self.duals: dict[str, Any] = {}
+        self.details: dict[str, Any] = {}
+        self.message = ""
+        self.build_seconds = 0.0
+        self._stopped: Stopped | None = None
+        self._infeasible = False
+        self._trace: list[TracePoint] = []
+        self._start = time.perf_counter()
+
+    # -- clock ---------------------------------------------------------------------------------------------------
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock seconds since the run began."""
+        return time.perf_counter() - self._start
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, never negative; `math.inf` without a limit."""
+        return math.inf if self.time_limit is None else max(0.0, self.time_limit - self.seconds)
+
+    @property
+    def expired(self) -> bool:
+        """Whether the time limit has passed."""
+        return self.remaining <= 0.0
+
+    @contextmanager
+    def building(self) -> Iterator[None]:
+        """Count the time inside the ``with`` block as `build_seconds`."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.build_seconds += time.perf_counter() - start
+
+    # -- what the method found -----------------------------------------------------------------------------------
+
+    @property
+    def proved(self) -> bool:
+        """Whether bound and objective agree to `OPTIMALITY_GAP` (relative, and no looser than the problem's scale)."""
+        if self.objective is None or self.bound is None:
+            return False
+        tolerance = OPTIMALITY_GAP * min(max(1.0, abs(self.objective)), self.problem.scale)
+        return abs(self.bound - self.objective) <= tolerance
+
+    def offer(self, x: ArrayLike) -> float:
+        """Offer a feasible decision; the run keeps it if it is the best so far.
+
+        Parameters
+        ----------
+        x : array-like
+            The decision. It is copied when kept.
+
+        Returns
+        -------
+        float
+            ``problem.objective(x)``.
+
+        Raises
+        ------
+        InvalidAnswer
+            When ``x`` is infeasible or its objective is not finite: a method must never offer one.
+        """
+        x = self.problem.decision(x)
+        violation = self.problem.violation(x)
+        if not violation <= self.problem.tolerance:
+            raise InvalidAnswer(
+                f"method {self.method!r} returned an infeasible decision: it violates a constraint by {violation:.6g} "
+                f"(accepted: {self.problem.tolerance:g})"
+            )
+        objective = float(self.problem.objective(x))
+        if not math.isfinite(objective):
+            raise InvalidAnswer(f"method {self.method!r} returned a decision whose objective is {objective}")
+        if self.objective is None or self._better(objective, self.objective):
+            self.x = x.copy()
+            self.x.setflags(write=False)
+            self.objective = objective
+            self._record()
+        return objective
+
+    def tighten(self, bound: float) -> None:
+        """Report a valid bound; the run keeps it if it is the tightest so far.
+
+        The method vouches for validity in floating point: a backend's bound is to be widened by its rounding first.
+        """
+        bound = float(bound)
+        if math.isnan(bound):
+            raise InvalidAnswer(f"method {self.method!r} reported NaN as its bound")
+        if math.isfinite(bound) and (self.bound is None or self._better(self.bound, bound)):
+            self.bound = bound
+            self._record()
+
+    def stop(self, reason: Stopped, message: str = "") -> None:
+        """State why the method ended, where it is neither a proof nor the time limit; keep the native message."""
+        self._stopped = reason
+        self.message = message or self.message
+
+    def infeasible(self) -> None:
+        """Report that the problem was proved to have no feasible decision."""
+        self._infeasible = True
+
+    # -- the answer ----------------------------------------------------------------------------------------------
+
+    def solution(self) -> Solution:
+        """Everything found so far, as a `Solution`."""
+        status: Status
+        stopped: Stopped
+        if self._infeasible and self.x is None:
+            status = "infeasible"
+        elif self.x is None:
+            status = "unknown"
+        else:
+            status = "optimal" if self.proved else "feasible"
+        if status in ("optimal", "infeasible"):
+            stopped = "proved"
+        elif self._stopped is not None:
+            stopped = self._stopped
+        else:
+            stopped = "time-limit" if self.expired else "iterations"
+        return Solution(
+            problem=self.problem,
+            method=self.method,
+            x=self.x,
+            objective=self.objective,
+            bound=self.bound,
+            status=status,
+            stopped=stopped,
+            message=self.message,
+            seconds=self.seconds,
+            build_seconds=self.build_seconds,
+            nodes=self.nodes,
+            trace=tuple(self._trace),
+            seed=self.seed,
+            duals=self.duals,
+            details=self.details,
+        )
+
+    def _better(self, first: float, second: float) -> bool:
+        return first > second if self.problem.sense == "max" else first < second
+
+    def _record(self) -> None:
+        self._trace.append(TracePoint(self.seconds, self.objective, self.bound))

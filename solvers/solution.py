@@ -1,0 +1,166 @@
+"""The answer to a problem: decision, re-evaluated objective, bound, status, trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.errors import InvalidAnswer
+from solvers.problem import Problem
+
+__all__ = ["OPTIMALITY_GAP", "Solution", "Status", "Stopped", "TracePoint", "relative_gap"]
+
+Status = Literal["optimal", "feasible", "infeasible", "unknown"]
+Stopped = Literal["proved", "time-limit", "iterations", "interrupted", "error"]
+
+#: Relative gap at which a decision is called optimal.
+OPTIMALITY_GAP = 1e-6
+
+
+class TracePoint(NamedTuple):
+    """One step of the anytime trace.
+
+    ``second`` counts from the start of `solvers.solve`; ``objective`` is the best feasible value so far and
+    ``bound`` the best bound so far, each ``None`` until there is one.
+    """
+
+    second: float
+    objective: float | None
+    bound: float | None
+
+
+def relative_gap(objective: float, bound: float) -> float:
+    """``|bound − objective| / max(1, |objective|)``."""
+    return abs(bound - objective) / max(1.0, abs(objective))
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A decision and everything known about how good it is.
+
+    The objective is the problem's own evaluation of ``x``, never a solver's. A bound lies on the right side of the
+    objective by construction: one on the wrong side by more than rounding raises `InvalidAnswer`, and one within
+    rounding is moved onto the objective.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem that was solved.
+    method : str
+        Registered name of the method.
+    x : ndarray or None
+        The decision (0/1 vector, allocation, probabilities or weights); ``None`` if no feasible point was found.
+    objective : float or None
+        ``problem.objective(x)``.
+    bound : float or None
+        A value no feasible decision can beat; ``None`` when nothing is known.
+    status : {"optimal", "feasible", "infeasible", "unknown"}
+        What is known: a feasible point, and whether it is proved optimal (to `OPTIMALITY_GAP`).
+    stopped : {"proved", "time-limit", "iterations", "interrupted", "error"}
+        Why the method ended.
+    message : str
+        The native message of the backend, if there is one.
+    seconds, build_seconds : float
+        Wall time of the whole solve, and the part of it spent stating the model to a backend.
+    nodes : int or None
+        Nodes of the search tree; ``None`` for methods without one.
+    trace : tuple of TracePoint
+        Every improvement of the objective or the bound, in order.
+    seed : int
+        The seed the method was given.
+    duals : Mapping[str, ndarray or float]
+        Dual multipliers, for methods that produce them.
+    details : Mapping[str, object]
+        What else the method has to say, by name.
+    """
+
+    problem: Problem
+    method: str
+    x: NDArray[Any] | None
+    objective: float | None
+    bound: float | None
+    status: Status
+    stopped: Stopped
+    message: str = ""
+    seconds: float = 0.0
+    build_seconds: float = 0.0
+    nodes: int | None = None
+    trace: tuple[TracePoint, ...] = ()
+    seed: int = 0
+    duals: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "duals", MappingProxyType(dict(self.duals)))
+        object.__setattr__(self, "details", MappingProxyType(dict(self.details)))
+        if self.bound is not None and np.isnan(self.bound):
+            raise InvalidAnswer(f"method {self.method!r} reported NaN as its bound")
+        if self.objective is None or self.bound is None:
+            return
+        # How far the bound lies beyond the objective, on the side where it must not be.
+        sign = 1.0 if self.problem.sense == "max" else -1.0
+        wrong = sign * (self.objective - self.bound)
+        if wrong > 1e-9 * min(max(1.0, abs(self.objective)), self.problem.scale):
+            raise InvalidAnswer(
+                f"method {self.method!r} reported the bound {self.bound!r}, but its own decision has objective "
+                f"{self.objective!r}; no bound of a {self.problem.sense}imisation can lie on that side"
+            )
+        if wrong > 0:
+            object.__setattr__(self, "bound", self.objective)
+
+    @property
+    def gap(self) -> float | None:
+        """``|bound − objective| / max(1, |objective|)``; ``None`` when either is unknown."""
+        if self.objective is None or self.bound is None:
+            return None
+        return relative_gap(self.objective, self.bound)
+
+    @property
+    def selected(self) -> NDArray[np.int64]:
+        """Sorted ids of the selected clients, for problems that select.
+
+        Raises
+        ------
+        AttributeError
+            When the problem does not select clients, or no feasible decision was found.
+        """
+        if self.x is None:
+            raise AttributeError(f"method {self.method!r} found no feasible decision, so nothing is selected")
+        if not hasattr(self.problem, "selected"):
+            raise AttributeError(f"a {type(self.problem).__name__} decides quantities, it does not select clients")
+        return self.problem.selected(self.x)
+
+    def residuals(self) -> dict[str, float]:
+        """Recompute the certificate of this answer from the problem, ``x`` and the duals.
+
+        Returns
+        -------
+        dict of str to float
+            ``objective_error`` (reported minus recomputed objective) and ``violation``; and, for convex problems
+            whose method returned duals, the KKT residuals that ``problem.kkt_residuals`` defines.
+        """
+        if self.x is None:
+            return {}
+        certificate = {
+            "objective_error": abs(self.problem.objective(self.x) - (self.objective or 0.0)),
+            "violation": self.problem.violation(self.x),
+        }
+        if self.duals and hasattr(self.problem, "kkt_residuals"):
+            certificate |= self.problem.kkt_residuals(self.x, **self.duals)
+        return certificate
+
+    def __repr__(self) -> str:
+        parts = [f"method={self.method!r}", f"status={self.status!r}", f"stopped={self.stopped!r}"]
+        if self.objective is not None:
+            parts.append(f"objective={self.objective:.9g}")
+        if self.bound is not None:
+            parts.append(f"bound={self.bound:.9g}")
+        if self.gap is not None:
+            parts.append(f"gap={self.gap:.3g}")
+        parts.append(f"seconds={self.seconds:.3g}")
+        return f"Solution({', '.join(parts)})"
