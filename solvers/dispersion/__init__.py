@@ -1,8 +1,10 @@
 """Dispersion: choose m clients far apart and cheap, the selection step of FedGS."""
 
+from solvers.dispersion.auto import auto
 from solvers.dispersion.brute_force import brute_force
+from solvers.dispersion.cp_sat import cp_sat
 from solvers.dispersion.greedy import greedy
 from solvers.dispersion.local_search import local_search
 from solvers.dispersion.problem import DispersionProblem
 
-__all__ = ["DispersionProblem", "brute_force", "greedy", "local_search"]
+__all__ = ["DispersionProblem", "auto", "brute_force", "cp_sat", "greedy", "local_search"]
