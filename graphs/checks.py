@@ -1,0 +1,65 @@
+"""Input checks shared by the modules of the package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from graphs.errors import GraphError, SimilarityError
+
+
+def choice(name: str, value: object, accepted: Iterable[str], error: type[GraphError] = GraphError) -> None:
+    """Raise `error` unless `value` is one of the `accepted` strings."""
+    accepted = list(accepted)
+    if value not in accepted:
+        raise error(f"{name} is {value!r}; accepted are {', '.join(map(repr, accepted))}.")
+
+
+def square_symmetric(
+    name: str, values: ArrayLike, error: type[GraphError] = SimilarityError, *, infinite: bool = False
+) -> NDArray[np.float64]:
+    """Return `values` as a float64 matrix, or say why it is no symmetric matrix of numbers.
+
+    The diagonal is nobody's business here and may hold anything. ``infinite=True`` lets +inf through.
+    Asymmetry up to 1e-9 of the largest finite entry passes: it is rounding, and the callers read
+    one triangle only.
+    """
+    try:
+        matrix = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as reason:
+        raise error(f"{name} cannot be read as a matrix of numbers: {reason}.") from None
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise error(f"{name} has shape {matrix.shape}; accepted is one row and one column per client, N×N.")
+    size = matrix.shape[0]
+    if size == 0:
+        raise error(f"{name} is empty; at least one client is needed.")
+    # Row by row: at N = 5 000 a handful of temporary N×N arrays would cost more memory than the answer.
+    largest = 0.0
+    for i in range(size):
+        row = matrix[i, i + 1 :]
+        finite = np.isfinite(row)
+        if not finite.all():
+            bad = ~finite if not infinite else np.isnan(row) | (row == -np.inf)
+            if bad.any():
+                j = i + 1 + int(np.flatnonzero(bad)[0])
+                allowed = "finite numbers or +inf" if infinite else "finite numbers"
+                raise error(f"{name}[{i}, {j}] is {matrix[i, j]}; accepted are {allowed}.")
+            row = row[finite]
+        if row.size:
+            largest = max(largest, float(np.abs(row).max()))
+    for i in range(size):
+        row, column = matrix[i, i + 1 :], matrix[i + 1 :, i]
+        same = row == column
+        if same.all():
+            continue
+        with np.errstate(invalid="ignore"):
+            apart = np.where(same, 0.0, np.abs(row - column))
+        if not (apart <= 1e-9 * largest).all():
+            j = int(np.argmax(~(apart <= 1e-9 * largest)))
+            raise error(
+                f"{name} is not symmetric: entry [{i}, {i + 1 + j}] is {row[j]} and "
+                f"[{i + 1 + j}, {i}] is {column[j]}; similarity between clients goes both ways."
+            )
+    return matrix

@@ -1,0 +1,74 @@
+"""Floyd–Warshall in tiles: the same sums as the textbook loop, in an order that stays in the cache."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Measured on a core with 1 MiB of L2: 192² doubles and their temporary fit, and one NumPy call per
+# rank-one update still does enough work to forget its overhead.
+_TILE = 192
+
+
+def close(lengths: NDArray[np.float64], tile: int = _TILE) -> NDArray[np.float64]:
+    """Turn a symmetric matrix of edge lengths into all shortest-path lengths, in place.
+
+    Blocked Floyd–Warshall (Venkataraman, Sahni, Mukhopadhyaya 2003) on the upper triangle: for each block
+    of intermediate nodes K, close the diagonal tile, relax the panel D[K, :] through it, then relax every
+    tile on or above the diagonal with the panel. Symmetry halves the work; N³ additions in all.
+
+    Parameters
+    ----------
+    lengths
+        N×N, symmetric, non-negative, 0 on the diagonal, inf where there is no edge. Overwritten.
+    tile
+        Edge of a tile; changes speed only.
+    """
+    size = len(lengths)
+    starts = range(0, size, tile)
+    scratch = np.empty((tile, tile))
+    work = np.empty((tile, tile))
+    for first in starts:
+        block = slice(first, min(first + tile, size))
+        width = block.stop - block.start
+        # Row panel of the block; left of the diagonal tile it is read from the triangle that is kept.
+        panel = np.empty((width, size))
+        panel[:, : block.start] = lengths[: block.start, block].T
+        panel[:, block.start :] = lengths[block, block.start :]
+
+        corner = panel[:, block].copy()
+        for k in range(width):
+            np.minimum(corner, corner[:, k, None] + corner[k], out=corner)
+        panel[:, block] = corner
+
+        for left in starts:
+            columns = slice(left, min(left + tile, size))
+            if left == first:
+                continue
+            part = panel[:, columns].copy()
+            _relax(part, corner.T, panel[:, columns], scratch)
+            panel[:, columns] = part
+        for top in starts:
+            rows = slice(top, min(top + tile, size))
+            for left in range(top, size, tile):
+                columns = slice(left, min(left + tile, size))
+                part = work[: rows.stop - rows.start, : columns.stop - columns.start]
+                part[...] = lengths[rows, columns]
+                _relax(part, panel[:, rows], panel[:, columns], scratch)
+                lengths[rows, columns] = part
+    for i in range(size):
+        lengths[i + 1 :, i] = lengths[i, i + 1 :]
+    return lengths
+
+
+def _relax(
+    target: NDArray[np.float64],
+    left: NDArray[np.float64],
+    right: NDArray[np.float64],
+    scratch: NDArray[np.float64],
+) -> None:
+    """Set target_ij = min(target_ij, min_k left_ki + right_kj), in place."""
+    candidate = scratch[: target.shape[0], : target.shape[1]]
+    for towards, onwards in zip(left, right, strict=True):
+        np.add(towards[:, None], onwards, out=candidate)
+        np.minimum(target, candidate, out=target)

@@ -1,0 +1,209 @@
+"""Shortest-path distances on the 3DG, by several methods that give the same answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphs.checks import choice, square_symmetric
+from graphs.errors import DistanceError
+from graphs.min_plus import close
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Method = Literal["auto", "floyd-warshall", "blocked", "dijkstra", "johnson", "networkx"]
+
+
+def distances(
+    graph: nx.Graph | NDArray[np.float64], method: Method = "auto", *, weight: str = "weight"
+) -> NDArray[np.float64]:
+    """Return the scaled shortest-path distances H between all clients.
+
+    Parameters
+    ----------
+    graph
+        An undirected graph whose edges carry lengths, such as `dependency_graph` returns, or the matrix of
+        `edge_weights`: N×N, symmetric, inf where there is no edge (a 0 off the diagonal is an edge of
+        length 0).
+    method
+        ``"floyd-warshall"``: SciPy's compiled one, N³. ``"blocked"``: the same recursion in tiles on one
+        triangle, N³ with half the work, the faster one for large N. ``"dijkstra"`` and ``"johnson"``:
+        SciPy's, N·(edges + N log N), for sparse graphs. ``"networkx"``: NetworkX's own
+        ``floyd_warshall_numpy``, for reference. ``"auto"`` chooses by size and density. All agree to
+        1e-12 in the scaled result.
+    weight
+        The edge attribute to read lengths from, when `graph` is a graph.
+
+    Returns
+    -------
+    ndarray of shape (N, N)
+        Symmetric, in node order, 0 on the diagonal, in [0, 1]: path lengths divided by the largest finite
+        one, unreachable pairs at 1. If every finite path has length 0 (an edgeless graph, or all weights
+        underflown) there is nothing to divide by: reachable pairs are at 0 and the others at 1.
+
+    Raises
+    ------
+    DistanceError
+        If the graph is directed, a multigraph or empty, an edge has no length, or a length is negative or
+        not a number; or if the method is unknown.
+
+    Notes
+    -----
+    Source: FedGS (AAAI 2023), Algorithm 1 line 3. The paper gives neither the division nor what to do with
+    unreachable pairs; both are what the authors' training code does, and without them the paper's own σ²
+    gives distances around 1e-22 and a disconnected graph an infinite objective. `path_lengths` returns the
+    paper's raw numbers.
+
+    Examples
+    --------
+    >>> from graphs import dependency_graph, distances, similarity
+    >>> distances(dependency_graph(similarity([[1, 0], [1, 1], [0, 1]])))
+    array([[0. , 0.5, 1. ],
+           [0.5, 0. , 0.5],
+           [1. , 0.5, 0. ]])
+    """
+    return scaled(path_lengths(graph, method, weight=weight))
+
+
+def path_lengths(
+    graph: nx.Graph | NDArray[np.float64], method: Method = "auto", *, weight: str = "weight"
+) -> NDArray[np.float64]:
+    """Return the shortest-path lengths as they are, inf between unreachable clients.
+
+    Parameters, errors and methods are those of `distances`.
+
+    Returns
+    -------
+    ndarray of shape (N, N)
+        Sums of edge weights, in node order; the paper's H before any scaling.
+    """
+    choice("method", method, ("auto", *_METHODS), DistanceError)
+    lengths = graph_weights(graph, weight)
+    return _METHODS[_choose(lengths) if method == "auto" else method](lengths)
+
+
+def scaled(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Divide path lengths by the largest finite one, in place, and set infinite ones to 1."""
+    finite = np.isfinite(lengths)
+    largest = float(lengths.max(where=finite, initial=0.0))
+    if largest > 0:
+        lengths /= largest
+    lengths[~finite] = 1.0
+    return lengths
+
+
+def graph_weights(graph: nx.Graph | NDArray[np.float64], weight: str = "weight") -> NDArray[np.float64]:
+    """Return edge lengths as a fresh N×N matrix in node order: 0 on the diagonal, inf without an edge.
+
+    A self-loop changes no shortest path and is dropped.
+
+    Raises
+    ------
+    DistanceError
+        As for `distances`.
+    """
+    if hasattr(graph, "adj"):
+        return _from_graph(graph, weight)
+    matrix = square_symmetric("the weight matrix", graph, DistanceError, infinite=True).copy()
+    np.fill_diagonal(matrix, 0.0)
+    for i, row in enumerate(matrix):
+        if row.min() < 0:
+            j = int(row.argmin())
+            raise DistanceError(
+                f"the edge {i}-{j} has length {matrix[i, j]}; accepted are lengths of 0 or more."
+            )
+    return matrix
+
+
+def _from_graph(graph: nx.Graph, weight: str) -> NDArray[np.float64]:
+    if graph.is_directed() or graph.is_multigraph():
+        raise DistanceError(
+            f"the graph is a {type(graph).__name__}; accepted is an undirected networkx.Graph with at most "
+            "one edge between two clients, such as dependency_graph returns."
+        )
+    size = graph.number_of_nodes()
+    if size == 0:
+        raise DistanceError("the graph is empty; at least one client is needed.")
+    index = {node: i for i, node in enumerate(graph)}
+    edges = list(graph.edges(data=weight))
+    try:
+        values = np.array([length for _, _, length in edges], dtype=np.float64)
+    except (TypeError, ValueError):
+        u, v, bad = next(edge for edge in edges if not isinstance(edge[2], int | float | np.number))
+        raise DistanceError(
+            f"the edge {u!r}-{v!r} has {weight} {bad!r}; every edge needs a number of 0 or more there."
+        ) from None
+    if not (values >= 0).all():  # false for NaN as well, which None becomes
+        u, v, bad = edges[int(np.argmin(values >= 0))]
+        raise DistanceError(
+            f"the edge {u!r}-{v!r} has {weight} {bad!r}; every edge needs a number of 0 or more there."
+        )
+    rows = [index[u] for u, _, _ in edges]
+    columns = [index[v] for _, v, _ in edges]
+    matrix = np.full((size, size), np.inf)
+    matrix[rows, columns] = values
+    matrix[columns, rows] = values
+    np.fill_diagonal(matrix, 0.0)
+    return matrix
+
+
+def _choose(lengths: NDArray[np.float64]) -> str:
+    size = len(lengths)
+    edges = (int(np.count_nonzero(np.isfinite(lengths))) - size) / 2
+    # Dijkstra relaxes every edge twice from every node, at some ten times the cost of one
+    # Floyd–Warshall step (heap and indirection); see tests/benchmarks/bench_graphs.py.
+    if 20 * edges < size * size / 2:
+        return "dijkstra"
+    return "floyd-warshall" if size <= 400 else "blocked"
+
+
+def _floyd_warshall(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.sparse.csgraph import floyd_warshall
+
+    # A masked array, because in a plain dense one SciPy takes a length of 0 for a missing edge.
+    return np.asarray(floyd_warshall(np.ma.masked_array(lengths, mask=np.isinf(lengths))))
+
+
+def _sparse(name: str) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
+    def run(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+        import scipy.sparse
+        from scipy.sparse import csgraph
+
+        edge = np.isfinite(lengths)
+        np.fill_diagonal(edge, False)
+        rows, columns = np.nonzero(edge)
+        # Built from coordinates so that zero-length edges are stored; both directions are there, so the
+        # directed search does half the work of the undirected one.
+        matrix = scipy.sparse.coo_array(
+            (lengths[rows, columns], (rows, columns)), shape=lengths.shape
+        ).tocsr()
+        found = np.asarray(getattr(csgraph, name)(matrix, directed=True))
+        # From i to j and from j to i the same lengths are added in another order.
+        return np.minimum(found, found.T)
+
+    return run
+
+
+def _networkx(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    import networkx as nx
+
+    graph = nx.Graph()
+    graph.add_nodes_from(range(len(lengths)))
+    rows, columns = np.nonzero(np.triu(np.isfinite(lengths), 1))
+    graph.add_weighted_edges_from(
+        zip(rows.tolist(), columns.tolist(), lengths[rows, columns].tolist(), strict=True)
+    )
+    return np.asarray(nx.floyd_warshall_numpy(graph))
+
+
+_METHODS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "floyd-warshall": _floyd_warshall,
+    "blocked": close,
+    "dijkstra": _sparse("dijkstra"),
+    "johnson": _sparse("johnson"),
+    "networkx": _networkx,
+}

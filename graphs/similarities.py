@@ -1,0 +1,248 @@
+"""How alike two clients' data are: one N×N matrix from one feature vector per client."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from graphs.checks import choice, square_symmetric
+from graphs.errors import FeatureError, GraphWarning, SimilarityError
+
+Kind = Literal["cosine", "dot", "update", "functional"]
+Clip = Literal["none", "zero"]
+Scale = Literal["none", "min-max"]
+
+KINDS = ("cosine", "dot", "update", "functional")
+
+# Columns converted to float64 and multiplied at a time. Model updates have a million columns and
+# arrive in float32; a float64 copy of all of them would be the largest object in the process.
+_BLOCK = 1 << 15
+
+
+def similarity(
+    features: ArrayLike | Sequence[ArrayLike],
+    kind: Kind = "cosine",
+    *,
+    clip: Clip | None = None,
+    scale: Scale = "none",
+) -> NDArray[np.float64]:
+    """Return the similarity V of every pair of clients.
+
+    Parameters
+    ----------
+    features
+        One feature vector per client, shape (N, d). Axes after the first are flattened, so a list of N
+        equally shaped weight matrices will do. For ``kind="update"`` these are the model updates
+        θ_k − θ of one common round, for ``kind="functional"`` the averaged embeddings e_k.
+    kind
+        ``"cosine"``: u_i·u_j / (‖u_i‖ ‖u_j‖). ``"dot"``: u_i·u_j. ``"update"``: Eq. 11, cosine of model
+        updates, negatives at 0. ``"functional"``: Eq. 12, cosine of averaged embeddings, negatives at 0.
+    clip
+        What happens to negative values: ``"none"`` keeps them, ``"zero"`` sets them to 0. ``None``
+        (default) is what the paper does for this kind: ``"zero"`` for update and functional, else ``"none"``.
+        The authors' training code clips nothing; that is ``clip="none"``.
+    scale
+        ``"min-max"`` applies `min_max` after clipping, as the authors' training code does. The
+        ``reference`` preset of `dependency_graph` does it by itself, and doing it twice changes nothing.
+
+    Returns
+    -------
+    ndarray of shape (N, N)
+        Symmetric, without unit. The diagonal is each client's similarity to itself; no graph function
+        reads it.
+
+    Raises
+    ------
+    FeatureError
+        If the features have no common length, are empty, or hold a value that is not finite.
+    SimilarityError
+        If `kind`, `clip` or `scale` is unknown, or dot products overflow.
+
+    Warns
+    -----
+    GraphWarning
+        If a cosine is asked of an all-zero vector. It has no direction; its similarity to every other
+        client is set to 0, which leaves it without edges.
+
+    Notes
+    -----
+    Source: FedGS (AAAI 2023), Eq. 10-12. Eq. 10 only asks for a similarity in [0, 1]; the authors train
+    with the cosine and score Table 3 with the dot product of label distributions.
+
+    Examples
+    --------
+    >>> from graphs import similarity
+    >>> similarity([[1, 0], [1, 1], [0, 1]]).round(3)
+    array([[1.   , 0.707, 0.   ],
+           [0.707, 1.   , 0.707],
+           [0.   , 0.707, 1.   ]])
+    """
+    choice("kind", kind, KINDS, SimilarityError)
+    if clip is None:
+        clip = "zero" if kind in ("update", "functional") else "none"
+    choice("clip", clip, ("none", "zero"), SimilarityError)
+    choice("scale", scale, ("none", "min-max"), SimilarityError)
+    vectors = feature_matrix(features)
+    matrix = _dot(vectors) if kind == "dot" else _cosine(vectors)
+    if clip == "zero":
+        np.maximum(matrix, 0.0, out=matrix)
+    if scale == "min-max":
+        matrix = min_max(matrix)
+    return matrix
+
+
+def min_max(similarity: ArrayLike, *, bounds: tuple[float, float] | None = None) -> NDArray[np.float64]:
+    """Scale a similarity matrix to [0, 1] the way the authors' training code does.
+
+    V_ij = (S_ij − lo) / (hi − lo) with lo = min(0, min S_ij) and hi = max(0, max S_ij) over i ≠ j: the
+    extremes are taken over the whole matrix with a zero diagonal, so non-negative similarities are only
+    divided by the largest, and negative ones shift the whole scale.
+
+    Parameters
+    ----------
+    similarity
+        N×N, symmetric. The diagonal is not read.
+    bounds
+        Use this (lo, hi) instead of the matrix's own. Values outside fall on the nearer end. With fixed
+        bounds a new client does not rescale the others (see `IncrementalDistances`).
+
+    Returns
+    -------
+    ndarray of shape (N, N)
+        Values in [0, 1], 1 on the diagonal. If all similarities are 0 (so lo = hi) the result is 0: no
+        pair is more alike than another, and none is alike at all.
+
+    Raises
+    ------
+    SimilarityError
+        If the matrix is not square, symmetric and finite, or the bounds are not lo < hi.
+    """
+    matrix = square_symmetric("similarity", similarity).copy()
+    np.fill_diagonal(matrix, 0.0)
+    low, high = (float(matrix.min()), float(matrix.max())) if bounds is None else map(float, bounds)
+    if bounds is not None and not low < high:
+        raise SimilarityError(f"bounds are ({low}, {high}); accepted is a pair (lo, hi) with lo < hi.")
+    if high > low:
+        matrix -= low
+        matrix /= high - low
+        if bounds is not None:
+            np.clip(matrix, 0.0, 1.0, out=matrix)
+    np.fill_diagonal(matrix, 1.0)
+    return matrix
+
+
+def label_distribution(counts: ArrayLike) -> NDArray[np.float64]:
+    """Turn label histograms into label distributions, the oracle's feature vectors.
+
+    Parameters
+    ----------
+    counts
+        Shape (N, C): how many training samples of each of the C labels each client holds.
+
+    Returns
+    -------
+    ndarray of shape (N, C)
+        Rows sum to 1.
+
+    Raises
+    ------
+    FeatureError
+        If a count is negative or not finite, or a client holds no sample.
+    """
+    histogram = feature_matrix(counts).astype(np.float64)
+    if (histogram < 0).any():
+        client, label = np.argwhere(histogram < 0)[0]
+        raise FeatureError(
+            f"client {client} has {histogram[client, label]:g} samples of label {label}; "
+            "accepted are counts of 0 or more."
+        )
+    totals = histogram.sum(axis=1, keepdims=True)
+    if (totals == 0).any():
+        raise FeatureError(
+            f"client {int(np.argmax(totals == 0))} holds no sample; a label distribution needs at least one."
+        )
+    return histogram / totals
+
+
+def feature_matrix(features: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.floating]:
+    """Return features as one finite (N, d) matrix in their own float precision, or say what is wrong."""
+    try:
+        matrix = np.asarray(features)
+    except ValueError:
+        shapes = sorted({str(np.shape(f)) for f in features})  # type: ignore[union-attr]
+        raise FeatureError(
+            f"the clients' features have different shapes ({', '.join(shapes[:4])}); "
+            "accepted is one vector of the same length per client."
+        ) from None
+    if matrix.ndim < 2 or matrix.size == 0:
+        raise FeatureError(
+            f"features have shape {matrix.shape}; accepted is one non-empty vector per client, (N, d)."
+        )
+    if matrix.dtype.kind in "biu":
+        matrix = matrix.astype(np.float64)
+    if matrix.dtype.kind != "f":
+        raise FeatureError(f"features have type {matrix.dtype}; accepted are real numbers.")
+    matrix = matrix.reshape(matrix.shape[0], -1)
+    for client, row in enumerate(matrix):
+        if not np.isfinite(row).all():
+            raise FeatureError(
+                f"client {client} has a feature that is {row[~np.isfinite(row)][0]}; "
+                "accepted are finite numbers (did local training diverge?)."
+            )
+    return matrix
+
+
+def _gram(vectors: NDArray[np.floating], scales: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Sum the products of rows in float64, a block of columns at a time; exactly symmetric."""
+    size, length = vectors.shape
+    total = np.zeros((size, size))
+    for start in range(0, length, _BLOCK):
+        block = np.array(vectors[:, start : start + _BLOCK], dtype=np.float64)
+        if scales is not None:
+            block /= scales[:, None]
+        total += block @ block.T  # NumPy sends X @ X.T to BLAS's syrk: one triangle, mirrored
+    return total
+
+
+def _dot(vectors: NDArray[np.floating]) -> NDArray[np.float64]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        matrix = _gram(vectors, None)
+    if not np.isfinite(matrix).all():
+        raise SimilarityError(
+            f"dot products overflow: the largest feature is {float(np.abs(vectors).max()):g}; "
+            "scale the features down, or use kind='cosine'."
+        )
+    return matrix
+
+
+def _cosine(vectors: NDArray[np.floating]) -> NDArray[np.float64]:
+    # Dividing by the largest entry first keeps squares of 1e200 and 1e-200 inside float64.
+    scales = np.maximum(vectors.max(axis=1), -vectors.min(axis=1)).astype(np.float64)
+    empty = scales == 0
+    if empty.any():
+        clients = ", ".join(map(str, np.flatnonzero(empty)[:5]))
+        warnings.warn(
+            f"{int(empty.sum())} client(s) have an all-zero feature vector (first: {clients}); a zero vector "
+            "has no direction, so their similarity to every other client is set to 0.",
+            GraphWarning,
+            stacklevel=3,
+        )
+    matrix = _gram(vectors, np.where(empty, 1.0, scales))
+    norms = np.sqrt(np.diagonal(matrix))
+    norms = np.where(empty, 1.0, norms)
+    matrix /= norms[:, None]
+    matrix /= norms
+    # Rounding may push a cosine to 1 + 2e-16, and two divisions in a row are not symmetric to the last bit.
+    lower = np.tril_indices(len(matrix), -1) if len(matrix) <= 1024 else None
+    if lower is not None:
+        matrix[lower] = matrix.T[lower]
+    else:
+        for i in range(len(matrix)):
+            matrix[i + 1 :, i] = matrix[i, i + 1 :]
+    np.clip(matrix, -1.0, 1.0, out=matrix)
+    np.fill_diagonal(matrix, 1.0)
+    return matrix
