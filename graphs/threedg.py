@@ -138,9 +138,7 @@ def dependency_graph(
     graph.add_nodes_from(names)
     graph.add_edges_from(
         (names[i], names[j], {"similarity": value, "weight": weight})
-        for i, j, value, weight in zip(
-            rows.tolist(), columns.tolist(), values.tolist(), weights.tolist(), strict=True
-        )
+        for i, j, value, weight in zip(rows.tolist(), columns.tolist(), values.tolist(), weights.tolist(), strict=True)
     )
     return graph
 

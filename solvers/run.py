@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.errors import InvalidAnswer
 from solvers.problem import Problem
-from solvers.solution import OPTIMALITY_GAP, Solution, Status, Stopped, TracePoint
+from solvers.solution import Solution, Status, Stopped, TracePoint, proves
 
 __all__ = ["Run"]
 
@@ -96,11 +96,8 @@ class Run:
 
     @property
     def proved(self) -> bool:
-        """Whether bound and objective agree to `OPTIMALITY_GAP` (relative, and no looser than the problem's scale)."""
-        if self.objective is None or self.bound is None:
-            return False
-        tolerance = OPTIMALITY_GAP * min(max(1.0, abs(self.objective)), self.problem.scale)
-        return abs(self.bound - self.objective) <= tolerance
+        """Whether the best bound proves the incumbent optimal; see `solvers.solution.proves`."""
+        return proves(self.problem, self.objective, self.bound)
 
     def offer(self, x: ArrayLike) -> float:
         """Offer a feasible decision; the run keeps it if it is the best so far.

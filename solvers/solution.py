@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from solvers.errors import InvalidAnswer
 from solvers.problem import Problem
 
-__all__ = ["OPTIMALITY_GAP", "Solution", "Status", "Stopped", "TracePoint", "relative_gap"]
+__all__ = ["OPTIMALITY_GAP", "Solution", "Status", "Stopped", "TracePoint", "proves", "relative_gap"]
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 Stopped = Literal["proved", "time-limit", "iterations", "interrupted", "error"]
@@ -37,6 +37,16 @@ class TracePoint(NamedTuple):
 def relative_gap(objective: float, bound: float) -> float:
     """``|bound − objective| / max(1, |objective|)``."""
     return abs(bound - objective) / max(1.0, abs(objective))
+
+
+def proves(problem: Problem, objective: float | None, bound: float | None) -> bool:
+    """Whether ``bound`` proves ``objective`` optimal: a gap of at most `OPTIMALITY_GAP`, and no looser than scale.
+
+    See `Problem.scale` for why the problem's own scale takes part.
+    """
+    if objective is None or bound is None:
+        return False
+    return abs(bound - objective) <= OPTIMALITY_GAP * min(max(1.0, abs(objective)), problem.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +144,13 @@ class Solution:
         if not hasattr(self.problem, "selected"):
             raise AttributeError(f"a {type(self.problem).__name__} decides quantities, it does not select clients")
         return self.problem.selected(self.x)
+
+    def with_bound(self, bound: float | None, **details: Any) -> Solution:
+        """The same decision beside a bound found elsewhere, if that is tighter; ``details`` are added."""
+        known = [b for b in (self.bound, bound) if b is not None]
+        best = (min if self.problem.sense == "max" else max)(known, default=None)
+        status = "optimal" if proves(self.problem, self.objective, best) else self.status
+        return replace(self, bound=best, status=status, details={**self.details, **details})
 
     def residuals(self) -> dict[str, float]:
         """Recompute the certificate of this answer from the problem, ``x`` and the duals.

@@ -79,7 +79,8 @@ def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", wo
             return
         costs = (integers.counted * integers.costs).tolist()
         model.maximize(pair_terms - cp_model.LinearExpr.weighted_sum(chosen, costs))
-        for variable, value in zip(chosen, run.x.tolist(), strict=True):
+        hint = problem.decision(run.x)  # type: ignore[arg-type]  # offered above
+        for variable, value in zip(chosen, hint.tolist(), strict=True):
             model.add_hint(variable, value)
 
     solver = cp_model.CpSolver()
@@ -89,7 +90,7 @@ def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", wo
         solver.parameters.max_time_in_seconds = max(run.remaining, 1e-3)
     solver.best_bound_callback = lambda bound: run.tighten(integers.bound(bound))
 
-    class Incumbents(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
+    class Incumbents(cp_model.CpSolverSolutionCallback):
         def on_solution_callback(self) -> None:
             run.offer([int(self.boolean_value(variable)) for variable in chosen])
 

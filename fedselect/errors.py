@@ -1,0 +1,25 @@
+"""The errors that ``fedselect`` raises on purpose: one sentence each, for a person to read."""
+
+from __future__ import annotations
+
+__all__ = ["ConfigError", "DataError", "FedselectError", "MissingExtraError", "RunError"]
+
+
+class FedselectError(Exception):
+    """Base class; the command line prints its message and exits with code 2."""
+
+
+class ConfigError(FedselectError, ValueError):
+    """A configuration, an option or an argument is unknown, of the wrong type or out of range."""
+
+
+class DataError(FedselectError, ValueError):
+    """A data set or a file of distances or traces cannot be used as it is."""
+
+
+class MissingExtraError(FedselectError, ImportError):
+    """An optional part of the installation is missing; the message says which ``pip install`` brings it."""
+
+
+class RunError(FedselectError, RuntimeError):
+    """A run folder cannot be written, read or resumed."""

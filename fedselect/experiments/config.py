@@ -1,0 +1,227 @@
+"""The configuration of an experiment: TOML in, validated data out; unknown keys are errors."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import inspect
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from fedselect.availability import AVAILABILITY, DROPOUT
+from fedselect.data import DATASETS, PARTITIONS, Federation
+from fedselect.errors import ConfigError
+from fedselect.options import Registry, fits
+from fedselect.selectors import SELECTORS
+from fedselect.training.settings import TrainingSettings
+
+__all__ = ["Choice", "Experiment", "read_config"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A registered name and the options it is built with."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def table(self) -> dict[str, Any]:
+        """As a TOML table."""
+        return {"name": self.name, **self.options}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One run: a federation, who is there, who decides, how they train, under one seed.
+
+    Attributes
+    ----------
+    name : str
+        Names the folder below the output directory.
+    rounds, seed, clients_per_round : int
+        Number of rounds, seed of everything but the partition, and m.
+    time_limit : float, optional
+        Seconds a selector may take for one decision.
+    data, availability, dropout, selector : Choice
+        What to build, by name.
+    training : TrainingSettings
+        How clients train.
+    """
+
+    name: str = "experiment"
+    rounds: int = 100
+    seed: int = 0
+    clients_per_round: int = 10
+    time_limit: float | None = None
+    data: Choice = Choice("digits")
+    availability: Choice = Choice("ideal")
+    dropout: Choice = Choice("none")
+    selector: Choice = Choice("uniform")
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+
+    def __post_init__(self) -> None:
+        if not self.name or any(c in self.name for c in "/\\") or self.name.startswith("."):
+            raise ConfigError(f"experiment: name must be usable as a folder name; got {self.name!r}")
+        for key, least in (("rounds", 1), ("seed", 0), ("clients_per_round", 1)):
+            if getattr(self, key) < least:
+                raise ConfigError(f"experiment: {key} must be at least {least}; got {getattr(self, key)}")
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise ConfigError(f"experiment: time_limit must be a positive number of seconds; got {self.time_limit}")
+        _check_data(self.data)
+        AVAILABILITY.check(self.availability.name, self.availability.options)
+        DROPOUT.check(self.dropout.name, self.dropout.options)
+        SELECTORS.check(self.selector.name, self.selector.options)
+        clients = self.data.options.get("clients", _data_options(self.data.name)["clients"])
+        if self.clients_per_round > clients:
+            raise ConfigError(
+                f"experiment: clients_per_round is {self.clients_per_round}, but there are only {clients} clients"
+            )
+
+    def federation(self) -> Federation:
+        """Load and partition the data set."""
+        return DATASETS[self.data.name](**self.data.options)
+
+    def tables(self) -> dict[str, Any]:
+        """The resolved configuration as nested tables, ready for TOML; `Experiment.from_tables` reads it back."""
+        head = {
+            key: getattr(self, key)
+            for key in ("name", "rounds", "seed", "clients_per_round", "time_limit")
+            if getattr(self, key) is not None
+        }
+        return {
+            "experiment": head,
+            "data": self.data.table(),
+            "availability": self.availability.table(),
+            "dropout": self.dropout.table(),
+            "selector": self.selector.table(),
+            "training": dataclasses.asdict(self.training),
+        }
+
+    @classmethod
+    def from_tables(cls, tables: Mapping[str, Any]) -> Experiment:
+        """Build from nested tables; raises `ConfigError` for anything unknown or out of range."""
+        choices = ("data", "availability", "dropout", "selector")
+        _known("the configuration", tables, ("experiment", "training", *choices))
+        head = _table("experiment", tables)
+        keys = ("name", "rounds", "seed", "clients_per_round", "time_limit")
+        _known("experiment", head, keys)
+        _typed("experiment", head, cls)
+        training = _table("training", tables)
+        _known("training", training, [f.name for f in dataclasses.fields(TrainingSettings)])
+        _typed("training", training, TrainingSettings)
+        picked: dict[str, Any] = {}
+        for section in choices:
+            if section in tables:
+                table = dict(_table(section, tables))
+                if not isinstance(table.get("name"), str):
+                    raise ConfigError(f"{section}: 'name' must be given, as text")
+                picked[section] = Choice(table.pop("name"), table)
+        return cls(**head, **picked, training=TrainingSettings(**training))
+
+    @property
+    def digest(self) -> str:
+        """Eight hex digits that name everything about the run except its name and seed."""
+        tables = self.tables()
+        for key in ("name", "seed"):
+            del tables["experiment"][key]
+        return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def read_config(path: str | Path, overrides: Iterable[str] = ()) -> tuple[Experiment, dict[str, dict[str, Any]]]:
+    """Read a TOML file.
+
+    Parameters
+    ----------
+    path : path-like
+        The file. Beside the sections of `Experiment` it may hold ``[compare.LABEL]`` tables: selectors, each with a
+        ``name`` and options, to be compared by `fedselect.experiments.compare`.
+    overrides : iterable of str
+        ``section.key=value`` texts that replace or add single values; the value is read as TOML, or as text.
+
+    Returns
+    -------
+    experiment : Experiment
+        Without a ``[selector]`` section, the selector is ``uniform``.
+    variants : dict of str to dict
+        The ``[compare.LABEL]`` tables.
+
+    Raises
+    ------
+    ConfigError
+        When the file cannot be read, or a key or value is not accepted.
+    """
+    try:
+        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"cannot read the configuration {path}: {error}") from error
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        section, dot, option = key.strip().partition(".")
+        if not (equals and dot and option):
+            raise ConfigError(f"an override reads section.key=value; got {text!r}")
+        try:
+            parsed = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            parsed = value
+        tables.setdefault(section, {})[option] = parsed
+    variants = tables.pop("compare", {})
+    for label, table in variants.items():
+        if not (isinstance(table, dict) and isinstance(table.get("name"), str)):
+            raise ConfigError(f"compare.{label} must be a table with the name of a selector")
+    return Experiment.from_tables(tables), variants
+
+
+def _data_options(name: str) -> dict[str, Any]:
+    if name not in DATASETS:
+        raise ConfigError(f"there is no data set {name!r} (known: {', '.join(sorted(DATASETS))})")
+    parameters = inspect.signature(DATASETS[name]).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def _check_data(choice: Choice) -> None:
+    """Check a data set's own options, and hand the others to its partition."""
+    own = _data_options(choice.name)
+    mine = {key: value for key, value in choice.options.items() if key in own}
+    registry: Registry = Registry("data set")
+    registry.register(choice.name)(DATASETS[choice.name])
+    registry.check(choice.name, mine)
+    partition = choice.options.get("partition", own["partition"])
+    rest = {key: value for key, value in choice.options.items() if key not in own}
+    known = PARTITIONS.options(partition)
+    for key in rest:
+        if key not in known:
+            accepted = ", ".join(sorted([*own, *known]))
+            raise ConfigError(
+                f"data: there is no option {key!r} for data set {choice.name!r} with partition {partition!r} "
+                f"(accepted: {accepted})"
+            )
+    PARTITIONS.check(partition, rest)
+
+
+def _table(section: str, tables: Mapping[str, Any]) -> Mapping[str, Any]:
+    table = tables.get(section, {})
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"[{section}] must be a table; got {table!r}")
+    return table
+
+
+def _known(where: str, table: Mapping[str, Any], keys: Iterable[str]) -> None:
+    keys = list(keys)
+    for key in table:
+        if key not in keys:
+            close = difflib.get_close_matches(key, keys, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ConfigError(f"{where}: unknown key {key!r}{hint} (accepted: {', '.join(keys)})")
+
+
+def _typed(where: str, table: Mapping[str, Any], owner: type) -> None:
+    hints = get_type_hints(owner)
+    for key, value in table.items():
+        if not fits(value, hints[key]):
+            kind = getattr(hints[key], "__name__", str(hints[key]))
+            raise ConfigError(f"{where}: {key} must be {kind}; got {value!r}")

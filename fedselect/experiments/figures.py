@@ -1,0 +1,140 @@
+"""Pictures of runs and comparisons; each function returns a Matplotlib figure and touches no global state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from fedselect.experiments.metrics import selection_counts
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["counts_figure", "curves_figure", "gap_figure", "save_figure"]
+
+#: Colours that stay apart for colour-blind readers (Okabe and Ito), with markers and dashes for black and white.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("-", "--", ":", "-.")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+#: Gaps below this are drawn at it: they are proofs up to rounding.
+_SMALLEST_GAP = 1e-6
+
+
+def _figure(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def counts_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], clients: int) -> Figure:
+    """How often each client was selected, one panel a label (FedGS Fig. 4).
+
+    Parameters
+    ----------
+    runs : mapping of str to sequence of record lists
+        The records of each label's runs, one list a seed.
+    clients : int
+        Number of clients N.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Bars are the mean over seeds; clients stand in the order of how often they were available.
+    """
+    presence = np.zeros(clients)
+    for records in next(iter(runs.values())):
+        for record in records:
+            presence[record["available"]] += 1
+    order = np.argsort(-presence, kind="stable")
+    figure, axes = _figure(3.2 * len(runs) + 0.8, 3.2, columns=len(runs), sharey=True)
+    for place, (label, seeds) in enumerate(runs.items()):
+        counts = np.array([selection_counts(records, clients) for records in seeds])
+        axis = axes[0, place]
+        axis.bar(np.arange(clients), counts.mean(axis=0)[order], width=1.0, color=_COLOURS[place % len(_COLOURS)])
+        variance = counts.var(axis=1, ddof=1).mean() if clients > 1 else float("nan")
+        axis.set_title(f"{label}\nvariance {variance:.1f}", fontsize=9)
+        axis.set_xlabel("clients, most available first")
+    axes[0, 0].set_ylabel("times selected")
+    return figure
+
+
+def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
+    """Test loss and accuracy over rounds: mean over seeds, with the band from lowest to highest.
+
+    Parameters
+    ----------
+    runs : mapping of str to sequence of DataFrame
+        The round tables (`fedselect.experiments.metrics.round_table`) of each label's runs, one a seed.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure, axes = _figure(9, 3.6, columns=2)
+    for axis, column in zip(axes[0], ("loss", "accuracy"), strict=True):
+        for place, (label, tables) in enumerate(runs.items()):
+            rounds = min(len(table) for table in tables)
+            values = np.array([table[column].to_numpy()[:rounds] for table in tables])
+            x = np.arange(1, rounds + 1)
+            colour = _COLOURS[place % len(_COLOURS)]
+            axis.plot(x, values.mean(axis=0), _DASHES[place % len(_DASHES)], color=colour, label=label, linewidth=1.5)
+            if len(values) > 1:
+                axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.18, linewidth=0)
+        axis.set_xlabel("round")
+        axis.set_ylabel(f"test {column}")
+        axis.grid(alpha=0.3)
+    axes[0, 0].legend(fontsize=8)
+    return figure
+
+
+def gap_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
+    """Certified gap of every decision against the seconds it took.
+
+    Parameters
+    ----------
+    runs : mapping of str to sequence of DataFrame
+        Round tables by label; rounds without a gap are left out.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Both axes logarithmic; gaps below 1e-6 count as proofs and stand on the lowest line.
+    """
+    figure, axes = _figure(6, 4)
+    axis = axes[0, 0]
+    for place, (label, tables) in enumerate(runs.items()):
+        table = pd.concat(tables)[["solve_seconds", "gap"]].dropna().astype(float)
+        if table.empty:
+            continue
+        axis.scatter(
+            table["solve_seconds"],
+            table["gap"].clip(lower=_SMALLEST_GAP),
+            s=14,
+            alpha=0.5,
+            color=_COLOURS[place % len(_COLOURS)],
+            marker=_MARKERS[place % len(_MARKERS)],
+            label=label,
+        )
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.axhline(_SMALLEST_GAP, color="grey", linewidth=0.8)
+    axis.annotate("proved optimal", (1, _SMALLEST_GAP), xycoords=("axes fraction", "data"), ha="right", va="bottom")
+    axis.set_xlabel("seconds for the decision")
+    axis.set_ylabel("certified relative gap")
+    axis.grid(alpha=0.3)
+    if axis.get_legend_handles_labels()[0]:
+        axis.legend(fontsize=8)
+    return figure
+
+
+def save_figure(figure: Figure, path: Path) -> Path:
+    """Write a figure as PNG, making its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    return path

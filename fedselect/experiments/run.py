@@ -1,0 +1,213 @@
+"""One run, as a folder that can be killed at any moment and resumed to the same bits."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tomli_w
+
+from fedselect.availability import AVAILABILITY, DROPOUT
+from fedselect.data import Federation
+from fedselect.errors import RunError
+from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint, write_atomically
+from fedselect.experiments.config import Experiment
+from fedselect.experiments.metrics import round_table, summary
+from fedselect.protocol import Outcome
+from fedselect.selectors import SELECTORS
+from solvers import Solution
+
+if TYPE_CHECKING:
+    from fedselect.training.fedavg import FedAvg, Round
+
+__all__ = ["build", "read_records", "run", "run_folder"]
+
+_PACKAGES = ("fedselect", "numpy", "scipy", "networkx", "cvxpy", "ortools", "highspy", "scikit-learn", "torch")
+
+
+def run_folder(experiment: Experiment, out: str | Path) -> Path:
+    """Folder of a run: ``out/<name>/<selector>-<digest>-s<seed>``."""
+    label = f"{experiment.selector.name}-{experiment.digest}-s{experiment.seed}"
+    return Path(out) / experiment.name / label
+
+
+def build(experiment: Experiment, federation: Federation | None = None) -> FedAvg:
+    """Build the loop of an experiment, nothing run yet.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What to build.
+    federation : Federation, optional
+        Use this instead of loading the experiment's data set.
+
+    Returns
+    -------
+    FedAvg
+        At round 0.
+    """
+    from fedselect.training.fedavg import FedAvg
+
+    federation = federation or experiment.federation()
+    seed, choice = experiment.seed, experiment.selector
+    return FedAvg(
+        federation,
+        SELECTORS.build(choice.name, federation, experiment.clients_per_round, **choice.options),
+        AVAILABILITY.build(experiment.availability.name, federation, seed, **experiment.availability.options),
+        dropout=DROPOUT.build(experiment.dropout.name, len(federation), seed, **experiment.dropout.options),
+        settings=experiment.training,
+        seed=seed,
+        time_limit=experiment.time_limit,
+    )
+
+
+def run(
+    experiment: Experiment,
+    out: str | Path = "runs",
+    progress: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Run an experiment into its folder, or continue it where it was stopped.
+
+    The folder holds ``config.toml`` (resolved), ``versions.json``, ``rounds.jsonl`` (one line a round, written as it
+    ends), ``checkpoint.npz`` and, once finished, ``metrics.csv``, ``summary.json`` and ``plots/``. A finished run is
+    not repeated.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What to run.
+    out : path-like
+        Directory below which the folder is made.
+    progress : callable, optional
+        Called with (rounds done, rounds in all) after every round.
+
+    Returns
+    -------
+    pathlib.Path
+        The run folder.
+
+    Raises
+    ------
+    FedselectError
+        When the experiment cannot be built (nothing is written then), or the folder holds another run.
+    """
+    folder = run_folder(experiment, out)
+    if (folder / "summary.json").exists():
+        return folder
+    loop = build(experiment)
+    config = tomli_w.dumps(experiment.tables())
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / "config.toml").exists() and (folder / "config.toml").read_text() != config:
+            raise RunError(f"{folder} holds a run of another configuration; remove it or choose another output folder")
+        write_atomically(folder / "config.toml", config.encode())
+        write_atomically(folder / "versions.json", json.dumps(_versions(), indent=1).encode())
+    except OSError as error:
+        raise RunError(f"cannot write the run folder {folder}: {error}") from error
+
+    records = _resume(folder, loop)
+    with (folder / "rounds.jsonl").open("a", encoding="utf-8") as lines, _one_thread():
+        while loop.round < experiment.rounds:
+            record = _record(loop.step(), loop)
+            records.append(record)
+            # The line first: a checkpoint never speaks of a round whose line may be lost.
+            lines.write(json.dumps(record) + "\n")
+            lines.flush()
+            save_checkpoint(folder / "checkpoint.npz", loop.state_dict())
+            if progress is not None:
+                progress(loop.round, experiment.rounds)
+    _finish(folder, records, loop.federation)
+    return folder
+
+
+def read_records(folder: str | Path) -> list[dict[str, Any]]:
+    """The records of a run's rounds, one dictionary a round.
+
+    Raises
+    ------
+    RunError
+        When the folder holds no run.
+    """
+    path = Path(folder) / "rounds.jsonl"
+    if not path.exists():
+        raise RunError(f"{folder} is not a run folder: it has no rounds.jsonl")
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _resume(folder: Path, loop: FedAvg) -> list[dict[str, Any]]:
+    """Bring the loop to the last checkpoint, and the record file to the same round."""
+    path = folder / "rounds.jsonl"
+    if (folder / "checkpoint.npz").exists():
+        loop.load_state_dict(load_checkpoint(folder / "checkpoint.npz"))
+    lines = path.read_bytes().split(b"\n")[: loop.round] if path.exists() else []
+    if len(lines) < loop.round:
+        raise RunError(f"{path} has {len(lines)} rounds, but the checkpoint is at round {loop.round}; remove {folder}")
+    write_atomically(path, b"".join(line + b"\n" for line in lines))
+    return [json.loads(line) for line in lines]
+
+
+def _record(done: Round, loop: FedAvg) -> dict[str, Any]:
+    selection, outcomes = done.selection, done.outcomes
+    ids = {outcome: np.flatnonzero(outcomes == outcome).tolist() for outcome in Outcome}
+    return {
+        "round": done.round,
+        "available": np.flatnonzero(outcomes != Outcome.UNAVAILABLE).tolist(),
+        "selected": selection.clients.tolist(),
+        "weights": selection.weights.tolist(),
+        "applied": done.applied.tolist(),
+        "inclusion": None if selection.inclusion is None else selection.inclusion[selection.clients].tolist(),
+        "returned": ids[Outcome.RETURNED],
+        "failed": ids[Outcome.FAILED],
+        "missing": ids[Outcome.MISSING],
+        "solution": None if selection.solution is None else _solution_record(selection.solution),
+        "loss": done.loss,
+        "accuracy": done.accuracy,
+        "select_seconds": done.select_seconds,
+        "train_seconds": done.train_seconds,
+    }
+
+
+def _solution_record(solution: Solution) -> dict[str, Any]:
+    keys = ("method", "status", "stopped", "objective", "bound", "gap", "seconds", "build_seconds", "nodes")
+    return {key: getattr(solution, key) for key in keys} | {"details": dict(solution.details)}
+
+
+def _finish(folder: Path, records: list[dict[str, Any]], federation: Federation) -> None:
+    from fedselect.experiments.figures import counts_figure, curves_figure, save_figure
+
+    table = round_table(records)
+    write_atomically(folder / "metrics.csv", table.to_csv(index=False).encode())
+    label = folder.name
+    save_figure(counts_figure({label: [records]}, len(federation)), folder / "plots" / "counts.png")
+    save_figure(curves_figure({label: [table]}), folder / "plots" / "curves.png")
+    # The summary comes last: its presence says that the run is finished.
+    write_atomically(folder / "summary.json", json.dumps(summary(records, len(federation)), indent=1).encode())
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread: the models are small, and runs go side by side instead."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

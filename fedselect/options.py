@@ -1,0 +1,111 @@
+"""Named builders and their options: one registry shape for selectors, availability, dropout, data and models."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar, get_args, get_type_hints
+
+from fedselect.errors import ConfigError
+
+__all__ = ["Registry", "fits"]
+
+Builder = TypeVar("Builder", bound=Callable[..., Any])
+
+
+class Registry(Generic[Builder]):
+    """Functions or classes by name, called with options that are checked against their signatures.
+
+    The options of a builder are its keyword-only parameters.
+
+    Parameters
+    ----------
+    kind : str
+        What the entries are, for messages: "selector", say.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._builders: dict[str, Builder] = {}
+        self._aliases: dict[str, str] = {}
+
+    def register(self, name: str, *aliases: str) -> Callable[[Builder], Builder]:
+        """Return a decorator that registers a builder under ``name`` (and under other names people know)."""
+
+        def decorate(builder: Builder) -> Builder:
+            self._builders[name] = builder
+            self._aliases.update(dict.fromkeys(aliases, name))
+            return builder
+
+        return decorate
+
+    @property
+    def names(self) -> list[str]:
+        """Registered names, sorted, without aliases."""
+        return sorted(self._builders)
+
+    def options(self, name: str) -> dict[str, Any]:
+        """Options of one builder and their defaults (``inspect.Parameter.empty`` where one is required)."""
+        parameters = inspect.signature(self._find(name)).parameters.values()
+        return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+    def summary(self, name: str) -> str:
+        """First line of the builder's docstring."""
+        return (inspect.getdoc(self._find(name)) or "").partition("\n")[0]
+
+    def check(self, name: str, options: Mapping[str, Any]) -> None:
+        """Raise `ConfigError` when the name or an option is unknown, missing or of the wrong type."""
+        builder = self._find(name)
+        known = self.options(name)
+        for option, value in options.items():
+            if option not in known:
+                close = difflib.get_close_matches(option, known, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                accepted = ", ".join(sorted(known)) or "none"
+                raise ConfigError(f"{self.kind} {name!r} has no option {option!r}{hint} (accepted: {accepted})")
+            wanted = get_type_hints(builder).get(option)
+            if wanted is not None and not fits(value, wanted):
+                text = getattr(wanted, "__name__", None) if not get_args(wanted) else str(wanted)
+                raise ConfigError(f"{self.kind} {name!r}: option {option!r} must be {text}; got {value!r}")
+        for option, default in known.items():
+            if default is inspect.Parameter.empty and option not in options:
+                raise ConfigError(f"{self.kind} {name!r} needs the option {option!r}")
+
+    def build(self, name: str, *arguments: Any, **options: Any) -> Any:
+        """Check the options and call the builder with ``arguments`` and them."""
+        self.check(name, options)
+        return self._find(name)(*arguments, **options)
+
+    def _find(self, name: str) -> Builder:
+        name = self._aliases.get(name, name)
+        if name not in self._builders:
+            close = difflib.get_close_matches(str(name), self._builders, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ConfigError(f"there is no {self.kind} {name!r}{hint} (known: {', '.join(self.names)})")
+        return self._builders[name]
+
+
+def fits(value: Any, wanted: Any) -> bool:
+    """Whether a TOML value fits an annotation made of bool, int, float, str, list, None and unions of them."""
+    alternatives = get_args(wanted) if get_args(wanted) and not _is_list(wanted) else (wanted,)
+    for kind in alternatives:
+        if _is_list(kind):
+            if isinstance(value, list) and all(fits(item, get_args(kind)[0]) for item in value):
+                return True
+        elif kind is float:
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                return True
+        elif kind is int:
+            if isinstance(value, int) and not isinstance(value, bool):
+                return True
+        elif isinstance(kind, type):
+            if isinstance(value, kind):
+                return True
+        elif value == kind:  # an entry of a Literal
+            return True
+    return False
+
+
+def _is_list(kind: Any) -> bool:
+    return getattr(kind, "__origin__", None) is list

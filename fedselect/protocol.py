@@ -1,0 +1,158 @@
+"""What a selector is asked, what it answers, and what it is told afterwards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers import Solution
+
+__all__ = ["Outcome", "RoundContext", "RoundFeedback", "Selection", "Selector"]
+
+
+class Outcome(IntEnum):
+    """What became of a client in a round."""
+
+    UNAVAILABLE = 0  #: was not there to be selected
+    IDLE = 1  #: was available, and not selected
+    RETURNED = 2  #: was selected, and its update arrived
+    FAILED = 3  #: was selected, and reported an error
+    MISSING = 4  #: was selected, and was not heard of again
+
+
+@dataclass(frozen=True)
+class RoundContext:
+    """What a selector may know when it selects.
+
+    Attributes
+    ----------
+    round : int
+        Round index, from 0.
+    available : (N,) ndarray of bool
+        Who is available.
+    sizes : (N,) ndarray of int
+        Training samples of each client.
+    rng : numpy.random.Generator
+        The only randomness a selector may use; derived from (seed, round).
+    time_limit : float or None
+        Wall-clock seconds the decision may take.
+    probe : callable, optional
+        ``probe(clients) -> losses``: mean training loss of the current global model at each of these clients.
+        Calling it stands for one more message to each.
+    """
+
+    round: int
+    available: NDArray[np.bool_]
+    sizes: NDArray[np.int64]
+    rng: np.random.Generator
+    time_limit: float | None = None
+    probe: Callable[[Sequence[int]], NDArray[np.float64]] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    r"""A decision: who trains, and with which absolute weights their updates are applied.
+
+    The server applies :math:`w \leftarrow w + \sum_i a_i \Delta_i`, where :math:`\Delta_i` is client i's update.
+
+    Attributes
+    ----------
+    clients : (m,) ndarray of int
+        Selected clients, sorted; may be empty.
+    weights : (m,) ndarray of float
+        Absolute weights a_i, in the order of ``clients``.
+    inclusion : (N,) ndarray of float, optional
+        Probability with which each client was to be selected this round, where the scheme is random.
+    on_failure : {"keep", "renormalise"}
+        What happens to the weights when some of the selected do not return: ``"keep"`` them, or scale those of the
+        returned to the same total.
+    solution : solvers.Solution, optional
+        The optimisation behind the decision.
+    """
+
+    clients: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    inclusion: NDArray[np.float64] | None = None
+    on_failure: Literal["keep", "renormalise"] = "keep"
+    solution: Solution | None = None
+
+    def __post_init__(self) -> None:
+        clients = np.asarray(self.clients, dtype=np.int64)
+        weights = np.asarray(self.weights, dtype=np.float64)
+        if clients.ndim != 1 or (np.diff(clients) <= 0).any():
+            raise ValueError(f"a selection's clients must be distinct and sorted; got {clients}")
+        if weights.shape != clients.shape or not np.isfinite(weights).all():
+            raise ValueError(f"a selection needs one finite weight per client, {clients.size}; got {weights}")
+        if self.on_failure not in ("keep", "renormalise"):
+            raise ValueError(f"on_failure must be 'keep' or 'renormalise'; got {self.on_failure!r}")
+        object.__setattr__(self, "clients", clients)
+        object.__setattr__(self, "weights", weights)
+
+    def applied_weights(self, returned: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Weights to apply when only some of the selected returned.
+
+        Parameters
+        ----------
+        returned : (m,) ndarray of bool
+            Which of ``clients`` returned.
+
+        Returns
+        -------
+        (m,) ndarray of float
+            Zero for those that did not.
+        """
+        applied = np.where(returned, self.weights, 0.0)
+        if self.on_failure == "renormalise" and (total := math.fsum(applied)) != 0:
+            applied *= math.fsum(self.weights) / total
+        return applied
+
+
+@dataclass(frozen=True, eq=False)
+class RoundFeedback:
+    """What a selector is told after the round.
+
+    Attributes
+    ----------
+    round : int
+        Round index, from 0.
+    selection : Selection
+        The selector's own decision.
+    outcomes : (N,) ndarray of Outcome
+        What became of every client.
+    losses : dict of int to float
+        Mean local training loss over the round's steps, for the clients that returned.
+    norms : dict of int to float
+        Euclidean norm of the update, for the clients that returned.
+    """
+
+    round: int
+    selection: Selection
+    outcomes: NDArray[np.int8]
+    losses: dict[int, float] = field(default_factory=dict)
+    norms: dict[int, float] = field(default_factory=dict)
+
+
+class Selector(Protocol):
+    """Anything that selects clients; a run, a Flower strategy or a script drives it the same way."""
+
+    def select(self, round: RoundContext) -> Selection:
+        """Decide who trains this round."""
+        ...
+
+    def update(self, feedback: RoundFeedback) -> None:
+        """Learn what became of the decision."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the next decision depends on, as JSON values and NumPy arrays."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state that `state_dict` returned."""
+        ...

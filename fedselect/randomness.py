@@ -1,0 +1,48 @@
+"""Every random number in a federation is a pure function of (seed, purpose, round, client).
+
+No global generator is ever touched and no stream is consumed across rounds. So every selector meets the same
+availability under one seed, a run restarts at any round, and the number of workers changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+__all__ = ["Purpose", "generator"]
+
+Purpose = Literal["data", "profile", "availability", "dropout", "selector", "training", "model"]
+
+#: Never renumber: a number is part of every recorded result.
+_NUMBERS: dict[str, int] = {
+    "data": 0,
+    "profile": 1,
+    "availability": 2,
+    "dropout": 3,
+    "selector": 4,
+    "training": 5,
+    "model": 6,
+}
+
+
+def generator(seed: int, purpose: Purpose, round: int = 0, client: int = 0) -> np.random.Generator:
+    """Return the generator for one purpose, round and client of one seed.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the run (of the partition, for ``"data"``), non-negative.
+    purpose : str
+        ``"data"`` splits samples over clients, ``"profile"`` draws what a client is for the whole run (its
+        availability rate, say), ``"availability"``, ``"dropout"`` and ``"selector"`` serve one round, ``"training"``
+        one client's local training in one round, ``"model"`` the initial model.
+    round, client : int
+        Round (from 0) and client, where the purpose has them.
+
+    Returns
+    -------
+    numpy.random.Generator
+        ``default_rng(SeedSequence([seed, purpose, round, client]))``.
+    """
+    return np.random.default_rng(np.random.SeedSequence([seed, _NUMBERS[purpose], round, client]))
