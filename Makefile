@@ -1,0 +1,29 @@
+# Two commands for a fresh machine with Python 3.11 (or newer) and make:
+#   make demo    environment, installation, the main job
+#   make test    environment, installation, all tests
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test lint clean
+
+demo: $(VENV)/.installed
+	$(BIN)/fedselect compare examples/demo.toml --seeds 0-2 --jobs 2 --out runs --report demo-report
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[fl,dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) runs demo-report .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
