@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
 from fedselect.errors import ConfigError
 
-__all__ = ["Registry", "fits"]
+__all__ = ["Registry", "fits", "in_words"]
 
 Builder = TypeVar("Builder", bound=Callable[..., Any])
 
@@ -66,8 +66,7 @@ class Registry(Generic[Builder]):
                 raise ConfigError(f"{self.kind} {name!r} has no option {option!r}{hint} (accepted: {accepted})")
             wanted = get_type_hints(builder).get(option)
             if wanted is not None and not fits(value, wanted):
-                text = getattr(wanted, "__name__", None) if not get_args(wanted) else str(wanted)
-                raise ConfigError(f"{self.kind} {name!r}: option {option!r} must be {text}; got {value!r}")
+                raise ConfigError(f"{self.kind} {name!r}: option {option!r} must be {in_words(wanted)}; got {value!r}")
         for option, default in known.items():
             if default is inspect.Parameter.empty and option not in options:
                 raise ConfigError(f"{self.kind} {name!r} needs the option {option!r}")
@@ -84,6 +83,18 @@ class Registry(Generic[Builder]):
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise ConfigError(f"there is no {self.kind} {name!r}{hint} (known: {', '.join(self.names)})")
         return self._builders[name]
+
+
+_WORDS = {bool: "true or false", int: "an integer", float: "a number", str: "text", type(None): "left out"}
+
+
+def in_words(wanted: Any) -> str:
+    """An annotation that `fits` understands, as a person would say it."""
+    if _is_list(wanted):
+        return f"a list of entries that are each {in_words(get_args(wanted)[0])}"
+    if get_args(wanted):
+        return " or ".join(in_words(kind) for kind in get_args(wanted) if kind is not type(None))
+    return _WORDS.get(wanted, repr(wanted))
 
 
 def fits(value: Any, wanted: Any) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 
 from fedselect.data.federation import Federation, Samples
 from fedselect.data.partitions import PARTITIONS
+from fedselect.errors import DataError
 from fedselect.randomness import generator
 
 __all__ = ["digits"]
@@ -34,6 +35,11 @@ def digits(
     -------
     Federation
         Features are scaled to [0, 1], shape (n, 64).
+
+    Raises
+    ------
+    DataError, ConfigError
+        When the test set or the split cannot be made as asked.
     """
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
@@ -41,12 +47,15 @@ def digits(
     bunch = load_digits()
     samples = Samples(bunch.data / 16.0, bunch.target)
     rng = generator(seed, "data")
-    train, test = train_test_split(
-        np.arange(len(samples)),
-        test_size=test_fraction,
-        stratify=samples.labels,
-        random_state=int(rng.integers(2**31)),
-    )
+    try:
+        train, test = train_test_split(
+            np.arange(len(samples)),
+            test_size=test_fraction,
+            stratify=samples.labels,
+            random_state=int(rng.integers(2**31)),
+        )
+    except ValueError as error:
+        raise DataError(f"test_fraction {test_fraction} does not split {len(samples)} digits: {error}") from error
     train = np.sort(train)
     parts = PARTITIONS.build(partition, samples.labels[train], clients, rng, **options)
     return Federation(

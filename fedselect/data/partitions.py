@@ -76,10 +76,10 @@ def two_label(
 def dirichlet(
     labels: NDArray[np.int64], clients: int, rng: np.random.Generator, *, concentration: float = 0.5
 ) -> list[NDArray[np.int64]]:
-    r"""Draw each client's label mix from :math:`\mathrm{Dir}(\alpha p)` (Hsu et al. 2019), p the global label shares.
+    """Draw each client's mix of labels from a Dirichlet distribution (Hsu et al. 2019).
 
-    Every label is split in proportion to the clients' shares of it; clients left empty are given one sample of the
-    largest client's, so that nobody is without data.
+    Client k's mix is Dir(α p), p the global label shares. Every label is split in proportion to the clients' shares of
+    it; a client left empty is given one sample of the largest client's, so that nobody is without data.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from typing import Any, get_type_hints
 from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import DATASETS, PARTITIONS, Federation
 from fedselect.errors import ConfigError
-from fedselect.options import Registry, fits
+from fedselect.options import Registry, fits, in_words
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import TrainingSettings
 
@@ -45,8 +45,8 @@ class Experiment:
         Names the folder below the output directory.
     rounds, seed, clients_per_round : int
         Number of rounds, seed of everything but the partition, and m.
-    time_limit : float, optional
-        Seconds a selector may take for one decision.
+    time_limit : float
+        Seconds a selector may take for one decision (FedGS's τ_max is 5).
     data, availability, dropout, selector : Choice
         What to build, by name.
     training : TrainingSettings
@@ -57,7 +57,7 @@ class Experiment:
     rounds: int = 100
     seed: int = 0
     clients_per_round: int = 10
-    time_limit: float | None = None
+    time_limit: float = 5.0
     data: Choice = Choice("digits")
     availability: Choice = Choice("ideal")
     dropout: Choice = Choice("none")
@@ -70,7 +70,7 @@ class Experiment:
         for key, least in (("rounds", 1), ("seed", 0), ("clients_per_round", 1)):
             if getattr(self, key) < least:
                 raise ConfigError(f"experiment: {key} must be at least {least}; got {getattr(self, key)}")
-        if self.time_limit is not None and not self.time_limit > 0:
+        if not self.time_limit > 0:
             raise ConfigError(f"experiment: time_limit must be a positive number of seconds; got {self.time_limit}")
         _check_data(self.data)
         AVAILABILITY.check(self.availability.name, self.availability.options)
@@ -88,11 +88,7 @@ class Experiment:
 
     def tables(self) -> dict[str, Any]:
         """The resolved configuration as nested tables, ready for TOML; `Experiment.from_tables` reads it back."""
-        head = {
-            key: getattr(self, key)
-            for key in ("name", "rounds", "seed", "clients_per_round", "time_limit")
-            if getattr(self, key) is not None
-        }
+        head = {key: getattr(self, key) for key in ("name", "rounds", "seed", "clients_per_round", "time_limit")}
         return {
             "experiment": head,
             "data": self.data.table(),
@@ -118,9 +114,10 @@ class Experiment:
         for section in choices:
             if section in tables:
                 table = dict(_table(section, tables))
-                if not isinstance(table.get("name"), str):
-                    raise ConfigError(f"{section}: 'name' must be given, as text")
-                picked[section] = Choice(table.pop("name"), table)
+                name = table.pop("name", getattr(cls, section).name)
+                if not isinstance(name, str):
+                    raise ConfigError(f"{section}: name must be text; got {name!r}")
+                picked[section] = Choice(name, table)
         return cls(**head, **picked, training=TrainingSettings(**training))
 
     @property
@@ -146,7 +143,7 @@ def read_config(path: str | Path, overrides: Iterable[str] = ()) -> tuple[Experi
     Returns
     -------
     experiment : Experiment
-        Without a ``[selector]`` section, the selector is ``uniform``.
+        Sections and names left out have the defaults of `Experiment`.
     variants : dict of str to dict
         The ``[compare.LABEL]`` tables.
 
@@ -223,5 +220,4 @@ def _typed(where: str, table: Mapping[str, Any], owner: type) -> None:
     hints = get_type_hints(owner)
     for key, value in table.items():
         if not fits(value, hints[key]):
-            kind = getattr(hints[key], "__name__", str(hints[key]))
-            raise ConfigError(f"{where}: {key} must be {kind}; got {value!r}")
+            raise ConfigError(f"{where}: {key} must be {in_words(hints[key])}; got {value!r}")

@@ -89,6 +89,8 @@ class FedGS:
         limit = round.time_limit if self.time_limit is None else self.time_limit
         seed = int(round.rng.integers(2**31))
         solution = solve(problem, self.method, time_limit=limit, seed=seed)
+        if solution.stopped == "interrupted":
+            raise KeyboardInterrupt  # solve returns its incumbent; whoever trains is to stop all the same
         if self.certify is not None and solution.status != "optimal":
             proof = solve(problem, self.certify, time_limit=limit, seed=seed, start=solution.x)
             solution = solution.with_bound(proof.bound, certified_by=self.certify, certify_seconds=proof.seconds)

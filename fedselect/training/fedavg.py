@@ -82,7 +82,7 @@ class FedAvg:
     seed : int
         Seed of initial model, batches and the selector's draws.
     time_limit : float, optional
-        Seconds a selector may take for a decision.
+        Seconds a selector may take for a decision (FedGS's τ_max is 5).
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class FedAvg:
         dropout: Dropout | None = None,
         settings: TrainingSettings | None = None,
         seed: int = 0,
-        time_limit: float | None = None,
+        time_limit: float | None = 5.0,
     ) -> None:
         self.federation, self.selector, self.availability = federation, selector, availability
         self.dropout = dropout or DROPOUT.build("none", len(federation), seed)

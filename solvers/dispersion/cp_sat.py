@@ -99,7 +99,7 @@ def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", wo
     run.message = solver.status_name(status)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         run.offer([int(solver.boolean_value(variable)) for variable in chosen])
-    run.tighten(integers.bound(solver.best_objective_bound))
+        run.tighten(integers.bound(solver.best_objective_bound))  # 0, not a bound, under any other status
     if status == cp_model.MODEL_INVALID:
         run.stop("error", f"CP-SAT refused the model: {model.validate()}")
     elif status != cp_model.OPTIMAL and run.remaining > 0.05:
