@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.errors import InvalidProblem
 from solvers.problem import Problem, frozen_array
+from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["DispersionProblem"]
 
@@ -188,10 +189,14 @@ class DispersionProblem(Problem):
 
     @property
     def scale(self) -> float:
-        """Largest absolute sum of the objective's terms, with the costs' common part (a constant) left out."""
+        """Largest absolute sum of the objective's terms, with the costs' common part (a constant) left out.
+
+        Never so small that a bound could not be told from the objective for rounding.
+        """
         m = self.size
         spread = float(np.abs(self.costs - np.median(self.costs)).max())
-        return self.weight * float(self.distances.max()) * m * (m - 1) + m * spread
+        terms = self.weight * float(self.distances.max()) * m * (m - 1) + m * spread
+        return max(terms, 4 * self.rounding / OPTIMALITY_GAP)
 
     def decision(self, x: ArrayLike) -> NDArray[np.int64]:
         """``x`` as a vector of n integers; raises `ValueError` for another shape or fractional entries."""

@@ -1,0 +1,171 @@
+"""The dispersion problem: validation, objective, FedGS's costs, storage."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import solvers
+from solvers import InvalidProblem
+from solvers.dispersion import DispersionProblem
+from tests.solvers.dispersion.instances import naive_objective, naive_optimum, problems
+
+LINE = np.abs(np.subtract.outer([0.0, 1.0, 3.0, 7.0], [0.0, 1.0, 3.0, 7.0]))
+
+
+def _changed(i: int, j: int, value: float) -> np.ndarray:
+    matrix = LINE.copy()
+    matrix[i, j] = value
+    return matrix
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"distances": LINE[:3], "size": 2}, "square matrix"),
+        ({"distances": np.empty((0, 0)), "size": 1}, "at least one client"),
+        ({"distances": _changed(1, 2, math.nan), "size": 2}, r"finite; entry \(1, 2\) is nan"),
+        ({"distances": _changed(1, 2, math.inf), "size": 2}, r"finite; entry \(1, 2\) is inf"),
+        ({"distances": _changed(1, 2, 5.0), "size": 2}, r"symmetric; entry \(1, 2\) is 5 but entry \(2, 1\) is 2"),
+        ({"distances": -LINE, "size": 2}, "non-negative; the smallest is -7"),
+        ({"distances": _changed(2, 2, 1.0), "size": 2}, "zero on the diagonal; client 2 has 1"),
+        ({"distances": LINE, "costs": [1.0, 2.0], "size": 2}, "one entry per client, 4; got 2"),
+        ({"distances": LINE, "costs": [1, 2, 3, math.nan], "size": 2}, "costs must be finite; entry 3 is nan"),
+        ({"distances": LINE, "size": 0}, "between 1 and the number of clients, 4; got 0"),
+        ({"distances": LINE, "size": 5}, "between 1 and the number of clients, 4; got 5"),
+        ({"distances": LINE, "size": 2.5}, "size must be an integer; got 2.5"),
+        ({"distances": LINE, "size": True}, "size must be an integer; got True"),
+        ({"distances": LINE, "size": 2, "weight": -1.0}, "weight must be finite and non-negative"),
+        ({"distances": LINE, "size": 2, "weight": math.nan}, "weight must be finite and non-negative"),
+        ({"distances": LINE * 1e300, "size": 2, "weight": 1e300}, "overflows"),
+        ({"distances": LINE, "size": 2, "clients": [3, 1, 2, 0]}, "strictly increasing"),
+        ({"distances": "far", "size": 2}, "distances must be numbers"),
+    ],
+)
+def test_bad_input_is_a_sentence(arguments, sentence):
+    with pytest.raises(InvalidProblem, match=sentence):
+        DispersionProblem(**arguments)
+
+
+def test_asymmetry_of_rounding_size_is_averaged():
+    problem = DispersionProblem(_changed(1, 2, 2.0 + 1e-12), size=2)
+    assert problem.distances[1, 2] == problem.distances[2, 1] == pytest.approx(2.0)
+
+
+@given(problems())
+def test_objective_is_the_sum_over_ordered_pairs_less_costs(problem):
+    for chosen in itertools.islice(itertools.combinations(range(problem.n), problem.size), 10):
+        x = np.zeros(problem.n)
+        x[list(chosen)] = 1
+        assert problem.objective(x) == pytest.approx(naive_objective(problem, chosen), rel=1e-12, abs=1e-12)
+        assert problem.violation(x) == 0
+
+
+def test_violation_measures_the_worst_constraint():
+    problem = DispersionProblem(LINE, size=2)
+    assert problem.violation([1, 1, 1, 0]) == 1
+    assert problem.violation([0, 0, 0, 0]) == 2
+    assert problem.violation([3, -1, 0, 0]) == 2
+    with pytest.raises(ValueError, match="fractional"):
+        problem.objective([0.5, 0.5, 1, 0])
+    with pytest.raises(ValueError, match="one entry per client, 4"):
+        problem.objective([1, 1])
+
+
+@given(problems())
+def test_trivial_bound_is_a_bound(problem):
+    assert problem.trivial_bound() >= naive_optimum(problem)
+
+
+@given(problems(), st.floats(-1e6, 1e6))
+def test_a_common_cost_shifts_every_selection_alike(problem, shift):
+    shifted = DispersionProblem(problem.distances, problem.costs + shift, problem.size, problem.weight)
+    x = np.zeros(problem.n)
+    x[: problem.size] = 1
+    assert shifted.objective(x) == pytest.approx(problem.objective(x) - shift * problem.size, rel=1e-9, abs=1e-6)
+
+
+def test_selected_speaks_in_client_ids():
+    problem = DispersionProblem(LINE, size=2, clients=[2, 3, 5, 8])
+    assert problem.selected([1, 0, 0, 1]).tolist() == [2, 8]
+
+
+def test_fedgs_states_equation_14():
+    """Hand-written Eq. 14 over every selection of the available clients, both scales."""
+    rng = np.random.default_rng(3)
+    n, size, alpha = 7, 3, 1.7
+    h = np.triu(rng.random((n, n)), 1)
+    h += h.T
+    v = rng.integers(0, 9, n)
+    available = np.array([1, 0, 1, 1, 1, 0, 1], dtype=bool)
+    z = 2 * (v - v.mean() - size / n) + 1
+    for scale, pairs in (("pairs", size * (size - 1)), ("paper", n * (n - 1))):
+        problem = DispersionProblem.fedgs(h, v, available, size, alpha, scale)
+        ids = np.flatnonzero(available)
+        assert problem.clients.tolist() == ids.tolist()
+        for place in itertools.combinations(range(ids.size), size):
+            x = np.zeros(ids.size)
+            x[list(place)] = 1
+            s = np.zeros(n)
+            s[ids[list(place)]] = 1
+            assert problem.objective(x) == pytest.approx(alpha * s @ h @ s / pairs - z @ s / (n - 1), rel=1e-12)
+
+
+def test_fedgs_scales_differ_by_110_at_the_papers_size():
+    h = np.ones((100, 100)) - np.eye(100)
+    pairs = DispersionProblem.fedgs(h, np.zeros(100), np.ones(100), 10, 1.0)
+    paper = DispersionProblem.fedgs(h, np.zeros(100), np.ones(100), 10, 1.0, "paper")
+    assert pairs.weight / paper.weight == pytest.approx(110)
+
+
+def test_fedgs_selects_all_when_few_are_available():
+    problem = DispersionProblem.fedgs(LINE, [0, 1, 2, 3], [0, 1, 1, 0], 3, 1.0)
+    assert (problem.size, problem.n) == (2, 2)
+    alone = DispersionProblem.fedgs(LINE, [0, 1, 2, 3], [0, 1, 0, 0], 3, 1.0)
+    assert (alone.size, alone.weight) == (1, 0.0)
+    assert DispersionProblem.fedgs([[0.0]], [4], [1], 1, 1.0).size == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"available": np.zeros(4)}, "no client is available"),
+        ({"available": [0, 2]}, "mask of 4 booleans"),
+        ({"available": [0, 2, 3, 1]}, "mask of 4 booleans"),
+        ({"counts": [0, 0, 0]}, "3 by 3, one row per entry of counts"),
+        ({"counts": [0, 0, 0, -1]}, "counts must be non-negative; the smallest is -1"),
+        ({"size": 0}, "size must be at least 1; got 0"),
+        ({"alpha": -0.5}, "alpha must be finite and non-negative; got -0.5"),
+        ({"alpha": math.nan}, "alpha must be finite and non-negative"),
+        ({"scale": "pair"}, "scale must be 'pairs' or 'paper'; got 'pair'"),
+        ({"distances": _changed(0, 1, math.nan)}, "distances must be finite"),
+    ],
+)
+def test_fedgs_refuses_in_a_sentence(change, sentence):
+    arguments = {"distances": LINE, "counts": np.zeros(4), "available": np.ones(4), "size": 2, "alpha": 1.0}
+    with pytest.raises(InvalidProblem, match=sentence):
+        DispersionProblem.fedgs(**(arguments | change))
+
+
+@given(problem=problems())
+def test_save_and_load_keep_every_bit(problem, tmp_path_factory):
+    path = problem.save(tmp_path_factory.mktemp("problem") / "p.npz")
+    again = solvers.load(path)
+    assert isinstance(again, DispersionProblem)
+    for name in ("distances", "costs", "clients"):
+        assert np.array_equal(getattr(again, name), getattr(problem, name))
+    assert (again.size, again.weight) == (problem.size, problem.weight)
+
+
+def test_the_problem_cannot_change_after_validation():
+    data = LINE.copy()
+    problem = DispersionProblem(data, size=2)
+    data[0, 3] = math.nan
+    assert np.isfinite(problem.distances).all()
+    with pytest.raises(ValueError, match="read-only"):
+        problem.distances[0, 1] = 3

@@ -1,0 +1,58 @@
+"""What importing costs, and that the solver libraries live in one process; each test in a fresh interpreter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("torch", "cvxpy", "ortools", "sklearn", "matplotlib", "flwr", "highspy")
+
+
+def _python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("module", ["solvers", "solvers.dispersion", "graphs", "fedselect"])
+def test_import_loads_nothing_heavy(module):
+    code = f"import sys, {module}; print([m for m in {HEAVY!r} if m in sys.modules])"
+    assert _python(code).strip() == "[]"
+
+
+_CVXPY = """
+x = cvxpy.Variable(integer=True)
+problem = cvxpy.Problem(cvxpy.Maximize(x), [2 * x <= 7])
+problem.solve(solver=cvxpy.HIGHS)
+assert round(float(x.value)) == 3
+"""
+_ORTOOLS = """
+model = cp_model.CpModel()
+y = model.new_int_var(0, 9, "y")
+model.add(2 * y <= 7)
+model.maximize(y)
+solver = cp_model.CpSolver()
+assert solver.solve(model) == cp_model.OPTIMAL and solver.value(y) == 3
+"""
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import cvxpy\nfrom ortools.sat.python import cp_model",
+        "from ortools.sat.python import cp_model\nimport cvxpy",
+    ],
+    ids=["cvxpy first", "ortools first"],
+)
+@pytest.mark.parametrize("solves", [_CVXPY + _ORTOOLS, _ORTOOLS + _CVXPY], ids=["cvxpy solves first", "ortools"])
+def test_cvxpy_and_ortools_live_in_one_process(imports, solves):
+    """Both carry HiGHS; with highspy 1.15 or later, whichever is imported second breaks."""
+    assert "undefined symbol" not in _python(imports + solves)
+
+
+def test_highspy_is_below_the_version_that_clashes():
+    from importlib.metadata import version
+
+    assert tuple(int(part) for part in version("highspy").split(".")[:2]) < (1, 15)
