@@ -91,7 +91,7 @@ def elsewhere(problem, run):
 
 def test_methods_lists_exact_ones_first_with_their_facts():
     found = methods(Nearest)
-    assert [m.name for m in found if m.kind == "exact"][0] == "broken"
+    assert next(m.name for m in found if m.kind == "exact") == "broken"
     assert [m.kind for m in found] == sorted((m.kind for m in found), key=["exact", "heuristic"].index)
     by_name = {m.name: m for m in found}
     assert by_name["returns"].options == {"value": 3.0}

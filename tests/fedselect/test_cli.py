@@ -1,0 +1,127 @@
+"""The command line as a person or a script meets it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+CONFIG = """
+[experiment]
+name = "cli"
+rounds = 3
+clients_per_round = 3
+
+[data]
+name = "digits"
+clients = 12
+
+[compare.apart]
+name = "fedgs"
+method = "brute-force"
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "cli.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+def fedselect(*arguments):
+    command = [sys.executable, "-m", "fedselect", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=180)
+
+
+def test_run_prints_a_table_and_its_folder(config, tmp_path):
+    pytest.importorskip("torch")
+    done = fedselect("run", config, "--out", tmp_path / "out", "--seed", 4)
+    assert done.returncode == 0, done.stderr
+    assert "final accuracy" in done.stdout
+    folder = done.stdout.strip().splitlines()[-1].removeprefix("run folder: ")
+    assert folder.endswith("-s4")
+    assert done.stderr == ""  # no progress bar in a pipe
+
+
+def test_run_as_json(config, tmp_path):
+    pytest.importorskip("torch")
+    done = fedselect("run", config, "--out", tmp_path, "-c", "selector.name=fedgs", "--format", "json")
+    results = json.loads(done.stdout)
+    assert results["rounds"] == 3
+    assert results["proved"] == 1.0
+
+
+def test_compare_tables_and_registered_names(config, tmp_path):
+    pytest.importorskip("torch")
+    arguments = ("compare", config, "--selectors", "uniform,apart", "--seeds", "0,2", "--out", tmp_path / "out")
+    done = fedselect(*arguments, "--report", tmp_path / "report", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["runs"]
+    assert [(row["selector"], row["seed"]) for row in rows] == [
+        ("uniform", 0),
+        ("uniform", 2),
+        ("apart", 0),
+        ("apart", 2),
+    ]
+    assert (tmp_path / "report" / "report.md").exists()
+
+
+def test_list_names_what_there_is():
+    found = json.loads(fedselect("list", "--format", "json").stdout)
+    assert {"uniform", "fedgs"} <= {entry["name"] for entry in found["selector"]}
+    assert {"cp-sat", "greedy", "auto"} <= {entry["name"] for entry in found["dispersion method"]}
+    assert "lognormal" in fedselect("list").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["-c", "experiment.roundz=3"], "unknown key 'roundz'"),
+        (["-c", "availability.name=bernoulli", "-c", "availability.rate=0.0"], "nobody would ever be there"),
+        (["-c", "experiment.clients_per_round=13"], "there are only 12 clients"),
+        (["-c", "selector.name=fedgs", "-c", "selector.distances_file=nan.npy"], "entry (3, 7) is nan"),
+        (["-c", "selector.name=fedgs", "-c", "selector.distances_file=skew.npy"], "must be symmetric"),
+        (["--format", "yaml"], "--format must be 'text' or 'json'"),
+    ],
+)
+def test_bad_input_is_one_sentence_exit_2_and_nothing_written(config, tmp_path, monkeypatch, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
+    h = np.ones((12, 12)) - np.eye(12)
+    h[3, 7] = 2
+    np.save("skew.npy", h)
+    h[3, 7] = np.nan
+    np.save("nan.npy", h)
+    done = fedselect("run", config, "--out", "out", *arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("fedselect: ")
+    assert sentence in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_seeds_are_a_sentence(config):
+    done = fedselect("compare", config, "--seeds", "a-b")
+    assert (done.returncode, done.stderr) == (2, "fedselect: seeds read like '0-4' or '0,3,7'; got 'a-b'\n")
+
+
+def test_without_torch_training_says_what_to_install(config, tmp_path):
+    """Stand in for an installation without the extra: a finder that refuses to import torch."""
+    code = (
+        "import sys\n"
+        "class Refuse:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] == 'torch':\n"
+        "            raise ImportError('No module named torch')\n"
+        "sys.meta_path.insert(0, Refuse())\n"
+        f"sys.argv = ['fedselect', 'run', {str(config)!r}, '--out', {str(tmp_path / 'out')!r}]\n"
+        "from fedselect.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr == ("fedselect: training needs PyTorch, which is not installed: pip install 'fedselect[fl]'\n")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,338 @@
+"""Configurations, run folders that survive a kill, comparisons and reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedselect.errors import ConfigError, FedselectError, RunError
+from fedselect.experiments import Choice, Experiment, compare, read_config, read_records, run, run_folder, write_report
+from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
+from fedselect.experiments.compare import results_rows
+from fedselect.experiments.metrics import selection_counts, summary
+
+CONFIG = """
+[experiment]
+name = "small"
+rounds = 6
+clients_per_round = 3
+
+[data]
+name = "digits"
+clients = 12
+
+[availability]
+name = "lognormal"
+beta = 0.3
+
+[selector]
+name = "fedgs"
+method = "brute-force"
+
+[compare.even]
+name = "uniform"
+
+[compare.apart]
+name = "fedgs"
+method = "greedy"
+certify = "brute-force"
+"""
+
+#: What differs between two runs of the same experiment.
+TIMES = ("select_seconds", "train_seconds")
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+def timeless(records):
+    stripped = []
+    for record in records:
+        record = {key: value for key, value in record.items() if key not in TIMES}
+        if record["solution"]:
+            timed = ("seconds", "build_seconds", "details")
+            record["solution"] = {k: v for k, v in record["solution"].items() if k not in timed}
+        stripped.append(record)
+    return stripped
+
+
+# -- configuration -------------------------------------------------------------------------------------------------
+
+
+def test_config_is_read_with_defaults_and_variants(config):
+    experiment, variants = read_config(config)
+    assert experiment.selector == Choice("fedgs", {"method": "brute-force"})
+    assert experiment.dropout == Choice("none")
+    assert experiment.training.decay == 0.998
+    assert list(variants) == ["even", "apart"]
+
+
+def test_resolved_tables_read_back(config):
+    experiment, _ = read_config(config)
+    assert Experiment.from_tables(experiment.tables()) == experiment
+
+
+def test_overrides_replace_single_values(config):
+    experiment, _ = read_config(config, ["experiment.rounds=2", "selector.alpha=0.5", "data.partition=dirichlet"])
+    assert experiment.rounds == 2
+    assert experiment.selector.options["alpha"] == 0.5
+    assert experiment.data.options["partition"] == "dirichlet"
+
+
+def test_digest_names_everything_but_name_and_seed(config):
+    experiment, _ = read_config(config)
+    assert replace(experiment, seed=9, name="other").digest == experiment.digest
+    assert replace(experiment, rounds=7).digest != experiment.digest
+
+
+@pytest.mark.parametrize(
+    ("override", "sentence"),
+    [
+        ("experiment.round=3", "experiment: unknown key 'round'; did you mean 'rounds'"),
+        ("experimint.rounds=3", "the configuration: unknown key 'experimint'"),
+        ("experiment.rounds=0", "rounds must be at least 1; got 0"),
+        ("experiment.rounds=2.5", "experiment: rounds must be an integer; got 2.5"),
+        ("experiment.clients_per_round=13", "clients_per_round is 13, but there are only 12 clients"),
+        ("experiment.name=a/b", "usable as a folder name; got 'a/b'"),
+        ("experiment.time_limit=0", "time_limit must be a positive number of seconds; got 0"),
+        ("selector.name=fedgz", "there is no selector 'fedgz'; did you mean 'fedgs'"),
+        ("selector.alfa=1", "selector 'fedgs' has no option 'alfa'; did you mean 'alpha'"),
+        ("availability.rate=0.5", "availability 'lognormal' has no option 'rate'"),
+        ("dropout.name=often", "there is no dropout 'often'"),
+        ("data.name=cifar", "there is no data set 'cifar'"),
+        ("data.concentration=0.5", "no option 'concentration' for data set 'digits' with partition 'two-label'"),
+        ("data.clients=many", "option 'clients' must be an integer; got 'many'"),
+        ("training.momentum=0.9", "training: unknown key 'momentum'"),
+        ("training.batch_size=0", "batch_size must be positive; got 0"),
+        ("rounds=3", "an override reads section.key=value; got 'rounds=3'"),
+    ],
+)
+def test_bad_configurations_are_sentences(config, override, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        read_config(config, [override])
+
+
+def test_unreadable_configurations_are_sentences(tmp_path):
+    with pytest.raises(ConfigError, match=r"cannot read the configuration .*none.toml"):
+        read_config(tmp_path / "none.toml")
+    (tmp_path / "broken.toml").write_text("[experiment\n")
+    with pytest.raises(ConfigError, match=r"cannot read the configuration .*broken.toml"):
+        read_config(tmp_path / "broken.toml")
+
+
+# -- checkpoints ---------------------------------------------------------------------------------------------------
+
+
+def test_checkpoints_keep_nested_arrays_and_values(tmp_path):
+    state = {"round": 3, "weights": np.arange(4, dtype=np.float32), "selector": {"counts": np.arange(3), "k": None}}
+    save_checkpoint(tmp_path / "c.npz", state)
+    again = load_checkpoint(tmp_path / "c.npz")
+    assert again["round"] == 3
+    assert again["selector"]["k"] is None
+    assert again["weights"].dtype == np.float32
+    assert np.array_equal(again["selector"]["counts"], np.arange(3))
+    assert [p.name for p in tmp_path.iterdir()] == ["c.npz"]
+
+
+# -- runs ----------------------------------------------------------------------------------------------------------
+
+torch = pytest.importorskip("torch")
+
+
+def test_a_run_folder_holds_what_the_readme_says(config, tmp_path):
+    experiment, _ = read_config(config)
+    folder = run(experiment, tmp_path)
+    assert folder == run_folder(experiment, tmp_path)
+    assert folder.name == f"fedgs-{experiment.digest}-s0"
+    found = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+    assert found == {
+        "config.toml",
+        "versions.json",
+        "rounds.jsonl",
+        "checkpoint.npz",
+        "metrics.csv",
+        "summary.json",
+        "plots/counts.png",
+        "plots/curves.png",
+    }
+    assert Experiment.from_tables(tomllib.loads((folder / "config.toml").read_text())) == experiment
+    records = read_records(folder)
+    assert [record["round"] for record in records] == list(range(6))
+    for record in records:
+        assert set(record["selected"]) <= set(record["available"])
+        assert record["returned"] == record["selected"]
+        assert sum(record["weights"]) == pytest.approx(1)
+        assert record["solution"]["status"] == "optimal"
+    results = json.loads((folder / "summary.json").read_text())
+    assert results == summary(records, 12)
+    assert results["count_variance"] == pytest.approx(np.var(selection_counts(records, 12), ddof=1))
+
+
+def test_a_finished_run_is_not_repeated(config, tmp_path):
+    experiment, _ = read_config(config)
+    folder = run(experiment, tmp_path)
+    before = (folder / "rounds.jsonl").stat().st_mtime_ns
+    calls = []
+    run(experiment, tmp_path, lambda done, total: calls.append(done))
+    assert calls == []
+    assert (folder / "rounds.jsonl").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("stop_at", [1, 4])
+def test_an_interrupted_run_continues_to_the_same_bits(config, tmp_path, stop_at):
+    experiment, _ = read_config(config)
+    whole = run(experiment, tmp_path / "whole")
+
+    def stop(done, total):
+        if done == stop_at:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(experiment, tmp_path / "parts", stop)
+    folder = run_folder(experiment, tmp_path / "parts")
+    assert not (folder / "summary.json").exists()
+    # A line whose checkpoint was never written, and half a line: what a kill can leave.
+    with (folder / "rounds.jsonl").open("a") as lines:
+        lines.write(json.dumps({"round": stop_at}) + "\n" + '{"round"')
+    calls = []
+    run(experiment, tmp_path / "parts", lambda done, total: calls.append(done))
+    assert calls == list(range(stop_at + 1, 7))
+    assert timeless(read_records(folder)) == timeless(read_records(whole))
+    first, second = (load_checkpoint(f / "checkpoint.npz")["weights"] for f in (whole, folder))
+    assert np.array_equal(first, second)
+
+
+def test_a_killed_process_loses_nothing_that_was_finished(config, tmp_path):
+    """``kill -9`` at some moment of a real process, as often as it takes to finish, equals the unbroken run."""
+    experiment, _ = read_config(config, ["experiment.rounds=60"])
+    whole = run(experiment, tmp_path / "whole")
+    command = [sys.executable, "-m", "fedselect", "run", str(config), "-c", "experiment.rounds=60"]
+    command += ["--out", str(tmp_path / "parts")]
+    folder = run_folder(experiment, tmp_path / "parts")
+    lines = folder / "rounds.jsonl"
+    reached = []
+    for goal in (5, 25):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and process.poll() is None:
+            if lines.exists() and lines.read_bytes().count(b"\n") >= goal:
+                break
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stderr.close()
+        reached.append(int(load_checkpoint(folder / "checkpoint.npz")["round"]))
+    assert 0 < reached[0] < reached[1]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert timeless(read_records(folder)) == timeless(read_records(whole))
+
+
+def test_a_folder_of_another_configuration_is_refused(config, tmp_path):
+    experiment, _ = read_config(config)
+    folder = run_folder(experiment, tmp_path)
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text("[experiment]\n")
+    with pytest.raises(RunError, match="holds a run of another configuration"):
+        run(experiment, tmp_path)
+
+
+def test_a_run_that_cannot_be_built_writes_nothing(config, tmp_path):
+    np.save(tmp_path / "nan.npy", np.full((12, 12), np.nan))
+    for override in (f"selector.distances_file={tmp_path / 'nan.npy'}", "availability.beta=1.5", "data.clients=5000"):
+        experiment, _ = read_config(config, [override])
+        with pytest.raises(FedselectError):
+            run(experiment, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unwritable_output_is_a_sentence(config, tmp_path):
+    (tmp_path / "file").write_text("")
+    experiment, _ = read_config(config)
+    with pytest.raises(RunError, match="cannot write the run folder"):
+        run(experiment, tmp_path / "file")
+
+
+def test_reading_what_is_no_run_is_a_sentence(tmp_path):
+    with pytest.raises(RunError, match="is not a run folder"):
+        read_records(tmp_path)
+
+
+# -- comparisons ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("comparison")
+    (folder / "small.toml").write_text(CONFIG)
+    experiment, tables = read_config(folder / "small.toml")
+    variants = {label: Choice(t["name"], {k: v for k, v in t.items() if k != "name"}) for label, t in tables.items()}
+    return compare(experiment, variants, [0, 1], folder, jobs=2), folder
+
+
+def test_everyone_met_the_same_availability(comparison):
+    done, _ = comparison
+    for even, apart in zip(done.folders["even"], done.folders["apart"], strict=True):
+        assert [r["available"] for r in read_records(even)] == [r["available"] for r in read_records(apart)]
+
+
+def test_workers_change_nothing(comparison, tmp_path):
+    done, _ = comparison
+    alone = compare(done.experiment, done.variants, done.seeds, tmp_path, jobs=1)
+    for label in done.variants:
+        for first, second in zip(done.folders[label], alone.folders[label], strict=True):
+            assert timeless(read_records(first)) == timeless(read_records(second))
+
+
+def test_table_has_one_row_a_run_and_gaps_only_where_there_is_a_problem(comparison):
+    table = comparison[0].table()
+    assert table[["selector", "seed"]].to_numpy().tolist() == [["even", 0], ["even", 1], ["apart", 0], ["apart", 1]]
+    assert table[table.selector == "even"]["mean_gap"].isna().all()
+    assert (table[table.selector == "apart"]["mean_gap"] >= 0).all()
+
+
+def test_report_is_written_whole(comparison):
+    done, folder = comparison
+    path = write_report(done, folder / "report")
+    names = {p.name for p in path.parent.iterdir()}
+    assert names == {"report.md", "results.csv", "counts.png", "curves.png", "gap.png", "graph.png"}
+    text = path.read_text()
+    assert "| even |" in text
+    assert all(f"]({name})" in text for name in names if name.endswith(".png"))
+    assert [row[0] for row in results_rows(done)] == ["selector", "even", "apart"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (({}, [0]), "at least one selector"),
+        (({"u": Choice("uniform")}, []), "at least one selector and one seed"),
+        (({"u": Choice("uniform")}, [1, 1]), "seeds of a comparison must differ"),
+        (({"u": Choice("uniform")}, [0], "runs", 0), "jobs must be at least 1; got 0"),
+        (({"u": Choice("unifrm")}, [0]), "there is no selector 'unifrm'"),
+    ],
+)
+def test_bad_comparisons_are_sentences(arguments, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        compare(Experiment(), *arguments)
+
+
+def test_environment_variable_home_is_not_needed(config, tmp_path):
+    """A bare environment (a cron job, a container) runs all the same."""
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    command = [sys.executable, "-m", "fedselect", "run", str(config), "--out", str(tmp_path / "bare")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,49 @@
+"""Registries check names and options against the builders' signatures."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+from fedselect.errors import ConfigError
+from fedselect.options import Registry, fits, in_words
+
+THINGS: Registry = Registry("thing")
+
+
+@THINGS.register("box", "BOX", "crate")
+def box(material, *, width: float, depth: int = 2, label: str | None = None, holes: list[float] | None = None):
+    """Make a box."""
+    return (material, width, depth, label, holes)
+
+
+def test_build_passes_arguments_and_options():
+    assert THINGS.build("box", "oak", width=1, label="a") == ("oak", 1, 2, "a", None)
+    assert THINGS.build("crate", "oak", width=1.5, holes=[1, 2.5]) == ("oak", 1.5, 2, None, [1, 2.5])
+    assert THINGS.names == ["box"]
+    assert THINGS.summary("BOX") == "Make a box."
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("bix", {}, "there is no thing 'bix'; did you mean 'box'"),
+        ("box", {}, "thing 'box' needs the option 'width'"),
+        ("box", {"width": 1, "widht": 2}, "has no option 'widht'; did you mean 'width'"),
+        ("box", {"width": "1"}, "option 'width' must be a number; got '1'"),
+        ("box", {"width": True}, "option 'width' must be a number; got True"),
+        ("box", {"width": 1, "depth": 1.5}, "option 'depth' must be an integer; got 1.5"),
+        ("box", {"width": 1, "label": 3}, "option 'label' must be text; got 3"),
+        ("box", {"width": 1, "holes": ["a"]}, "must be a list of entries that are each a number"),
+    ],
+)
+def test_bad_options_are_sentences(name, options, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        THINGS.build(name, "oak", **options)
+
+
+def test_literals_list_their_values():
+    assert fits("pairs", Literal["pairs", "paper"])
+    assert not fits("pear", Literal["pairs", "paper"])
+    assert in_words(Literal["pairs", "paper"]) == "'pairs' or 'paper'"
