@@ -53,9 +53,11 @@ class Comparison:
         return pd.DataFrame(rows)
 
     def means(self) -> pd.DataFrame:
-        """One row a label: means over seeds, and standard deviations of loss and accuracy."""
-        grouped = self.table().groupby("selector", sort=False)
-        means = grouped.mean(numeric_only=True).drop(columns=["seed"])
+        """One row a label: means over seeds (largest of the maxima), and standard deviations of loss and accuracy."""
+        grouped = self.table().drop(columns=["seed"]).groupby("selector", sort=False)
+        means = grouped.mean(numeric_only=True)
+        for column in ("max_gap", "max_solve_seconds"):
+            means[column] = grouped[column].max()
         for column in ("final_loss", "final_accuracy"):
             means[f"{column}_std"] = grouped[column].std()
         return means.reset_index()

@@ -20,6 +20,7 @@ from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint, w
 from fedselect.experiments.config import Experiment
 from fedselect.experiments.metrics import round_table, summary
 from fedselect.protocol import Outcome
+from fedselect.scenario import Scenario
 from fedselect.selectors import SELECTORS
 from solvers import Solution
 
@@ -55,12 +56,20 @@ def build(experiment: Experiment, federation: Federation | None = None) -> FedAv
     from fedselect.training.fedavg import FedAvg
 
     federation = federation or experiment.federation()
-    seed, choice = experiment.seed, experiment.selector
+    there, back, seed = experiment.availability, experiment.dropout, experiment.seed
+    scenario = Scenario(
+        federation,
+        AVAILABILITY.build(there.name, federation, seed, **there.options),
+        DROPOUT.build(back.name, len(federation), seed, **back.options),
+        size=experiment.clients_per_round,
+        rounds=experiment.rounds,
+        seed=seed,
+    )
     return FedAvg(
         federation,
-        SELECTORS.build(choice.name, federation, experiment.clients_per_round, **choice.options),
-        AVAILABILITY.build(experiment.availability.name, federation, seed, **experiment.availability.options),
-        dropout=DROPOUT.build(experiment.dropout.name, len(federation), seed, **experiment.dropout.options),
+        SELECTORS.build(experiment.selector.name, scenario, **experiment.selector.options),
+        scenario.availability,
+        dropout=scenario.dropout,
         settings=experiment.training,
         seed=seed,
         time_limit=experiment.time_limit,

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedselect.data import Federation
 from fedselect.errors import ConfigError, DataError
 from fedselect.protocol import Outcome, RoundContext, RoundFeedback, Selection
+from fedselect.scenario import Scenario
 from fedselect.selectors.registry import SELECTORS, check_size, data_weights
 from graphs import dependency_graph, distances, similarity
 from solvers import InvalidProblem, solve
@@ -112,8 +112,7 @@ class FedGS:
 
 @SELECTORS.register("fedgs")
 def fedgs(
-    federation: Federation,
-    size: int,
+    scenario: Scenario,
     *,
     alpha: float = 1.0,
     scale: str = "pairs",
@@ -133,11 +132,11 @@ def fedgs(
         raise ConfigError(f"selector 'fedgs': graph must be 'reference' or 'paper'; got {graph!r}")
     if distances_file is not None:
         h = _read_distances(distances_file)
-        if h.shape != (len(federation),) * 2:
-            raise DataError(f"{distances_file} holds shape {h.shape}; {len(federation)} clients need a square matrix")
+        if h.shape != (scenario.clients,) * 2:
+            raise DataError(f"{distances_file} holds shape {h.shape}; {scenario.clients} clients need a square matrix")
     else:
-        h = distances(dependency_graph(similarity(federation.label_distributions), preset=graph))  # type: ignore[arg-type]  # checked above
-    return FedGS(h, size, alpha=alpha, scale=scale, method=method, certify=certify, time_limit=time_limit)  # type: ignore[arg-type]
+        h = distances(dependency_graph(similarity(scenario.federation.label_distributions), preset=graph))  # type: ignore[arg-type]  # checked above
+    return FedGS(h, scenario.size, alpha=alpha, scale=scale, method=method, certify=certify, time_limit=time_limit)  # type: ignore[arg-type]
 
 
 def _read_distances(path: str) -> NDArray[np.float64]:

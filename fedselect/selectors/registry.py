@@ -10,7 +10,7 @@ from fedselect.options import Registry
 
 __all__ = ["SELECTORS", "check_size", "data_weights"]
 
-#: Builders ``(federation, size, *, options) -> Selector`` by name.
+#: Builders ``(scenario, *, options) -> Selector`` by name.
 SELECTORS: Registry = Registry("selector")
 
 

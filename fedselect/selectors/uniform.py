@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fedselect.data import Federation
 from fedselect.protocol import RoundContext, RoundFeedback, Selection
+from fedselect.scenario import Scenario
 from fedselect.selectors.registry import SELECTORS, check_size, data_weights
 
 __all__ = ["Uniform"]
@@ -48,6 +48,6 @@ class Uniform:
 
 
 @SELECTORS.register("uniform")
-def uniform(federation: Federation, size: int) -> Uniform:
+def uniform(scenario: Scenario) -> Uniform:
     """Draw m of the available clients uniformly, without replacement."""
-    return Uniform(size)
+    return Uniform(scenario.size)

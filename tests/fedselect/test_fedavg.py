@@ -9,8 +9,9 @@ from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import digits
 from fedselect.errors import ConfigError
 from fedselect.protocol import Outcome, Selection
-from fedselect.selectors import SELECTORS, Uniform
+from fedselect.selectors import FedGS, Uniform
 from fedselect.training.settings import TrainingSettings
+from graphs import dependency_graph, distances, similarity
 
 pytest.importorskip("torch")
 from fedselect.training.fedavg import FedAvg
@@ -40,6 +41,11 @@ class Fixed:
 
     def load_state_dict(self, state):
         pass
+
+
+def fedgs(federation):
+    h = distances(dependency_graph(similarity(federation.label_distributions)))
+    return FedGS(h, 3)
 
 
 def loop(federation, selector, seed=0, **options):
@@ -143,7 +149,7 @@ def test_two_selectors_meet_the_same_world(federation):
     """Same availability and initial model, and the same update of a client both select in the same round."""
     masks = AVAILABILITY.build("bernoulli", federation, 5, rate=0.6)
     fixed, seen = [], []
-    for selector in (SELECTORS.build("fedgs", federation, 3), Uniform(3)):
+    for selector in (fedgs(federation), Uniform(3)):
         run = loop(federation, selector, seed=5, availability=masks)
         fixed.append(run.weights)
         seen.append([run.step().outcomes != Outcome.UNAVAILABLE for _ in range(4)])
@@ -153,7 +159,7 @@ def test_two_selectors_meet_the_same_world(federation):
 
 def test_restoring_the_state_continues_to_the_same_bits(federation):
     def fresh():
-        return loop(federation, SELECTORS.build("fedgs", federation, 3), seed=2)
+        return loop(federation, fedgs(federation), seed=2)
 
     whole = fresh()
     for _ in range(6):

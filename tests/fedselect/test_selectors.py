@@ -7,10 +7,12 @@ import math
 import numpy as np
 import pytest
 
+from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import digits
 from fedselect.errors import ConfigError, DataError
 from fedselect.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.randomness import generator
+from fedselect.scenario import Scenario
 from fedselect.selectors import SELECTORS, FedGS, Uniform
 from graphs import dependency_graph, distances, similarity
 from solvers import MissingBackend, UnknownMethod, method, solve
@@ -20,6 +22,12 @@ from solvers.dispersion import DispersionProblem
 @pytest.fixture(scope="module")
 def federation():
     return digits(clients=30)
+
+
+def scenario(federation, size):
+    n = len(federation)
+    availability = AVAILABILITY.build("ideal", federation, 0)
+    return Scenario(federation, availability, DROPOUT.build("none", n, 0), size, rounds=100, seed=0)
 
 
 def context(federation, round=0, available=None, seed=0):
@@ -63,8 +71,8 @@ def test_weights_of_those_that_fail():
 @pytest.mark.parametrize("name", SELECTORS.names)
 def test_every_selector_keeps_the_contract(federation, name):
     """Only available clients, sorted, at most m; nobody when nobody is there; state survives a restart."""
-    selector = SELECTORS.build(name, federation, 5)
-    restored = SELECTORS.build(name, federation, 5)
+    selector = SELECTORS.build(name, scenario(federation, 5))
+    restored = SELECTORS.build(name, scenario(federation, 5))
     rng = np.random.default_rng(1)
     for t in range(6):
         mask = rng.random(30) < 0.3 if t != 2 else np.zeros(30, dtype=bool)
@@ -115,7 +123,7 @@ def test_fedgs_solves_the_stated_problem(federation):
 
 
 def test_fedgs_without_distances_takes_the_least_selected(federation):
-    selector = SELECTORS.build("fedgs", federation, 10, alpha=0.0)
+    selector = SELECTORS.build("fedgs", scenario(federation, 10), alpha=0.0)
     for t in range(9):
         selection = selector.select(context(federation, t))
         selector.update(feedback(federation, selection))
@@ -123,12 +131,12 @@ def test_fedgs_without_distances_takes_the_least_selected(federation):
 
 
 def test_certify_puts_a_bound_beside_a_heuristic_and_changes_nothing_else(federation):
-    plain = SELECTORS.build("fedgs", federation, 5, method="greedy").select(context(federation))
-    builder = SELECTORS.build("fedgs", federation, 5, method="greedy", certify="brute-force")
+    plain = SELECTORS.build("fedgs", scenario(federation, 5), method="greedy").select(context(federation))
+    builder = SELECTORS.build("fedgs", scenario(federation, 5), method="greedy", certify="brute-force")
     certified = builder.select(context(federation))
     assert plain.solution.bound is None
     assert certified.clients.tolist() == plain.clients.tolist()
-    exact = SELECTORS.build("fedgs", federation, 5, method="brute-force").select(context(federation))
+    exact = SELECTORS.build("fedgs", scenario(federation, 5), method="brute-force").select(context(federation))
     assert certified.solution.bound == pytest.approx(exact.solution.objective, abs=1e-9)
     assert certified.solution.details["certified_by"] == "brute-force"
 
@@ -138,7 +146,7 @@ def test_an_interrupted_solve_stops_the_one_who_trains(federation, scratch_regis
     def interrupted(problem, run):
         raise KeyboardInterrupt
 
-    selector = SELECTORS.build("fedgs", federation, 6, method="interrupted-for-the-test")
+    selector = SELECTORS.build("fedgs", scenario(federation, 6), method="interrupted-for-the-test")
     with pytest.raises(KeyboardInterrupt):
         selector.select(context(federation))
 
@@ -148,13 +156,13 @@ def test_distances_from_a_file(federation, tmp_path):
     np.save(tmp_path / "h.npy", h)
     np.savetxt(tmp_path / "h.csv", h, delimiter=",")
     for name in ("h.npy", "h.csv"):
-        selector = SELECTORS.build("fedgs", federation, 3, distances_file=str(tmp_path / name))
+        selector = SELECTORS.build("fedgs", scenario(federation, 3), distances_file=str(tmp_path / name))
         assert np.array_equal(selector.distances, h)
     with pytest.raises(DataError, match=r"cannot read distances from .*none.npy"):
-        SELECTORS.build("fedgs", federation, 3, distances_file=str(tmp_path / "none.npy"))
+        SELECTORS.build("fedgs", scenario(federation, 3), distances_file=str(tmp_path / "none.npy"))
     np.save(tmp_path / "small.npy", h[:5, :5])
     with pytest.raises(DataError, match="30 clients need a square matrix"):
-        SELECTORS.build("fedgs", federation, 3, distances_file=str(tmp_path / "small.npy"))
+        SELECTORS.build("fedgs", scenario(federation, 3), distances_file=str(tmp_path / "small.npy"))
 
 
 def test_fedgs_refuses_at_construction():
