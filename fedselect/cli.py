@@ -108,15 +108,11 @@ def list_(format: Format = "text") -> None:
 
     _check_format(format)
     found: dict[str, list[dict[str, Any]]] = {}
-    for registry in (SELECTORS, AVAILABILITY, DROPOUT, PARTITIONS, MODELS):
+    for registry in (SELECTORS, AVAILABILITY, DROPOUT, DATASETS, PARTITIONS, MODELS):
         found[registry.kind] = [
             {"name": name, "options": sorted(registry.options(name)), "summary": registry.summary(name)}
             for name in registry.names
         ]
-    found["data set"] = [
-        {"name": name, "options": [], "summary": (builder.__doc__ or "").partition("\n")[0]}
-        for name, builder in sorted(DATASETS.items())
-    ]
     for problem in (DispersionProblem,):
         found[f"{problem.family} method"] = [
             {

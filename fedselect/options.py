@@ -40,6 +40,10 @@ class Registry(Generic[Builder]):
 
         return decorate
 
+    def __getitem__(self, name: str) -> Builder:
+        """The builder of this name or alias; raises `ConfigError` when there is none."""
+        return self._find(name)
+
     @property
     def names(self) -> list[str]:
         """Registered names, sorted, without aliases."""

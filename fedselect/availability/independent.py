@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
+from fedselect.availability.protocol import AVAILABILITY, check_rates
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
-from fedselect.options import Registry
 from fedselect.randomness import generator
 
-__all__ = ["AVAILABILITY", "Availability", "Independent", "bernoulli", "ideal", "lognormal"]
-
-AVAILABILITY: Registry = Registry("availability")
-
-
-class Availability(Protocol):
-    """Who is there, as a pure function of the round."""
-
-    def available(self, round: int) -> NDArray[np.bool_]:
-        """Mask of the clients that are available in ``round``, shape (N,)."""
-        ...
+__all__ = ["Independent", "bernoulli", "ideal"]
 
 
 class Independent:
-    """Each client is available with its own rate, independently of everything else.
+    r"""Each client is available with its own rate :math:`p_k`, independently of everything else.
+
+    Subclasses whose rates change with the round override `base_rates`.
 
     Parameters
     ----------
@@ -35,26 +24,62 @@ class Independent:
         Probability of each client, in [0, 1].
     seed : int
         Seed of the run; client k's draw in round t depends on (seed, t, k) alone.
+    empty : {"pass", "redraw"}
+        What happens when nobody is drawn: the round passes with nobody there, or the round is drawn again until
+        somebody is, as in FedGS's code. The second conditions the distribution: client k is then available with
+        probability :math:`p_k / (1 - \prod_i (1 - p_i))`. It draws from that law at once, without a loop; a round in
+        which every rate is 0 passes all the same.
 
     Raises
     ------
     ConfigError
-        When a rate is outside [0, 1] or NaN, or all are zero: nobody would ever be available.
+        When a rate is outside [0, 1] or NaN, all are zero (nobody would ever be available), or ``empty`` is unknown.
     """
 
-    def __init__(self, rates: NDArray[np.float64], seed: int) -> None:
-        rates = np.asarray(rates, dtype=np.float64)
-        if not ((rates >= 0) & (rates <= 1)).all():
-            bad = int(np.flatnonzero(~((rates >= 0) & (rates <= 1)))[0])
-            raise ConfigError(f"availability rates must lie in [0, 1]; client {bad} has {rates[bad]}")
+    def __init__(self, rates: NDArray[np.float64], seed: int, *, empty: str = "pass") -> None:
+        rates = check_rates(rates)
         if not (rates > 0).any():
             raise ConfigError("every client's availability rate is 0, so nobody would ever be there to select")
-        self.rates = rates
+        if empty not in ("pass", "redraw"):
+            raise ConfigError(f"empty must be 'pass' or 'redraw'; got {empty!r}")
+        self._rates = rates
         self.seed = seed
+        self.empty = empty
+
+    def base_rates(self, round: int) -> NDArray[np.float64]:
+        """Rates in ``round`` before any redraw, shape (N,)."""
+        return self._rates
+
+    def rates(self, round: int) -> NDArray[np.float64]:
+        """Probability of each client to be available in ``round``, shape (N,)."""
+        rates = self.base_rates(round)
+        if self.empty == "pass":
+            return rates.copy()
+        somebody = _somebody(rates)
+        return rates / somebody if somebody > 0 else rates.copy()
 
     def available(self, round: int) -> NDArray[np.bool_]:
         """Mask of the clients available in ``round``."""
-        return generator(self.seed, "availability", round).random(self.rates.size) < self.rates
+        rng = generator(self.seed, "availability", round)
+        rates = self.base_rates(round)
+        there = rng.random(rates.size) < rates
+        if self.empty == "redraw" and not there.any() and (rates > 0).any():
+            # Given that somebody is there: the first of them from its conditional law, the later ones as ever.
+            with np.errstate(divide="ignore"):
+                first_by = -np.expm1(np.cumsum(np.log1p(-rates)))
+            first = min(int(np.searchsorted(first_by, rng.random() * first_by[-1], side="right")), rates.size - 1)
+            while rates[first] == 0:  # only rounding can land behind the last client that is ever there
+                first -= 1
+            there = rng.random(rates.size) < rates
+            there[:first] = False
+            there[first] = True
+        return there
+
+
+def _somebody(rates: NDArray[np.float64]) -> float:
+    """Probability that at least one client is available."""
+    with np.errstate(divide="ignore"):
+        return float(-np.expm1(np.log1p(-rates).sum()))
 
 
 @AVAILABILITY.register("ideal", "IDL")
@@ -67,32 +92,3 @@ def ideal(federation: Federation, seed: int) -> Independent:
 def bernoulli(federation: Federation, seed: int, *, rate: float = 0.5) -> Independent:
     """Everyone is available with the same rate."""
     return Independent(np.full(len(federation), float(rate)), seed)
-
-
-@AVAILABILITY.register("lognormal", "LN")
-def lognormal(federation: Federation, seed: int, *, beta: float = 0.5) -> Independent:
-    r"""Rates are log-normal over the clients (FedGS's LN).
-
-    :math:`p_k = c_k / \max_i c_i` with :math:`\log c_k \sim N(0, \sigma^2)`, :math:`\sigma = \ln(1 / (1 - \beta))`.
-    The paper leaves open whether its second parameter is σ or σ²; the authors' code takes it for σ, and so does this.
-    The rates are drawn once per seed. At N = 100 and β = 0.5 about 23 clients are available a round.
-
-    Parameters
-    ----------
-    federation : Federation
-        Whose clients.
-    seed : int
-        Seed of the run.
-    beta : float
-        Heterogeneity β in [0, 1): 0 makes everyone available always.
-
-    Raises
-    ------
-    ConfigError
-        When ``beta`` is outside [0, 1).
-    """
-    if not 0 <= beta < 1:
-        raise ConfigError(f"beta must lie in [0, 1); got {beta}")
-    sigma = -math.log1p(-beta)
-    logs = sigma * generator(seed, "profile").standard_normal(len(federation))
-    return Independent(np.exp(logs - logs.max()), seed)

@@ -1,12 +1,29 @@
 """Data sets, and the ways to split them over clients."""
 
-from collections.abc import Callable
-
 from fedselect.data.digits import digits
 from fedselect.data.federation import Federation, Samples
+from fedselect.data.images import cifar10, cifar100, cinic10, emnist_letters, fashion_mnist, mnist, svhn
 from fedselect.data.partitions import PARTITIONS
+from fedselect.data.registry import DATASETS, check_data, load_data
+from fedselect.data.swapped import swapped_mnist
+from fedselect.data.synthetic import clustered, synthetic
 
-__all__ = ["DATASETS", "PARTITIONS", "Federation", "Samples", "digits"]
-
-#: Data sets by name: ``builder(clients=, partition=, test_fraction=, seed=, **partition_options) -> Federation``.
-DATASETS: dict[str, Callable[..., Federation]] = {"digits": digits}
+__all__ = [
+    "DATASETS",
+    "PARTITIONS",
+    "Federation",
+    "Samples",
+    "check_data",
+    "cifar10",
+    "cifar100",
+    "cinic10",
+    "clustered",
+    "digits",
+    "emnist_letters",
+    "fashion_mnist",
+    "load_data",
+    "mnist",
+    "svhn",
+    "swapped_mnist",
+    "synthetic",
+]

@@ -6,12 +6,14 @@ import numpy as np
 
 from fedselect.data.federation import Federation, Samples
 from fedselect.data.partitions import PARTITIONS
+from fedselect.data.registry import DATASETS
 from fedselect.errors import DataError
 from fedselect.randomness import generator
 
 __all__ = ["digits"]
 
 
+@DATASETS.register("digits")
 def digits(
     *, clients: int = 100, partition: str = "two-label", test_fraction: float = 0.2, seed: int = 0, **options: object
 ) -> Federation:

@@ -57,14 +57,27 @@ class Federation:
         Used for evaluation alone: selectors, graphs and training never touch it.
     classes : int
         Number of classes.
+    validation : tuple of Samples
+        Samples of each client that were held out of training; empty where none were.
+    groups : (N,) ndarray of int, optional
+        Cluster of each client, from 0, where the data are made of clusters (CA-Fed's).
+    parameters : (N, d) ndarray of float, optional
+        What generated each client's data, where that is known (FedGS's oracle features on Synthetic).
     """
 
     name: str
     clients: tuple[Samples, ...]
     test: Samples
     classes: int
+    validation: tuple[Samples, ...] = ()
+    groups: NDArray[np.int64] | None = None
+    parameters: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
+        for name in ("validation", "groups", "parameters"):
+            value = getattr(self, name)
+            if value is not None and len(value) not in (0 if name == "validation" else -1, len(self.clients)):
+                raise DataError(f"{len(self.clients)} clients need as many entries of {name}; got {len(value)}")
         for client, samples in enumerate(self.clients):
             if len(samples) == 0:
                 raise DataError(f"client {client} has no sample; every client needs at least one")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import hashlib
-import inspect
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -14,9 +13,9 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from fedselect.availability import AVAILABILITY, DROPOUT
-from fedselect.data import DATASETS, PARTITIONS, Federation
+from fedselect.data import DATASETS, Federation, check_data, load_data
 from fedselect.errors import ConfigError
-from fedselect.options import Registry, fits, in_words
+from fedselect.options import fits, in_words
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import TrainingSettings
 
@@ -72,11 +71,11 @@ class Experiment:
                 raise ConfigError(f"experiment: {key} must be at least {least}; got {getattr(self, key)}")
         if not self.time_limit > 0:
             raise ConfigError(f"experiment: time_limit must be a positive number of seconds; got {self.time_limit}")
-        _check_data(self.data)
+        check_data(self.data.name, self.data.options)
         AVAILABILITY.check(self.availability.name, self.availability.options)
         DROPOUT.check(self.dropout.name, self.dropout.options)
         SELECTORS.check(self.selector.name, self.selector.options)
-        clients = self.data.options.get("clients", _data_options(self.data.name)["clients"])
+        clients = self.data.options.get("clients", DATASETS.options(self.data.name)["clients"])
         if self.clients_per_round > clients:
             raise ConfigError(
                 f"experiment: clients_per_round is {self.clients_per_round}, but there are only {clients} clients"
@@ -84,7 +83,7 @@ class Experiment:
 
     def federation(self) -> Federation:
         """Load and partition the data set."""
-        return DATASETS[self.data.name](**self.data.options)
+        return load_data(self.data.name, **self.data.options)
 
     def tables(self) -> dict[str, Any]:
         """The resolved configuration as nested tables, ready for TOML; `Experiment.from_tables` reads it back."""
@@ -171,33 +170,6 @@ def read_config(path: str | Path, overrides: Iterable[str] = ()) -> tuple[Experi
         if not (isinstance(table, dict) and isinstance(table.get("name"), str)):
             raise ConfigError(f"compare.{label} must be a table with the name of a selector")
     return Experiment.from_tables(tables), variants
-
-
-def _data_options(name: str) -> dict[str, Any]:
-    if name not in DATASETS:
-        raise ConfigError(f"there is no data set {name!r} (known: {', '.join(sorted(DATASETS))})")
-    parameters = inspect.signature(DATASETS[name]).parameters.values()
-    return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
-
-
-def _check_data(choice: Choice) -> None:
-    """Check a data set's own options, and hand the others to its partition."""
-    own = _data_options(choice.name)
-    mine = {key: value for key, value in choice.options.items() if key in own}
-    registry: Registry = Registry("data set")
-    registry.register(choice.name)(DATASETS[choice.name])
-    registry.check(choice.name, mine)
-    partition = choice.options.get("partition", own["partition"])
-    rest = {key: value for key, value in choice.options.items() if key not in own}
-    known = PARTITIONS.options(partition)
-    for key in rest:
-        if key not in known:
-            accepted = ", ".join(sorted([*own, *known]))
-            raise ConfigError(
-                f"data: there is no option {key!r} for data set {choice.name!r} with partition {partition!r} "
-                f"(accepted: {accepted})"
-            )
-    PARTITIONS.check(partition, rest)
 
 
 def _table(section: str, tables: Mapping[str, Any]) -> Mapping[str, Any]:

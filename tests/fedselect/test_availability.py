@@ -47,13 +47,13 @@ def test_frequencies_approach_the_rates():
 @pytest.mark.parametrize(("beta", "mean"), [(0.1, 0.774), (0.5, 0.232), (0.7, 0.109), (0.9, 0.041)])
 def test_lognormal_rates_have_the_published_means(federation, beta, mean):
     """Mean active rates over 200 seeds at N = 100, computed from the authors' formula."""
-    rates = np.array([AVAILABILITY.build("lognormal", federation, seed, beta=beta).rates for seed in range(200)])
+    rates = np.array([AVAILABILITY.build("lognormal", federation, seed, beta=beta).rates(0) for seed in range(200)])
     assert rates.max(axis=1).tolist() == [1.0] * 200
     assert rates.mean() == pytest.approx(mean, rel=0.06)
 
 
 def test_lognormal_zero_is_full_availability(federation):
-    assert (AVAILABILITY.build("lognormal", federation, 0, beta=0.0).rates == 1).all()
+    assert (AVAILABILITY.build("lognormal", federation, 0, beta=0.0).rates(0) == 1).all()
 
 
 @pytest.mark.parametrize(

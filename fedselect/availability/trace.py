@@ -1,0 +1,255 @@
+"""Traces: recorded availability (or returns) in CSV and Parquet files, in and out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedselect.availability.dropout import DROPOUT
+from fedselect.availability.protocol import AVAILABILITY
+from fedselect.data import Federation
+from fedselect.errors import ConfigError, DataError, MissingExtraError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Trace", "read_trace", "record", "returns_trace", "trace", "write_trace"]
+
+
+class _Available(Protocol):
+    def available(self, round: int) -> NDArray[np.bool_]: ...
+
+
+class Trace:
+    """What a file or an array says.
+
+    Parameters
+    ----------
+    there : (T, N) array-like of bool
+        Who is there in each recorded round.
+    after : {"repeat", "hold", "nobody"}
+        What follows the last recorded round: the trace from its start, its last round again and again, or nobody.
+
+    Raises
+    ------
+    DataError
+        When the trace has no round or no client, or nobody is ever there.
+    ConfigError
+        When ``after`` is unknown.
+    """
+
+    def __init__(self, there: NDArray[np.bool_], *, after: str = "repeat") -> None:
+        there = np.asarray(there)
+        if there.ndim != 2 or there.size == 0:
+            raise DataError(f"a trace needs at least one round and one client; got shape {there.shape}")
+        if there.dtype != bool:
+            if not np.isin(there, (0, 1)).all():
+                raise DataError("a trace holds 0 and 1, or false and true, and nothing else")
+            there = there.astype(bool)
+        if not there.any():
+            raise DataError("nobody is ever there in this trace, so there would never be anybody to select")
+        if after not in ("repeat", "hold", "nobody"):
+            raise ConfigError(f"after must be 'repeat', 'hold' or 'nobody'; got {after!r}")
+        self.there, self.after = there, after
+
+    def available(self, round: int) -> NDArray[np.bool_]:
+        """Mask of the clients that are there in ``round``."""
+        if round >= len(self.there):
+            if self.after == "nobody":
+                return np.zeros(self.there.shape[1], dtype=bool)
+            round = round % len(self.there) if self.after == "repeat" else len(self.there) - 1
+        return self.there[round].copy()
+
+    def rates(self, round: int) -> NDArray[np.float64]:
+        """Share of the recorded rounds in which each client is there, shape (N,).
+
+        A trace has no probabilities; this is what an oracle that knows its long-run frequencies would say.
+        """
+        return self.there.mean(axis=0)
+
+    #: A trace of returns answers `returned` as one of availability answers `available`.
+    returned = available
+
+
+def record(model: _Available, rounds: int) -> NDArray[np.bool_]:
+    """Availability of the first ``rounds`` rounds as a (rounds, N) array, ready for `write_trace`."""
+    return np.stack([model.available(t) for t in range(rounds)])
+
+
+def write_trace(path: str | Path, there: NDArray[np.bool_], layout: str = "long") -> None:
+    """Write a (T, N) array to a file that `read_trace` reads back.
+
+    Parameters
+    ----------
+    path : path-like
+        Ends in ``.csv``, ``.csv.gz`` or ``.parquet``.
+    there : (T, N) array-like of bool
+        Who is there in each round.
+    layout : {"long", "wide"}
+        ``"long"``: one row for each client and round it is there in, columns ``round``, ``client`` and ``available``;
+        rows of zeros keep rounds without anybody, and the last client. ``"wide"``: one row a round, a column
+        ``round``, and one column of 0 and 1 for each client, named by its number.
+
+    Raises
+    ------
+    ConfigError, MissingExtraError
+        When the file's ending or the layout is unknown, or Parquet is asked for and pyarrow is missing.
+    """
+    import pandas as pd
+
+    there = np.asarray(there, dtype=bool)
+    rounds, clients = there.shape
+    if layout == "wide":
+        table = pd.DataFrame(there.astype(np.int8), columns=[str(k) for k in range(clients)])
+        table.insert(0, "round", np.arange(rounds))
+    elif layout == "long":
+        marked = there.copy()
+        marked[~there.any(axis=1), 0] = True
+        marked[-1, -1] = True
+        t, k = np.nonzero(marked)
+        table = pd.DataFrame({"round": t, "client": k, "available": there[t, k].astype(np.int8)})
+    else:
+        raise ConfigError(f"a trace's layout is 'long' or 'wide'; got {layout!r}")
+    if _is_parquet(path):
+        try:
+            table.to_parquet(path, index=False)
+        except ImportError as error:
+            raise _no_parquet() from error
+    else:
+        table.to_csv(path, index=False)
+
+
+def read_trace(path: str | Path, clients: int | None = None) -> NDArray[np.bool_]:
+    """Read a trace from a CSV or Parquet file.
+
+    Parameters
+    ----------
+    path : path-like
+        Ends in ``.csv``, ``.csv.gz`` or ``.parquet``. A table with a column ``client`` is long: columns ``round``,
+        ``client`` and, if zeros are listed too, ``available``; whatever is not listed is away. Any other is wide: a
+        column ``round`` and one of 0 and 1 for each client, named 0 to N - 1. Rounds and clients count from 0; rounds
+        that are not listed have nobody.
+    clients : int, optional
+        Number of clients N; the largest listed plus 1 by default.
+
+    Returns
+    -------
+    (T, N) ndarray of bool
+        T is the largest listed round plus 1.
+
+    Raises
+    ------
+    DataError, ConfigError, MissingExtraError
+        When the file cannot be read or does not hold a trace of ``clients`` clients, its ending is unknown, or it is
+        Parquet and pyarrow is missing.
+    """
+    table = _read(path)
+    if "round" not in table.columns:
+        raise DataError(f"{path}: a trace has a column 'round'; found {', '.join(map(str, table.columns)) or 'none'}")
+    rounds = _numbers(path, table, "round")
+    if "client" in table.columns:
+        rows = _numbers(path, table, "client")
+        if unknown := [str(c) for c in table.columns if c not in ("round", "client", "available")]:
+            raise DataError(f"{path}: a long trace has columns round, client and available; found {unknown[0]!r} too")
+        values = _states(path, table["available"].to_numpy()) if "available" in table.columns else True
+        found = int(rows.max()) + 1
+        n = _fits(path, found, clients)
+        flat = rounds * n + rows
+        if np.unique(flat).size != flat.size:
+            twice = flat[np.argmax(np.bincount(np.unique(flat, return_inverse=True)[1]) > 1)]
+            raise DataError(f"{path}: client {twice % n} is listed twice in round {twice // n}")
+        there = np.zeros((int(rounds.max()) + 1, n), dtype=bool)
+        there[rounds, rows] = values
+        return there
+    columns = [str(c) for c in table.columns if c != "round"]
+    if sorted(columns) != sorted(str(k) for k in range(len(columns))):
+        raise DataError(f"{path}: a wide trace has one column a client, named 0 to N - 1; found {columns[:5]}")
+    n = _fits(path, len(columns), clients)
+    if np.unique(rounds).size != rounds.size:
+        raise DataError(f"{path}: a wide trace lists every round once")
+    there = np.zeros((int(rounds.max()) + 1, n), dtype=bool)
+    there[rounds, : len(columns)] = _states(path, table.drop(columns="round").to_numpy())[:, np.argsort(_ints(columns))]
+    return there
+
+
+@AVAILABILITY.register("trace")
+def trace(federation: Federation, seed: int, *, path: str, after: str = "repeat") -> Trace:
+    """Availability from a CSV or Parquet file (see `read_trace` for its two layouts).
+
+    Parameters
+    ----------
+    federation : Federation
+        Whose clients; the file may leave out the last of them, who are then never there.
+    seed : int
+        Not used: a trace is what it is.
+    path : str
+        The file.
+    after : {"repeat", "hold", "nobody"}
+        What follows the last recorded round; see `Trace`.
+
+    Raises
+    ------
+    DataError, ConfigError, MissingExtraError
+        When the file or an option cannot be used.
+    """
+    return Trace(read_trace(path, len(federation)), after=after)
+
+
+@DROPOUT.register("trace")
+def returns_trace(clients: int, seed: int, *, path: str, after: str = "repeat") -> Trace:
+    """Returns from a CSV or Parquet file, in the layouts of `read_trace`; options as for availability's."""
+    return Trace(read_trace(path, clients), after=after)
+
+
+def _read(path: str | Path) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        table = pd.read_parquet(path) if _is_parquet(path) else pd.read_csv(path)
+    except ImportError as error:
+        raise _no_parquet() from error
+    except (OSError, ValueError) as error:  # pandas' and pyarrow's own errors are ValueErrors
+        raise DataError(f"cannot read the trace {path}: {error}") from error
+    if table.empty:
+        raise DataError(f"{path}: this trace has no row")
+    table.columns = [str(c).strip() for c in table.columns]
+    return table
+
+
+def _is_parquet(path: str | Path) -> bool:
+    name = str(path).lower()
+    if name.endswith(".parquet"):
+        return True
+    if name.endswith((".csv", ".csv.gz")):
+        return False
+    raise ConfigError(f"a trace's file ends in .csv, .csv.gz or .parquet; got {path}")
+
+
+def _no_parquet() -> MissingExtraError:
+    return MissingExtraError("Parquet needs pyarrow, which is not installed: pip install 'fedselect[parquet]'")
+
+
+def _numbers(path: str | Path, table: pd.DataFrame, column: str) -> NDArray[np.int64]:
+    values = table[column].to_numpy()
+    if values.dtype.kind not in "iu" or (values < 0).any():
+        raise DataError(f"{path}: column {column!r} counts from 0 in whole numbers")
+    return values.astype(np.int64)
+
+
+def _states(path: str | Path, values: NDArray[Any]) -> NDArray[np.bool_]:
+    if values.dtype.kind not in "biu" or not np.isin(values, (0, 1)).all():
+        raise DataError(f"{path}: a trace holds 0 and 1, or false and true, and nothing else")
+    return values.astype(bool)
+
+
+def _ints(names: list[str]) -> list[int]:
+    return [int(name) for name in names]
+
+
+def _fits(path: str | Path, found: int, clients: int | None) -> int:
+    if clients is not None and found > clients:
+        raise DataError(f"{path}: this trace has {found} clients, the federation {clients}")
+    return found if clients is None else clients

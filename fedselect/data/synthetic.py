@@ -1,0 +1,179 @@
+"""Data sets made from a seed: Synthetic(α, β) and CA-Fed's clustered one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedselect.data.federation import Federation, Samples
+from fedselect.data.registry import DATASETS
+from fedselect.errors import ConfigError, DataError
+from fedselect.randomness import generator
+
+__all__ = ["clustered", "synthetic"]
+
+
+@DATASETS.register("synthetic")
+def synthetic(
+    *,
+    clients: int = 30,
+    alpha: float = 0.5,
+    beta: float = 0.5,
+    spread: str = "std",
+    samples: int | None = None,
+    dimension: int = 60,
+    classes: int = 10,
+    seed: int = 0,
+) -> Federation:
+    r"""Generate Synthetic(α, β): every client has its own linear model and its own inputs (FedProx, FedGS).
+
+    Client k draws :math:`u_k \sim N(0, \alpha)`, the entries of :math:`W_k` and :math:`b_k` from :math:`N(u_k, 1)`,
+    :math:`B_k \sim N(0, \beta)` and the entries of :math:`v_k` from :math:`N(B_k, 1)`; its inputs are
+    :math:`x \sim N(v_k, \mathrm{diag}(j^{-1.2}))` and its labels :math:`\arg\max (W_k^\top x + b_k)`. α = β = 0 does
+    not make clients alike: W, b and v still differ.
+
+    It has ⌊LogNormal(4, 2)⌋ + 50 samples, of which 75 % are for training, 15 % for validation and 10 % join the
+    server's test set, in this order. Client k's data depend on (seed, k) alone, whatever the number of clients.
+
+    Parameters
+    ----------
+    clients : int
+        Number of clients; FedGS has 30.
+    alpha, beta : float
+        How much models and inputs differ, at least 0.
+    spread : {"std", "variance"}
+        Whether α and β are standard deviations of u and B, as in FedProx's and FedGS's code, or variances, as the
+        papers' N(0, α) reads.
+    samples : int, optional
+        The same number of samples for every client, before the split, instead of log-normal ones; at least 10.
+    dimension, classes : int
+        Inputs and classes.
+    seed : int
+        Seed of the data.
+
+    Returns
+    -------
+    Federation
+        ``parameters`` hold each client's [W, b], flattened: FedGS's oracle features.
+
+    Raises
+    ------
+    ConfigError
+        When an option is out of range.
+    """
+    if not (alpha >= 0 and beta >= 0 and math.isfinite(alpha + beta)):
+        raise ConfigError(f"alpha and beta must be numbers of at least 0; got {alpha} and {beta}")
+    if spread not in ("std", "variance"):
+        raise ConfigError(f"spread must be 'std' or 'variance'; got {spread!r}")
+    if clients < 1 or dimension < 1 or classes < 2 or (samples is not None and samples < 10):
+        raise ConfigError("synthetic needs at least 1 client, 1 dimension, 2 classes and 10 samples a client")
+    a, b = (alpha, beta) if spread == "std" else (math.sqrt(alpha), math.sqrt(beta))
+    scales = np.arange(1, dimension + 1) ** -0.6  # standard deviations: the variances are j^-1.2
+    train, validation, test, parameters = [], [], [], []
+    for client in range(clients):
+        rng = generator(seed, "data", client=client)
+        u, shift = a * rng.standard_normal(), b * rng.standard_normal()
+        w = u + rng.standard_normal((dimension, classes))
+        offset = u + rng.standard_normal(classes)
+        centre = shift + rng.standard_normal(dimension)
+        size = int(rng.lognormal(4, 2)) + 50 if samples is None else samples
+        x = centre + scales * rng.standard_normal((size, dimension))
+        own = Samples(x.astype(np.float32), np.argmax(x @ w + offset, axis=1))
+        first, second = int(0.75 * size), int(0.75 * size) + int(0.15 * size)
+        train.append(own.take(np.arange(first)))
+        validation.append(own.take(np.arange(first, second)))
+        test.append(own.take(np.arange(second, size)))
+        parameters.append(np.concatenate([w.ravel(), offset]))
+    return Federation(
+        name="synthetic",
+        clients=tuple(train),
+        test=_together(test),
+        classes=classes,
+        validation=tuple(validation),
+        parameters=np.array(parameters),
+    )
+
+
+@DATASETS.register("clustered", "ca-fed-synthetic")
+def clustered(
+    *,
+    clients: int = 24,
+    samples: int = 150,
+    test_samples: int = 500,
+    dimension: int = 10,
+    noise: float = 0.2,
+    groups: str = "balanced",
+    seed: int = 0,
+) -> Federation:
+    r"""Generate CA-Fed's two clusters of clients, one of them with noisier labels (Appendix F).
+
+    One :math:`w \sim N(0, I)` for all; inputs :math:`x \sim N(0, I)`; with :math:`s = 1 / (1 + e^{-w \cdot x})` the
+    label is 1 with probability s in group 0 and :math:`(1 - h) s + h (1 - s)` in group 1. The best prediction is the
+    sign of w·x for both.
+
+    Parameters
+    ----------
+    clients : int
+        Number of clients N.
+    samples, test_samples : int
+        Each client's samples for training, and those it adds to the test set. The paper says 150; the authors' README
+        150 and 500, their scripts 50 and 150.
+    dimension : int
+        Inputs d; the authors run 10.
+    noise : float
+        h in [0, 1].
+    groups : {"balanced", "bernoulli"}
+        The first half of the clients is group 0, as in the authors' code, or each group is a coin toss, as in the
+        paper.
+    seed : int
+        Seed of the data.
+
+    Returns
+    -------
+    Federation
+        Two classes; ``groups`` are the two groups. The paper's linear model with one output equals two outputs up to
+        a shift that both share.
+
+    Raises
+    ------
+    ConfigError
+        When an option is out of range.
+    """
+    if min(clients, samples, test_samples, dimension) < 1:
+        raise ConfigError("clustered needs at least 1 client, 1 sample of each kind and 1 dimension")
+    if not 0 <= noise <= 1:
+        raise ConfigError(f"noise must lie in [0, 1]; got {noise}")
+    if groups not in ("balanced", "bernoulli"):
+        raise ConfigError(f"groups must be 'balanced' or 'bernoulli'; got {groups!r}")
+    shared = generator(seed, "data")
+    w = shared.standard_normal(dimension)
+    if groups == "balanced":
+        own = (np.arange(clients) >= (clients + 1) // 2).astype(np.int64)
+    else:
+        own = shared.integers(2, size=clients)
+
+    def draw(client: int) -> Samples:
+        rng = generator(seed, "data", client=1 + client)
+        x = rng.standard_normal((samples + test_samples, dimension))
+        s = 1 / (1 + np.exp(-(x @ w)))
+        chance = (1 - noise) * s + noise * (1 - s) if own[client] else s
+        return Samples(x.astype(np.float32), (rng.random(len(x)) < chance).astype(np.int64))
+
+    drawn = [draw(client) for client in range(clients)]
+    return Federation(
+        name="clustered",
+        clients=tuple(each.take(np.arange(samples)) for each in drawn),
+        test=_together([each.take(np.arange(samples, samples + test_samples)) for each in drawn]),
+        classes=2,
+        groups=own,
+        parameters=np.tile(w, (clients, 1)),
+    )
+
+
+def _together(parts: list[Samples]) -> Samples:
+    features: NDArray[np.float32] = np.concatenate([part.features for part in parts])
+    if not features.size:
+        raise DataError("the clients have no sample left for the test set")
+    return Samples(features, np.concatenate([part.labels for part in parts]))
