@@ -68,7 +68,7 @@ class Registry(Generic[Builder]):
                 hint = f"; did you mean {close[0]!r}?" if close else ""
                 accepted = ", ".join(sorted(known)) or "none"
                 raise ConfigError(f"{self.kind} {name!r} has no option {option!r}{hint} (accepted: {accepted})")
-            wanted = get_type_hints(builder).get(option)
+            wanted = _wanted(builder, option)
             if wanted is not None and not fits(value, wanted):
                 raise ConfigError(f"{self.kind} {name!r}: option {option!r} must be {in_words(wanted)}; got {value!r}")
         for option, default in known.items():
@@ -87,6 +87,15 @@ class Registry(Generic[Builder]):
             hint = f"; did you mean {close[0]!r}?" if close else ""
             raise ConfigError(f"there is no {self.kind} {name!r}{hint} (known: {', '.join(self.names)})")
         return self._builders[name]
+
+
+def _wanted(builder: Callable[..., Any], option: str) -> Any:
+    """The annotation of one option, resolved alone: others may name what only a type checker imports."""
+    annotation = inspect.signature(builder).parameters[option].annotation
+    if annotation is inspect.Parameter.empty:
+        return None
+    alone = type("_", (), {"__annotations__": {option: annotation}, "__module__": builder.__module__})
+    return get_type_hints(alone)[option]
 
 
 _WORDS = {bool: "true or false", int: "an integer", float: "a number", str: "text", type(None): "left out"}

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = ("torch", "cvxpy", "ortools", "sklearn", "matplotlib", "flwr", "highspy")
+HEAVY = ("torch", "torchvision", "pyarrow", "cvxpy", "ortools", "sklearn", "matplotlib", "flwr", "highspy")
 
 
 def _python(code: str) -> str:
@@ -16,7 +16,7 @@ def _python(code: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("module", ["solvers", "solvers.dispersion", "graphs", "fedselect"])
+@pytest.mark.parametrize("module", ["solvers", "solvers.dispersion", "graphs", "fedselect", "fedselect.data"])
 def test_import_loads_nothing_heavy(module):
     code = f"import sys, {module}; print([m for m in {HEAVY!r} if m in sys.modules])"
     assert _python(code).strip() == "[]"

@@ -1,4 +1,9 @@
-"""Who is there before selection (availability), and who comes back after it (dropout)."""
+"""Who is there before selection (availability), and who comes back after it (dropout).
+
+Every model is a pure function of (seed, round, client): client k takes the k-th draw of the generator of (seed,
+purpose, round). So all selectors meet the same clients under one seed. (In FedGS's code they do not: its stream moves
+on with every call, FedGS meets another trace than its baselines, and that of one seed is that of another, shifted.)
+"""
 
 from fedselect.availability.ca_fed import ca_fed
 from fedselect.availability.chains import Chain, TwoState

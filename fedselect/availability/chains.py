@@ -149,7 +149,7 @@ class TwoState(Chain):
 
 def lowest_correlation(stationary: NDArray[np.float64]) -> NDArray[np.float64]:
     """Smallest eigenvalue that a two-state chain of stationary probability π can have, shape (N,)."""
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         return np.maximum(1 - 1 / stationary, 1 - 1 / (1 - stationary))
 
 

@@ -73,7 +73,6 @@ class GroupTrace(Chain):
         if mean == 0 and least == 0 and per_group == 0 and (noise == 0 or pattern == "turns"):
             raise ConfigError("every client's availability rate is 0, so nobody would ever be there to select")
         self.sizes = np.bincount(self.groups)
-        self._order = np.argsort(self.groups, kind="stable")
         self._disturbance = np.empty((0, self.sizes.size))
 
     def group_rates(self, round: int) -> NDArray[np.float64]:

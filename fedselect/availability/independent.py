@@ -58,6 +58,11 @@ class Independent:
         somebody = _somebody(rates)
         return rates / somebody if somebody > 0 else rates.copy()
 
+    @property
+    def correlation(self) -> NDArray[np.float64]:
+        """Correlation of each client's rounds, as `TwoState` has one: 0, shape (N,)."""
+        return np.zeros(self._rates.size)
+
     def available(self, round: int) -> NDArray[np.bool_]:
         """Mask of the clients available in ``round``."""
         rng = generator(self.seed, "availability", round)

@@ -35,10 +35,10 @@ class Availability(Protocol):
 def check_rates(rates: NDArray[np.float64], what: str = "availability rates") -> NDArray[np.float64]:
     """Return probabilities as float64, or raise `ConfigError` naming the first client with one outside [0, 1]."""
     rates = np.asarray(rates, dtype=np.float64)
+    if rates.ndim != 1:
+        raise ConfigError(f"{what} must be one number per client; got shape {rates.shape}")
     good = (rates >= 0) & (rates <= 1)
-    if rates.ndim != 1 or not good.all():
-        if rates.ndim != 1:
-            raise ConfigError(f"{what} must be one number per client; got shape {rates.shape}")
+    if not good.all():
         bad = int(np.flatnonzero(~good)[0])
         raise ConfigError(f"{what} must lie in [0, 1]; client {bad} has {rates[bad]}")
     return rates

@@ -186,7 +186,7 @@ def trace(federation: Federation, seed: int, *, path: str, after: str = "repeat"
     seed : int
         Not used: a trace is what it is.
     path : str
-        The file.
+        The file, relative to the working directory.
     after : {"repeat", "hold", "nobody"}
         What follows the last recorded round; see `Trace`.
 

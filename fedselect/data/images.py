@@ -56,6 +56,10 @@ class Pictures:
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        if len(self.images) != len(self.labels):
+            raise DataError(f"{len(self.images)} images need as many labels; got {len(self.labels)}")
+
     def take(self, indices: NDArray[np.int64]) -> Samples:
         """Features and labels of these images, in that order."""
         chosen = self.images[indices]

@@ -1,13 +1,16 @@
-"""Availability and dropout: pure functions of (seed, round, client), with the rates they promise."""
+"""Availability: pure functions of (seed, round, client), FedGS's modes, and the rates they promise."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from fedselect.availability import AVAILABILITY, DROPOUT, Independent
-from fedselect.data import digits
+from fedselect.availability import AVAILABILITY, DROPOUT, Independent, SinLognormal
+from fedselect.data import Federation, Samples, digits, synthetic
 from fedselect.errors import ConfigError
+
+FILELESS = [name for name in AVAILABILITY.names if name != "trace"]
+FEDGS = ["IDL", "MDF", "LDF", "YMF", "YC", "LN", "SLN"]
 
 
 @pytest.fixture(scope="module")
@@ -15,12 +18,44 @@ def federation():
     return digits(clients=100)
 
 
-@pytest.mark.parametrize("name", ["ideal", "bernoulli", "lognormal", "LN", "IDL"])
+def holding(*labels, classes=10):
+    """A federation whose client k holds the k-th list of labels."""
+    clients = tuple(Samples(np.zeros((len(own), 1)), np.array(own)) for own in labels)
+    return Federation("made up", clients, clients[0], classes)
+
+
+@pytest.mark.parametrize("name", [*FILELESS, *FEDGS])
 def test_a_round_is_the_same_whenever_it_is_asked_for(federation, name):
-    first, second = (AVAILABILITY.build(name, federation, 3) for _ in range(2))
-    forward = [first.available(t) for t in range(6)]
-    backward = [second.available(t) for t in reversed(range(6))]
-    assert np.array_equal(forward, backward[::-1])
+    rounds = 40
+    forward = AVAILABILITY.build(name, federation, 3)
+    expected = [forward.available(t) for t in range(rounds)]
+    backward = AVAILABILITY.build(name, federation, 3)
+    assert np.array_equal([backward.available(t) for t in reversed(range(rounds))], expected[::-1])
+    jumping = AVAILABILITY.build(name, federation, 3)
+    for t in np.random.default_rng(0).integers(rounds, size=60):
+        assert np.array_equal(jumping.available(int(t)), expected[t])
+    fresh = AVAILABILITY.build(name, federation, 3)
+    assert np.array_equal(fresh.available(rounds - 1), expected[-1])
+
+
+@pytest.mark.parametrize("name", FILELESS)
+def test_answers_are_masks_and_probabilities_that_belong_to_the_caller(federation, name):
+    model = AVAILABILITY.build(name, federation, 0)
+    there, rates = model.available(4), model.rates(4)
+    assert there.shape == rates.shape == (100,)
+    assert there.dtype == bool
+    assert ((rates >= 0) & (rates <= 1)).all()
+    there[:] = ~there
+    rates[:] = -1
+    assert not np.array_equal(model.available(4), there)
+    assert (model.rates(4) >= 0).all()
+
+
+@pytest.mark.parametrize("name", FILELESS)
+def test_no_model_touches_the_global_generator(federation, name):
+    before = np.random.get_state()[1].copy()  # noqa: NPY002  (this is the point)
+    AVAILABILITY.build(name, federation, 0).available(3)
+    assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
 def test_rounds_and_seeds_differ(federation):
@@ -72,8 +107,128 @@ def test_bad_rates_are_sentences(federation, call, sentence):
         call(federation)
 
 
-def test_dropout_rates():
-    assert DROPOUT.build("none", 1000, 0).returned(3).all()
-    assert not DROPOUT.build("bernoulli", 1000, 0, rate=1.0).returned(3).any()
-    share = DROPOUT.build("bernoulli", 100_000, 0, rate=0.3).returned(3).mean()
-    assert share == pytest.approx(0.7, abs=5 * np.sqrt(0.21 / 100_000))
+# -- FedGS's modes -------------------------------------------------------------------------------------------------
+
+
+def test_more_and_less_data_first_are_power_laws_of_the_sizes():
+    federation = holding([0] * 10, [0] * 40, [0] * 20)
+    more = AVAILABILITY.build("MDF", federation, 0, beta=0.5).rates(7)
+    less = AVAILABILITY.build("LDF", federation, 0, beta=0.5).rates(7)
+    assert more == pytest.approx([0.5, 1, np.sqrt(0.5)])
+    assert less == pytest.approx([1, 0.5, np.sqrt(0.5)])
+    assert (AVAILABILITY.build("MDF", federation, 0, beta=0).rates(0) == 1).all()
+
+
+def test_data_first_rates_on_synthetic_sizes_have_the_known_means():
+    """About 0.58 for LDF-0.7 and 0.19 for MDF-0.7 (computed from the authors' formula), over 30 seeds."""
+    means = {"LDF": [], "MDF": []}
+    for seed in range(30):
+        sizes = synthetic(seed=seed, dimension=1).sizes
+        federation = holding(*([0] * n for n in sizes))
+        for name, found in means.items():
+            found.append(AVAILABILITY.build(name, federation, 0, beta=0.7).rates(0).mean())
+    assert np.mean(means["LDF"]) == pytest.approx(0.58, abs=0.08)
+    assert np.mean(means["MDF"]) == pytest.approx(0.19, abs=0.06)
+
+
+def test_max_label_first_counts_the_smallest_label():
+    """With β = 0.9 and ten classes, smallest labels 0 to 9 give 0.1, 0.2, ..., 1."""
+    federation = holding(*([label, 9] for label in range(10)))
+    assert AVAILABILITY.build("YMF", federation, 0).rates(3) == pytest.approx(np.arange(1, 11) / 10)
+    assert AVAILABILITY.build("YMaxFirst", holding([0], classes=1), 0, beta=0.5).rates(0) == pytest.approx([0.5])
+    with pytest.raises(ConfigError, match="nobody would ever be there"):
+        AVAILABILITY.build("YMF", holding([0, 3], [0]), 0, beta=1.0)
+
+
+def test_label_cycle_is_the_authors_formula():
+    """I = 1 when y/L < r <= (y+1)/L for some label y, r = (1 + t mod T)/T, T = 10 L; a label is on ten rounds."""
+    labels = ([0, 3], [9], [4, 5, 6], [1])
+    model = AVAILABILITY.build("YC", holding(*labels), 0, beta=0.5)
+    for t in range(230):
+        r = (1 + t % 100) / 100
+        inside = [any(y / 10 < r <= (y + 1) / 10 for y in own) for own in labels]
+        assert model.rates(t).tolist() == np.where(inside, 1.0, 0.5).tolist()
+
+
+def test_label_cycle_as_in_flgo():
+    """Its window is the interval from the smallest to the largest label, over 24 rounds."""
+    labels = ([0, 3], [9], [4, 6])
+    model = AVAILABILITY.build("YC", holding(*labels), 0, beta=0.9, reading="flgo")
+    for t in range(60):
+        r = (1 + t % 24) / 24
+        inside = [min(own) / 9 <= r <= max(own) / 9 for own in labels]
+        assert model.rates(t) == pytest.approx(np.where(inside, 1.0, 0.1))
+
+
+def test_sin_lognormal_is_lognormal_times_a_sine_with_both_ends(federation):
+    fixed = AVAILABILITY.build("LN", federation, 5).rates(0)
+    model = AVAILABILITY.build("SLN", federation, 5)
+    wave = 0.5 + 0.4 * np.sin(np.linspace(0, 2 * np.pi, 24))
+    for t in (0, 5, 23, 24, 100):
+        assert model.rates(t) == pytest.approx(fixed * wave[t % 24])
+    assert SinLognormal.factors.mean() == pytest.approx(0.5)
+    assert SinLognormal.factors.min() == pytest.approx(0.1009, abs=1e-4)
+    assert SinLognormal.factors.max() == pytest.approx(0.8991, abs=1e-4)
+
+
+@pytest.mark.parametrize(("beta", "mean"), [(0.1, 0.809), (0.5, 0.310), (0.7, 0.176), (0.9, 0.089)])
+def test_lognormal_rates_of_thirty_clients(beta, mean):
+    federation = holding(*([0] for _ in range(30)))
+    rates = [AVAILABILITY.build("LN", federation, seed, beta=beta).rates(0) for seed in range(300)]
+    assert np.mean(rates) == pytest.approx(mean, rel=0.08)
+
+
+def test_lognormal_beta_sets_the_standard_deviation_of_the_logs():
+    """Over 4 000 clients the standard error of a standard deviation is 1.1 %; five of them are allowed."""
+    federation = holding(*([0] for _ in range(4000)))
+    logs = np.log(AVAILABILITY.build("LN", federation, 0, beta=0.5).rates(0))
+    assert logs.std() == pytest.approx(np.log(2), rel=0.056)
+
+
+# -- nobody there --------------------------------------------------------------------------------------------------
+
+
+def test_a_round_without_anybody_passes():
+    model = Independent(np.array([0.01, 0.01]), 0)
+    assert not all(model.available(t).any() for t in range(20))
+
+
+def test_redraw_conditions_on_somebody_being_there():
+    """The law given that somebody is there; 8 000 rounds, five standard errors of at most 0.0056."""
+    rates = np.array([0.0, 0.05, 0.2, 0.1, 0.0])
+    model = Independent(rates, 2, empty="redraw")
+    drawn = np.array([model.available(t) for t in range(8000)])
+    assert drawn.any(axis=1).all()
+    expected = rates / (1 - np.prod(1 - rates))
+    assert model.rates(0) == pytest.approx(expected)
+    assert np.abs(drawn.mean(axis=0) - expected).max() < 5 * 0.0056
+    both = (drawn[:, 1] & drawn[:, 2]).mean()  # pairs too: P(both | somebody)
+    assert both == pytest.approx(0.05 * 0.2 / (1 - np.prod(1 - rates)), abs=5 * np.sqrt(0.032 / 8000))
+
+
+def test_redraw_leaves_alone_rounds_in_which_somebody_is_there(federation):
+    passing, redrawn = (AVAILABILITY.build("SLN", federation, 1, empty=empty) for empty in ("pass", "redraw"))
+    assert all(np.array_equal(passing.available(t), redrawn.available(t)) for t in range(30))
+
+
+def test_redraw_passes_rounds_in_which_nobody_can_come():
+    """β = 1 and no client of label 0: the authors' loop would never end."""
+    model = AVAILABILITY.build("YC", holding([1], [2]), 0, beta=1.0, empty="redraw")
+    assert not model.available(0).any()
+    assert model.rates(0).tolist() == [0, 0]
+    assert model.available(10).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("MDF", {"beta": -1.0}, "beta must be a number of at least 0; got -1.0"),
+        ("YMF", {"beta": 1.1}, r"beta must lie in \[0, 1\]; got 1.1"),
+        ("YC", {"reading": "paper"}, "reading must be 'fedgs' or 'flgo'; got 'paper'"),
+        ("YC", {"rounds_per_label": 0}, "rounds_per_label must be at least 1; got 0"),
+        ("SLN", {"empty": "skip"}, "empty must be 'pass' or 'redraw'; got 'skip'"),
+    ],
+)
+def test_bad_options_of_the_modes_are_sentences(federation, name, options, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        AVAILABILITY.build(name, federation, 0, **options)

@@ -109,3 +109,113 @@ def test_samples_and_federations_check_themselves():
         Samples(np.zeros((2, 3)), [0])
     with pytest.raises(DataError, match="client 1 has no sample"):
         Federation("x", (good, Samples(np.zeros((0, 3)), [])), good, 2)
+
+
+# -- the papers' partitions ----------------------------------------------------------------------------------------
+
+CIFAR_LABELS = np.repeat(np.arange(10), 500)
+
+
+def shares(labels, parts):
+    return np.array([np.bincount(labels[part], minlength=10) / part.size for part in parts])
+
+
+def test_fedgs_cifar_clients_have_lognormal_sizes_and_dirichlet_mixes():
+    """As in the authors' generator: log-sizes with standard deviation 1, mixes Dir(1.75 p), nearly p on average."""
+    parts = PARTITIONS.build("fedgs-cifar10", CIFAR_LABELS, 100, np.random.default_rng(0))
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(5000))
+    sizes = np.array([part.size for part in parts])
+    assert np.log(sizes).std() == pytest.approx(1, abs=0.35)
+    assert sizes.max() > 5 * np.median(sizes) / 2
+    # Under Dir(1.75 p) the expected sum of squared shares is (1.75/10 + 1) / (1.75 + 1) = 0.427.
+    mixes = shares(CIFAR_LABELS, [part for part in parts if part.size >= 20])
+    assert (mixes**2).sum(axis=1).mean() == pytest.approx(0.427, abs=0.08)
+
+
+def test_unequal_sizes_without_spread_are_equal():
+    parts = PARTITIONS.build(
+        "dirichlet-unequal", CIFAR_LABELS, 20, np.random.default_rng(0), spread=0.0, concentration=1e5
+    )
+    away = sorted(abs(part.size - 250) for part in parts)
+    assert away[-2] < 6  # as in the authors' code, one client takes what is left over, up to 1 % of all
+    assert away[-1] <= 50 + 6
+
+
+@given(labellings(), st.integers(1, 25), st.integers(0, 2**31), st.floats(0, 3))
+def test_unequal_sizes_cover_every_sample(labels, clients, seed, spread):
+    parts = PARTITIONS.build("dirichlet-unequal", labels, clients, np.random.default_rng(seed), spread=spread)
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(labels.size))
+    assert min(part.size for part in parts) >= 1
+
+
+def test_fedau_clients_have_symmetric_dirichlet_mixes():
+    """Dir(0.1) for each of ten classes: the expected sum of squared shares is 1.1 / 2 = 0.55 before sizes matter."""
+    parts = PARTITIONS.build("fedau", np.repeat(np.arange(10), 5000), 250, np.random.default_rng(0))
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(50_000))
+    found = np.array([np.bincount(np.repeat(np.arange(10), 5000)[p], minlength=10) / p.size for p in parts])
+    assert (found**2).sum(axis=1).mean() == pytest.approx(0.55, abs=0.06)
+
+
+def test_e3cs_clients_have_a_primary_label():
+    parts = PARTITIONS.build("e3cs", CIFAR_LABELS, 100, np.random.default_rng(0), samples=200)
+    mixes = shares(CIFAR_LABELS, parts)
+    assert all(part.size == np.unique(part).size == 200 for part in parts)
+    assert (mixes.max(axis=1) == 0.8).all()
+    primary = np.bincount(mixes.argmax(axis=1), minlength=10)
+    assert (primary > 0).sum() >= 8  # labels are drawn, not dealt
+    assert (np.bincount(np.concatenate(parts), minlength=5000) > 1).any()  # clients draw by themselves
+    assert (mixes > 0).sum(axis=1).mean() > 9  # the rest is spread over the other labels
+    strict = PARTITIONS.build("primary-label", CIFAR_LABELS, 10, np.random.default_rng(0), samples=100, share=0.95)
+    assert (shares(CIFAR_LABELS, strict).max(axis=1) == 0.95).all()
+
+
+def test_iid_draws_overlap_between_clients_and_not_inside():
+    parts = PARTITIONS.build("iid-draws", CIFAR_LABELS, 20, np.random.default_rng(0), samples=1000)
+    assert all(np.unique(part).size == 1000 for part in parts)
+    assert np.unique(np.concatenate(parts)).size < 5000 + 1
+    assert shares(CIFAR_LABELS, parts).mean(axis=0) == pytest.approx(np.full(10, 0.1), abs=0.01)
+
+
+@pytest.mark.parametrize("ratio", [0.8, 0.9, 0.95])
+def test_fedss_clients_have_a_sorted_block_and_an_iid_rest(ratio):
+    parts = PARTITIONS.build("fedss", CIFAR_LABELS, 50, np.random.default_rng(0), ratio=ratio)
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(5000))
+    assert {part.size for part in parts} == {100}
+    mixes = shares(CIFAR_LABELS, parts)
+    # A block may straddle two labels; most clients have theirs from one, plus a tenth of the rest.
+    assert np.median(mixes.max(axis=1)) == pytest.approx(ratio + (1 - ratio) / 10, abs=0.03)
+    assert np.bincount(mixes.argmax(axis=1), minlength=10).min() >= 4
+
+
+@pytest.mark.parametrize("clients", [7, 13, 100])
+def test_fedss_blocks_cover_every_sample_of_odd_numbers(clients):
+    labels = np.arange(1003) % 10
+    for blocks in (1, 2):
+        parts = PARTITIONS.build(
+            "fedss", labels, clients, np.random.default_rng(1), ratio=0.9, blocks_per_client=blocks
+        )
+        assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(1003))
+        assert max(p.size for p in parts) - min(p.size for p in parts) <= 1 + blocks
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("fedgs-cifar10", {"concentration": 0.0}, "concentration must be positive; got 0.0"),
+        ("fedgs-cifar10", {"spread": -1.0}, "spread must lie between 0 and 10; got -1.0"),
+        ("fedau", {"concentration": -1.0}, "concentration must be positive; got -1.0"),
+        ("e3cs", {"samples": 900}, "needs 720 samples of it and 180 of the others; there are 500 and 4500"),
+        ("e3cs", {"share": 1.5}, "share lie in .*; got 500 and 1.5"),
+        ("iid-draws", {"samples": 6000}, "between 1 and the number there is, 5000; got 6000"),
+        ("fedss", {"ratio": 1.5}, "ratio must lie in .*; got 1.5 and 1"),
+    ],
+)
+def test_bad_options_of_partitions_are_sentences(name, options, sentence):
+    with pytest.raises(DataError, match=sentence):
+        PARTITIONS.build(name, CIFAR_LABELS, 10, np.random.default_rng(0), **options)
+
+
+def test_federations_check_what_comes_with_them():
+    good = Samples(np.zeros((2, 3)), [0, 1])
+    with pytest.raises(DataError, match="2 clients need as many entries of groups; got 1"):
+        Federation("x", (good, good), good, 2, groups=np.zeros(1, dtype=int))

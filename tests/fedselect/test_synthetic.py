@@ -1,0 +1,133 @@
+"""Generated data: what the papers' formulas imply, and that a seed is all they depend on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedselect.data import clustered, load_data, synthetic
+from fedselect.errors import ConfigError
+from fedselect.experiments import read_config
+
+
+def test_synthetic_labels_are_those_of_each_clients_model():
+    federation = synthetic(clients=5)
+    assert federation.parameters.shape == (5, 610)
+    for samples, parameters in zip(federation.clients, federation.parameters, strict=True):
+        scores = samples.features @ parameters[:600].reshape(60, 10) + parameters[600:]
+        # Features are rounded to float32 after labelling, so a tie or two may turn.
+        assert (scores.argmax(axis=1) == samples.labels).mean() > 0.999
+
+
+def test_synthetic_is_split_in_order_by_75_15_10():
+    federation = synthetic(clients=12)
+    sizes = np.array([len(a) + len(b) for a, b in zip(federation.clients, federation.validation, strict=True)])
+    whole = sizes + 0
+    rest = len(federation.test)
+    assert rest == pytest.approx(whole.sum() / 9, rel=0.1)
+    fixed = synthetic(clients=3, samples=100)
+    assert fixed.sizes.tolist() == [75] * 3
+    assert [len(v) for v in fixed.validation] == [15] * 3
+    assert len(fixed.test) == 30
+    held = np.concatenate([s.features for s in (*fixed.clients, *fixed.validation, fixed.test)])
+    assert np.unique(held, axis=0).shape[0] == 300
+
+
+def test_synthetic_sizes_are_lognormal_above_fifty():
+    """⌊LogNormal(4, 2)⌋ + 50: the median is about 105; of 2 000 clients five standard errors are 0.28 in the log."""
+    federation = synthetic(clients=2000, dimension=1, classes=2)
+    sizes = federation.sizes + np.array([len(v) for v in federation.validation])
+    whole = sizes / 0.9
+    assert whole.min() > 48  # 50, less what the two shares round down
+    assert np.log(np.median(whole) - 50) == pytest.approx(4, abs=0.28)
+
+
+def test_synthetic_spreads_are_standard_deviations_or_variances():
+    """u_k is the mean of 610 entries of W and b: its variance is α² (or α) plus 1/610; 1 500 clients."""
+    for spread, variance in (("std", 0.25), ("variance", 0.5)):
+        federation = synthetic(clients=1500, samples=10, spread=spread)
+        found = federation.parameters.mean(axis=1).var()
+        assert found == pytest.approx(variance + 1 / 610, rel=5 * np.sqrt(2 / 1500))
+
+
+def test_synthetic_inputs_vary_less_and_less():
+    """Inside a client the variance of input j is j^-1.2; 20 clients of 2 000 samples."""
+    federation = synthetic(clients=20, samples=2667)
+    found = np.mean([samples.features.var(axis=0) for samples in federation.clients], axis=0)
+    assert found == pytest.approx(np.arange(1, 61) ** -1.2, rel=5 * np.sqrt(2 / 40_000))
+    centres = np.array([samples.features.mean(axis=0) for samples in federation.clients])
+    assert centres.std(axis=1).mean() == pytest.approx(1, abs=0.1)  # v_k's entries have variance 1 around B_k
+
+
+def test_a_clients_data_depend_on_its_number_and_the_seed_alone():
+    few, many, other = synthetic(clients=3), synthetic(clients=6), synthetic(clients=3, seed=1)
+    assert all(np.array_equal(a.features, b.features) for a, b in zip(few.clients, many.clients[:3], strict=True))
+    assert not np.array_equal(few.parameters, other.parameters)
+
+
+def test_clustered_labels_are_as_noisy_as_stated():
+    """Group 0 follows s, group 1 mixes in 20 % of 1 - s; 12 000 samples a group, five standard errors of 0.0045."""
+    federation = clustered(samples=1000, test_samples=1)
+    w = federation.parameters[0]
+    assert federation.groups.tolist() == [0] * 12 + [1] * 12
+    for group, noise in ((0, 0.0), (1, 0.2)):
+        own = [samples for samples, g in zip(federation.clients, federation.groups, strict=True) if g == group]
+        x = np.concatenate([samples.features for samples in own])
+        y = np.concatenate([samples.labels for samples in own])
+        s = 1 / (1 + np.exp(-(x @ w)))
+        chance = (1 - noise) * s + noise * (1 - s)
+        assert (y - chance).mean() == pytest.approx(0, abs=5 * 0.0045)
+        best = np.maximum(chance, 1 - chance)
+        assert ((x @ w > 0) == y).mean() == pytest.approx(best.mean(), abs=5 * 0.0045)
+        assert np.cov(x.T) == pytest.approx(np.eye(10), abs=0.06)
+
+
+def test_clustered_sizes_and_groups():
+    federation = clustered()
+    assert federation.sizes.tolist() == [150] * 24
+    assert len(federation.test) == 24 * 500
+    tossed = clustered(clients=400, samples=1, test_samples=1, groups="bernoulli").groups
+    assert abs(tossed.mean() - 0.5) < 5 * 0.025
+    assert len(set(np.flatnonzero(np.diff(tossed)))) > 100  # not the first half and the second
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: synthetic(alpha=-1.0), "alpha and beta must be numbers of at least 0; got -1.0 and 0.5"),
+        (lambda: synthetic(spread="sd"), "spread must be 'std' or 'variance'; got 'sd'"),
+        (lambda: synthetic(samples=5), "at least 1 client, 1 dimension, 2 classes and 10 samples"),
+        (lambda: clustered(noise=2.0), r"noise must lie in \[0, 1\]; got 2.0"),
+        (lambda: clustered(groups="three"), "groups must be 'balanced' or 'bernoulli'; got 'three'"),
+        (lambda: clustered(test_samples=0), "1 sample of each kind"),
+        (lambda: load_data("clustered", partition="iid"), "no option 'partition' for data set 'clustered' \\(accepted"),
+    ],
+)
+def test_bad_options_are_sentences(call, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        call()
+
+
+def test_a_configuration_reaches_sets_without_a_partition(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text('[experiment]\nclients_per_round = 30\n[data]\nname = "synthetic"\nalpha = 1.0\nbeta = 1.0\n')
+    experiment, _ = read_config(path)
+    assert len(experiment.federation()) == 30
+    with pytest.raises(ConfigError, match="there is no option 'concentration' for data set 'synthetic'"):
+        read_config(path, ["data.concentration=1.0"])
+    path.write_text('[experiment]\nclients_per_round = 30\n[data]\nname = "clustered"\n')
+    with pytest.raises(ConfigError, match="there are only 24 clients"):
+        read_config(path)
+
+
+def test_a_run_on_clustered_data_with_chains(tmp_path):
+    pytest.importorskip("torch")
+    from fedselect.experiments import run
+
+    path = tmp_path / "c.toml"
+    path.write_text(
+        '[experiment]\nrounds = 3\nclients_per_round = 5\n[data]\nname = "ca-fed-synthetic"\nsamples = 20\n'
+        'test_samples = 5\n[availability]\nname = "ca-fed"\n[dropout]\nname = "e3cs"\n'
+    )
+    folder = run(read_config(path)[0], tmp_path / "out")
+    assert (folder / "summary.json").exists()
