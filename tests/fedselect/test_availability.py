@@ -133,7 +133,7 @@ def test_data_first_rates_on_synthetic_sizes_have_the_known_means():
 
 def test_max_label_first_counts_the_smallest_label():
     """With β = 0.9 and ten classes, smallest labels 0 to 9 give 0.1, 0.2, ..., 1."""
-    federation = holding(*([label, 9] for label in range(10)))
+    federation = holding(*([label, 9, 9] for label in range(10)))
     assert AVAILABILITY.build("YMF", federation, 0).rates(3) == pytest.approx(np.arange(1, 11) / 10)
     assert AVAILABILITY.build("YMaxFirst", holding([0], classes=1), 0, beta=0.5).rates(0) == pytest.approx([0.5])
     with pytest.raises(ConfigError, match="nobody would ever be there"):
