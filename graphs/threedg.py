@@ -192,13 +192,10 @@ def edge_weights(
     return weights
 
 
-def _prepare(
-    similarity: ArrayLike,
-    preset: str,
-    epsilon: float | None,
-    sigma2: float | None,
-    bounds: tuple[float, float] | None,
-) -> tuple[Preset, NDArray[np.float64], float, float]:
+def resolve(
+    preset: str, epsilon: float | None, sigma2: float | None, bounds: tuple[float, float] | None
+) -> tuple[Preset, float, float]:
+    """Return the preset with its ε and σ² filled in, or say which option is wrong."""
     choice("preset", preset, PRESETS, SimilarityError)
     rule = PRESETS[preset]
     epsilon = rule.epsilon if epsilon is None else float(epsilon)
@@ -209,6 +206,17 @@ def _prepare(
         raise SimilarityError(f"sigma2 is {sigma2}; accepted is a positive finite number.")
     if bounds is not None and not rule.scaled:
         raise SimilarityError(f"bounds are given, but preset {preset!r} does not scale; leave them out.")
+    return rule, epsilon, sigma2
+
+
+def _prepare(
+    similarity: ArrayLike,
+    preset: str,
+    epsilon: float | None,
+    sigma2: float | None,
+    bounds: tuple[float, float] | None,
+) -> tuple[Preset, NDArray[np.float64], float, float]:
+    rule, epsilon, sigma2 = resolve(preset, epsilon, sigma2, bounds)
     scaled = min_max(similarity, bounds=bounds) if rule.scaled else square_symmetric("similarity", similarity)
     return rule, scaled, epsilon, sigma2
 
