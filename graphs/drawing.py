@@ -254,18 +254,19 @@ def _mix(graph: nx.Graph, labels: ArrayLike | None) -> NDArray[np.float64] | Non
 
 
 def _strongest(graph: nx.Graph, per_client: int) -> list[tuple[Hashable, Hashable, float]]:
+    size = len(graph)
+    index = {node: i for i, node in enumerate(graph)}
     kept: dict[frozenset[Hashable], tuple[Hashable, Hashable, float]] = {}
-    for node in graph:
+    for node, i in index.items():
+        # Among equals the next in order, going round: were it the lowest index, the first few clients
+        # would collect everybody's edges.
         ranked = sorted(
-            (
-                (float(data.get("similarity", 1.0)), i, other)
-                for i, (other, data) in enumerate(graph[node].items())
-            ),
-            key=lambda entry: (-entry[0], entry[1]),
+            (-float(data.get("similarity", 1.0)), (index[other] - i) % size, other)
+            for other, data in graph[node].items()
+            if other != node
         )
         for value, _, other in ranked[: max(per_client, 0)]:
-            if other != node:
-                kept.setdefault(frozenset((node, other)), (node, other, value))
+            kept.setdefault(frozenset((node, other)), (node, other, -value))
     return list(kept.values())
 
 
@@ -317,13 +318,12 @@ def _apart(place: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
     return place
 
 
-def _palette(count: int) -> list[tuple[float, float, float]]:
+def _palette(count: int) -> list[tuple[float, ...]]:
     from matplotlib import colormaps
 
-    if count <= 10:
-        return [tuple(colour) for colour in colormaps["tab10"].colors[:count]]
     if count <= 20:
-        return [tuple(colour) for colour in colormaps["tab20"].colors[:count]]
+        colours = colormaps["tab10" if count <= 10 else "tab20"]
+        return [tuple(colours(i)[:3]) for i in range(count)]
     return [tuple(colormaps["hsv"](i / count)[:3]) for i in range(count)]
 
 

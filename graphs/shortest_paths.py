@@ -162,10 +162,11 @@ def _choose(lengths: NDArray[np.float64]) -> str:
 
 
 def _floyd_warshall(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-    from scipy.sparse.csgraph import floyd_warshall
+    from scipy.sparse.csgraph import csgraph_from_dense, floyd_warshall
 
-    # A masked array, because in a plain dense one SciPy takes a length of 0 for a missing edge.
-    return np.asarray(floyd_warshall(np.ma.masked_array(lengths, mask=np.isinf(lengths))))
+    # Through a sparse matrix with its zeros stored, because in a dense one, masked or not, SciPy 1.17
+    # takes a length of 0 for a missing edge.
+    return np.asarray(floyd_warshall(csgraph_from_dense(lengths, null_value=np.inf)))
 
 
 def _sparse(name: str) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:

@@ -202,6 +202,11 @@ def resolve(
     sigma2 = rule.sigma2 if sigma2 is None else float(sigma2)
     if not np.isfinite(epsilon):
         raise SimilarityError(f"epsilon is {epsilon}; accepted is a finite threshold.")
+    if epsilon < 0 and not rule.scaled:
+        # exp(−V/σ²) of a negative V grows without bound, and past e^709 an edge would be infinitely long.
+        raise SimilarityError(
+            f"epsilon is {epsilon}; preset {preset!r} accepts 0 or more, for its weights are meant for V ≥ 0."
+        )
     if not (np.isfinite(sigma2) and sigma2 > 0):
         raise SimilarityError(f"sigma2 is {sigma2}; accepted is a positive finite number.")
     if bounds is not None and not rule.scaled:
