@@ -129,26 +129,29 @@ def _from_graph(graph: nx.Graph, weight: str) -> NDArray[np.float64]:
     if size == 0:
         raise DistanceError("the graph is empty; at least one client is needed.")
     index = {node: i for i, node in enumerate(graph)}
-    edges = list(graph.edges(data=weight))
-    try:
-        values = np.array([length for _, _, length in edges], dtype=np.float64)
-    except (TypeError, ValueError):
-        u, v, bad = next(edge for edge in edges if not isinstance(edge[2], int | float | np.number))
-        raise DistanceError(
-            f"the edge {u!r}-{v!r} has {weight} {bad!r}; every edge needs a number of 0 or more there."
-        ) from None
-    if not (values >= 0).all():  # false for NaN as well, which None becomes
-        u, v, bad = edges[int(np.argmin(values >= 0))]
-        raise DistanceError(
-            f"the edge {u!r}-{v!r} has {weight} {bad!r}; every edge needs a number of 0 or more there."
-        )
-    rows = [index[u] for u, _, _ in edges]
-    columns = [index[v] for _, v, _ in edges]
     matrix = np.full((size, size), np.inf)
-    matrix[rows, columns] = values
-    matrix[columns, rows] = values
+    # A row at a time, straight from the adjacency: graph.edges(data=...) takes three times as long.
+    for i, (node, neighbours) in enumerate(graph.adjacency()):
+        lengths = [attributes.get(weight) for attributes in neighbours.values()]
+        try:
+            values = np.array(lengths, dtype=np.float64)
+            usable = bool((values >= 0).all())  # false for NaN, which None becomes
+        except (TypeError, ValueError):
+            usable = False
+        if not usable:
+            other, bad = next(
+                pair for pair in zip(neighbours, lengths, strict=True) if not _is_length(pair[1])
+            )
+            raise DistanceError(
+                f"the edge {node!r}-{other!r} has {weight} {bad!r}; every edge needs a number of 0 or more there."
+            )
+        matrix[i, [index[other] for other in neighbours]] = values
     np.fill_diagonal(matrix, 0.0)
     return matrix
+
+
+def _is_length(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and bool(value >= 0)  # type: ignore[operator]
 
 
 def _choose(lengths: NDArray[np.float64]) -> str:

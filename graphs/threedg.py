@@ -51,7 +51,8 @@ class Preset:
 
     def weigh(self, scaled: NDArray[np.float64], sigma2: float) -> NDArray[np.float64]:
         """Return exp(−V^p / σ²), without a unit."""
-        with np.errstate(under="ignore"):
+        # Asked of all similarities, edges or not: those of no edge may be negative and overflow.
+        with np.errstate(under="ignore", over="ignore"):
             powered = scaled if self.power == 1 else scaled**self.power
             return np.exp(powered / -sigma2)
 
