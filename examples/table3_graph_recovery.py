@@ -1,10 +1,15 @@
-"""FedGS Table 3 on scikit-learn's digits: which similarity of local models finds the oracle's graph?
+"""Reconstruct FedGS Table 3 on digits: which similarity of local models finds the oracle's graph.
 
 Clients train for one round from a common model. The server compares their updates (Eq. 11) or their
 answers to Gaussian noise (Eq. 12), and is scored on the edges of the graph that label distributions would
 have given: dot product at least 0.1, as in the paper. Each method gets the threshold that suits it best.
 
-    python examples/table3_graph_recovery.py --clients 50 --seeds 3
+    python examples/table3_graph_recovery.py
+    python examples/table3_graph_recovery.py --model cnn --rate 0.3 --seeds 2
+
+The paper finds functional similarity far ahead. Here that depends on how far local training goes: with the
+convolutional network at rate 0.3 it is (F1 .99 against .71 on two labels each), at the default rate 0.1 both
+recover two-label graphs almost perfectly and the cosine is a little ahead on the Dirichlet ones.
 """
 
 from __future__ import annotations
@@ -33,9 +38,8 @@ def two_labels(y: np.ndarray, clients: int, rng: np.random.Generator) -> list[np
     parts: list[list[int]] = [[] for _ in range(clients)]
     for label in range(LABELS):
         owners = np.flatnonzero(owned[:, label])
-        for owner, share in zip(
-            owners, np.array_split(rng.permutation(np.flatnonzero(y == label)), len(owners))
-        ):
+        shares = np.array_split(rng.permutation(np.flatnonzero(y == label)), len(owners))
+        for owner, share in zip(owners, shares, strict=True):
             parts[owner] += share.tolist()
     return [np.array(part) for part in parts]
 
@@ -51,11 +55,22 @@ def dirichlet(
     # One sample each in turn, from the labels that are left, so that late clients get their share too.
     for _ in range(size):
         for client in range(clients):
-            left = shares[client] * [len(pool) > 0 for pool in pools] + 1e-12 * np.array(
-                [len(p) for p in pools]
-            )
+            stock = np.array([len(pool) for pool in pools])
+            left = shares[client] * (stock > 0) + 1e-12 * stock
             parts[client].append(pools[rng.choice(LABELS, p=left / left.sum())].pop())
     return [np.array(part) for part in parts]
+
+
+def network(kind: str) -> torch.nn.Module:
+    """Return one hidden layer (4 810 parameters), or the paper's FashionMNIST network here (188 810)."""
+    nn = torch.nn
+    if kind == "mlp":
+        return nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, LABELS))
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, LABELS),
+    )  # fmt: skip
 
 
 def train(
@@ -86,7 +101,7 @@ def flat(model: torch.nn.Module) -> np.ndarray:
 
 
 def recover(partition: str, seed: int, options: argparse.Namespace) -> dict[str, list[float]]:
-    """Return [precision, recall, F1, epsilon, F1 with self-loops, F1 at the best of all thresholds] by method."""
+    """Return the numbers of one row of the table for each method."""
     rng = np.random.default_rng([seed, ["two-label", "dirichlet"].index(partition)])
     digits = load_digits()
     order = rng.permutation(len(digits.target))
@@ -99,7 +114,7 @@ def recover(partition: str, seed: int, options: argparse.Namespace) -> dict[str,
 
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, LABELS))
+        model = network(options.model)
     inputs, targets = torch.from_numpy(X).float(), torch.from_numpy(y)
     models = [train(model, inputs[p], targets[p], options.steps, options.rate, rng) for p in parts]
     features = {
@@ -125,17 +140,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--clients", type=int, default=50)
+    parser.add_argument("--clients", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=10, help="local SGD steps, the paper's E")
     parser.add_argument("--rate", type=float, default=0.1, help="local learning rate")
+    parser.add_argument("--model", choices=["mlp", "cnn"], default="mlp")
     options = parser.parse_args()
     torch.set_num_threads(1)
     for partition in ("two-label", "dirichlet"):
         runs = [recover(partition, seed, options) for seed in range(options.seeds)]
         print(
-            f"\ndigits, {partition}, {options.clients} clients, {options.steps} local steps, "
-            f"mean of {options.seeds} seeds"
+            f"\ndigits, {options.model}, {partition}, {options.clients} clients, "
+            f"{options.steps} local steps at rate {options.rate}, mean of {options.seeds} seeds"
         )
         head = ("precision", "recall", "F1", "epsilon", "F1+loops", "F1, any eps")
         print(" " * 26 + "".join(f"{name:>13}" for name in head))

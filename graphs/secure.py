@@ -56,8 +56,10 @@ class Transcript:
 
     Attributes
     ----------
+    keep
+        Whether messages are kept, or only counted.
     messages
-        The messages themselves; empty if the transcript was told not to keep them.
+        The messages themselves.
     sent
         How many 64-bit numbers were sent, by kind of message; always counted.
     """

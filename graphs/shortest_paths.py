@@ -143,7 +143,8 @@ def _from_graph(graph: nx.Graph, weight: str) -> NDArray[np.float64]:
                 pair for pair in zip(neighbours, lengths, strict=True) if not _is_length(pair[1])
             )
             raise DistanceError(
-                f"the edge {node!r}-{other!r} has {weight} {bad!r}; every edge needs a number of 0 or more there."
+                f"the edge {node!r}-{other!r} has {weight} {bad!r}; "
+                "every edge needs a number of 0 or more there."
             )
         matrix[i, [index[other] for other in neighbours]] = values
     np.fill_diagonal(matrix, 0.0)
@@ -151,7 +152,7 @@ def _from_graph(graph: nx.Graph, weight: str) -> NDArray[np.float64]:
 
 
 def _is_length(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and bool(value >= 0)  # type: ignore[operator]
+    return isinstance(value, int | float | np.number) and bool(value >= 0)
 
 
 def _choose(lengths: NDArray[np.float64]) -> str:

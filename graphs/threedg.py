@@ -111,8 +111,9 @@ def dependency_graph(
     Warns
     -----
     GraphWarning
-        If the graph has no edge although there is more than one client, or if weights underflow to 0.
-        A zero-weight edge is an edge: its ends are at distance 0.
+        If the graph has no edge although there is more than one client, if all similarities among three or
+        more clients are the same, or if weights underflow to 0. A zero-weight edge is
+        an edge: its ends are at distance 0.
 
     Notes
     -----
@@ -133,7 +134,8 @@ def dependency_graph(
     rows, columns = np.nonzero(np.triu(rule.edges(scaled, epsilon), 1))
     values = scaled[rows, columns]
     weights = rule.weigh(values, sigma2)
-    _warn(size, len(weights), int(np.count_nonzero(weights == 0)), rule, epsilon, sigma2)
+    constant = len(values) > 0 and bool(values[0] == values.min() == values.max())
+    _warn(size, len(weights), int(np.count_nonzero(weights == 0)), constant, rule, epsilon, sigma2)
 
     graph = nx.Graph(preset=rule.name, epsilon=epsilon, sigma2=sigma2)
     graph.add_nodes_from(names)
@@ -178,6 +180,7 @@ def edge_weights(
     rule, scaled, epsilon, sigma2 = _prepare(similarity, preset, epsilon, sigma2, bounds)
     weights = np.empty_like(scaled)
     edges = zeros = 0
+    low, high = np.inf, -np.inf
     # Row by row, reading the upper triangle only, so that the answer is symmetric and no second N×N
     # temporary is needed.
     for i in range(len(scaled)):
@@ -186,10 +189,11 @@ def edge_weights(
         row = np.where(edge, rule.weigh(values, sigma2), np.inf)
         edges += int(np.count_nonzero(edge))
         zeros += int(np.count_nonzero(row == 0))
+        low, high = min(low, values.min(initial=np.inf)), max(high, values.max(initial=-np.inf))
         weights[i, i + 1 :] = row
         weights[i + 1 :, i] = row
         weights[i, i] = 0.0
-    _warn(len(scaled), edges, zeros, rule, epsilon, sigma2)
+    _warn(len(scaled), edges, zeros, bool(low == high), rule, epsilon, sigma2)
     return weights
 
 
@@ -239,12 +243,21 @@ def _names(nodes: Sequence[Hashable] | None, size: int) -> list[Hashable]:
     return names
 
 
-def _warn(size: int, edges: int, zeros: int, rule: Preset, epsilon: float, sigma2: float) -> None:
+def _warn(
+    size: int, edges: int, zeros: int, constant: bool, rule: Preset, epsilon: float, sigma2: float
+) -> None:
     if size > 1 and edges == 0:
         sign = ">" if rule.strict else "≥"
         warnings.warn(
             f"the 3DG of {size} clients has no edge: no similarity is {sign} epsilon = {epsilon:g}, so every "
             "pair of clients is equally far apart (distance 1) and the graph tells the selector nothing.",
+            GraphWarning,
+            stacklevel=3,
+        )
+    if size > 2 and constant and edges == size * (size - 1) // 2:
+        warnings.warn(
+            f"all {edges} similarities are the same, so every pair of the {size} clients is equally far "
+            "apart (distance 1) and the graph tells the selector nothing.",
             GraphWarning,
             stacklevel=3,
         )

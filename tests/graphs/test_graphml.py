@@ -23,7 +23,7 @@ def same(left, right):
 
 
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 8), named=st.booleans())
-@settings(max_examples=20)
+@settings(deadline=None, max_examples=20)
 @pytest.mark.filterwarnings("ignore::graphs.GraphWarning")
 def test_a_3dg_comes_back_to_the_last_bit_and_in_order(tmp_path_factory, seed, size, named):
     rng = np.random.default_rng(seed)

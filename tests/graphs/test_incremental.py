@@ -28,7 +28,7 @@ def fresh(S, options):
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("repair_at_most", [0.0, 1.0])  # always afresh, always pair by pair
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(0, 9))
-@settings(max_examples=25)
+@settings(deadline=None, max_examples=25)
 def test_any_history_ends_where_starting_over_does(options, repair_at_most, seed, size):
     rng = np.random.default_rng(seed)
     U = rng.normal(size=(size + 6, 3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphs import EPSILONS, GraphError, dependency_graph, edge_scores, epsilon_sweep
@@ -55,6 +55,7 @@ def test_node_order_does_not_matter_and_self_loops_are_not_read():
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 9), st.booleans(), st.sampled_from(["reference", "paper"]))
+@settings(deadline=None)
 @pytest.mark.filterwarnings("ignore::graphs.GraphWarning")
 def test_the_sweep_scores_the_graphs_it_would_build(seed, size, loops, preset):
     rng = np.random.default_rng(seed)
@@ -78,6 +79,7 @@ def test_the_sweep_scores_the_graphs_it_would_build(seed, size, loops, preset):
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["reference", "paper"]))
+@settings(deadline=None)
 def test_all_thresholds_beat_any_threshold(seed, preset):
     rng = np.random.default_rng(seed)
     S = np.triu(rng.normal(size=(7, 7)), 1)

@@ -37,6 +37,7 @@ def pair_of_vectors(draw):
 
 
 @given(pair_of_vectors(), st.integers(0, 24))
+@settings(deadline=None)
 def test_the_product_of_the_encoded_vectors_is_exact(vectors, bits):
     a, b = vectors
     result = secure_product(a, b, fraction_bits=bits)
@@ -273,7 +274,7 @@ def test_payloads_cannot_be_changed_after_sending():
 
 
 @given(st.integers(2, 6))
-@settings(max_examples=5)
+@settings(deadline=None, max_examples=5)
 def test_a_zero_vector_is_like_nobody(size):
     U = np.vstack([np.zeros(3), np.ones((size - 1, 3))])
     assert secure_similarity(U).matrix[0, 1:].tolist() == [0.0] * (size - 1)

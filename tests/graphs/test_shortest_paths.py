@@ -37,7 +37,7 @@ def weights(draw):
 
 @pytest.mark.parametrize("method", ["auto", *METHODS])
 @given(W=weights())
-@settings(max_examples=40)
+@settings(deadline=None, max_examples=40)
 def test_every_method_gives_the_textbook_lengths(method, W):
     expected = examples.triple_loop(W)
     found = path_lengths(W, method)
@@ -47,7 +47,7 @@ def test_every_method_gives_the_textbook_lengths(method, W):
 
 @pytest.mark.parametrize("method", METHODS)
 @given(W=weights())
-@settings(max_examples=20)
+@settings(deadline=None, max_examples=20)
 def test_graph_and_array_paths_agree(method, W):
     graph = nx.Graph()
     graph.add_nodes_from(f"c{i}" for i in range(len(W)))
@@ -57,7 +57,7 @@ def test_graph_and_array_paths_agree(method, W):
 
 
 @given(weights())
-@settings(max_examples=40)
+@settings(deadline=None, max_examples=40)
 def test_scaled_distances_are_a_metric_up_to_the_cap(W):
     H = distances(W)
     assert (np.diagonal(H) == 0).all()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -38,6 +38,7 @@ def test_the_authors_variant_of_update_similarity_keeps_negatives():
 
 
 @given(vectors)
+@settings(deadline=None)
 @pytest.mark.filterwarnings("ignore::graphs.GraphWarning")
 def test_cosine_is_symmetric_bounded_and_blind_to_scale(U):
     V = similarity(U)
@@ -51,6 +52,7 @@ def test_cosine_is_symmetric_bounded_and_blind_to_scale(U):
 
 
 @given(vectors)
+@settings(deadline=None)
 def test_min_max_includes_the_zero_diagonal(U):
     S = similarity(U, "dot")
     off = S[~np.eye(len(S), dtype=bool)]

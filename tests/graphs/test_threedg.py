@@ -7,10 +7,10 @@ import warnings
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphs import GraphWarning, SimilarityError, dependency_graph, edge_weights, similarity
+from graphs import GraphWarning, SimilarityError, dependency_graph, distances, edge_weights, similarity
 from graphs.shortest_paths import graph_weights
 
 
@@ -50,6 +50,7 @@ def test_options_override_the_preset():
 
 
 @given(st.integers(1, 12), st.sampled_from(["reference", "paper"]), st.integers(0, 2**32 - 1))
+@settings(deadline=None)
 @pytest.mark.filterwarnings("ignore::graphs.GraphWarning")
 def test_the_array_path_holds_the_same_edges(size, preset, seed):
     rng = np.random.default_rng(seed)
@@ -74,10 +75,12 @@ def test_an_edgeless_graph_is_said_in_a_sentence():
         edge_weights(np.eye(3))
 
 
-def test_constant_similarity_is_a_complete_graph_of_equal_edges():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+def test_constant_similarity_is_a_complete_graph_of_equal_edges_and_says_so():
+    with pytest.warns(GraphWarning, match="all 6 similarities are the same, so every pair of the 4 clients"):
         graph = dependency_graph(np.full((4, 4), 0.7))
+    with pytest.warns(GraphWarning, match="all 6 similarities are the same"):
+        weights = edge_weights(np.full((4, 4), 0.7))
+    assert distances(weights).tolist() == distances(graph).tolist() == (1 - np.eye(4)).tolist()
     assert graph.number_of_edges() == 6
     assert {data["weight"] for *_, data in graph.edges(data=True)} == {np.exp(1 / -0.1)}
 
@@ -86,6 +89,19 @@ def test_underflow_keeps_the_edge_and_says_so():
     with pytest.warns(GraphWarning, match="1 of 2 edge weights underflow to 0 at sigma2 = 0.01"):
         graph = dependency_graph(matrix(8.0, 0.0, 0.5), "paper")
     assert graph[0][1]["weight"] == 0.0
+
+
+def test_rounding_asymmetry_is_mended_from_the_upper_triangle():
+    S = matrix(0.3, 0.6, 0.9)
+    S[1, 0] += 1e-13
+    graph, weights = dependency_graph(S, "paper"), edge_weights(S, "paper")
+    assert graph[0][1]["similarity"] == 0.3
+    assert (weights == weights.T).all()
+    skewed = weights.copy()
+    skewed[2, 0] += 1e-25
+    H = distances(skewed, "dijkstra")
+    assert (distances(weights, "dijkstra") == H).all()
+    assert S[1, 0] != S[0, 1]  # the input is left alone
 
 
 def test_one_client_is_a_graph_without_a_warning():
