@@ -100,7 +100,7 @@ def draw(
         span = float(np.ptp(strength))
         share = (strength - strength.min()) / span if span > 0 else np.ones(len(strength))
         colours = np.tile([0.30, 0.33, 0.38, 0.0], (len(edges), 1))
-        colours[:, 3] = 0.18 + 0.37 * share
+        colours[:, 3] = (0.32 if len(nodes) <= 60 else 0.18) + 0.37 * share
         width = (1.6 if len(nodes) <= 60 else 0.8) * (0.5 + 0.5 * share)
         axes.add_collection(LineCollection(place[ends], colors=colours, linewidths=width, zorder=1))
 

@@ -31,7 +31,7 @@ def distances(
         length 0).
     method
         ``"floyd-warshall"``: SciPy's compiled one, N³. ``"blocked"``: the same recursion in tiles on one
-        triangle, N³ with half the work, the faster one for large N. ``"dijkstra"`` and ``"johnson"``:
+        triangle, N³ with half the work, and the faster one from N = 100 on. ``"dijkstra"`` and ``"johnson"``:
         SciPy's, N·(edges + N log N), for sparse graphs. ``"networkx"``: NetworkX's own
         ``floyd_warshall_numpy``, for reference. ``"auto"`` chooses by size and density. All agree to
         1e-12 in the scaled result.
@@ -134,8 +134,8 @@ def _from_graph(graph: nx.Graph, weight: str) -> NDArray[np.float64]:
     for i, (node, neighbours) in enumerate(graph.adjacency()):
         lengths = [attributes.get(weight) for attributes in neighbours.values()]
         try:
-            values = np.array(lengths, dtype=np.float64)
-            usable = bool((values >= 0).all())  # false for NaN, which None becomes
+            values = np.fromiter(lengths, np.float64, len(lengths))
+            usable = bool((values >= 0).all())  # false for NaN
         except (TypeError, ValueError):
             usable = False
         if not usable:
@@ -146,7 +146,7 @@ def _from_graph(graph: nx.Graph, weight: str) -> NDArray[np.float64]:
                 f"the edge {node!r}-{other!r} has {weight} {bad!r}; "
                 "every edge needs a number of 0 or more there."
             )
-        matrix[i, [index[other] for other in neighbours]] = values
+        matrix[i, np.fromiter(map(index.__getitem__, neighbours), np.intp, len(lengths))] = values
     np.fill_diagonal(matrix, 0.0)
     return matrix
 
@@ -162,7 +162,7 @@ def _choose(lengths: NDArray[np.float64]) -> str:
     # Floyd–Warshall step (heap and indirection); see tests/benchmarks/bench_graphs.py.
     if 20 * edges < size * size / 2:
         return "dijkstra"
-    return "floyd-warshall" if size <= 400 else "blocked"
+    return "blocked"
 
 
 def _floyd_warshall(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
