@@ -72,19 +72,23 @@ def test_new_extremes_rescale_everything():
     assert known.rebuilds == 2
 
 
-def test_a_removed_shortcut_is_found_again_by_other_paths():
-    # A ring of ten; client 0 is a hub that shortens everything, then leaves.
-    ring = np.zeros((11, 11))
-    for i in range(1, 11):
-        ring[i, i % 10 + 1] = ring[i % 10 + 1, i] = 0.5
+@pytest.mark.parametrize("repair_at_most", [0.0, 1.0])
+def test_a_removed_shortcut_is_found_again_by_long_paths(monkeypatch, repair_at_most):
+    # A ring of forty in random order; client 0 is a hub that shortens everything, then leaves. Paths of up
+    # to twenty hops must be put together again, more than one pass over the pairs can do.
+    monkeypatch.setattr(module, "_REPAIR_AT_MOST", repair_at_most)
+    around = 1 + np.random.default_rng(0).permutation(40)
+    ring = np.zeros((41, 41))
+    ring[around, np.roll(around, 1)] = ring[np.roll(around, 1), around] = 0.5
     hub = ring.copy()
     hub[0, 1:] = hub[1:, 0] = 1.0
     options = {"preset": "paper", "epsilon": 0.1, "sigma2": 1.0}
     known = IncrementalDistances(hub, **options)
     known.update(0, ring[0])
     np.testing.assert_allclose(known.distances(), fresh(ring, options), atol=1e-12)
-    assert known.path_lengths()[1, 6] == pytest.approx(5 * np.exp(-0.5))
+    assert known.path_lengths()[around[0], around[20]] == pytest.approx(20 * np.exp(-0.5))
     assert np.isinf(known.path_lengths()[0, 1])
+    assert known.rebuilds == 1  # the construction
 
 
 def test_what_is_handed_out_is_a_copy():
