@@ -5,10 +5,10 @@ answers to Gaussian noise (Eq. 12), and is scored on the edges of the graph that
 have given: dot product at least 0.1, as in the paper. Each method gets the threshold that suits it best.
 
     python examples/table3_graph_recovery.py
-    python examples/table3_graph_recovery.py --model cnn --rate 0.3 --seeds 2
+    python examples/table3_graph_recovery.py --model cnn --rate 0.3
 
 The paper finds functional similarity far ahead. Here that depends on how far local training goes: with the
-convolutional network at rate 0.3 it is (F1 .99 against .71 on two labels each), at the default rate 0.1 both
+convolutional network at rate 0.3 it is (F1 .99 against .69 on two labels each), at the default rate 0.1 both
 recover two-label graphs almost perfectly and the cosine is a little ahead on the Dirichlet ones.
 """
 
