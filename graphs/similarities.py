@@ -47,7 +47,8 @@ def similarity(
         The authors' training code clips nothing; that is ``clip="none"``.
     scale
         ``"min-max"`` applies `min_max` after clipping, as the authors' training code does. The
-        ``reference`` preset of `dependency_graph` does it by itself, and doing it twice changes nothing.
+        ``reference`` preset of `dependency_graph` does it by itself; doing it twice changes nothing, unless
+        no similarity is positive (then the zero diagonal was the largest value, and is gone).
 
     Returns
     -------
@@ -179,7 +180,9 @@ def feature_matrix(features: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.floa
             "accepted is one vector of the same length per client."
         ) from None
     if matrix.ndim < 2 or matrix.size == 0:
-        raise FeatureError(f"features have shape {matrix.shape}; accepted is one non-empty vector per client, (N, d).")
+        raise FeatureError(
+            f"features have shape {matrix.shape}; accepted is one non-empty vector per client, (N, d)."
+        )
     if matrix.dtype.kind in "biu":
         matrix = matrix.astype(np.float64)
     if matrix.dtype.kind != "f":
