@@ -166,7 +166,7 @@ def reweighted(
     if p.shape != logs.shape:
         raise InvalidProblem(f"p must have one entry per client, {logs.size}; got {p.size}")
     ids = np.setdiff1d(np.asarray(returned, dtype=np.int64), np.asarray(overflow, dtype=np.int64))
-    if ids.size and not (0 <= ids[0] and ids[-1] < logs.size and p[ids].min() > 0):
+    if ids.size and not (ids[0] >= 0 and ids[-1] < logs.size and p[ids].min() > 0):
         raise InvalidProblem("returned must hold ids of clients with a positive probability")
     residual = max(0.0, float(p.sum()) - logs.size * floor)
     logs[ids] += residual * rate / (logs.size * p[ids])

@@ -13,10 +13,10 @@ __all__ = ["dep_round"]
 def dep_round(p: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw exactly Σp clients, client i with probability p_i exactly, negatively correlated; O(K).
 
-    Two fractional probabilities are played against each other until one of them is 0 or 1, their sum kept (Gandhi et
-    al. 2006; the draw of Exp3.M). If the sum s is at most 1, one takes it all, i with probability p_i / s; otherwise one
-    is lifted to 1, i with probability (1 − p_j) / (2 − s). Each step keeps every expectation. All pairs of a random
-    matching play at once, which leaves at most half of the clients fractional.
+    Two fractional probabilities are played against each other so that one of them becomes 0 or 1, their sum kept
+    (Gandhi et al. 2006; the draw of Exp3.M). If the sum s is at most 1, one takes it all, i with probability p_i / s;
+    otherwise one is lifted to 1, i with probability (1 − p_j) / (2 − s). Each step keeps every expectation. All pairs
+    of a random matching play at once, so about half of the fractional clients remain after each round.
 
     (Public code often swaps the two probabilities; (0.9, 0.6, 0.5) then turns into (0.60, 0.90, 0.50).)
 

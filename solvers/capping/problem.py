@@ -18,7 +18,7 @@ __all__ = ["CappingProblem"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CappingProblem(Problem):
-    r"""Give each of K clients a probability between a floor and 1, as close to proportional to its weight as that allows.
+    r"""Give each of K clients a probability between a floor and 1, as near to proportional to its weight as possible.
 
     With the residual mass :math:`q = k - K\sigma` and the proportional shares :math:`v_i = q\, w_i / \sum_j w_j`,
 
@@ -53,6 +53,14 @@ class CappingProblem(Problem):
     Notes
     -----
     Decisions are probabilities. `violation` measures the sum relative to ``size``.
+
+    Examples
+    --------
+    >>> from solvers import solve
+    >>> problem = CappingProblem(weights=[8.0, 4.0, 1.0, 1.0, 1.0, 1.0], size=3, floor=0.2)
+    >>> solution = solve(problem)
+    >>> solution.x.round(3).tolist(), round(solution.details["alpha"], 6), solution.details["overflow"].tolist()
+    ([1.0, 0.7, 0.325, 0.325, 0.325, 0.325], 8.0, [0])
     """
 
     weights: NDArray[np.float64] | None = None
@@ -117,7 +125,8 @@ class CappingProblem(Problem):
         """Logarithms of the weights."""
         if self.log_weights is not None:
             return self.log_weights
-        logs = np.log(self.weights)
+        assert self.weights is not None  # one of the two is given
+        logs: NDArray[np.float64] = np.log(self.weights)
         logs.setflags(write=False)
         return logs
 
