@@ -61,17 +61,20 @@ def convex(problem: AllocationProblem, run: Run, *, rounded: bool = False) -> No
     run.details["solver_time"] = model.solver_stats.solve_time
     price = abs(float(np.asarray(total.dual_value))) * unit
     run.tighten(problem.relaxed_bound(price))
-    # Two candidates: the solver's point, and what its price says it should be; the better one is offered.
-    implied = np.where(counts, np.sqrt(problem.costs / max(price, 1e-300)), np.asarray(x.value))
-    points = [into_box(np.asarray(x.value), problem), into_box(implied, problem)]
-    offer(problem, run, min(points, key=problem.objective), price, rounded)
+    # The point that the price implies is more accurate than the solver's own, unless the price is bad.
+    found = into_box(np.asarray(x.value), problem)
+    implied = into_box(np.where(counts, np.sqrt(problem.costs / max(price, 1e-300)), found), problem)
+    better = problem.objective(found) < problem.objective(implied) - 1e-12 * problem.scale
+    offer(problem, run, found if better else implied, price, rounded)
 
 
 def into_box(x: NDArray[np.float64], problem: AllocationProblem) -> NDArray[np.float64]:
-    """Clip to the bounds, then move every group by the same share of its slack until the sum is right."""
+    """Clip to the bounds, then move by a share of the slack until the sum is right; groups at a bound move last."""
     x = np.clip(x, problem.lower, problem.upper)
     missing = problem.total - float(x.sum())
     slack = problem.upper - x if missing > 0 else x - problem.lower
+    inside = np.where((x > problem.lower) & (x < problem.upper), slack, 0.0)
+    slack = inside if float(inside.sum()) >= abs(missing) else slack
     if (room := float(slack.sum())) > 0:
         x = np.clip(x + slack * (missing / room), problem.lower, problem.upper)
     return x

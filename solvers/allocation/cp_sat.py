@@ -103,13 +103,14 @@ def cp_sat(problem: AllocationProblem, run: Run, *, workers: int = 1) -> None:
             run.tighten(bound - problem.constant - margin * (bound + problem.constant))
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             break
-        s = np.array([solver.value(variable) for variable in clients], dtype=np.int64)
-        run.offer(s)
+        allocation = np.array([solver.value(variable) for variable in clients], dtype=np.int64)
+        run.offer(allocation)
         known = len(lines)
         for k, variable in cost.items():
-            if solver.value(variable) < int(units(k, int(s[k]))) - 2:
-                add_line(k, int(s[k]))
-                add_line(k, int(s[k]) - 1)
+            here = int(allocation[k])
+            if solver.value(variable) < int(units(k, here)) - 2:
+                add_line(k, here)
+                add_line(k, here - 1)
         if len(lines) == known:
             break
     if run.x is None:

@@ -36,7 +36,7 @@ def as_printed(problem: CappingProblem, run: Run) -> None:
     if raw.max() > 1 + TIE:
         ascending = np.sort(weights)
         psi = ascending / room
-        below = np.searchsorted(ascending, psi, side="right")  # clients with w ≤ Ψ of case v
+        below = np.searchsorted(ascending, psi * (1 + TIE), side="right")  # clients with w ≤ Ψ of case v
         total = np.concatenate([[0.0], np.cumsum(ascending)])[below]
         left = problem.mass - room * (n - below)
         alpha = np.divide(total, left, out=np.full(n, math.nan), where=left > 0)

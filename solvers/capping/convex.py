@@ -53,19 +53,27 @@ def convex(problem: CappingProblem, run: Run) -> None:
     y = float(np.asarray(total.dual_value))
     multiplier = -1.0 - y if math.isfinite(y) else 0.0
     run.tighten(problem.dual_bound(multiplier))
-    # Two candidates: the solver's point, and what its multiplier says it should be; the run keeps the better one.
+    # The point that the multiplier implies is more accurate than the solver's own, unless the multiplier is bad.
     level = problem.log_shares + multiplier
-    for point in (np.asarray(r.value), np.exp(np.minimum(level, math.log(problem.room)))):
-        inside = into_box(point, problem.mass, problem.room)
-        run.offer(np.where(inside >= problem.room, 1.0, problem.floor + inside))
+    implied, found = (
+        into_box(point, problem.mass, problem.room)
+        for point in (np.exp(np.minimum(level, math.log(problem.room))), np.asarray(r.value))
+    )
+    x, own = (np.where(inside >= problem.room, 1.0, problem.floor + inside) for inside in (implied, found))
+    run.offer(own if problem.objective(own) < problem.objective(x) - 1e-12 * problem.scale else x)
     capped = level > math.log(problem.room) + 1e-7
     describe(problem, run, multiplier, capped)
 
 
 def into_box(r: NDArray[np.float64], mass: float, room: float) -> NDArray[np.float64]:
-    """The nearest thing to ``r`` in ``0 ≤ r ≤ room`` that sums to ``mass``: clip, then shrink it or fill its slack."""
+    """Clip ``r`` to ``0 ≤ r ≤ room`` and move it onto the sum ``mass``, clients at the ceiling last."""
     r = np.clip(r, 0.0, room)
+    free = r < room
     if (missing := mass - float(r.sum())) < 0:
-        return r * (mass / (mass - missing))
+        if float(r[free].sum()) < -missing:
+            free[:] = True
+        total = float(r[free].sum())
+        r[free] *= (total + missing) / total
+        return r
     slack = room - r
     return np.minimum(r + slack * (missing / max(float(slack.sum()), 1e-300)), room)

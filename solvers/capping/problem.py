@@ -138,7 +138,8 @@ class CappingProblem(Problem):
     @cached_property
     def log_shares(self) -> NDArray[np.float64]:
         """Logarithms of the proportional shares v, which sum to `mass`; defined where `mass` is positive."""
-        shares = self.logs - (self.log_total - math.log(self.mass))
+        below = self.logs - self.logs.max()  # relative to the largest, so that a common factor costs no precision
+        shares = below - (log_sum(below) - math.log(self.mass))
         shares.setflags(write=False)
         return shares
 
@@ -204,15 +205,19 @@ class CappingProblem(Problem):
         """
         if self.mass == 0:
             return 0.0
-        t = self.log_shares + multiplier
-        top = math.log(self.room)
-        terms = np.exp(np.minimum(t, top)) + self.room * np.maximum(t - top, 0.0)
-        total = float(terms.sum())
-        value = self.mass * (1.0 + multiplier) - total
-        # One exponential errs by the rounding of its argument, a pairwise sum by log2(K) roundings; doubled.
-        spread = float(np.abs(self.logs).max()) + abs(self.log_total) + abs(multiplier)
-        size = self.mass * (1.0 + abs(multiplier)) + total
-        margin = 2.0 * np.finfo(np.float64).eps * (spread + math.log2(self.n + 1) + 16.0) * size
+        shares, top = self.log_shares, math.log(self.room)
+        capped = shares + multiplier > top
+        m = int(capped.sum())
+        free, held = np.exp(shares[~capped] + multiplier), 1.0 + shares[capped] - top
+        # The multiplier's parts of q(1 + μ) and of the capped terms are taken together: each alone may be far larger.
+        left = (self.size - m) - (self.n - m) * self.floor
+        value = left * multiplier + self.mass - float(free.sum()) - self.room * float(held.sum())
+        # A logarithm errs by its own rounding, which an exponential turns into a relative error; a pairwise sum by
+        # log2(K) roundings of its terms. Doubled.
+        size = abs(left * multiplier) + self.mass + float(free.sum()) + self.room * float(np.abs(held).sum())
+        logs = float((free * (np.abs(shares[~capped]) + abs(multiplier))).sum())
+        logs += self.room * float(np.abs(shares[capped]).sum())
+        margin = 2.0 * np.finfo(np.float64).eps * ((math.log2(self.n + 1) + 16.0) * size + 2.0 * logs)
         return max(0.0, value - margin)
 
     def kkt_residuals(self, x: ArrayLike, multiplier: float, upper: NDArray[np.float64]) -> dict[str, float]:
