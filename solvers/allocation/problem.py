@@ -239,7 +239,7 @@ class AllocationProblem(Problem):
 
         less a margin for its rounding. It is the optimum over real allocations at the price that `kkt` reports.
         """
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             best = np.where(self.costs > 0, np.sqrt(self.costs / price), 0.0)
         return self._dual(price, np.clip(best, self.lower, self.upper))
 
