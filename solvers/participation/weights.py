@@ -98,9 +98,11 @@ class ParticipationWeights:
         if self.cutoff is not None:
             done = done | (self._elapsed == self.cutoff)
         self._completed += done
-        self._elapsed[done] = 0
-        fresh = self._weights.copy()
-        np.divide(float(self.rounds), self._completed, out=fresh, where=done)
+        self._elapsed *= ~done
+        # (rounds − S)/M for everyone, which is what it was where nothing was completed, and 1/1 where M is still 0:
+        # without a branch per client this takes the same time for every mask.
+        unseen = self._completed == 0
+        fresh = (self.rounds - self._elapsed + unseen) / (self._completed + unseen)
         fresh.setflags(write=False)
         self._weights = fresh
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from solvers.errors import InvalidOption, MissingBackend
 from solvers.registry import method
 from solvers.run import Run
+from solvers.weighting.cvxpy_ import solved
 from solvers.weighting.exclusion import ExclusionProblem
 from solvers.weighting.transport import cheapest, lower_bound
 
@@ -78,9 +79,7 @@ def _by_cvxpy(problem: ExclusionProblem, run: Run) -> NDArray[np.float64]:
         unit = problem.scale or 1.0
         cost = (problem.loss_gaps / unit) @ p + (problem.gamma / unit) * cp.square(variation)
         model = cp.Problem(cp.Minimize(cost), [cp.sum(p) == 1])
-    model.solve(solver=cp.CLARABEL)
-    run.message = f"CLARABEL: {model.status}"
-    if p.value is None:
+    if not solved(model, run) or p.value is None:
         return problem.importance
     value = np.maximum(p.value, 0.0)
     return value / value.sum()

@@ -70,6 +70,8 @@ class _Search:
         self.mass = np.concatenate([[0.0], np.cumsum(problem.importance[self.order])])
         self.loss = np.concatenate([[0.0], np.cumsum((problem.importance * problem.loss_gaps)[self.order])])
         self.weights = np.floor(problem.importance * _UNITS).astype(np.int64)
+        # What stating a knapsack and CP-SAT's presolve may take beyond its time limit, measured as 10 µs a client.
+        self.patience = 1e-5 * problem.n
 
     @property
     def best(self) -> float:
@@ -89,7 +91,7 @@ class _Search:
         queue = [_Slice(self.fractional_bound(low, high), low, high) for low, high in itertools.pairwise(edges)]
         heapq.heapify(queue)
         run.nodes = 0
-        while queue and not run.proved and not run.expired:
+        while queue and not run.proved and run.remaining > 3 * self.patience:
             known, low, high = heapq.heappop(queue)
             bound = known if known >= self.target else max(known, self.knapsack_bound(low, high))
             if bound >= self.target or high - low < 1e-12:  # the second: what is left is rounding
@@ -100,6 +102,8 @@ class _Search:
                     heapq.heappush(queue, _Slice(max(bound, self.fractional_bound(a, b)), a, b))
             run.tighten(min(closed, queue[0].bound if queue else math.inf, self.best))
         run.tighten(min(closed, queue[0].bound if queue else math.inf, self.best))
+        if queue and not run.proved:
+            run.stop("time-limit", "too little time was left for another knapsack")
 
     def affine(self, low: float, high: float) -> tuple[float, float]:
         """Slope and intercept of an affine function below Γ'·a(1 − a)² on [low, high]."""
@@ -156,7 +160,7 @@ class _Search:
             solver.parameters.num_workers = 1
             solver.parameters.random_seed = run.seed % 2**31
             if math.isfinite(run.remaining):
-                solver.parameters.max_time_in_seconds = max(run.remaining, 1e-3)
+                solver.parameters.max_time_in_seconds = max(run.remaining - self.patience, 1e-3)
         parametric = self.best
         status = solver.solve(model)
         run.nodes = (run.nodes or 0) + int(solver.num_branches)

@@ -12,9 +12,10 @@ from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
 from solvers.weighting.optimization_error import OptimizationErrorProblem
+from solvers.weighting.polish import polished
 from solvers.weighting.total_error import TotalErrorProblem
 
-__all__ = ["optimization_error_by_cvxpy", "total_error_by_cvxpy"]
+__all__ = ["optimization_error_by_cvxpy", "solved", "total_error_by_cvxpy"]
 
 
 @method(OptimizationErrorProblem, "cvxpy", kind="exact", requires="cvxpy")
@@ -59,7 +60,7 @@ def optimization_error_by_cvxpy(
             cost = quadratic * cp.quad_over_lin(cp.multiply(root, z), s) + linear * s
             constraints = [cp.sum(z) == s, z >= 0, pi @ z == 1]
         model = cp.Problem(cp.Minimize(cost), constraints)
-    if not _solved(model, run) or z.value is None:
+    if not solved(model, run) or z.value is None:
         return
     q = np.maximum(z.value, 0.0)
     q *= problem.total / q.sum()
@@ -75,7 +76,9 @@ def total_error_by_cvxpy(problem: TotalErrorProblem, run: Run) -> None:
     """State the problem in CVXPY over the biased importance p, where it is convex, and solve it with CLARABEL.
 
     p = π⊙y is the linear image of the paper's (y, s), with s = Σₖ pₖ/(Qπₖ) eliminated. The bound comes from
-    `TotalErrorProblem.lower_bound`, not from the solver; ``details["p"]`` is the biased importance found.
+    `TotalErrorProblem.lower_bound`, not from the solver; for the
+    total variation also at CLARABEL's point sharpened by `solvers.weighting.polish.polished`. ``details["p"]`` is the
+    biased importance found.
     """
     import cvxpy as cp
 
@@ -100,16 +103,22 @@ def total_error_by_cvxpy(problem: TotalErrorProblem, run: Run) -> None:
         elif w > 0:
             cost += w / unit * (problem.importance @ cp.inv_pos(z))
         model = cp.Problem(cp.Minimize(cost), [cp.sum(p) == 1])
-    if not _solved(model, run) or z.value is None:
+    if not solved(model, run) or z.value is None:
         return
     floor = 1e-12 * problem.importance if problem.bias == "chi2" and w > 0 else 0.0
-    q = problem.from_importance(np.maximum(size * z.value, floor))
-    run.offer(q)
-    run.tighten(problem.lower_bound(q))
-    run.details["p"] = problem.biased_importance(q)
+    found = np.maximum(size * z.value, floor)
+    points = [found]
+    if not (w > 0 and problem.bias == "chi2"):
+        points += [polished(problem, found / found.sum(), snap) for snap in (1e-4, 1e-5, 1e-6)]
+    for point in points:
+        q = problem.from_importance(point)
+        run.offer(q)
+        run.tighten(problem.lower_bound(q))
+    assert run.x is not None
+    run.details["p"] = problem.biased_importance(run.x)
 
 
-def _solved(model: Any, run: Run) -> bool:
+def solved(model: Any, run: Run) -> bool:
     """Run CLARABEL inside what is left of the time; whether it left a point to look at."""
     import cvxpy as cp
 

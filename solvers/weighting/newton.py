@@ -77,18 +77,36 @@ def _value(problem: TotalErrorProblem, p: NDArray[np.float64]) -> float:
 
 def _step(problem: TotalErrorProblem, p: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Gradient, and the Newton direction within Σp = 1."""
+    gradient, diagonal, v, core = ratio_model(problem, p)
+    pull = problem.bias_weight * (problem.importance / p) ** 2
+    gradient = gradient - pull
+    return gradient, direction(gradient, diagonal + 2.0 * pull / p, v, core)
+
+
+def ratio_model(problem: TotalErrorProblem, p: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    """Gradient of the ratio in p, and its Hessian ``diag + Vᵀ K V`` as diag, V (2, n) and K (2, 2)."""
     h = 1.0 / (problem.total * problem.availability)
     d = problem.variances / problem.availability
     s = float(h @ p)
     u = d * p
     spread = float(u @ p)
-    pull = problem.bias_weight * (problem.importance / p) ** 2
-    gradient = u / s + (problem.offset - 0.5 * spread / s**2) * h - pull
-    diagonal = d / s + 2.0 * pull / p
-    # Woodbury: (diag + V K Vᵀ)⁻¹ with V = [u h].
-    v = np.stack([u, h])
-    core = np.linalg.inv(np.array([[0.0, -1.0 / s**2], [-1.0 / s**2, spread / s**3]])) + (v / diagonal) @ v.T
-    both = np.stack([gradient, np.ones_like(p)]) / diagonal
-    solved = both - (np.linalg.solve(core, v @ both.T).T @ v) / diagonal
+    gradient = u / s + (problem.offset - 0.5 * spread / s**2) * h
+    return gradient, d / s, np.stack([u, h]), np.array([[0.0, -1.0 / s**2], [-1.0 / s**2, spread / s**3]])
+
+
+def direction(
+    gradient: NDArray[np.float64], diagonal: NDArray[np.float64], v: NDArray[np.float64], core: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The Newton direction of sum 0 for the Hessian ``diag + Vᵀ K V``, by the Woodbury identity in O(n).
+
+    The ratio is homogeneous, so that its Hessian alone vanishes along p. A multiple of 11ᵀ makes it definite, and
+    changes nothing among directions of sum 0.
+    """
+    v = np.vstack([v, np.ones_like(gradient)])
+    capacitance = (v / diagonal) @ v.T
+    capacitance[:-1, :-1] += np.linalg.inv(core)
+    capacitance[-1, -1] += 1.0 / float(diagonal.mean())
+    both = np.stack([gradient, np.ones_like(gradient)]) / diagonal
+    solved = both - (np.linalg.solve(capacitance, v @ both.T).T @ v) / diagonal
     multiplier = float(solved[0].sum()) / float(solved[1].sum())
-    return gradient, multiplier * solved[1] - solved[0]
+    return multiplier * solved[1] - solved[0]
