@@ -20,7 +20,8 @@ from solvers.weighting.sorting import keep, prefixes
 
 __all__ = ["cp_sat", "seed_incumbent"]
 
-#: Importance is rounded down to multiples of 1/_UNITS; each constraint is widened by what that may lose.
+#: Importance is rounded down to multiples of about 1/_UNITS of the slice's upper end; the capacity is widened by what
+#: that may lose.
 _UNITS = 2.0**31
 
 #: The knapsack's costs are scaled by a power of two so that they sum to about this much, then rounded down.
@@ -41,9 +42,9 @@ def cp_sat(problem: ExclusionProblem, run: Run) -> None:
     bounds every set in the slice. Slices that cannot beat ρ are closed; a better set lowers ρ; else the slice is
     halved, which quarters the error of the affine function.
 
-    The knapsack is stated in integers: importance rounded down to multiples of 2⁻³¹ (the capacity widened by n
-    units), costs rounded down after scaling by a power of two. Every rounding thus *lowers* the slice's bound, and
-    CP-SAT's arithmetic on integers is exact.
+    The knapsack is stated in integers: importance rounded down to multiples of about 2⁻³¹ of the slice's upper end
+    (the capacity widened by n units), costs rounded down after scaling by a power of two. Every rounding thus
+    *lowers* the slice's bound, and CP-SAT's arithmetic on integers is exact.
     """
     seed_incumbent(problem, run)
     _Search(problem, run).run_to_proof()
@@ -69,7 +70,6 @@ class _Search:
         self.order = np.argsort(problem.loss_gaps, kind="stable")
         self.mass = np.concatenate([[0.0], np.cumsum(problem.importance[self.order])])
         self.loss = np.concatenate([[0.0], np.cumsum((problem.importance * problem.loss_gaps)[self.order])])
-        self.weights = np.floor(problem.importance * _UNITS).astype(np.int64)
         # What stating a knapsack and CP-SAT's presolve may take beyond its time limit, measured as 10 µs a client.
         self.patience = 1e-5 * problem.n
 
@@ -94,10 +94,10 @@ class _Search:
         while queue and not run.proved and run.remaining > 3 * self.patience:
             known, low, high = heapq.heappop(queue)
             bound = known if known >= self.target else max(known, self.knapsack_bound(low, high))
-            if bound >= self.target or high - low < 1e-12:  # the second: what is left is rounding
+            if bound >= self.target or high - low < 1e-12 * high:  # the second: what is left is rounding
                 closed = min(closed, bound)
             else:
-                middle = 0.5 * (low + high)
+                middle = 0.5 * (low + high) if high < 4.0 * low else math.sqrt(low * high)
                 for a, b in ((low, middle), (middle, high)):
                     heapq.heappush(queue, _Slice(max(bound, self.fractional_bound(a, b)), a, b))
             run.tighten(min(closed, queue[0].bound if queue else math.inf, self.best))
@@ -125,15 +125,16 @@ class _Search:
         cost = float(np.interp(mass, self.mass, self.loss)) - price * mass + intercept
         mean = float(np.interp(low, self.mass, self.loss)) / low  # the smallest mean gap of that importance
         ends = mean + max(0.0, 1.0 - high) ** 2 * self.problem.gamma
-        return max(self.ratio(cost, low, high), ends - self.margin(low))
+        return max(self.ratio(self.best, cost, low, high), ends - self.margin)
 
-    def ratio(self, cost: float, low: float, high: float) -> float:
-        """The bound on ε̂ that a bound on the parametric cost gives."""
-        cost -= self.margin(1.0)
-        return self.best + cost / (low if cost < 0 else high)
+    def ratio(self, parameter: float, cost: float, low: float, high: float) -> float:
+        """The bound on ε̂ over a slice from one on its parametric cost, whose rounding grows with the importance."""
+        cost -= self.margin * high
+        return parameter + cost / (low if cost < 0 else high)
 
-    def margin(self, mass: float) -> float:
-        return (self.problem.rounding + 64.0 * float(np.finfo(np.float64).eps) * abs(self.best)) / mass
+    @property
+    def margin(self) -> float:
+        return self.problem.rounding + 64.0 * float(np.finfo(np.float64).eps) * abs(self.best)
 
     def knapsack_bound(self, low: float, high: float) -> float:
         """Minimise the parametric cost over the slice by CP-SAT; offers what it finds, returns the slice's bound."""
@@ -148,12 +149,15 @@ class _Search:
         # A set of this cost or more is no better than the target, whatever its importance in the slice.
         cap = math.ceil((low * (self.target - self.best) - intercept) * factor)
         cap = int(min(max(cap, -4 * _COSTS), 4 * _COSTS))  # beyond what any set costs
+        units = _UNITS / 2.0 ** math.ceil(math.log2(high))
+        weights = np.minimum(np.floor(problem.importance * units), 4.0 * _UNITS).astype(np.int64)
         with run.building():
             model = cp_model.CpModel()
             x = [model.new_bool_var("") for _ in range(problem.n)]
-            capacity = cp_model.LinearExpr.weighted_sum(x, self.weights.tolist())
+            capacity = cp_model.LinearExpr.weighted_sum(x, weights.tolist())
             cost = cp_model.LinearExpr.weighted_sum(x, integers.tolist())
-            model.add_linear_constraint(capacity, math.ceil(low * _UNITS) - problem.n, math.floor(high * _UNITS))
+            model.add_linear_constraint(capacity, math.ceil(low * units) - problem.n, math.floor(high * units))
+            model.add_bool_or(x)
             model.add(cost <= cap)
             model.minimize(cost)
             solver = cp_model.CpSolver()
@@ -161,7 +165,7 @@ class _Search:
             solver.parameters.random_seed = run.seed % 2**31
             if math.isfinite(run.remaining):
                 solver.parameters.max_time_in_seconds = max(run.remaining - self.patience, 1e-3)
-        parametric = self.best
+        parameter = self.best
         status = solver.solve(model)
         run.nodes = (run.nodes or 0) + int(solver.num_branches)
         if status == cp_model.MODEL_INVALID:
@@ -172,5 +176,4 @@ class _Search:
         if status != cp_model.INFEASIBLE:
             smallest = min(cap, math.floor(solver.best_objective_bound))
             run.offer(np.array([solver.value(v) for v in x], dtype=np.bool_))
-        value = smallest / factor + intercept - self.margin(1.0)
-        return parametric + value / (low if value < 0 else high)
+        return self.ratio(parameter, smallest / factor + intercept, low, high)

@@ -18,22 +18,24 @@ def dinkelbach(problem: OptimizationErrorProblem, run: Run) -> None:
     At ratio λ the problem :math:`\min_q \tfrac12 q^\top A q - \lambda \pi^\top q` on the simplex of mass Q is solved
     by :math:`q_k = \lambda \max(\pi_k - u, 0) / A_k` at the level u where :math:`\sum_k \max(\pi_k - u, 0) / A_k =
     Q / \lambda`. The order of the clients does not depend on λ, so two prefix sums answer every level by bisection.
-    The multipliers λ, θ = λu and μ come back as ``duals``; the bound is `OptimizationErrorProblem.lower_bound`.
+    Levels are measured down from the largest π, where no digits cancel. The multipliers λ, θ = λu and μ come back as
+    ``duals``; the bound is `OptimizationErrorProblem.lower_bound`.
     """
     order = np.argsort(-problem.availability, kind="stable")
     pi = problem.availability[order]
     curvature = problem.curvature[order]
+    below = pi[0] - pi
     inverse = np.cumsum(1.0 / curvature)
-    filled = np.cumsum(pi / curvature)
-    # Mass of the first j clients when the level has come down to the j-th: ascending in j.
-    reached = np.maximum.accumulate(filled - pi * inverse)
+    missing = np.cumsum(below / curvature)
+    # Mass that has been poured when the level comes down to the j-th client: ascending in j.
+    reached = np.maximum.accumulate(below * inverse - missing)
     q = np.full(problem.n, problem.total / problem.n)
     ratio = problem.ratio(q)
     while True:
         mass = problem.total / ratio
         last = max(int(np.searchsorted(reached, mass)) - 1, 0)
-        level = float((filled[last] - mass) / inverse[last])
-        q = np.maximum(pi - level, 0.0) / curvature
+        depth = float((mass + missing[last]) / inverse[last])
+        q = np.maximum(depth - below, 0.0) / curvature
         q *= problem.total / q.sum()
         lower = (0.5 * float((curvature * q * q).sum()) + problem.offset) / float((pi * q).sum())
         if not lower < ratio or run.expired:
@@ -43,5 +45,5 @@ def dinkelbach(problem: OptimizationErrorProblem, run: Run) -> None:
     weights[order] = q
     run.offer(weights)
     run.tighten(problem.lower_bound(weights))
-    theta = ratio * level
+    theta = ratio * (float(pi[0]) - depth)
     run.duals.update(ratio=ratio, theta=theta, mu=np.maximum(theta - ratio * problem.availability, 0.0))

@@ -80,7 +80,7 @@ def _step(problem: TotalErrorProblem, p: NDArray[np.float64]) -> tuple[NDArray[n
     gradient, diagonal, v, core = ratio_model(problem, p)
     pull = problem.bias_weight * (problem.importance / p) ** 2
     gradient = gradient - pull
-    return gradient, direction(gradient, diagonal + 2.0 * pull / p, v, core)
+    return gradient, direction(gradient, diagonal + 2.0 * pull / p, v, core, p)
 
 
 def ratio_model(problem: TotalErrorProblem, p: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
@@ -95,18 +95,28 @@ def ratio_model(problem: TotalErrorProblem, p: NDArray[np.float64]) -> tuple[NDA
 
 
 def direction(
-    gradient: NDArray[np.float64], diagonal: NDArray[np.float64], v: NDArray[np.float64], core: NDArray[np.float64]
+    gradient: NDArray[np.float64],
+    diagonal: NDArray[np.float64],
+    v: NDArray[np.float64],
+    core: NDArray[np.float64],
+    p: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """The Newton direction of sum 0 for the Hessian ``diag + Vᵀ K V``, by the Woodbury identity in O(n).
+    """The Newton direction of sum 0 at ``p`` for the Hessian ``diag + Vᵀ K V``, by the Woodbury identity in O(n).
 
-    The ratio is homogeneous, so that its Hessian alone vanishes along p. A multiple of 11ᵀ makes it definite, and
-    changes nothing among directions of sum 0.
+    It is computed relative to p, whose entries may differ by many magnitudes. The ratio is homogeneous, so that its
+    Hessian alone vanishes along p; a multiple of 11ᵀ makes it definite, and changes nothing among directions of
+    sum 0. Where rounding leaves no direction, there is none: zeros.
     """
-    v = np.vstack([v, np.ones_like(gradient)])
+    diagonal = diagonal * p * p
+    v = np.vstack([v * p, p])
     capacitance = (v / diagonal) @ v.T
     capacitance[:-1, :-1] += np.linalg.inv(core)
-    capacitance[-1, -1] += 1.0 / float(diagonal.mean())
-    both = np.stack([gradient, np.ones_like(gradient)]) / diagonal
-    solved = both - (np.linalg.solve(capacitance, v @ both.T).T @ v) / diagonal
-    multiplier = float(solved[0].sum()) / float(solved[1].sum())
-    return multiplier * solved[1] - solved[0]
+    capacitance[-1, -1] += 1.0 / float((diagonal / p).sum())
+    both = np.stack([gradient * p, p]) / diagonal
+    try:
+        solved = both - (np.linalg.solve(capacitance, v @ both.T).T @ v) / diagonal
+    except np.linalg.LinAlgError:
+        return np.zeros_like(p)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        step = p * ((solved[0] @ p / (solved[1] @ p)) * solved[1] - solved[0])
+    return step if np.isfinite(step).all() else np.zeros_like(step)

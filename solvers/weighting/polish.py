@@ -54,7 +54,7 @@ def polished(
             core = np.pad(core, ((0, 1), (0, 1)))
             core[2, 2] = 2.0 * problem.bias_weight
         step = np.zeros_like(p)
-        step[free] = direction(gradient[free], diagonal[free], v[:, free], core)
+        step[free] = direction(gradient[free], diagonal[free], v[:, free], core, p[free])
         floor = np.where(above, importance, 0.0)
         ceiling = np.where(above | (importance < 0), np.inf, importance)
         with np.errstate(divide="ignore", invalid="ignore"):

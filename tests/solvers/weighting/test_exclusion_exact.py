@@ -1,6 +1,7 @@
 """The exact methods and the relaxation against enumeration, and against each other."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -164,6 +165,30 @@ def test_every_bound_is_below_every_set(data):
         solution = solve(problem, method)
         assert solution.bound <= best
         assert solution.objective >= best
+
+
+def test_bounds_hold_in_exact_arithmetic():
+    """Data over 24 orders of magnitude, importance down to 1e-13: against the optimum in rational numbers."""
+    rng = np.random.default_rng(10)
+    for i in range(150):
+        n = int(rng.integers(1, 6))
+        importance = np.maximum(rng.dirichlet(np.full(n, (1.0, 0.05, 5.0)[i % 3])), 1e-13)
+        gaps = rng.gamma(1.0, 1.0, n) * 10.0 ** rng.integers(-12, 12)
+        gamma = float(gaps.max() * 10.0 ** rng.integers(-4, 4))
+        problem = ExclusionProblem(importance / importance.sum(), gaps, gamma, np.full(n, 0.5), np.zeros(n))
+        alpha, e = ([Fraction(float(v)) for v in array] for array in (problem.importance, problem.loss_gaps))
+        exact = min(
+            sum(a * g for a, g, x in zip(alpha, e, kept, strict=True) if x) / sum(itertools.compress(alpha, kept))
+            + sum(a for a, x in zip(alpha, kept, strict=True) if not x) ** 2 * Fraction(gamma)
+            for kept in itertools.product((False, True), repeat=n)
+            if any(kept)
+        )
+        for method in ("brute-force", "cp-sat", "convex"):
+            solution = solve(problem, method)
+            assert Fraction(solution.bound) <= exact
+            if method != "convex":
+                assert solution.status == "optimal"
+                assert abs(Fraction(solution.objective) - exact) <= Fraction(tolerance(problem, float(exact)))
 
 
 def test_unknown_relaxation_solver():

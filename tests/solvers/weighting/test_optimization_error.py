@@ -1,5 +1,7 @@
 """The optimisation-error problem (Eqs. 27-29): closed form, CVXPY in two forms, and the KKT conditions."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -60,6 +62,21 @@ def test_three_way_agreement():
                 assert slow.objective == pytest.approx(fast.objective, rel=1e-8)
                 assert slow.objective >= fast.bound
                 assert slow.bound <= fast.objective
+
+
+def test_bound_holds_in_exact_arithmetic():
+    """Availability down to 1e-8 and offsets over 16 orders of magnitude: against the value of the answer's weights."""
+    rng = np.random.default_rng(4)
+    for _ in range(300):
+        n = int(rng.integers(1, 6))
+        pi, v = 10.0 ** rng.uniform(-8, 0, n), 10.0 ** rng.uniform(-6, 6, n)
+        problem = OptimizationErrorProblem(pi, v, float(10.0 ** rng.uniform(-8, 8)), float(10.0 ** rng.uniform(-3, 3)))
+        solution = solve(problem)
+        q = [Fraction(float(w)) for w in solution.x]
+        q = [w * Fraction(problem.total) / sum(q) for w in q]
+        reach = sum(Fraction(float(a)) * w for a, w in zip(pi, q, strict=True))
+        energy = sum(Fraction(float(a)) * Fraction(float(b)) * w * w for a, b, w in zip(pi, v, q, strict=True))
+        assert Fraction(solution.bound) <= (energy / 2 + Fraction(problem.offset)) / reach
 
 
 def test_kkt_residuals_and_the_two_identities():

@@ -83,6 +83,31 @@ def test_newton_is_cvxpy():
             assert (fast.x > 0).all()
 
 
+def test_newton_over_eight_orders_of_magnitude():
+    """Importance, variances, offset and weight far apart: always proved."""
+    rng = np.random.default_rng(6)
+    for _ in range(300):
+        n = int(rng.integers(1, 8))
+        problem = TotalErrorProblem(
+            10.0 ** rng.uniform(-3, 0, n),
+            10.0 ** rng.uniform(-3, 3, n),
+            float(10.0 ** rng.uniform(-4, 4)),
+            float(10.0 ** rng.uniform(-1, 2)),
+            rng.dirichlet(np.full(n, 0.5)) * (1 - 1e-6 * n) + 1e-6,
+            "chi2",
+            float(10.0 ** rng.uniform(-4, 4)),
+        )
+        assert solve(problem, "newton").status == "optimal"
+
+
+def test_total_variation_is_certified_on_its_face():
+    """The interior point alone leaves gaps near 1e-6; sharpened on its face the bound closes to rounding."""
+    rng = np.random.default_rng(7)
+    for n in (3, 24, 200):
+        for _ in range(4):
+            assert solve(instance(rng, n, "tv")).gap < 1e-8
+
+
 def test_the_two_ends_of_the_weight():
     """Without bias it is the optimisation error; with a crushing bias the weights are the unbiased ones."""
     rng = np.random.default_rng(2)
