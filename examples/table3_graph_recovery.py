@@ -44,9 +44,7 @@ def two_labels(y: np.ndarray, clients: int, rng: np.random.Generator) -> list[np
     return [np.array(part) for part in parts]
 
 
-def dirichlet(
-    y: np.ndarray, clients: int, rng: np.random.Generator, concentration: float = 1.75
-) -> list[np.ndarray]:
+def dirichlet(y: np.ndarray, clients: int, rng: np.random.Generator, concentration: float = 1.75) -> list[np.ndarray]:
     """Give equally many samples to each client, labels drawn from its own Dir(concentration · p)."""
     shares = rng.dirichlet(np.full(LABELS, concentration / LABELS), clients)
     size = len(y) // clients
@@ -137,9 +135,7 @@ def recover(partition: str, seed: int, options: argparse.Namespace) -> dict[str,
 
 def main() -> None:
     """Print one table per partition, means over seeds."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=10, help="local SGD steps, the paper's E")

@@ -83,9 +83,7 @@ def client_embeddings(
             )
         row = found.reshape(samples, -1).double().mean(dim=0).cpu().numpy()
         if not np.isfinite(row).all():
-            raise FeatureError(
-                f"the embedding of client {client} is not finite; did its local training diverge?"
-            )
+            raise FeatureError(f"the embedding of client {client} is not finite; did its local training diverge?")
         if rows and len(row) != len(rows[0]):
             raise FeatureError(
                 f"the embedding of client {client} has length {len(row)} and that of client 0 has "

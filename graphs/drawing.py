@@ -120,9 +120,7 @@ def draw(
             start = stop
     axes.add_collection(PatchCollection(slices, facecolors=fills, linewidths=0, zorder=2))
     rims = [Circle(place[i], radius * 0.92) for i, node in enumerate(nodes) if node not in chosen]
-    axes.add_collection(
-        PatchCollection(rims, facecolors="none", edgecolors="#999999", linewidths=0.6, zorder=3)
-    )
+    axes.add_collection(PatchCollection(rims, facecolors="none", edgecolors="#999999", linewidths=0.6, zorder=3))
     rings = [Circle(place[i], radius * 1.18) for i, node in enumerate(nodes) if node in chosen]
     axes.add_collection(
         PatchCollection(
@@ -199,9 +197,7 @@ def draw_distances(
     arrangement = _arrangement(matrix, order)
     figure = Figure(figsize=(7.4, 6.4), layout="constrained", facecolor=_PAPER)
     axes: Any = figure.subplots()
-    image = axes.imshow(
-        matrix[np.ix_(arrangement, arrangement)], cmap="viridis", vmin=0.0, interpolation="nearest"
-    )
+    image = axes.imshow(matrix[np.ix_(arrangement, arrangement)], cmap="viridis", vmin=0.0, interpolation="nearest")
     figure.colorbar(image, ax=axes, label="distance", shrink=0.85)
     if size <= 40:
         ticks, texts = np.arange(size), [str(i) for i in arrangement]

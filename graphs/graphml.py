@@ -95,8 +95,7 @@ def read_graphml(path: str | PathLike[str]) -> nx.Graph:
         raise GraphError(f"{Path(path).name} cannot be read as GraphML: {reason}.") from None
     if plain.is_directed() or plain.is_multigraph():
         raise GraphError(
-            f"{Path(path).name} holds a {type(plain).__name__}; accepted is an undirected graph without "
-            "parallel edges."
+            f"{Path(path).name} holds a {type(plain).__name__}; accepted is an undirected graph without parallel edges."
         )
     convert: Any = _NAMES[plain.graph.pop("node_type", "str")]
     # Written by NetworkX for graphs without attributes of their own.
@@ -127,8 +126,7 @@ def _flat(owner: str, attributes: dict[str, Any]) -> dict[str, Any]:
             flat[name] = value if not math.isnan(value) else math.nan
         else:
             raise GraphError(
-                f"{owner} has {name} = {value!r}; accepted are numbers, truth values, strings and vectors of "
-                "numbers."
+                f"{owner} has {name} = {value!r}; accepted are numbers, truth values, strings and vectors of numbers."
             )
     return flat
 

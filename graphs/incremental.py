@@ -106,9 +106,7 @@ class IncrementalDistances:
     def graph(self) -> nx.Graph:
         """Return the present 3DG as `dependency_graph` builds it."""
         self._need_clients()
-        return dependency_graph(
-            self._similarity, self._preset, self._epsilon, self._sigma2, bounds=self._bounds
-        )
+        return dependency_graph(self._similarity, self._preset, self._epsilon, self._sigma2, bounds=self._bounds)
 
     def add(self, similarities: ArrayLike) -> int:
         """Add one client and return its index.
@@ -199,9 +197,7 @@ class IncrementalDistances:
     def _rebuild(self) -> None:
         self.rebuilds += 1
         self._scale = self._bounds or self._extremes()
-        self._weights = edge_weights(
-            self._similarity, self._preset, self._epsilon, self._sigma2, bounds=self._bounds
-        )
+        self._weights = edge_weights(self._similarity, self._preset, self._epsilon, self._sigma2, bounds=self._bounds)
         self._lengths = path_lengths(self._weights)
 
     def _weigh(self, row: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -74,9 +74,7 @@ class Sweep:
     best: EdgeScores
 
 
-def edge_scores(
-    predicted: nx.Graph | ArrayLike, true: nx.Graph | ArrayLike, *, self_loops: bool = False
-) -> EdgeScores:
+def edge_scores(predicted: nx.Graph | ArrayLike, true: nx.Graph | ArrayLike, *, self_loops: bool = False) -> EdgeScores:
     """Return precision, recall and F1 of predicting the true graph's edges.
 
     Parameters
@@ -113,9 +111,7 @@ def edge_scores(
     wanted = _adjacency("true", true, nodes)
     guessed = _adjacency("predicted", predicted, nodes)
     if guessed.shape != wanted.shape:
-        raise GraphError(
-            f"predicted has {len(guessed)} nodes and true has {len(wanted)}; they must be the same."
-        )
+        raise GraphError(f"predicted has {len(guessed)} nodes and true has {len(wanted)}; they must be the same.")
     upper = np.triu_indices(len(wanted), 1)
     return _score(guessed[upper], wanted[upper], len(wanted) if self_loops else 0)
 
@@ -159,9 +155,7 @@ def epsilon_sweep(
     matrix = square_symmetric("similarity", similarity)
     wanted = _adjacency("true", true, None)
     if wanted.shape != matrix.shape:
-        raise GraphError(
-            f"similarity is of {len(matrix)} clients and true has {len(wanted)} nodes; they must agree."
-        )
+        raise GraphError(f"similarity is of {len(matrix)} clients and true has {len(wanted)} nodes; they must agree.")
     upper = np.triu_indices(len(wanted), 1)
     values, truth = matrix[upper], wanted[upper]
     loops = len(wanted) if self_loops else 0
@@ -180,9 +174,7 @@ def epsilon_sweep(
     hits_above = np.concatenate([np.cumsum(truth[order][::-1])[::-1], [0]])
     cuts = np.searchsorted(values[order], thresholds, side="right" if strict else "left")
     scores = tuple(
-        EdgeScores(
-            int(hits_above[cut]) + loops, len(values) - int(cut) + loops, int(truth.sum()) + loops, self_loops
-        )
+        EdgeScores(int(hits_above[cut]) + loops, len(values) - int(cut) + loops, int(truth.sum()) + loops, self_loops)
         for cut in cuts
     )
     best = max(range(len(scores)), key=lambda i: (scores[i].f1, i))

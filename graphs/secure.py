@@ -189,9 +189,7 @@ class Party:
     def mask(self, pair: tuple[str, str]) -> Message:
         """Step 2: send the own vector plus its mask to the other party of the pair."""
         if pair not in self._commodities:
-            raise ProtocolError(
-                f"{self.name} has no masks for {pair}; the commodity server issues them first."
-            )
+            raise ProtocolError(f"{self.name} has no masks for {pair}; the commodity server issues them first.")
         other = pair[1] if pair[0] == self.name else pair[0]
         return Message(self.name, other, "masked", pair, self._encoded + self._commodities[pair][:-1])
 
@@ -203,9 +201,7 @@ class Party:
         commodity = self._take(self._commodities, pair, "masks")
         share = self._random.draw(1)
         self._shares[pair] = share
-        return Message(
-            self.name, pair[0], "blinded", pair, _dot(masked, self._encoded) + commodity[-1:] - share
-        )
+        return Message(self.name, pair[0], "blinded", pair, _dot(masked, self._encoded) + commodity[-1:] - share)
 
     def share(self, pair: tuple[str, str]) -> Message:
         """Step 5: send the own share, uniform by itself, to the aggregator, and forget it."""

@@ -113,9 +113,7 @@ def graph_weights(graph: nx.Graph | NDArray[np.float64], weight: str = "weight")
     for i, row in enumerate(matrix):
         if row.min() < 0:
             j = int(row.argmin())
-            raise DistanceError(
-                f"the edge {i}-{j} has length {matrix[i, j]}; accepted are lengths of 0 or more."
-            )
+            raise DistanceError(f"the edge {i}-{j} has length {matrix[i, j]}; accepted are lengths of 0 or more.")
     return matrix
 
 
@@ -139,12 +137,9 @@ def _from_graph(graph: nx.Graph, weight: str) -> NDArray[np.float64]:
         except (TypeError, ValueError):
             usable = False
         if not usable:
-            other, bad = next(
-                pair for pair in zip(neighbours, lengths, strict=True) if not _is_length(pair[1])
-            )
+            other, bad = next(pair for pair in zip(neighbours, lengths, strict=True) if not _is_length(pair[1]))
             raise DistanceError(
-                f"the edge {node!r}-{other!r} has {weight} {bad!r}; "
-                "every edge needs a number of 0 or more there."
+                f"the edge {node!r}-{other!r} has {weight} {bad!r}; every edge needs a number of 0 or more there."
             )
         matrix[i, np.fromiter(map(index.__getitem__, neighbours), np.intp, len(lengths))] = values
     np.fill_diagonal(matrix, 0.0)
@@ -183,9 +178,7 @@ def _sparse(name: str) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
         rows, columns = np.nonzero(edge)
         # Built from coordinates so that zero-length edges are stored; both directions are there, so the
         # directed search does half the work of the undirected one.
-        matrix = scipy.sparse.coo_array(
-            (lengths[rows, columns], (rows, columns)), shape=lengths.shape
-        ).tocsr()
+        matrix = scipy.sparse.coo_array((lengths[rows, columns], (rows, columns)), shape=lengths.shape).tocsr()
         found = np.asarray(getattr(csgraph, name)(matrix, directed=True))
         # From i to j and from j to i the same lengths are added in another order.
         return np.minimum(found, found.T)
@@ -199,9 +192,7 @@ def _networkx(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
     graph = nx.Graph()
     graph.add_nodes_from(range(len(lengths)))
     rows, columns = np.nonzero(np.triu(np.isfinite(lengths), 1))
-    graph.add_weighted_edges_from(
-        zip(rows.tolist(), columns.tolist(), lengths[rows, columns].tolist(), strict=True)
-    )
+    graph.add_weighted_edges_from(zip(rows.tolist(), columns.tolist(), lengths[rows, columns].tolist(), strict=True))
     return np.asarray(nx.floyd_warshall_numpy(graph))
 
 

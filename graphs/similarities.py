@@ -180,9 +180,7 @@ def feature_matrix(features: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.floa
             "accepted is one vector of the same length per client."
         ) from None
     if matrix.ndim < 2 or matrix.size == 0:
-        raise FeatureError(
-            f"features have shape {matrix.shape}; accepted is one non-empty vector per client, (N, d)."
-        )
+        raise FeatureError(f"features have shape {matrix.shape}; accepted is one non-empty vector per client, (N, d).")
     if matrix.dtype.kind in "biu":
         matrix = matrix.astype(np.float64)
     if matrix.dtype.kind != "f":

@@ -141,9 +141,7 @@ def dependency_graph(
     graph.add_nodes_from(names)
     graph.add_edges_from(
         (names[i], names[j], {"similarity": value, "weight": weight})
-        for i, j, value, weight in zip(
-            rows.tolist(), columns.tolist(), values.tolist(), weights.tolist(), strict=True
-        )
+        for i, j, value, weight in zip(rows.tolist(), columns.tolist(), values.tolist(), weights.tolist(), strict=True)
     )
     return graph
 
@@ -243,9 +241,7 @@ def _names(nodes: Sequence[Hashable] | None, size: int) -> list[Hashable]:
     return names
 
 
-def _warn(
-    size: int, edges: int, zeros: int, constant: bool, rule: Preset, epsilon: float, sigma2: float
-) -> None:
+def _warn(size: int, edges: int, zeros: int, constant: bool, rule: Preset, epsilon: float, sigma2: float) -> None:
     if size > 1 and edges == 0:
         sign = ">" if rule.strict else "≥"
         warnings.warn(

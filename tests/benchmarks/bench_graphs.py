@@ -104,9 +104,7 @@ def densities() -> None:
             W = np.minimum(W, W.T)
             np.fill_diagonal(W, 0)
             density = (np.isfinite(W).sum() - size) / (size * (size - 1))
-            times = {
-                m: timed(path_lengths, W, m)[0] for m in ("floyd-warshall", "blocked", "dijkstra", "johnson")
-            }
+            times = {m: timed(path_lengths, W, m)[0] for m in ("floyd-warshall", "blocked", "dijkstra", "johnson")}
             text = "  ".join(f"{m} {t:.3f}" for m, t in times.items())
             print(
                 f"    N={size} density {density:.2f}:  {text}  auto {timed(path_lengths, W)[0]:.3f}",
@@ -117,9 +115,7 @@ def densities() -> None:
 def secure() -> None:
     """Run the protocol for every pair of 100 clients."""
     seconds, found = timed(secure_similarity, examples.dirichlet_partition(100))
-    row(
-        "N=100, 10 labels, secure similarity matrix", seconds, f"{len(found.transcript)} messages; target 5 s"
-    )
+    row("N=100, 10 labels, secure similarity matrix", seconds, f"{len(found.transcript)} messages; target 5 s")
 
 
 def incremental() -> None:

@@ -14,9 +14,7 @@ from graphs import FeatureError, similarity  # noqa: E402
 def inputs(count: int = 40) -> np.ndarray:
     """Correlated inputs of shape (count, 1, 2, 2) with different means and spreads per coordinate."""
     rng = np.random.default_rng(0)
-    mixing = np.array(
-        [[1.0, 0.8, 0.0, 0.0], [0.0, 0.6, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
-    )
+    mixing = np.array([[1.0, 0.8, 0.0, 0.0], [0.0, 0.6, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
     return (rng.normal(size=(count, 4)) @ mixing + [0, 5, -2, 7]).reshape(count, 1, 2, 2)
 
 

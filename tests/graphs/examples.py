@@ -19,9 +19,7 @@ def two_label_partition(clients: int, labels: int = 10, seed: int = 0) -> np.nda
     return owned / 2
 
 
-def dirichlet_partition(
-    clients: int, concentration: float = 1.75, labels: int = 10, seed: int = 0
-) -> np.ndarray:
+def dirichlet_partition(clients: int, concentration: float = 1.75, labels: int = 10, seed: int = 0) -> np.ndarray:
     """FedGS's CIFAR-10 partition: label shares from Dir(concentration · p), p uniform."""
     return np.random.default_rng(seed).dirichlet(np.full(labels, concentration / labels), clients)
 
@@ -33,9 +31,7 @@ def authors_distances(features: np.ndarray) -> np.ndarray:
     for i in range(size):
         for j in range(size):
             if i != j:
-                S[i, j] = (
-                    features[i] @ features[j] / np.sqrt((features[i] ** 2).sum() * (features[j] ** 2).sum())
-                )
+                S[i, j] = features[i] @ features[j] / np.sqrt((features[i] ** 2).sum() * (features[j] ** 2).sum())
     V = (S - S.min()) / (S.max() - S.min())
     R = np.where(V > 0.01, np.exp(-(V**2) / 0.1), np.inf)
     np.fill_diagonal(R, 0.0)

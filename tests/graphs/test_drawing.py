@@ -87,9 +87,7 @@ def test_same_seed_same_picture_and_positions_are_obeyed():
     assert (first == second).all()
     assert not np.allclose(first, other)
     placed = patches(draw(graph, positions={k: (k, 0) for k in graph}))[1]
-    np.testing.assert_allclose(
-        [p.get_extents().x0 + p.get_extents().x1 for p in placed.get_paths()], 2 * np.arange(12)
-    )
+    np.testing.assert_allclose([p.get_extents().x0 + p.get_extents().x1 for p in placed.get_paths()], 2 * np.arange(12))
 
 
 def test_drawing_leaves_pyplot_alone():

@@ -39,9 +39,7 @@ def test_a_3dg_comes_back_to_the_last_bit_and_in_order(tmp_path_factory, seed, s
 
 def test_every_kind_of_attribute(tmp_path):
     graph = nx.Graph(rounds=np.int64(3), note="ü < & >")
-    graph.add_node(
-        np.int64(7), labels=np.array([0.25, 0.75]), size=np.int32(4), on=np.bool_(True), far=np.inf
-    )
+    graph.add_node(np.int64(7), labels=np.array([0.25, 0.75]), size=np.int32(4), on=np.bool_(True), far=np.inf)
     graph.add_node(2, labels=[1.0, 0.0], near=-np.inf, share=np.float32(0.5))
     graph.add_edge(7, 2, weight=np.float64(0.0), similarity=1)
     write_graphml(graph, tmp_path / "graph.graphml")

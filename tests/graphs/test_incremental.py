@@ -44,9 +44,7 @@ def test_any_history_ends_where_starting_over_does(options, repair_at_most, seed
                 client = int(rng.integers(len(known)))
                 U[client] = rng.normal(size=3)
                 known.update(client, similarity(U[: len(known)])[client])
-            np.testing.assert_allclose(
-                known.distances(), fresh(similarity(U[: len(known)]), options), atol=1e-12
-            )
+            np.testing.assert_allclose(known.distances(), fresh(similarity(U[: len(known)]), options), atol=1e-12)
 
 
 def test_meeting_clients_one_by_one_needs_no_rebuild_with_fixed_bounds():
@@ -58,10 +56,7 @@ def test_meeting_clients_one_by_one_needs_no_rebuild_with_fixed_bounds():
         known.add(V[k, :k])
     assert known.rebuilds == 0
     np.testing.assert_allclose(known.distances(), fresh(V, options), atol=1e-12)
-    assert (
-        known.graph().number_of_edges()
-        == np.isfinite(edge_weights(V, **options)[np.triu_indices(60, 1)]).sum()
-    )
+    assert known.graph().number_of_edges() == np.isfinite(edge_weights(V, **options)[np.triu_indices(60, 1)]).sum()
 
 
 def test_new_extremes_rescale_everything():
@@ -102,9 +97,7 @@ def test_what_is_handed_out_is_a_copy():
 
 def test_bad_input_gets_a_sentence_and_changes_nothing():
     known = IncrementalDistances([[1, 0.5], [0.5, 1]])
-    with pytest.raises(
-        SimilarityError, match=r"shape \(3,\); accepted is one number per known client, \(2,\)"
-    ):
+    with pytest.raises(SimilarityError, match=r"shape \(3,\); accepted is one number per known client, \(2,\)"):
         known.add([1, 2, 3])
     with pytest.raises(SimilarityError, match="the similarity to client 1 is nan"):
         known.add([0.1, np.nan])

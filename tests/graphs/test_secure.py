@@ -127,11 +127,7 @@ def holds(thing, vector, bits):
     for array in arrays_within(thing):
         for start in range(len(array) - len(vector) + 1):
             window = array[start : start + len(vector)]
-            if (
-                (window.view(np.int64) == encoded).all()
-                if window.dtype == np.uint64
-                else np.allclose(window, vector)
-            ):
+            if (window.view(np.int64) == encoded).all() if window.dtype == np.uint64 else np.allclose(window, vector):
                 return True
     return False
 

@@ -136,9 +136,7 @@ def test_dirichlet_graphs_are_nearly_complete_and_multi_hop():
 def test_distances_near_the_smallest_numbers_survive(method):
     # e^−1400 underflows; sums of subnormals must still scale to [0, 1].
     W = np.array([[0, 5e-320, np.inf], [5e-320, 0, 1e-319], [np.inf, 1e-319, 0]])
-    np.testing.assert_allclose(
-        distances(W, method), [[0, 1 / 3, 1], [1 / 3, 0, 2 / 3], [1, 2 / 3, 0]], atol=1e-4
-    )
+    np.testing.assert_allclose(distances(W, method), [[0, 1 / 3, 1], [1 / 3, 0, 2 / 3], [1, 2 / 3, 0]], atol=1e-4)
 
 
 @pytest.mark.parametrize("method", METHODS)
