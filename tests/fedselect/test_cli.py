@@ -73,7 +73,8 @@ def test_compare_tables_and_registered_names(config, tmp_path):
 def test_list_names_what_there_is():
     found = json.loads(fedselect("list", "--format", "json").stdout)
     assert {"uniform", "fedgs"} <= {entry["name"] for entry in found["selector"]}
-    assert {"cp-sat", "greedy", "auto"} <= {entry["name"] for entry in found["dispersion method"]}
+    assert {"cp-sat", "greedy", "auto"} <= {entry["name"] for entry in found["method for a DispersionProblem"]}
+    assert "exact-search" in {entry["name"] for entry in found["method for a CappingProblem"]}
     assert "lognormal" in fedselect("list").stdout
 
 
