@@ -157,9 +157,10 @@ def main() -> None:
     except (FedselectError, SolversError) as error:
         print(f"fedselect: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    except KeyboardInterrupt:
-        print("fedselect: interrupted; what was finished is kept, and the same command continues", file=sys.stderr)
-        raise SystemExit(130) from None
+    except SystemExit as end:
+        if end.code == 130:  # typer has turned Ctrl-C into this
+            print("fedselect: interrupted; what was finished is kept, and the same command continues", file=sys.stderr)
+        raise
 
 
 def _variants(selectors: str | None, tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
