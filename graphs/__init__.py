@@ -7,7 +7,7 @@ From features to the distances a selector works with::
     H = distances(dependency_graph(similarity(features)))
 """
 
-from graphs.drawing import draw
+from graphs.drawing import draw, draw_distances
 from graphs.errors import (
     DistanceError,
     FeatureError,
@@ -16,25 +16,57 @@ from graphs.errors import (
     ProtocolError,
     SimilarityError,
 )
+from graphs.graphml import read_graphml, write_graphml
+from graphs.incremental import IncrementalDistances
+from graphs.scores import EPSILONS, EdgeScores, Sweep, edge_scores, epsilon_sweep
+from graphs.secure import (
+    Aggregator,
+    CommodityServer,
+    Message,
+    Party,
+    SecureProduct,
+    SecureSimilarity,
+    Transcript,
+    secure_product,
+    secure_similarity,
+)
 from graphs.shortest_paths import distances, path_lengths
 from graphs.similarities import label_distribution, min_max, similarity
 from graphs.threedg import PRESETS, Preset, dependency_graph, edge_weights
 
 __all__ = [
+    "EPSILONS",
     "PRESETS",
+    "Aggregator",
+    "CommodityServer",
     "DistanceError",
+    "EdgeScores",
     "FeatureError",
     "GraphError",
     "GraphWarning",
+    "IncrementalDistances",
+    "Message",
+    "Party",
     "Preset",
     "ProtocolError",
+    "SecureProduct",
+    "SecureSimilarity",
     "SimilarityError",
+    "Sweep",
+    "Transcript",
     "dependency_graph",
     "distances",
     "draw",
+    "draw_distances",
+    "edge_scores",
     "edge_weights",
+    "epsilon_sweep",
     "label_distribution",
     "min_max",
     "path_lengths",
+    "read_graphml",
+    "secure_product",
+    "secure_similarity",
     "similarity",
+    "write_graphml",
 ]

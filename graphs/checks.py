@@ -23,8 +23,8 @@ def square_symmetric(
     """Return `values` as a float64 matrix, or say why it is no symmetric matrix of numbers.
 
     The diagonal is nobody's business here and may hold anything. ``infinite=True`` lets +inf through.
-    Asymmetry up to 1e-9 of the largest finite entry passes: it is rounding, and the callers read
-    one triangle only.
+    Asymmetry up to 1e-9 of the largest finite entry is rounding: it passes, and the lower triangle of the
+    result is the mirrored upper one. A matrix that is exactly symmetric is not copied.
     """
     try:
         matrix = np.asarray(values, dtype=np.float64)
@@ -49,6 +49,7 @@ def square_symmetric(
             row = row[finite]
         if row.size:
             largest = max(largest, float(np.abs(row).max()))
+    mirrored = matrix
     for i in range(size):
         row, column = matrix[i, i + 1 :], matrix[i + 1 :, i]
         same = row == column
@@ -62,4 +63,7 @@ def square_symmetric(
                 f"{name} is not symmetric: entry [{i}, {i + 1 + j}] is {row[j]} and "
                 f"[{i + 1 + j}, {i}] is {column[j]}; similarity between clients goes both ways."
             )
-    return matrix
+        if mirrored is matrix:
+            mirrored = matrix.copy()
+        mirrored[i + 1 :, i] = row
+    return mirrored

@@ -25,6 +25,13 @@ def close(lengths: NDArray[np.float64], tile: int = _TILE) -> NDArray[np.float64
         Edge of a tile; changes speed only.
     """
     size = len(lengths)
+    if size <= 2 * tile:
+        # The matrix fits the cache as it is, and bookkeeping would cost more than the other triangle.
+        scratch = np.empty_like(lengths)
+        for k in range(size):
+            np.add(lengths[:, k, None], lengths[k], out=scratch)
+            np.minimum(lengths, scratch, out=lengths)
+        return lengths
     starts = range(0, size, tile)
     scratch = np.empty((tile, tile))
     work = np.empty((tile, tile))

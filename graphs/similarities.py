@@ -47,7 +47,8 @@ def similarity(
         The authors' training code clips nothing; that is ``clip="none"``.
     scale
         ``"min-max"`` applies `min_max` after clipping, as the authors' training code does. The
-        ``reference`` preset of `dependency_graph` does it by itself, and doing it twice changes nothing.
+        ``reference`` preset of `dependency_graph` does it by itself; doing it twice changes nothing, unless
+        no similarity is positive (then the zero diagonal was the largest value, and is gone).
 
     Returns
     -------

@@ -51,7 +51,8 @@ class Preset:
 
     def weigh(self, scaled: NDArray[np.float64], sigma2: float) -> NDArray[np.float64]:
         """Return exp(−V^p / σ²), without a unit."""
-        with np.errstate(under="ignore"):
+        # Asked of all similarities, edges or not: those of no edge may be negative and overflow.
+        with np.errstate(under="ignore", over="ignore"):
             powered = scaled if self.power == 1 else scaled**self.power
             return np.exp(powered / -sigma2)
 
@@ -110,8 +111,9 @@ def dependency_graph(
     Warns
     -----
     GraphWarning
-        If the graph has no edge although there is more than one client, or if weights underflow to 0.
-        A zero-weight edge is an edge: its ends are at distance 0.
+        If the graph has no edge although there is more than one client, if all similarities among three or
+        more clients are the same, or if weights underflow to 0. A zero-weight edge is
+        an edge: its ends are at distance 0.
 
     Notes
     -----
@@ -132,7 +134,8 @@ def dependency_graph(
     rows, columns = np.nonzero(np.triu(rule.edges(scaled, epsilon), 1))
     values = scaled[rows, columns]
     weights = rule.weigh(values, sigma2)
-    _warn(size, len(weights), int(np.count_nonzero(weights == 0)), rule, epsilon, sigma2)
+    constant = len(values) > 0 and bool(values[0] == values.min() == values.max())
+    _warn(size, len(weights), int(np.count_nonzero(weights == 0)), constant, rule, epsilon, sigma2)
 
     graph = nx.Graph(preset=rule.name, epsilon=epsilon, sigma2=sigma2)
     graph.add_nodes_from(names)
@@ -175,6 +178,7 @@ def edge_weights(
     rule, scaled, epsilon, sigma2 = _prepare(similarity, preset, epsilon, sigma2, bounds)
     weights = np.empty_like(scaled)
     edges = zeros = 0
+    low, high = np.inf, -np.inf
     # Row by row, reading the upper triangle only, so that the answer is symmetric and no second N×N
     # temporary is needed.
     for i in range(len(scaled)):
@@ -183,11 +187,34 @@ def edge_weights(
         row = np.where(edge, rule.weigh(values, sigma2), np.inf)
         edges += int(np.count_nonzero(edge))
         zeros += int(np.count_nonzero(row == 0))
+        low, high = min(low, values.min(initial=np.inf)), max(high, values.max(initial=-np.inf))
         weights[i, i + 1 :] = row
         weights[i + 1 :, i] = row
         weights[i, i] = 0.0
-    _warn(len(scaled), edges, zeros, rule, epsilon, sigma2)
+    _warn(len(scaled), edges, zeros, bool(low == high), rule, epsilon, sigma2)
     return weights
+
+
+def resolve(
+    preset: str, epsilon: float | None, sigma2: float | None, bounds: tuple[float, float] | None
+) -> tuple[Preset, float, float]:
+    """Return the preset with its ε and σ² filled in, or say which option is wrong."""
+    choice("preset", preset, PRESETS, SimilarityError)
+    rule = PRESETS[preset]
+    epsilon = rule.epsilon if epsilon is None else float(epsilon)
+    sigma2 = rule.sigma2 if sigma2 is None else float(sigma2)
+    if not np.isfinite(epsilon):
+        raise SimilarityError(f"epsilon is {epsilon}; accepted is a finite threshold.")
+    if epsilon < 0 and not rule.scaled:
+        # exp(−V/σ²) of a negative V grows without bound, and past e^709 an edge would be infinitely long.
+        raise SimilarityError(
+            f"epsilon is {epsilon}; preset {preset!r} accepts 0 or more, for its weights are meant for V ≥ 0."
+        )
+    if not (np.isfinite(sigma2) and sigma2 > 0):
+        raise SimilarityError(f"sigma2 is {sigma2}; accepted is a positive finite number.")
+    if bounds is not None and not rule.scaled:
+        raise SimilarityError(f"bounds are given, but preset {preset!r} does not scale; leave them out.")
+    return rule, epsilon, sigma2
 
 
 def _prepare(
@@ -197,16 +224,7 @@ def _prepare(
     sigma2: float | None,
     bounds: tuple[float, float] | None,
 ) -> tuple[Preset, NDArray[np.float64], float, float]:
-    choice("preset", preset, PRESETS, SimilarityError)
-    rule = PRESETS[preset]
-    epsilon = rule.epsilon if epsilon is None else float(epsilon)
-    sigma2 = rule.sigma2 if sigma2 is None else float(sigma2)
-    if not np.isfinite(epsilon):
-        raise SimilarityError(f"epsilon is {epsilon}; accepted is a finite threshold.")
-    if not (np.isfinite(sigma2) and sigma2 > 0):
-        raise SimilarityError(f"sigma2 is {sigma2}; accepted is a positive finite number.")
-    if bounds is not None and not rule.scaled:
-        raise SimilarityError(f"bounds are given, but preset {preset!r} does not scale; leave them out.")
+    rule, epsilon, sigma2 = resolve(preset, epsilon, sigma2, bounds)
     scaled = min_max(similarity, bounds=bounds) if rule.scaled else square_symmetric("similarity", similarity)
     return rule, scaled, epsilon, sigma2
 
@@ -223,12 +241,19 @@ def _names(nodes: Sequence[Hashable] | None, size: int) -> list[Hashable]:
     return names
 
 
-def _warn(size: int, edges: int, zeros: int, rule: Preset, epsilon: float, sigma2: float) -> None:
+def _warn(size: int, edges: int, zeros: int, constant: bool, rule: Preset, epsilon: float, sigma2: float) -> None:
     if size > 1 and edges == 0:
         sign = ">" if rule.strict else "≥"
         warnings.warn(
             f"the 3DG of {size} clients has no edge: no similarity is {sign} epsilon = {epsilon:g}, so every "
             "pair of clients is equally far apart (distance 1) and the graph tells the selector nothing.",
+            GraphWarning,
+            stacklevel=3,
+        )
+    if size > 2 and constant and edges == size * (size - 1) // 2:
+        warnings.warn(
+            f"all {edges} similarities are the same, so every pair of the {size} clients is equally far "
+            "apart (distance 1) and the graph tells the selector nothing.",
             GraphWarning,
             stacklevel=3,
         )

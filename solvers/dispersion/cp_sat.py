@@ -102,9 +102,10 @@ def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", wo
         run.tighten(integers.bound(solver.best_objective_bound))  # 0, not a bound, under any other status
     if status == cp_model.MODEL_INVALID:
         run.stop("error", f"CP-SAT refused the model: {model.validate()}")
-    elif status != cp_model.OPTIMAL and run.remaining > 0.05:
-        # CP-SAT catches Ctrl-C itself and returns its incumbent early.
-        run.stop("interrupted", run.message)
+    elif status != cp_model.OPTIMAL:
+        # CP-SAT catches Ctrl-C itself and returns its incumbent early; at the limit it ends a moment before it.
+        early = run.time_limit is None or run.remaining > 0.2 + 0.1 * run.time_limit
+        run.stop("interrupted" if early else "time-limit", run.message)
 
 
 class _Integers:

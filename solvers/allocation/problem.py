@@ -1,0 +1,332 @@
+"""The allocation problem: how many clients to sample from each group (FedSS, Eqs. 19-20)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers.errors import InvalidProblem
+from solvers.problem import Problem, frozen_array
+
+__all__ = ["AllocationProblem"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class AllocationProblem(Problem):
+    r"""Split a budget of ``total`` clients over K groups so that the sampled average is as precise as possible.
+
+    .. math:: \min_S \; \sum_k \Big(\frac{N_k}{N}\Big)^2 \Big(\frac{1}{S_k} - \frac{1}{N_k}\Big) H_k^2
+              \quad \text{s.t.} \quad \sum_k S_k = S, \quad \ell_k \le S_k \le u_k
+
+    Eq. 20 of FedSS (Tang and Wong, INFOCOM 2023), whose closed form (19), Neyman's allocation :math:`S_k \propto N_k
+    H_k`, knows neither bounds nor whole clients. FedSS is unbiased only if every group has at least one client
+    sampled (Lemma 2), hence ℓ = 1; no more than the available ones can be, hence u.
+
+    **Two kinds of decision, told apart by their type.** An allocation of integers claims to be a best one in whole
+    clients, an allocation of floats a best one in real numbers; both are feasible here. ``greedy``, ``cp-sat``,
+    ``brute-force``, ``proportional`` and ``largest-remainder`` return integers, and their bound holds for allocations
+    in whole clients. ``kkt`` and ``cvxpy`` return floats, with a bound that holds for both kinds; ``rounded=True``
+    makes them return whole clients with that same bound. So compare objectives within one kind: a real-valued optimum
+    may lie below the bound of ``greedy``. `integral` tells the kinds apart by value.
+
+    Parameters
+    ----------
+    sizes : (K,) array-like of int
+        Number N_k ≥ 1 of clients in each group, available or not. Leave empty groups out.
+    deviations : (K,) array-like
+        H_k ≥ 0, the square root of the gradient dissimilarity within each group (Eq. 11), in any common unit. A group
+        with H_k = 0 gets ℓ_k clients, more only when all others are full; then, as when all are zero, the rest is
+        split in proportion to the sizes (``cp-sat`` and ``brute-force`` return any of these equal allocations).
+    total : int
+        Number S of clients to sample, Σℓ ≤ S ≤ Σu.
+    lower : int or (K,) array-like of int
+        Fewest clients of each group, ℓ; 1 by default, and 0 for absent groups whatever it says.
+    upper : int or (K,) array-like of int, optional
+        Most clients of each group, u ≤ N_k: how many are available. ``sizes`` by default. A group with u_k = 0 is
+        absent: it gets nobody, the weights N_k / N are those among the groups present, and the sampled average is
+        *biased* towards these (see `covered`).
+
+    Raises
+    ------
+    InvalidProblem
+        When an argument is not as described, or the bounds leave no allocation.
+
+    Notes
+    -----
+    `violation` is in clients for integers; for floats the sum is measured relative to ``total``.
+
+    Examples
+    --------
+    >>> from solvers import solve
+    >>> problem = AllocationProblem(sizes=[60, 25, 10, 5], deviations=[1, 1, 1, 1], total=10)
+    >>> solve(problem, "greedy").x.tolist(), solve(problem, "kkt").x.round(3).tolist()
+    ([6, 2, 1, 1], [5.647, 2.353, 1.0, 1.0])
+    """
+
+    sizes: NDArray[np.int64]
+    deviations: NDArray[np.float64]
+    total: int
+    lower: NDArray[np.int64] = 1  # type: ignore[assignment]  # made an array in __post_init__
+    upper: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in __post_init__
+
+    sense: ClassVar[Literal["min"]] = "min"
+    family: ClassVar[str] = "allocation"
+    tolerance: ClassVar[float] = 1e-11
+
+    def __post_init__(self) -> None:
+        sizes = _counts(self.sizes, "sizes")
+        n = sizes.shape[0]
+        if n == 0:
+            raise InvalidProblem("sizes must have at least one group; got none")
+        if sizes.min() < 1:
+            group = int(sizes.argmin())
+            raise InvalidProblem(f"sizes must be at least 1; group {group} has {sizes[group]} (leave empty groups out)")
+        deviations = frozen_array(self.deviations, "deviations")
+        if deviations.shape != (n,):
+            raise InvalidProblem(f"deviations must have one entry per group, {n}; got {deviations.shape[0]}")
+        if deviations.min() < 0:
+            group = int(deviations.argmin())
+            raise InvalidProblem(f"deviations must be non-negative; group {group} has {deviations[group]:g}")
+        upper = sizes if self.upper is None else _bounds(self.upper, n, "upper")
+        if (upper > sizes).any():
+            group = int(np.argmax(upper > sizes))
+            raise InvalidProblem(f"upper must not exceed sizes; group {group} has {upper[group]} of {sizes[group]}")
+        lower = np.where(upper > 0, _bounds(self.lower, n, "lower"), 0)
+        lower.setflags(write=False)
+        if (lower > upper).any():
+            group = int(np.argmax(lower > upper))
+            raise InvalidProblem(f"lower must not exceed upper; group {group} has {lower[group]} and {upper[group]}")
+        total: Any = self.total
+        if isinstance(total, bool) or not hasattr(total, "__index__"):
+            raise InvalidProblem(f"total must be an integer; got {total!r}")
+        total = int(total)
+        if total < 1:
+            raise InvalidProblem(f"total must be at least 1; got {total}")
+        if total > int(upper.sum()):
+            raise InvalidProblem(
+                f"total must not exceed the clients there are, {int(upper.sum())}; got {total} "
+                "(AllocationProblem.fedss takes all of them instead)"
+            )
+        object.__setattr__(self, "sizes", sizes)
+        object.__setattr__(self, "deviations", deviations)
+        object.__setattr__(self, "total", total)
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+        with np.errstate(over="ignore"):
+            magnitude = float(self.costs.sum())
+        if not math.isfinite(magnitude) or (magnitude == 0 and deviations[upper > 0].any()):
+            raise InvalidProblem(f"the squares of deviations up to {deviations.max():g} are out of range; rescale them")
+        if total < (least := int(self.first.sum())):
+            raise InvalidProblem(
+                f"total must be at least {least}, the fewest clients the {int((upper > 0).sum())} groups need; "
+                f"got {total} (merge groups, or cap their number when grouping)"
+            )
+
+    @classmethod
+    def fedss(
+        cls, sizes: ArrayLike, deviations: ArrayLike, available: ArrayLike, total: int, lower: int = 1
+    ) -> AllocationProblem:
+        """The allocation of one round: at most the available clients of each group, all of them if they are too few.
+
+        Parameters
+        ----------
+        sizes, deviations : (K,) array-like
+            N_k and H_k.
+        available : (K,) array-like of int
+            A_k, how many clients of each group are available.
+        total : int
+            Number S of clients wanted; min(S, ΣA_k) are sampled.
+        lower : int
+            Fewest clients of each group that has any; groups with fewer than that give what they have.
+
+        Returns
+        -------
+        AllocationProblem
+            The problem; groups without an available client are absent.
+
+        Raises
+        ------
+        InvalidProblem
+            When an argument is not as described, nobody is available, or ``total`` is below the number of groups
+            present: no group is dropped silently.
+        """
+        upper = _counts(available, "available")
+        if not upper.any():
+            raise InvalidProblem("no client is available, so there is nothing to allocate")
+        return cls(sizes, deviations, min(total, int(upper.sum())), np.minimum(lower, upper), upper)  # type: ignore[arg-type]
+
+    @property
+    def n(self) -> int:
+        """Number of groups K."""
+        return self.sizes.shape[0]
+
+    @property
+    def covered(self) -> float:
+        """Share of the clients that belong to groups present; below 1 the sampled average is biased."""
+        return float(self.sizes[self.upper > 0].sum() / self.sizes.sum())
+
+    @cached_property
+    def costs(self) -> NDArray[np.float64]:
+        """:math:`c_k = (N_k H_k / N)^2`, N counting the groups present; group k costs c_k / S_k. 0 for absent ones."""
+        present = self.upper > 0
+        with np.errstate(over="ignore", under="ignore"):
+            share = self.sizes / max(1, int(self.sizes[present].sum()))
+            costs = np.where(present, (share * self.deviations) ** 2, 0.0)
+        costs.setflags(write=False)
+        return costs
+
+    @cached_property
+    def first(self) -> NDArray[np.int64]:
+        """Fewest whole clients of each group: ``lower``, and at least 1 where none at all would cost infinitely."""
+        first = np.maximum(self.lower, (self.costs > 0).astype(np.int64))
+        first.setflags(write=False)
+        return first
+
+    @cached_property
+    def scale(self) -> float:
+        """The smallest objective of real allocations above `first`: 0 only if everybody who costs is sampled."""
+        from solvers.allocation.water_filling import water_fill  # which needs this class
+
+        return self.objective(water_fill(self, self.first)[0])
+
+    def decision(self, x: ArrayLike) -> NDArray[Any]:
+        """``x`` as a vector over the groups: int64 if it is given in integers, float64 otherwise.
+
+        Raises `ValueError` for another shape.
+        """
+        array = np.asarray(x)
+        if array.shape != (self.n,):
+            raise ValueError(f"x must have one entry per group, {self.n}; got shape {array.shape}")
+        return array.astype(np.int64 if array.dtype.kind in "iub" else np.float64)
+
+    def integral(self, x: ArrayLike) -> bool:
+        """Whether ``x`` is in whole clients."""
+        array = self.decision(x)
+        return bool(np.array_equal(array, np.round(array)))
+
+    def objective(self, x: ArrayLike) -> float:
+        """Σ (N_k/N)² (1/x_k − 1/N_k) H_k², over groups with H_k > 0 that are present; infinite at x_k = 0 there."""
+        return float(self.terms(self.decision(x)).sum())
+
+    def terms(self, s: NDArray[Any]) -> NDArray[np.float64]:
+        """Cost c_k (1/s_k − 1/N_k) of each group, without cancellation where s_k is close to N_k."""
+        counts = self.costs > 0
+        s, sizes = s[counts].astype(np.float64), self.sizes[counts]
+        terms = np.zeros(self.n)
+        with np.errstate(divide="ignore"):
+            terms[counts] = self.costs[counts] * ((sizes - s) / sizes / s)
+        return terms
+
+    def violation(self, x: ArrayLike) -> float:
+        """Largest of: shortfall below ``lower``, excess over ``upper``, and distance of the sum from ``total``."""
+        s = self.decision(x)
+        off = abs(float(s.sum()) - self.total)
+        if s.dtype.kind == "f":
+            off /= self.total
+        return float(max((self.lower - s).max(), (s - self.upper).max(), off, 0.0))
+
+    # -- bounds --------------------------------------------------------------------------------------------------
+
+    def relaxed_bound(self, price: float) -> float:
+        r"""A valid lower bound on every allocation, whole or real, from any price λ ≥ 0 of a client.
+
+        .. math:: d(\lambda) = \sum_k \min_{\ell_k \le s \le u_k} \Big(\frac{c_k}{s} + \lambda s\Big) - \lambda S
+                  - \sum_k \frac{c_k}{N_k}
+
+        less a margin for its rounding. It is the optimum over real allocations at the price that `kkt` reports.
+        """
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            best = np.where(self.costs > 0, np.sqrt(self.costs / price), 0.0)
+        return self._dual(price, np.clip(best, self.lower, self.upper))
+
+    def integer_bound(self, price: float) -> float:
+        """`relaxed_bound` with the minimum over whole numbers: valid for allocations in whole clients only.
+
+        At the price that ``greedy`` reports it equals the optimum, as the costs are convex in s.
+        """
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            # The first s whose next client gains no more than the price: c / (s (s + 1)) ≤ λ; its neighbours are
+            # tried too, so that rounding of the square root does no harm.
+            ratio = np.where(self.costs > 0, self.costs / price, 0.0)
+            near = np.ceil((np.sqrt(1.0 + 4.0 * ratio) - 1.0) / 2.0)
+        near = np.clip(near, self.first, self.upper)
+        tried = [np.clip(near + step, self.first, self.upper) for step in (-1.0, 0.0, 1.0)]
+        best = np.argmin([self.terms(s) + price * (s - near) for s in tried], axis=0)
+        return self._dual(price, np.choose(best, tried))
+
+    def _dual(self, price: float, s: NDArray[np.float64]) -> float:
+        terms, clients = float(self.terms(s).sum()), float(s.sum())
+        value = terms + price * (clients - self.total)
+        # A few roundings a term and log2(K) for a pairwise sum, which is exact for whole clients; doubled.
+        roundings = math.log2(self.n + 1) + 8.0
+        magnitude = terms + price * abs(clients - self.total)
+        if not self.integral(s):
+            magnitude += price * clients
+        return max(0.0, value - 2.0 * _EPS * roundings * magnitude)
+
+    def kkt_residuals(
+        self,
+        x: ArrayLike,
+        price: float,
+        lower: NDArray[np.float64] | None = None,
+        upper: NDArray[np.float64] | None = None,
+    ) -> dict[str, float]:
+        r"""How far ``x`` is from the optimality conditions of its kind, in units of the objective.
+
+        Parameters
+        ----------
+        x : (K,) array-like
+            An allocation.
+        price : float
+            λ, the multiplier of the sum.
+        lower, upper : (K,) ndarray, optional
+            Multipliers of the bounds, of a real allocation: :math:`-c_k / x_k^2 + \lambda - \text{lower}_k +
+            \text{upper}_k = 0`. Left out for one in whole clients.
+
+        Returns
+        -------
+        dict
+            For real allocations ``stationarity`` (times x_k), ``complementarity`` and ``dual_violation``; for whole
+            ones ``exchange``: the most that moving one client from a group to another gains, 0 at an optimum.
+        """
+        s = self.decision(x).astype(np.float64)
+        if lower is None or upper is None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                gain = np.where((s < self.upper) & (self.costs > 0), self.costs / (s * (s + 1.0)), 0.0)
+                loss = np.where(self.costs > 0, self.costs / (s * (s - 1.0)), 0.0)
+            loss = loss[s > self.first]
+            return {"exchange": max(0.0, float(gain.max() - loss.min())) if loss.size else 0.0}
+        slope = np.divide(self.costs, s, out=np.zeros(self.n), where=self.costs > 0)
+        return {
+            "stationarity": float(np.abs((price - lower + upper) * s - slope).max()),
+            "complementarity": float(max((lower * (s - self.lower)).max(), (upper * (self.upper - s)).max())),
+            "dual_violation": float(max(0.0, -lower.min(), -upper.min(), -price)),
+        }
+
+
+def _counts(value: ArrayLike, name: str) -> NDArray[np.int64]:
+    """``value`` as a read-only vector of non-negative whole numbers, or a sentence."""
+    array = frozen_array(value, name)
+    if (array != np.round(array)).any():
+        raise InvalidProblem(f"{name} must be whole numbers; got {array[array != np.round(array)][0]:g}")
+    if array.size and (array.min() < 0 or array.max() > 2**52):
+        raise InvalidProblem(f"{name} must lie between 0 and 2^52; they range from {array.min():g} to {array.max():g}")
+    counts = array.astype(np.int64)
+    counts.setflags(write=False)
+    return counts
+
+
+def _bounds(value: ArrayLike, n: int, name: str) -> NDArray[np.int64]:
+    """One number for all groups, or one for each."""
+    array = np.asarray(value)
+    counts = _counts(np.full(n, array) if array.ndim == 0 else array, name)
+    if counts.shape != (n,):
+        raise InvalidProblem(f"{name} must be one number or one per group, {n}; got {counts.shape[0]}")
+    return counts

@@ -1,0 +1,199 @@
+"""E3CS around the capping problem: weight update, quota schedules, regret bound."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers.errors import InvalidProblem
+from solvers.problem import frozen_array
+
+__all__ = ["best_rate", "constant_floors", "incremental_floors", "regret_bound", "reweighted"]
+
+
+def constant_floors(clients: int, size: int, rounds: int, fraction: float) -> NDArray[np.float64]:
+    """Quotas of E3CS-c: σ_t = c·k/K in every round (§VI; the paper has c = 0, 0.5 and 0.8).
+
+    Parameters
+    ----------
+    clients, size, rounds : int
+        K, k and T.
+    fraction : float
+        c in [0, 1]: 0 has no regard for fairness, 1 is uniform random selection.
+
+    Returns
+    -------
+    (T,) ndarray
+        σ_t, by 0-based round.
+
+    Raises
+    ------
+    InvalidProblem
+        When an argument is out of range.
+    """
+    _check(clients, size)
+    if not 0 <= fraction <= 1:
+        raise InvalidProblem(f"fraction must lie between 0 and 1; got {fraction}")
+    return np.full(_rounds(rounds), fraction * size / clients)
+
+
+def incremental_floors(clients: int, size: int, rounds: int) -> NDArray[np.float64]:
+    """Quotas of E3CS-inc: σ_t = 0 in the first quarter of the rounds, k/K after it (§VI).
+
+    The paper's "4/T" is a misprint of T/4: the switch comes after 100 of 400 rounds, after 625 of 2500. From then on
+    every probability is k/K and the weights stay as they are. T is the length of *this* run: a public implementation
+    fixes it at 2500, and its shorter runs never switch.
+
+    Parameters
+    ----------
+    clients, size, rounds : int
+        K, k and T.
+
+    Returns
+    -------
+    (T,) ndarray
+        σ_t, by 0-based round.
+
+    Raises
+    ------
+    InvalidProblem
+        When an argument is out of range.
+    """
+    _check(clients, size)
+    floors = np.full(_rounds(rounds), size / clients)
+    floors[: rounds // 4] = 0.0
+    return floors
+
+
+def regret_bound(clients: int, size: int, floors: ArrayLike, rate: float | None = None) -> float:
+    r"""Theorem 1: :math:`R_T \le \eta \sum_t (k - K\sigma_t) + (K / \eta) \ln K`.
+
+    Read it with three caveats. It holds against the best *fixed* allocation, not against the optimum of each round as
+    Definition 1 writes (against that one, random successes give regret T·k/2, above the bound). Its proof needs
+    exact inclusion probabilities (draws ``madow`` or ``dep-round``; not ``successive``, which the paper uses). And
+    Fact 8 needs η ≤ Kσ_t / (k − Kσ_t): with σ_t = 0 the bound is unproved.
+
+    Parameters
+    ----------
+    clients, size : int
+        K and k.
+    floors : (T,) array-like
+        Quota σ_t of each round, in [0, k/K].
+    rate : float, optional
+        Learning rate η > 0; `best_rate` by default, at which the bound is :math:`2 \sqrt{K \ln K \sum_t (k -
+        K\sigma_t)}`.
+
+    Returns
+    -------
+    float
+        Expected effective participations lost, at most.
+
+    Raises
+    ------
+    InvalidProblem
+        When an argument is out of range.
+    """
+    total = _residual(clients, size, floors)
+    if rate is None:
+        return 2.0 * math.sqrt(clients * math.log(clients) * total)
+    if not (math.isfinite(rate) and rate > 0):
+        raise InvalidProblem(f"rate must be positive and finite; got {rate}")
+    return rate * total + clients / rate * math.log(clients)
+
+
+def best_rate(clients: int, size: int, floors: ArrayLike) -> float:
+    r"""The rate that minimises `regret_bound`: :math:`\eta^* = \sqrt{K \ln K / \sum_t (k - K\sigma_t)}`.
+
+    The experiments of the paper use η = 0.5 instead. Infinite when every quota is k/K: nothing is learned then.
+
+    Parameters
+    ----------
+    clients, size : int
+        K and k.
+    floors : (T,) array-like
+        Quota σ_t of each round, in [0, k/K].
+
+    Returns
+    -------
+    float
+        η*.
+
+    Raises
+    ------
+    InvalidProblem
+        When an argument is out of range.
+    """
+    total = _residual(clients, size, floors)
+    return math.sqrt(clients * math.log(clients) / total) if total > 0 else math.inf
+
+
+def reweighted(
+    log_weights: ArrayLike,
+    p: ArrayLike,
+    overflow: ArrayLike,
+    returned: ArrayLike,
+    floor: float,
+    rate: float,
+) -> NDArray[np.float64]:
+    r"""One round of Eq. 16 on log-weights: :math:`\log w_i \mathrel{+}= (k - K\sigma)\, \eta\, \hat x_i / K`.
+
+    :math:`\hat x_i = 1 / p_i` for the clients drawn that returned, 0 for all others; clients in the overflow set keep
+    their weight. One success at small p adds a lot (1/p times 0.1 in the paper's setting), so weights themselves
+    overflow where their logarithms do not. The largest is moved to 0: a common factor changes nothing.
+
+    Parameters
+    ----------
+    log_weights, p : (K,) array-like
+        Log-weights and inclusion probabilities of the round.
+    overflow, returned : array-like of int
+        Ids of the overflow set S_t, and of the clients drawn whose update came back.
+    floor, rate : float
+        The round's quota σ_t, and η.
+
+    Returns
+    -------
+    (K,) ndarray
+        Log-weights of the next round.
+
+    Raises
+    ------
+    InvalidProblem
+        When an argument is not as described.
+    """
+    logs, p = frozen_array(log_weights, "log_weights").copy(), frozen_array(p, "p")
+    if p.shape != logs.shape:
+        raise InvalidProblem(f"p must have one entry per client, {logs.size}; got {p.size}")
+    ids = np.setdiff1d(np.asarray(returned, dtype=np.int64), np.asarray(overflow, dtype=np.int64))
+    if ids.size and not (ids[0] >= 0 and ids[-1] < logs.size and p[ids].min() > 0):
+        raise InvalidProblem("returned must hold ids of clients with a positive probability")
+    residual = max(0.0, float(p.sum()) - logs.size * floor)
+    logs[ids] += residual * rate / (logs.size * p[ids])
+    return logs - logs.max()
+
+
+def _residual(clients: int, size: int, floors: ArrayLike) -> float:
+    """Σ_t (k − Kσ_t), checked."""
+    _check(clients, size)
+    sigma = frozen_array(floors, "floors")
+    if sigma.size == 0:
+        raise InvalidProblem("floors must have one quota per round; got none")
+    highest = size / clients
+    if sigma.min() < 0 or sigma.max() > highest * (1 + 1e-12):
+        raise InvalidProblem(
+            f"floors must lie between 0 and size / clients, {highest:g}; they range from {sigma.min():g} "
+            f"to {sigma.max():g}"
+        )
+    return max(0.0, float(np.sum(size - clients * sigma)))
+
+
+def _check(clients: int, size: int) -> None:
+    if not 1 <= size <= clients:
+        raise InvalidProblem(f"size must lie between 1 and the number of clients, {clients}; got {size}")
+
+
+def _rounds(rounds: int) -> int:
+    if rounds < 1:
+        raise InvalidProblem(f"rounds must be at least 1; got {rounds}")
+    return rounds

@@ -1,0 +1,192 @@
+"""The online weights of FedAU's Algorithm 2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers.errors import InvalidProblem
+from solvers.problem import frozen_array
+
+__all__ = ["ParticipationWeights", "check_cutoff", "check_rates", "expected_weight"]
+
+
+class ParticipationWeights:
+    r"""Aggregation weights :math:`\omega_t \approx 1/p` of clients whose participation rate p is unknown.
+
+    FedAU (Wang & Ji, ICLR 2024), Algorithm 2: a client's weight is the mean length of its participation intervals
+    so far, where an interval is cut when it reaches K rounds (and a new one begins). `weights` are the ω to use in
+    the current round; they depend on earlier rounds alone. Then call `update` with who participated in it.
+
+    A client that has completed M intervals, of S rounds elapsed in the next, has seen M·ω + S rounds; so the running
+    mean of Algorithm 2 is (rounds − S)/M, which is how it is computed: one division instead of a recursion that
+    collects rounding.
+
+    Parameters
+    ----------
+    clients : int
+        Number of clients, N ≥ 1.
+    cutoff : int, optional
+        K ≥ 1; ``None`` for no cutoff (K = ∞). With K = 1 every weight is 1 forever.
+
+    Attributes
+    ----------
+    clients : int
+        N.
+    cutoff : int or None
+        K.
+    rounds : int
+        Rounds seen so far; the next one is round ``rounds`` (counted from 0).
+
+    Raises
+    ------
+    InvalidProblem
+        When the number of clients or the cutoff is out of range.
+
+    Examples
+    --------
+    >>> online = ParticipationWeights(clients=2)
+    >>> for participated in ([0, 1], [0, 1], [1, 0]):
+    ...     online.update(participated)
+    >>> online.weights
+    array([3., 1.])
+    """
+
+    def __init__(self, clients: int, cutoff: int | None = None) -> None:
+        if isinstance(clients, bool) or not hasattr(clients, "__index__") or clients < 1:
+            raise InvalidProblem(f"clients must be an integer of at least 1; got {clients!r}")
+        self.clients = int(clients)
+        self.cutoff = check_cutoff(cutoff)
+        self.rounds = 0
+        self._completed = np.full(self.clients, 0)  # M: intervals completed, cut ones included
+        self._elapsed = np.full(self.clients, 0)  # S: rounds in the current interval
+        self._weights = np.ones(self.clients)  # ω
+        self._weights.setflags(write=False)
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """ω (N,), to use in the current round; read-only, and unchanged by later updates."""
+        return self._weights
+
+    def update(self, participated: ArrayLike) -> None:
+        """Record who participated in the current round, and move on to the next.
+
+        Parameters
+        ----------
+        participated : (N,) array-like of bool
+            Mask of the clients whose update arrived.
+
+        Raises
+        ------
+        InvalidProblem
+            When it is not such a mask.
+        """
+        done = np.asarray(participated)
+        if done.shape != (self.clients,):
+            raise InvalidProblem(
+                f"participated must be a mask with one entry per client, {self.clients}; got shape {done.shape}"
+            )
+        if done.dtype != np.bool_:
+            if not np.isin(done, (0, 1)).all():
+                raise InvalidProblem("participated must be a mask of booleans or 0 and 1, not a list of client ids")
+            done = done.astype(np.bool_)
+        self.rounds += 1
+        self._elapsed += 1
+        if self.cutoff is not None:
+            done = done | (self._elapsed == self.cutoff)
+        self._completed += done
+        self._elapsed *= ~done
+        # (rounds − S)/M for everyone, which is what it was where nothing was completed, and 1/1 where M is still 0:
+        # without a branch per client this takes the same time for every mask.
+        unseen = self._completed == 0
+        fresh = (self.rounds - self._elapsed + unseen) / (self._completed + unseen)
+        fresh.setflags(write=False)
+        self._weights = fresh
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to resume: plain numbers and copies of the three arrays."""
+        return {
+            "clients": self.clients,
+            "cutoff": self.cutoff,
+            "rounds": self.rounds,
+            "completed": self._completed.copy(),
+            "elapsed": self._elapsed.copy(),
+            "weights": self._weights.copy(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Resume from a `state_dict` of the same number of clients and the same cutoff.
+
+        Raises
+        ------
+        InvalidProblem
+            When the state belongs to other clients or another cutoff, or is not consistent in itself.
+        """
+        missing = {"clients", "cutoff", "rounds", "completed", "elapsed", "weights"} - set(state)
+        if missing:
+            raise InvalidProblem(f"the state has no entry {min(missing)!r}; it must come from state_dict()")
+        for name in ("clients", "cutoff"):
+            if state[name] != getattr(self, name):
+                raise InvalidProblem(f"the state has {name} {state[name]!r}; this object has {getattr(self, name)!r}")
+        rounds = int(state["rounds"])
+        completed = frozen_array(state["completed"], "completed", dtype=np.int64)
+        elapsed = frozen_array(state["elapsed"], "elapsed", dtype=np.int64)
+        weights = frozen_array(state["weights"], "weights")
+        for name, array in (("completed", completed), ("elapsed", elapsed), ("weights", weights)):
+            if array.shape != (self.clients,):
+                raise InvalidProblem(f"{name} must have one entry per client, {self.clients}; got {array.shape}")
+        seen = np.where(completed > 0, completed * weights, 0.0) + elapsed
+        if (elapsed < 0).any() or (completed < 0).any() or not np.allclose(seen, rounds, rtol=1e-9, atol=0):
+            raise InvalidProblem(f"the state is not consistent: its intervals do not add up to its {rounds} rounds")
+        self.rounds = rounds
+        self._completed, self._elapsed = completed.copy(), elapsed.copy()
+        self._weights = weights
+
+
+def expected_weight(rates: ArrayLike, cutoff: int | None = None) -> NDArray[np.float64]:
+    r"""The weight that `ParticipationWeights` tends to under Bernoulli participation, :math:`(1 - (1-p)^K)/p`.
+
+    Parameters
+    ----------
+    rates : (N,) array-like
+        Participation rates p in (0, 1].
+    cutoff : int, optional
+        K ≥ 1, or ``None`` for K = ∞, where the limit is 1/p.
+
+    Returns
+    -------
+    (N,) ndarray
+        The limit; its relative bias is (1 − p)^K, the square of which is Theorem 3's second term.
+
+    Raises
+    ------
+    InvalidProblem
+        When an argument is out of range.
+    """
+    p, k = check_rates(rates), check_cutoff(cutoff)
+    with np.errstate(divide="ignore"):
+        stay = 0.0 if k is None else np.exp(k * np.log1p(-p))
+    return (1.0 - stay) / p
+
+
+def check_cutoff(cutoff: int | None) -> int | None:
+    """The cutoff as an int, or ``None``; raises `InvalidProblem` for anything else."""
+    if cutoff is None:
+        return None
+    if isinstance(cutoff, bool) or not hasattr(cutoff, "__index__") or cutoff < 1:
+        raise InvalidProblem(f"cutoff must be an integer of at least 1, or None for no cutoff; got {cutoff!r}")
+    return int(cutoff)
+
+
+def check_rates(rates: ArrayLike) -> NDArray[np.float64]:
+    """Participation rates in (0, 1], at least one; raises `InvalidProblem` for anything else."""
+    p = frozen_array(rates, "rates")
+    if p.shape[0] == 0:
+        raise InvalidProblem("rates is empty; there must be at least one client")
+    if (wrong := (p <= 0) | (p > 1)).any():
+        n = int(np.flatnonzero(wrong)[0])
+        raise InvalidProblem(f"rates must lie in (0, 1]; client {n} has {p[n]:g}")
+    return p

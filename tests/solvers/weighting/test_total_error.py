@@ -1,0 +1,212 @@
+"""The total-error problem (Eqs. 13-14), guideline B, and the paper's convexity claim."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import solvers
+from solvers import InvalidProblem, solve
+from solvers.weighting import OptimizationErrorProblem, TotalErrorProblem, sweep_correlation
+
+
+def instance(rng, n, bias, weight=None):
+    return TotalErrorProblem(
+        rng.uniform(0.05, 1, n),
+        rng.uniform(0.1, 3, n),
+        float(rng.choice([0.01, 1.0, 30.0])),
+        float(rng.choice([1.0, 20.0])),
+        rng.dirichlet(np.full(n, 3.0)),
+        bias,
+        float(rng.choice([0.1, 1.0, 100.0])) if weight is None else weight,
+    )
+
+
+def chi2(pi, q):
+    n = len(pi)
+    p = pi * q / (pi @ q)
+    return float(((1 / n - p) ** 2 / p).sum())
+
+
+def test_chi2_is_not_convex_in_q():
+    """Counter-example to Appendix E: the middle of two weightings is worse than the mean of both."""
+    pi = np.array([0.1004, 0.8442, 0.0977])
+    a, b = (np.array(q) / sum(q) for q in ([0.0694, 0.1017, 0.8289], [0.0919, 0.3572, 0.551]))
+    assert chi2(pi, a) == pytest.approx(2.235, abs=2e-3)
+    assert chi2(pi, b) == pytest.approx(4.278, abs=2e-3)
+    assert chi2(pi, (a + b) / 2) == pytest.approx(3.292, abs=2e-3)
+    assert chi2(pi, (a + b) / 2) > 0.5 * (chi2(pi, a) + chi2(pi, b)) + 0.03
+    # The problem's own bias term is the same function.
+    problem = TotalErrorProblem(pi, np.ones(3), 0.0, 1.0, np.full(3, 1 / 3), "chi2", 1.0)
+    assert problem.bias_term(problem.biased_importance(a)) == pytest.approx(chi2(pi, a), rel=1e-12)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(["chi2", "tv"]), st.integers(2, 6))
+def test_convex_in_the_biased_importance(seed, bias, n):
+    rng = np.random.default_rng(seed)
+    problem = instance(rng, n, bias)
+    p, r = rng.dirichlet(np.ones(n), 2)
+    value = [problem.objective(problem.from_importance(x)) for x in (p, (p + r) / 2, r)]
+    assert value[1] <= 0.5 * (value[0] + value[2]) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("bias", ["chi2", "tv"])
+def test_best_of_random_weights_and_bound(bias):
+    """No weights do better, and the bound of any weights is below every value."""
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        n = int(rng.integers(1, 7))
+        problem = instance(rng, n, bias)
+        solution = solve(problem)
+        assert solution.gap < 1e-6
+        near = [problem.biased_importance(solution.x) * np.exp(0.05 * rng.normal(size=n)) for _ in range(20)]
+        points = [problem.from_importance(p) for p in [*near, *rng.dirichlet(np.ones(n), 20)]]
+        values = [problem.objective(q) for q in points]
+        assert solution.objective <= min(values) * (1 + 1e-9)
+        assert max(problem.lower_bound(q) for q in points) <= solution.objective
+
+
+def test_newton_is_cvxpy():
+    rng = np.random.default_rng(1)
+    for n in (1, 2, 3, 10, 60):
+        for _ in range(3):
+            problem = instance(rng, n, "chi2")
+            fast, slow = solve(problem, "newton"), solve(problem, "cvxpy")
+            assert fast.status == "optimal"
+            assert fast.gap < 1e-9
+            assert slow.objective == pytest.approx(fast.objective, rel=1e-6)
+            assert slow.bound <= fast.objective
+            assert (fast.x > 0).all()
+
+
+def test_newton_converges_quadratically():
+    """Twenty steps are enough, which a wrong Hessian would not allow."""
+    rng = np.random.default_rng(8)
+    for _ in range(100):
+        assert solve(instance(rng, 20, "chi2"), "newton", steps=20).gap < 1e-10
+
+
+def test_newton_over_eight_orders_of_magnitude():
+    """Importance, variances, offset and weight far apart: always proved."""
+    rng = np.random.default_rng(6)
+    for _ in range(300):
+        n = int(rng.integers(1, 8))
+        problem = TotalErrorProblem(
+            10.0 ** rng.uniform(-3, 0, n),
+            10.0 ** rng.uniform(-3, 3, n),
+            float(10.0 ** rng.uniform(-4, 4)),
+            float(10.0 ** rng.uniform(-1, 2)),
+            rng.dirichlet(np.full(n, 0.5)) * (1 - 1e-6 * n) + 1e-6,
+            "chi2",
+            float(10.0 ** rng.uniform(-4, 4)),
+        )
+        assert solve(problem, "newton").status == "optimal"
+
+
+def test_total_variation_is_certified_on_its_face():
+    """The interior point alone leaves gaps near 1e-6; sharpened on its face the bound closes to rounding."""
+    rng = np.random.default_rng(7)
+    for n in (3, 24, 200):
+        for _ in range(4):
+            problem = instance(rng, n, "tv")
+            assert solve(problem).gap < 1e-8
+            assert solve(problem.restricted(np.arange(n) > 0)).gap < 1e-8
+
+
+def test_the_two_ends_of_the_weight():
+    """Without bias it is the optimisation error; with a crushing bias the weights are the unbiased ones."""
+    rng = np.random.default_rng(2)
+    for bias in ("chi2", "tv"):
+        free = instance(rng, 12, bias, weight=0.0)
+        plain = OptimizationErrorProblem(free.availability, free.variances, free.offset, free.total)
+        assert solve(free).objective == pytest.approx(solve(plain).objective, rel=1e-7)
+        heavy = instance(rng, 12, bias, weight=1e9)
+        assert solve(heavy).x == pytest.approx(heavy.unbiased(), rel=1e-3)
+
+
+def test_total_variation_keeps_exact_zeros_out_of_chi2():
+    """At a large offset rare clients lose their weight under TV; χ² is infinite there and says so."""
+    problem = TotalErrorProblem([0.05, 0.9, 0.9], np.ones(3), 50.0, 1.0, [0.2, 0.4, 0.4], "tv", 0.01)
+    assert solve(problem).x[0] < 1e-6
+    other = TotalErrorProblem([0.05, 0.9, 0.9], np.ones(3), 50.0, 1.0, [0.2, 0.4, 0.4], "chi2", 0.01)
+    assert other.objective([0.0, 0.5, 0.5]) == math.inf
+    assert solve(other).x[0] > 0
+
+
+def test_restricted_counts_the_excluded_in_full():
+    problem = TotalErrorProblem([0.2, 0.5, 0.9], np.ones(3), 1.0, 1.0, [0.2, 0.3, 0.5], "tv", 2.0)
+    part = problem.restricted([1, 0, 1])
+    assert part.excluded == pytest.approx(0.3)
+    assert part.objective([0.4, 0.6]) == pytest.approx(problem.objective([0.4, 0.0, 0.6]), rel=1e-14)
+
+
+def test_guideline_b_is_the_best_of_all_supports():
+    """Against every support of small problems, each with the constant of its own largest λ."""
+    rng = np.random.default_rng(3)
+    fewer = 0
+    for _ in range(12):
+        n = 4
+        problem = instance(rng, n, "tv", weight=float(rng.choice([0.1, 1.0])))
+        lam = rng.choice([-0.1, 0.0, 0.3, 0.9, 0.99], n)
+        phi = float(rng.choice([0.01, 0.1]))
+        best = math.inf
+        for kept in itertools.product((False, True), repeat=n):
+            if any(kept):
+                rate = (lam[np.array(kept)].max() + 1) / 2
+                best = min(best, solve(problem.restricted(kept)).objective + phi / math.log(1 / rate))
+        sweep = sweep_correlation(problem, lam, phi)
+        assert sweep.objective == pytest.approx(best, rel=1e-6)
+        assert sweep.bound <= best * (1 + 1e-6)
+        assert (sweep.x[lam > sweep.threshold] == 0).all()
+        rate = (lam[sweep.x > 0].max() + 1) / 2
+        assert problem.objective(sweep.x) + phi / math.log(1 / rate) <= sweep.objective * (1 + 1e-9)
+        fewer += sweep.threshold < lam.max()
+    assert 0 < fewer < 12
+
+
+def test_guideline_b_stops_in_time():
+    problem = instance(np.random.default_rng(4), 20, "tv", weight=1.0)
+    lam = np.linspace(-0.5, 0.9, 20)
+    early, whole = sweep_correlation(problem, lam, 1.0, time_limit=1e-3), sweep_correlation(problem, lam, 1.0)
+    assert early.bound <= whole.objective <= early.objective * (1 + 1e-9)
+
+
+def test_file(tmp_path):
+    problem = instance(np.random.default_rng(5), 5, "tv").restricted([1, 1, 0, 1, 1])
+    copy = solvers.load(problem.save(tmp_path / "q.npz"))
+    assert copy.excluded == problem.excluded
+    assert copy.objective(problem.unbiased()) == problem.objective(problem.unbiased())
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"importance": [0.5, 0.6]}, r"must sum to 1; they sum to 1\.1"),
+        ({"importance": [0.0, 1.0]}, "importance must be positive for bias='chi2'; the smallest is 0"),
+        ({"importance": [-0.5, 1.5], "bias": "tv"}, "importance must be non-negative for bias='tv'"),
+        ({"bias": "kl"}, "bias must be 'chi2' or 'tv'; got 'kl'"),
+        ({"bias_weight": -1.0}, "bias_weight must be finite and non-negative"),
+        ({"excluded": 0.1, "importance": [0.4, 0.5]}, "excluded must be 0 for bias='chi2'"),
+    ],
+)
+def test_bad_data_is_a_sentence(changes, sentence):
+    values = {"importance": [0.5, 0.5], "bias": "chi2", "bias_weight": 1.0} | changes
+    with pytest.raises(InvalidProblem, match=sentence):
+        TotalErrorProblem([0.5, 0.5], [1.0, 1.0], 1.0, 1.0, **values)
+
+
+def test_refusals():
+    tv = TotalErrorProblem([0.5, 0.5], [1.0, 1.0], 1.0, 1.0, [0.5, 0.5], "tv", 1.0)
+    with pytest.raises(InvalidProblem, match="newton needs bias='chi2'"):
+        solve(tv, "newton")
+    with pytest.raises(InvalidProblem, match="mask of 2 booleans"):
+        tv.restricted([0, 0])
+    with pytest.raises(InvalidProblem, match="client 1 has 1"):
+        sweep_correlation(tv, [0.0, 1.0], 1.0)
+    chi = TotalErrorProblem([0.5, 0.5], [1.0, 1.0], 1.0, 1.0, [0.5, 0.5], "chi2", 1.0)
+    with pytest.raises(InvalidProblem, match="guideline B needs bias='tv'"):
+        sweep_correlation(chi, [0.0, 0.5], 1.0)
