@@ -5,7 +5,6 @@ purpose, round). So all selectors meet the same clients under one seed. (In FedG
 on with every call, FedGS meets another trace than its baselines, and that of one seed is that of another, shifted.)
 """
 
-from fedselect.availability.ca_fed import ca_fed
 from fedselect.availability.chains import Chain, TwoState
 from fedselect.availability.deadline import Deadline
 from fedselect.availability.dropout import DROPOUT, Dropout, IndependentDropout
@@ -14,6 +13,7 @@ from fedselect.availability.groups import GroupTrace
 from fedselect.availability.independent import Independent
 from fedselect.availability.labels import LabelCycle
 from fedselect.availability.lognormal import SinLognormal
+from fedselect.availability.population import ca_fed
 from fedselect.availability.protocol import AVAILABILITY, Availability
 from fedselect.availability.sizes import less_data_first, more_data_first
 from fedselect.availability.success import success_classes

@@ -19,7 +19,8 @@ class Chain:
     In round t a client's number u decides: :math:`u < a_t`: it is available; :math:`u \ge b_t`: it is not; between
     the two it keeps its last state, or takes the opposite one where the chain is negatively correlated. So the
     state at t is that of the last round that decided, and looking back from t to there gives it exactly, whatever
-    was asked before. The last answer is remembered: a forward sweep costs one draw per client and round.
+    was asked before. The last answer is remembered: a forward sweep costs one draw per client and round, a jump (a
+    run that is resumed) about ln(N) / ln(1/λ) of them, for the largest λ, and never more than the rounds before.
 
     Subclasses give the thresholds (`_thresholds`) and the probabilities (`rates`).
 

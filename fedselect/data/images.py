@@ -94,7 +94,8 @@ def mnist(
     partition : str
         Name in `fedselect.data.PARTITIONS`; ``options`` are its options.
     root : str
-        Folder of the data sets; the files are looked for where torchvision puts them, in ``MNIST/raw`` below it.
+        Folder of the data sets; the files are looked for where torchvision puts them, in ``MNIST/raw`` below it,
+        unpacked or as ``.gz``.
     download : bool
         Whether to fetch missing files from the internet.
     validation_fraction : float
@@ -364,10 +365,8 @@ def _load(
     missing = [file for file in files if not (folder / file).exists()]
     where = f"put the files {', '.join(files)} into {folder}"
     if missing and not download:
-        raise DataError(
-            f"{name} is not there: {where} ({', '.join(missing)} missing), "
-            "or set download = true where there is internet"
-        )
+        some = f" ({', '.join(missing)} missing)" if len(missing) < len(files) else ""
+        raise DataError(f"{name} is not there: {where}{some}, or set download = true where there is internet")
     try:
         return [read(part) for part in parts]
     except (RuntimeError, OSError, ValueError, TypeError, AssertionError, EOFError, IndexError) as error:

@@ -178,6 +178,19 @@ def test_lognormal_rates_of_thirty_clients(beta, mean):
     assert np.mean(rates) == pytest.approx(mean, rel=0.08)
 
 
+@pytest.mark.parametrize(
+    ("clients", "first"),
+    [(30, [0.31579, 0.303088, 0.673992, 0.137001, 0.548816]), (100, [0.142895, 0.137147, 0.30498, 0.061993, 0.248338])],
+)
+def test_lognormal_rates_are_the_authors_on_the_authors_numbers(monkeypatch, clients, first):
+    """Their first five rates at β = 0.5 come from NumPy's seed 21; here its generator stands in for ours."""
+    from fedselect.availability import lognormal
+
+    monkeypatch.setattr(lognormal, "generator", lambda *_: np.random.RandomState(21))
+    rates = AVAILABILITY.build("LN", holding(*([0] for _ in range(clients))), 0, beta=0.5).rates(0)
+    assert rates[:5] == pytest.approx(first, abs=1e-5)
+
+
 def test_lognormal_beta_sets_the_standard_deviation_of_the_logs():
     """Over 4 000 clients the standard error of a standard deviation is 1.1 %; five of them are allowed."""
     federation = holding(*([0] for _ in range(4000)))

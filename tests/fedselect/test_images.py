@@ -225,6 +225,13 @@ def test_missing_files_are_named_with_their_folder(name, folder, file, tmp_path)
     assert "\n" not in message
 
 
+def test_a_single_missing_file_is_named(tmp_path, monkeypatch):
+    write("svhn", tmp_path, monkeypatch)
+    (tmp_path / "SVHN" / "test_32x32.mat").unlink()
+    with pytest.raises(DataError, match=r"SVHN \(test_32x32.mat missing\), or set download"):
+        load_data("svhn", root=str(tmp_path))
+
+
 def test_missing_cinic_folders_are_named(tmp_path):
     (tmp_path / "cinic-10" / "train" / "airplane").mkdir(parents=True)
     with pytest.raises(DataError, match=r"holds the folders airplane, .* of PNG images \(automobile, .* missing\)"):
