@@ -28,8 +28,9 @@ class CappingProblem(Problem):
     the generalised Kullback-Leibler projection of the shares on the shifted capped simplex. It is strictly convex;
     its solution is :math:`r_i = \min(w_i / \alpha,\, 1 - \sigma)`, which is E3CS's ProbAlloc (Huang et al.,
     IEEE Internet of Things Journal 2022, Algorithm 2 and Eqs. 17-23, read so that the probabilities sum to k: see
-    `as_printed`). The objective is 0 when nothing exceeds 1 and grows with what has to be taken from the capped clients. Against shares, and not weights, the
-    value does not change when all weights are multiplied by a constant, just as the solution does not.
+    `as_printed`). The objective is 0 when nothing exceeds 1 and grows with what has to be taken from the capped
+    clients. Against shares, and not weights, the value does not change when all weights are multiplied by a constant,
+    just as the solution does not.
 
     With σ > 0 this is *not* the projection of the weights on :math:`\{\sigma \le p \le 1\}`, whose solution is
     :math:`\mathrm{clip}(\lambda w_i, \sigma, 1)`: the floor is given to everybody first.
