@@ -89,13 +89,14 @@ def cnn_fedau_cifar10(federation: Federation) -> nn.Module:
 
 
 @MODELS.register("cnn-fedau-cifar100", "fedau-cifar100", "fedau-cinic10")
-def cnn_fedau_cifar100(federation: Federation) -> nn.Module:
+def cnn_fedau_cifar100(federation: Federation, *, drop: float = 0.2) -> nn.Module:
     """FedAU's CNN for CIFAR-100 and CINIC-10: two padded 3 x 3 convolutions of 32 channels, then 512 and 256 units.
 
-    The authors drop 20 % of the units before each linear layer; that is left out here, since PyTorch draws it from
-    its global generator and runs could not be repeated.
+    In training, a share ``drop`` of the units before each linear layer is dropped. Clients of such a model train one
+    by one; ``drop = 0`` leaves the layers out.
     """
-    return _cnn(federation, "cnn-fedau-cifar100", channels=(32, 32), kernel=3, padding=1, hidden=(512, 256))
+    name = "cnn-fedau-cifar100"
+    return _cnn(federation, name, channels=(32, 32), kernel=3, padding=1, hidden=(512, 256), drop=drop)
 
 
 def _cnn(
@@ -107,6 +108,7 @@ def _cnn(
     padding: int,
     hidden: tuple[int, ...],
     pools: int = 2,
+    drop: float = 0.0,
 ) -> nn.Module:
     """Two convolutions, each with ReLU and (the last ``pools`` of them) a 2 x 2 maximum; then linear layers."""
     from torch import nn
@@ -118,6 +120,8 @@ def _cnn(
         )
     if pools not in (1, 2):
         raise ConfigError(f"model {name!r}: pools must be 1 or 2; got {pools}")
+    if not 0 <= drop < 1:
+        raise ConfigError(f"model {name!r}: drop must lie in [0, 1); got {drop}")
     width, *sides = shape
     layers: list[nn.Module] = []
     for place, count in enumerate(channels):
@@ -131,10 +135,10 @@ def _cnn(
         raise ConfigError(f"model {name!r} needs larger images than {shape[1]} x {shape[2]} of {federation.name}")
     width *= math.prod(sides)
     layers.append(nn.Flatten())
-    for units in hidden:
-        layers += [nn.Linear(width, units), nn.ReLU()]
+    for units in (*hidden, federation.classes):
+        layers += [*([nn.Dropout(drop)] if drop else []), nn.Linear(width, units), nn.ReLU()]
         width = units
-    return nn.Sequential(*layers, nn.Linear(width, federation.classes))
+    return nn.Sequential(*layers[:-1])  # no ReLU behind the answers
 
 
 def _inputs(federation: Federation) -> int:

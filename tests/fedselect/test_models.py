@@ -45,6 +45,14 @@ def test_models_have_the_papers_sizes_and_answer_every_class(name, shape, classe
     assert model(torch.zeros(2, *shape)).shape == (2, classes)
 
 
+def test_fedau_drops_a_fifth_before_each_linear_layer():
+    kinds = [type(layer).__name__ for layer in MODELS.build("fedau-cifar100", pictures(CIFAR, 100))]
+    assert kinds[-9:] == ["Flatten", *["Dropout", "Linear", "ReLU"] * 2, "Dropout", "Linear"]
+    assert {layer.p for layer in MODELS.build("fedau-cinic10", pictures(CIFAR, 10)) if hasattr(layer, "p")} == {0.2}
+    without = MODELS.build("fedau-cinic10", pictures(CIFAR, 10), drop=0.0)
+    assert not any(isinstance(layer, torch.nn.Dropout) for layer in without)
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
@@ -54,6 +62,7 @@ def test_models_have_the_papers_sizes_and_answer_every_class(name, shape, classe
         ),
         (lambda: MODELS.build("cnn-cifar", pictures((3, 8, 8), 2)), "needs larger images than 8 x 8 of pictures"),
         (lambda: MODELS.build("cnn-cifar", pictures(CIFAR, 2), pools=3), "pools must be 1 or 2; got 3"),
+        (lambda: MODELS.build("fedau-cinic10", pictures(CIFAR, 2), drop=1.0), r"drop must lie in \[0, 1\); got 1.0"),
     ],
 )
 def test_what_models_refuse_is_a_sentence(call, sentence):
