@@ -149,7 +149,7 @@ def group_trace(
 ) -> GroupTrace:
     """Groups of clients come and go together, as in FedSS's trace, which was never published.
 
-    This is a generator in the spirit of FedSS's Section VI, not its trace: that one is from a live-streaming
+    This is a generator in the spirit of FedSS's Section V, not its trace: that one is from a live-streaming
     platform, whose languages are on line at different hours. See `GroupTrace` for the formula.
 
     Parameters

@@ -296,7 +296,7 @@ def sorted_blocks(
     ratio: float = 0.8,
     blocks_per_client: int = 1,
 ) -> list[NDArray[np.int64]]:
-    """Deal out a part at random and the rest in blocks sorted by label (FedSS, Section VI, after SCAFFOLD).
+    """Deal out a part at random and the rest in blocks sorted by label (FedSS, Section V, after SCAFFOLD).
 
     The share 1 - ratio is dealt out at random in equal parts; the rest is sorted by label, cut into equal blocks, and
     every client gets its number of blocks at random. With one block a client has one label in the main.
