@@ -79,9 +79,10 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     figure, axes = _figure(9, 3.6, columns=2)
     for axis, column in zip(axes[0], ("loss", "accuracy"), strict=True):
         for place, (label, tables) in enumerate(runs.items()):
-            rounds = min(len(table) for table in tables)
-            values = np.array([table[column].to_numpy()[:rounds] for table in tables])
-            x = np.arange(1, rounds + 1)
+            evaluated = [table[["round", column]].dropna() for table in tables]
+            points = min(len(table) for table in evaluated)
+            values = np.array([table[column].to_numpy()[:points] for table in evaluated])
+            x = evaluated[0]["round"].to_numpy()[:points] + 1
             colour = _COLOURS[place % len(_COLOURS)]
             axis.plot(x, values.mean(axis=0), _DASHES[place % len(_DASHES)], color=colour, label=label, linewidth=1.5)
             if len(values) > 1:

@@ -12,6 +12,7 @@ import tomllib
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedselect.errors import ConfigError, FedselectError, RunError
@@ -115,7 +116,7 @@ def test_digest_names_everything_but_name_and_seed(config):
         ("data.name=cifar", "there is no data set 'cifar'"),
         ("data.concentration=0.5", "no option 'concentration' for data set 'digits' with partition 'two-label'"),
         ("data.clients=many", "option 'clients' must be an integer; got 'many'"),
-        ("training.momentum=0.9", "training: unknown key 'momentum'"),
+        ("training.momentun=0.9", "training: unknown key 'momentun'; did you mean 'momentum'"),
         ("training.batch_size=0", "batch_size must be positive; got 0"),
         ("rounds=3", "an override reads section.key=value; got 'rounds=3'"),
     ],
@@ -164,6 +165,7 @@ def test_a_run_folder_holds_what_the_readme_says(config, tmp_path):
         "rounds.jsonl",
         "checkpoint.npz",
         "metrics.csv",
+        "clients.csv",
         "summary.json",
         "plots/counts.png",
         "plots/curves.png",
@@ -177,7 +179,10 @@ def test_a_run_folder_holds_what_the_readme_says(config, tmp_path):
         assert sum(record["weights"]) == pytest.approx(1)
         assert record["solution"]["status"] == "optimal"
     results = json.loads((folder / "summary.json").read_text())
-    assert results == summary(records, 12)
+    clients = pd.read_csv(folder / "clients.csv")
+    scores = clients["loss"].to_numpy(), clients["accuracy"].to_numpy()
+    again = summary(records, clients["importance"].to_numpy(), scores)
+    assert results == pytest.approx(again, rel=1e-12)
     assert results["count_variance"] == pytest.approx(np.var(selection_counts(records, 12), ddof=1))
 
 
