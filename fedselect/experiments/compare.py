@@ -16,7 +16,7 @@ from fedselect.data import Federation
 from fedselect.errors import ConfigError
 from fedselect.experiments.checkpoint import write_atomically
 from fedselect.experiments.config import Choice, Experiment
-from fedselect.experiments.figures import counts_figure, curves_figure, gap_figure, save_figure
+from fedselect.experiments.figures import counts_figure, curves_figure, gap_figure, save_figure, success_figure
 from fedselect.experiments.metrics import round_table, rounds_to
 from fedselect.experiments.run import read_records, run
 
@@ -154,6 +154,8 @@ def write_report(comparison: Comparison, folder: str | Path) -> Path:
     pictures = {"counts": counts_figure(records, len(federation)), "curves": curves_figure(tables)}
     if any(table["gap"].notna().any() for each in tables.values() for table in each):
         pictures["gap"] = gap_figure(tables)
+    if any(len(record["returned"]) < len(record["selected"]) for runs in records.values() for record in runs[0]):
+        pictures["success"] = success_figure(records, len(federation))
     optimising = [label for label, each in tables.items() if each[0]["gap"].notna().any()]
     label = optimising[0] if optimising else next(iter(records))
     pictures["graph"] = _graph_figure(federation, records[label][0][-1]["selected"])
@@ -161,6 +163,7 @@ def write_report(comparison: Comparison, folder: str | Path) -> Path:
         "counts": "How often each client was selected (mean over seeds).",
         "curves": "Test loss and accuracy: mean over seeds, band from lowest to highest.",
         "gap": "Certified relative gap of each decision against its solve time.",
+        "success": "Share of the selections up to each round whose update arrived.",
         "graph": f"The 3DG of the clients' label distributions; marked: the last selection of {label}.",
     }
     for name, figure in pictures.items():
