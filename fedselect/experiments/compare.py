@@ -50,7 +50,9 @@ class Comparison:
         for label, folders in self.folders.items():
             for seed, folder in zip(self.seeds, folders, strict=True):
                 rows.append({"selector": label, "seed": seed, **json.loads((folder / "summary.json").read_text())})
-        return pd.DataFrame(rows)
+        table = pd.DataFrame(rows)
+        # What no run has (None in every summary) is a column of NaN, not one that means over seeds leave out.
+        return table.astype({column: float for column in table.columns if table[column].isna().all()})
 
     def rounds_to(self, target: float, column: str = "accuracy") -> pd.DataFrame:
         """One row a run: rounds until a target (see `fedselect.experiments.metrics.rounds_to`), NaN if never."""
@@ -201,7 +203,7 @@ def results_rows(comparison: Comparison) -> list[tuple[str, ...]]:
         rows.append(
             (
                 str(row["selector"]),
-                f"{row['count_variance']:.1f}" if "count_variance" in row else "-",
+                f"{row['count_variance']:.1f}",
                 _spread(row, "final_loss", "{:.3f}"),
                 _spread(row, "final_accuracy", "{:.3f}"),
                 f"{100 * row['mean_gap']:.3g} %" if gap and solved else "-",
