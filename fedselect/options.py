@@ -85,7 +85,14 @@ class Registry(Generic[Builder]):
         return self._builders[name]
 
 
-_WORDS = {bool: "true or false", int: "an integer", float: "a number", str: "text", type(None): "left out"}
+_WORDS = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "text",
+    dict: "a table",
+    type(None): "left out",
+}
 
 
 def in_words(wanted: Any) -> str:

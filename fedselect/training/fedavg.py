@@ -111,7 +111,7 @@ class FedAvg:
         self.seed, self.time_limit = seed, time_limit
         self.round = 0
         self.device = _device(settings.device)
-        self._model = MODELS.build(settings.model, federation).to(self.device)
+        self._model = MODELS.build(settings.model, federation, **settings.model_options).to(self.device)
         _initialise(self._model, seed)
         self._weights = parameters_to_vector(self._model.parameters()).detach().clone()
         self._velocity = torch.zeros_like(self._weights) if settings.server_momentum else None

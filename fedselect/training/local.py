@@ -270,5 +270,8 @@ class LocalTraining:
         # Batches use the same generator's first draws; a spawned one is independent of them.
         seed = int(generator(self.seed, "training", round, client).spawn(1)[0].integers(2**63))
         with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(seed)
+            if devices:
+                torch.cuda.manual_seed(seed)
+            else:
+                torch.default_generator.manual_seed(seed)
             yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ class TrainingSettings:
     ----------
     model : str
         Name in `fedselect.training.models.MODELS`.
+    model_options : dict
+        The model's own options (``{"hidden": 32}`` for ``"mlp"``).
     learning_rate : float
         Local step size of the first round.
     decay : float
@@ -68,6 +70,7 @@ class TrainingSettings:
     """
 
     model: str = "linear"
+    model_options: dict = field(default_factory=dict)
     learning_rate: float = 0.1
     decay: float = 0.998
     local_steps: int | None = None
@@ -108,7 +111,7 @@ class TrainingSettings:
             if getattr(self, name) not in accepted:
                 words = ", ".join(map(repr, accepted[:-1])) + f" or {accepted[-1]!r}"
                 raise ConfigError(f"training: {name} must be {words}; got {getattr(self, name)!r}")
-        MODELS.check(self.model, {})
+        MODELS.check(self.model, self.model_options)
 
     @property
     def epoch_choices(self) -> list[int]:

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import tomli_w
 
 from fedselect.errors import ConfigError, FedselectError, RunError
 from fedselect.experiments import Choice, Experiment, compare, read_config, read_records, run, run_folder, write_report
@@ -82,7 +83,9 @@ def test_config_is_read_with_defaults_and_variants(config):
 
 
 def test_resolved_tables_read_back(config):
-    experiment, _ = read_config(config)
+    experiment, _ = read_config(config, ["training.model=mlp", "training.model_options={hidden = 7}"])
+    assert experiment.training.model_options == {"hidden": 7}
+    assert tomllib.loads(tomli_w.dumps(experiment.tables())) == experiment.tables()
     assert Experiment.from_tables(experiment.tables()) == experiment
 
 
@@ -120,6 +123,8 @@ def test_digest_names_everything_but_name_and_seed(config):
         ("training.momentun=0.9", "training: unknown key 'momentun'; did you mean 'momentum'"),
         ("training.local_epochs=often", "training: local_epochs must be an integer or a list of entries"),
         ("training.local_epochs=1.5", "training: local_epochs must be an integer or a list of entries"),
+        ("training.model_options=3", "training: model_options must be a table; got 3"),
+        ("training.model_options={hidden = 3}", "model 'linear' has no option 'hidden'"),
         ("training.projection=near", "training: projection must be a number; got 'near'"),
         ("experiment.checkpoint_every=0", "checkpoint_every must be at least 1; got 0"),
         ("training.batch_size=0", "batch_size must be positive; got 0"),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from fedselect.data import Federation, Samples
 from fedselect.errors import ConfigError
@@ -94,6 +98,34 @@ def test_stacked_is_one_by_one(federation, architecture, case):
     np.testing.assert_allclose(first.updates, second.updates, atol=2e-5, rtol=1e-4)
     np.testing.assert_allclose(first.losses, second.losses, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(first.received_losses, second.received_losses, rtol=1e-5, atol=1e-6)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    hidden=st.lists(st.integers(1, 9), max_size=2),
+    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=8),
+    batch=st.integers(1, 50),
+    work=st.sampled_from([{"local_steps": 1}, {"local_steps": 7}, {"local_epochs": 2}, {"local_epochs": [1, 4]}]),
+    momentum=st.sampled_from([0.0, 0.9]),
+)
+def test_any_dense_network_and_any_sizes(seed, hidden, sizes, batch, work, momentum):
+    """Stacked and one by one, for random networks, data, batch sizes and amounts of work."""
+    rng = np.random.default_rng(seed)
+    widths = [4, *hidden, 3]
+    layers = [nn.Linear(a, b) for a, b in pairwise(widths)]
+    model = nn.Sequential(nn.Flatten(), *[part for layer in layers for part in (layer, nn.ReLU())][:-1])
+    parts = tuple(Samples(rng.normal(size=(n, 4)), rng.integers(3, size=n)) for n in sizes)
+    federation = Federation("random", parts, parts[0], 3)
+    size = sum(parameter.numel() for parameter in model.parameters())
+    weights = torch.from_numpy(rng.normal(scale=0.5, size=size).astype(np.float32))
+    found = []
+    for batching in ("always", "never"):
+        options = TrainingSettings(batch_size=batch, momentum=momentum, batching=batching, learning_rate=0.05, **work)
+        local = LocalTraining(model, federation, options, 11, torch.device("cpu"))
+        found.append(local.train(range(len(sizes)), weights, 0))
+    np.testing.assert_allclose(found[0].updates, found[1].updates, atol=2e-5, rtol=1e-4)
+    np.testing.assert_allclose(found[0].losses, found[1].losses, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("batching", ["always", "never"])

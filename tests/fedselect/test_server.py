@@ -180,6 +180,10 @@ def test_weights_of_the_failed_go_as_the_selection_says(poisoned):
     assert done.applied.tolist() == [1.0, 0.0]
 
 
+def test_models_take_their_options(federation):
+    assert loop(federation, model="mlp", model_options={"hidden": 7}).weights.size == 64 * 7 + 7 + 7 * 10 + 10
+
+
 def test_feedback_says_what_came_back(federation):
     run = loop(federation, Fixed([1, 4], [0.5, 0.5]), rate=0.0)
     before = run.weights
