@@ -104,7 +104,11 @@ def list_(format: Format = "text") -> None:
     from fedselect.selectors import SELECTORS
     from fedselect.training.models import MODELS
     from solvers import methods
+    from solvers.allocation import AllocationProblem
+    from solvers.capping import CappingProblem
     from solvers.dispersion import DispersionProblem
+    from solvers.participation import CutoffProblem
+    from solvers.weighting import ExclusionProblem, OptimizationErrorProblem, TotalErrorProblem
 
     _check_format(format)
     found: dict[str, list[dict[str, Any]]] = {}
@@ -117,8 +121,16 @@ def list_(format: Format = "text") -> None:
         {"name": name, "options": [], "summary": (builder.__doc__ or "").partition("\n")[0]}
         for name, builder in sorted(DATASETS.items())
     ]
-    for problem in (DispersionProblem,):
-        found[f"{problem.family} method"] = [
+    for problem in (
+        DispersionProblem,
+        ExclusionProblem,
+        OptimizationErrorProblem,
+        TotalErrorProblem,
+        CappingProblem,
+        AllocationProblem,
+        CutoffProblem,
+    ):
+        found[f"method for a {problem.__name__}"] = [
             {
                 "name": method.name,
                 "options": sorted(method.options),
@@ -145,9 +157,10 @@ def main() -> None:
     except (FedselectError, SolversError) as error:
         print(f"fedselect: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    except KeyboardInterrupt:
-        print("fedselect: interrupted; what was finished is kept, and the same command continues", file=sys.stderr)
-        raise SystemExit(130) from None
+    except SystemExit as end:
+        if end.code == 130:  # typer has turned Ctrl-C into this
+            print("fedselect: interrupted; what was finished is kept, and the same command continues", file=sys.stderr)
+        raise
 
 
 def _variants(selectors: str | None, tables: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from solvers.allocation.problem import AllocationProblem
@@ -36,18 +34,19 @@ def brute_force(problem: AllocationProblem, run: Run) -> None:
         )
     # Groups one by one: every prefix that the remaining groups can still complete to the total.
     prefixes = np.zeros((1, 0), dtype=np.int64)
-    for k in range(n):
-        choices = np.arange(first[k], upper[k] + 1)
+    for group in range(n):
+        choices = np.arange(first[group], upper[group] + 1)
         prefixes = np.hstack([np.repeat(prefixes, choices.size, axis=0), np.tile(choices, len(prefixes))[:, None]])
         left = problem.total - prefixes.sum(axis=1)
-        prefixes = prefixes[(left >= first[k + 1 :].sum()) & (left <= upper[k + 1 :].sum())]
+        prefixes = prefixes[(left >= first[group + 1 :].sum()) & (left <= upper[group + 1 :].sum())]
         if run.expired:
             return
-    counts = problem.costs > 0
-    values = (problem.costs[counts] / prefixes[:, counts]).sum(axis=1) - problem.constant
+    values = np.zeros(len(prefixes))
+    for k in np.flatnonzero(problem.costs > 0).tolist():
+        values += problem.costs[k] * ((problem.sizes[k] - prefixes[:, k]) / problem.sizes[k] / prefixes[:, k])
     best = run.offer(prefixes[int(values.argmin())])
-    margin = 4.0 * np.finfo(np.float64).eps * (math.log2(n + 1) + 4.0)
-    run.tighten(best - margin * (abs(best) + 2.0 * problem.constant))
+    # All terms are non-negative, so each sum is right to K + 4 roundings.
+    run.tighten(best * (1.0 - 2.0 * np.finfo(np.float64).eps * (n + 4)))
     run.nodes = len(prefixes)
 
 

@@ -28,10 +28,10 @@ UNITS = 2.0**46
 def cp_sat(problem: AllocationProblem, run: Run, *, workers: int = 1) -> None:
     """Minimise a sum of costs that lie above supporting lines, and add the lines that the answer violates; exact.
 
-    The costs c_k / s are scaled to integers by one factor, so that their largest sum is 2^46, and rounded *down*. Every
-    line has integer coefficients and is lowered until it lies below the whole table of its group, so that CP-SAT's
-    bound, divided by the factor, holds for the real costs at every stage. Rounding loses about 2K / 2^46 of the largest
-    sum. Lines next to the water-filling allocation come first; they are nearly always enough.
+    The costs c_k (1/s − 1/N_k) are scaled to integers by one factor, so that their largest sum is 2^46, and rounded
+    *down*. Every line has integer coefficients and is lowered until it lies below the whole table of its group, so that
+    CP-SAT's bound, divided by the factor, holds for the real costs at every stage. Rounding loses about 2K / 2^46 of
+    the largest sum. Lines next to the water-filling allocation come first; they are nearly always enough.
 
     Parameters
     ----------
@@ -56,12 +56,13 @@ def cp_sat(problem: AllocationProblem, run: Run, *, workers: int = 1) -> None:
     if (entries := int((last - first + 1).sum())) > LARGEST:
         raise InvalidProblem(f"cp-sat would tabulate {entries} costs; it accepts at most {LARGEST} (use 'greedy')")
     counted = np.flatnonzero(problem.costs > 0)
-    largest = float((problem.costs[counted] / first[counted]).sum())
+    largest = float(problem.terms(first).sum())
     factor = UNITS / largest if largest > 0 else 1.0
 
     def units(k: int, s: NDArray[np.int64] | int) -> NDArray[np.int64]:
-        # One unit less than the floor: c / s · factor is below 2^46, so its rounding is far below one unit.
-        return np.maximum(np.floor(problem.costs[k] / np.asarray(s) * factor).astype(np.int64) - 1, 0)
+        # One unit less than the floor: costs are below 2^46 units, so their rounding is far below one unit.
+        cost = problem.costs[k] * ((problem.sizes[k] - np.asarray(s)) / problem.sizes[k] / s) * factor
+        return np.maximum(np.floor(cost).astype(np.int64) - 1, 0)
 
     with run.building():
         model = cp_model.CpModel()
@@ -100,7 +101,9 @@ def cp_sat(problem: AllocationProblem, run: Run, *, workers: int = 1) -> None:
         run.nodes = (run.nodes or 0) + solver.num_branches
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
             bound = max(0.0, solver.best_objective_bound) / factor
-            run.tighten(bound - problem.constant - margin * (bound + problem.constant))
+            run.tighten(bound * (1.0 - margin))
+        if status != cp_model.OPTIMAL:
+            run.stop("time-limit")
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             break
         allocation = np.array([solver.value(variable) for variable in clients], dtype=np.int64)

@@ -190,14 +190,11 @@ class AllocationProblem(Problem):
         return first
 
     @cached_property
-    def constant(self) -> float:
-        """The part of the objective that no decision changes, Σ c_k / N_k (it is subtracted)."""
-        return float((self.costs / self.sizes).sum())
-
-    @property
     def scale(self) -> float:
-        """Σ c_k / S_k of Neyman's allocation: (Σ √c_k)² / S."""
-        return float(np.sqrt(self.costs).sum()) ** 2 / self.total
+        """The smallest objective of real allocations above `first`: 0 only if everybody who costs is sampled."""
+        from solvers.allocation.water_filling import water_fill  # which needs this class
+
+        return self.objective(water_fill(self, self.first)[0])
 
     def decision(self, x: ArrayLike) -> NDArray[Any]:
         """``x`` as a vector over the groups: int64 if it is given in integers, float64 otherwise.
@@ -216,10 +213,16 @@ class AllocationProblem(Problem):
 
     def objective(self, x: ArrayLike) -> float:
         """Σ (N_k/N)² (1/x_k − 1/N_k) H_k², over groups with H_k > 0 that are present; infinite at x_k = 0 there."""
-        s = self.decision(x)
+        return float(self.terms(self.decision(x)).sum())
+
+    def terms(self, s: NDArray[Any]) -> NDArray[np.float64]:
+        """Cost c_k (1/s_k − 1/N_k) of each group, without cancellation where s_k is close to N_k."""
         counts = self.costs > 0
+        s, sizes = s[counts].astype(np.float64), self.sizes[counts]
+        terms = np.zeros(self.n)
         with np.errstate(divide="ignore"):
-            return float((self.costs[counts] * (1.0 / s[counts] - 1.0 / self.sizes[counts])).sum())
+            terms[counts] = self.costs[counts] * ((sizes - s) / sizes / s)
+        return terms
 
     def violation(self, x: ArrayLike) -> float:
         """Largest of: shortfall below ``lower``, excess over ``upper``, and distance of the sum from ``total``."""
@@ -254,20 +257,19 @@ class AllocationProblem(Problem):
             ratio = np.where(self.costs > 0, self.costs / price, 0.0)
             near = np.ceil((np.sqrt(1.0 + 4.0 * ratio) - 1.0) / 2.0)
         near = np.clip(near, self.first, self.upper)
-        terms = [self._terms(price, np.clip(near + step, self.first, self.upper)) for step in (-1.0, 0.0, 1.0)]
-        s = np.clip(near + np.argmin(terms, axis=0) - 1.0, self.first, self.upper)
-        return self._dual(price, s)
-
-    def _terms(self, price: float, s: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.divide(self.costs, s, out=np.zeros(self.n), where=self.costs > 0) + price * s
+        tried = [np.clip(near + step, self.first, self.upper) for step in (-1.0, 0.0, 1.0)]
+        best = np.argmin([self.terms(s) + price * (s - near) for s in tried], axis=0)
+        return self._dual(price, np.choose(best, tried))
 
     def _dual(self, price: float, s: NDArray[np.float64]) -> float:
-        terms = self._terms(price, s)
-        total = float(terms.sum())
-        value = total - price * self.total - self.constant
-        # A few roundings a term and log2(K) for each pairwise sum; doubled.
-        margin = 2.0 * _EPS * (math.log2(self.n + 1) + 8.0) * (total + price * self.total + self.constant)
-        return value - margin
+        terms, clients = float(self.terms(s).sum()), float(s.sum())
+        value = terms + price * (clients - self.total)
+        # A few roundings a term and log2(K) for a pairwise sum, which is exact for whole clients; doubled.
+        roundings = math.log2(self.n + 1) + 8.0
+        magnitude = terms + price * abs(clients - self.total)
+        if not self.integral(s):
+            magnitude += price * clients
+        return max(0.0, value - 2.0 * _EPS * roundings * magnitude)
 
     def kkt_residuals(
         self,

@@ -47,7 +47,7 @@ def fill(
     full, free = leave <= level, (enter <= level) & (leave > level)
     if free.any():
         fixed = float(upper[full].sum() + lower[~full & ~free].sum())
-        level = (total - fixed) / float(a[free].sum())
+        level = max(level, (total - fixed) / float(a[free].sum()))  # never below the break, by rounding
     return np.where(full, upper, np.where(free, np.clip(level * a, lower, upper), lower)), level
 
 

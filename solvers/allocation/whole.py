@@ -46,20 +46,16 @@ def allocate(
     s = first.copy()
     if total - int(s.sum()) > BY_HEAP:
         _, level = fill(a, float(total), first.astype(np.float64), upper.astype(np.float64))
-        low, high = 0.0, 2.0 * level + float((1.0 / a).max())
+        low, high = 0.0, level
+        while int(_above(high, a, first, upper).sum()) < total:
+            low, high = high, 2.0 * high
         for _ in range(100):
             middle = (low + high) / 2
-            # Gains above the threshold 1/level²; counted a trifle short, so that rounding never counts one too many.
-            with np.errstate(over="ignore"):
-                count = np.floor((np.sqrt(1.0 + 4.0 * (middle * a) ** 2) - 1.0) / 2.0 * (1.0 - 1e-12)) + 1.0
-            trial = np.clip(count, first, upper).astype(np.int64)
-            missing = total - int(trial.sum())
-            if missing < 0:
-                high = middle
-                continue
-            low, s = middle, trial
-            if missing <= BY_HEAP or not low < (low + high) / 2 < high:
+            missing = total - int(_above(middle, a, first, upper).sum())
+            low, high = (middle, high) if missing >= 0 else (low, middle)
+            if 0 <= missing <= BY_HEAP or not low < (low + high) / 2 < high:
                 break
+        s = _above(low, a, first, upper)
     heap = [(-gain, k) for k, gain in enumerate(next_gain(costs, s, upper).tolist()) if gain > 0]
     heapq.heapify(heap)
     for _ in range(total - int(s.sum())):
@@ -71,6 +67,15 @@ def allocate(
         else:
             heapq.heappop(heap)
     return s
+
+
+def _above(
+    level: float, a: NDArray[np.float64], first: NDArray[np.int64], upper: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The allocation that takes every gain above the threshold 1/level²; a trifle short, never one too many."""
+    with np.errstate(over="ignore"):
+        count = np.floor((np.sqrt(1.0 + 4.0 * (level * a) ** 2) - 1.0) / 2.0 * (1.0 - 1e-12)) + 1.0
+    return np.clip(count, first, upper).astype(np.int64)
 
 
 def next_gain(costs: NDArray[np.float64], s: NDArray[np.int64], upper: NDArray[np.int64]) -> NDArray[np.float64]:

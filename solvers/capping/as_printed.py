@@ -41,10 +41,10 @@ def as_printed(problem: CappingProblem, run: Run) -> None:
         left = problem.mass - room * (n - below)
         alpha = np.divide(total, left, out=np.full(n, math.nan), where=left > 0)
         accepted = np.flatnonzero((psi <= alpha) & (alpha < np.append(psi[1:], 0.0)))
-        if accepted.size == 0:
+        largest = float(alpha[accepted].max(initial=0.0))
+        if not largest > 0:
             run.stop("error", "no case of Eqs. 22-23 as printed passes its own test")
             return
-        largest = float(alpha[accepted].max())
         cut = np.minimum(weights, room * largest)
         raw = floor + problem.mass * cut / cut.sum()
         run.details["alpha"] = largest * math.exp(min(709.0, float(problem.logs.max())))

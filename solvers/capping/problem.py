@@ -26,10 +26,11 @@ class CappingProblem(Problem):
               \text{s.t.} \quad \sum_i r_i = q, \quad 0 \le r_i \le 1 - \sigma
 
     the generalised Kullback-Leibler projection of the shares on the shifted capped simplex. It is strictly convex;
-    its solution is :math:`r_i = \min(w_i / \alpha,\, 1 - \sigma)`, which is E3CS's ProbAlloc (Huang et al., TPDS 2022,
-    Algorithm 2 and Eqs. 17-23, read so that the probabilities sum to k: see `as_printed`). The objective is 0 when
-    nothing exceeds 1 and grows with what has to be taken from the capped clients. Against shares, and not weights, the
-    value does not change when all weights are multiplied by a constant, just as the solution does not.
+    its solution is :math:`r_i = \min(w_i / \alpha,\, 1 - \sigma)`, which is E3CS's ProbAlloc (Huang et al.,
+    IEEE Internet of Things Journal 2022, Algorithm 2 and Eqs. 17-23, read so that the probabilities sum to k: see
+    `as_printed`). The objective is 0 when nothing exceeds 1 and grows with what has to be taken from the capped
+    clients. Against shares, and not weights, the value does not change when all weights are multiplied by a constant,
+    just as the solution does not.
 
     With σ > 0 this is *not* the projection of the weights on :math:`\{\sigma \le p \le 1\}`, whose solution is
     :math:`\mathrm{clip}(\lambda w_i, \sigma, 1)`: the floor is given to everybody first.
@@ -171,7 +172,7 @@ class CappingProblem(Problem):
         return float(max(p.max() - 1.0, self.floor - p.min(), abs(p.sum() - self.size) / self.size, 0.0))
 
     def overflow(self, x: ArrayLike) -> NDArray[np.int64]:
-        """Sorted ids of the clients that ``x`` caps: at probability 1 with a proportional share above it.
+        """Sorted ids of the clients that ``x`` holds at 1 and whose proportional share exceeds it.
 
         This is the paper's S_t, whose weights the round leaves unchanged (Eq. 16). A client whose share is 1 exactly
         has probability 1 too, but is not in it. Where every client has probability 1, those of the smallest weight
@@ -182,16 +183,10 @@ class CappingProblem(Problem):
         x : (K,) array-like
             Probabilities, as a method returned them.
         """
-        p = self.decision(x)
-        held = p >= 1.0 - 1e-9
-        if self.mass == 0 or not held.any():
-            return np.zeros(0, dtype=np.int64)
-        if held.all():
-            return np.flatnonzero(self.logs > self.logs.min())
-        free = ~held
-        r = p[free] - self.floor
-        log_rate = math.log(max(float(r.sum()), 1e-300)) - log_sum(self.logs[free])
-        return np.flatnonzero(held & (self.logs + log_rate > math.log(self.room) + 1e-9))
+        from solvers.capping.water_level import share_out  # which needs this class
+
+        _, _, capped = share_out(self, np.zeros(self.n, dtype=bool))
+        return np.flatnonzero(capped & (self.decision(x) >= 1.0 - 1e-9))
 
     def dual_bound(self, multiplier: float) -> float:
         r"""A valid lower bound from any multiplier μ of the sum, with a margin for its rounding.
@@ -217,7 +212,9 @@ class CappingProblem(Problem):
         size = abs(left * multiplier) + self.mass + float(free.sum()) + self.room * float(np.abs(held).sum())
         logs = float((free * (np.abs(shares[~capped]) + abs(multiplier))).sum())
         logs += self.room * float(np.abs(shares[capped]).sum())
-        margin = 2.0 * np.finfo(np.float64).eps * ((math.log2(self.n + 1) + 16.0) * size + 2.0 * logs)
+        # Decisions are doubles that sum to k only up to k roundings, and the multiplier is the price of that.
+        sums = 2.0 * self.size * (1.0 + abs(multiplier))
+        margin = 2.0 * np.finfo(np.float64).eps * ((math.log2(self.n + 1) + 16.0) * size + 2.0 * logs + sums)
         return max(0.0, value - margin)
 
     def kkt_residuals(self, x: ArrayLike, multiplier: float, upper: NDArray[np.float64]) -> dict[str, float]:

@@ -54,8 +54,11 @@ def successive(p: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
     positive = np.flatnonzero(array > 0)
     if positive.size < size:  # only by the rounding that `checked` accepts
         raise InvalidProblem(f"p must be positive for at least {size} clients; it is for {positive.size}")
-    # The k smallest of independent exponentials with rates p come in the order of successive draws.
-    arrival = rng.exponential(size=positive.size) / array[positive]
+    # The k smallest of independent exponentials with rates p come in the order of successive draws. Their logarithms
+    # do not overflow where p is tiny.
+    arrival = np.log(1.0 - rng.random(positive.size))
+    with np.errstate(divide="ignore"):
+        arrival = np.log(-arrival) - np.log(array[positive])
     return np.sort(positive[np.argsort(arrival, kind="stable")[:size]])
 
 

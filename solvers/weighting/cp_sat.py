@@ -80,8 +80,16 @@ class _Search:
 
     @property
     def target(self) -> float:
-        """A slice of this bound needs no more work: nine tenths of what `Run.proved` accepts."""
-        return self.best - 0.9 * OPTIMALITY_GAP * min(max(1.0, abs(self.best)), self.problem.scale)
+        """What a slice's knapsack has to reach: nine tenths of the way to what `Run.proved` accepts."""
+        return self.best - 0.9 * self.tolerance
+
+    @property
+    def tolerance(self) -> float:
+        return OPTIMALITY_GAP * min(max(1.0, abs(self.best)), self.problem.scale)
+
+    def settled(self, bound: float, low: float, high: float) -> bool:
+        """Whether a slice of this bound needs no more work: it reaches `target` but for what rounding took off."""
+        return bound >= self.target - max(0.05 * self.tolerance, 2.0 * self.margin * min(high / low, 4.0))
 
     def run_to_proof(self) -> None:
         problem, run = self.problem, self.run
@@ -93,8 +101,8 @@ class _Search:
         run.nodes = 0
         while queue and not run.proved and run.remaining > 3 * self.patience:
             known, low, high = heapq.heappop(queue)
-            bound = known if known >= self.target else max(known, self.knapsack_bound(low, high))
-            if bound >= self.target or high - low < 1e-12 * high:  # the second: what is left is rounding
+            bound = known if self.settled(known, low, high) else max(known, self.knapsack_bound(low, high))
+            if self.settled(bound, low, high) or high - low < 1e-12 * high:
                 closed = min(closed, bound)
             else:
                 middle = 0.5 * (low + high) if high < 4.0 * low else math.sqrt(low * high)

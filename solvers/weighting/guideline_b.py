@@ -105,7 +105,6 @@ def sweep_correlation(
     for threshold in np.unique(lam)[::-1]:
         constant = phi / math.log(2.0 / (float(threshold) + 1.0))
         if rest + constant >= best:
-            bound = min(bound, rest + constant)
             continue
         kept = lam <= threshold
         part = problem.restricted(kept)

@@ -28,7 +28,7 @@ def newton(problem: TotalErrorProblem, run: Run, *, steps: int = 200) -> None:
     run : Run
         Clock, incumbent and bound.
     steps : int
-        Most steps to take; a dozen are usual.
+        Most steps to take; five are usual, twenty rare.
 
     Raises
     ------

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +79,8 @@ def test_compare_tables_and_registered_names(config, tmp_path):
 def test_list_names_what_there_is():
     found = json.loads(fedselect("list", "--format", "json").stdout)
     assert {"uniform", "fedgs"} <= {entry["name"] for entry in found["selector"]}
-    assert {"cp-sat", "greedy", "auto"} <= {entry["name"] for entry in found["dispersion method"]}
+    assert {"cp-sat", "greedy", "auto"} <= {entry["name"] for entry in found["method for a DispersionProblem"]}
+    assert "exact-search" in {entry["name"] for entry in found["method for a CappingProblem"]}
     assert "lognormal" in fedselect("list").stdout
 
 
@@ -105,6 +108,24 @@ def test_bad_input_is_one_sentence_exit_2_and_nothing_written(config, tmp_path, 
     assert sentence in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_ctrl_c_says_that_nothing_is_lost(config, tmp_path):
+    pytest.importorskip("torch")
+    command = [sys.executable, "-m", "fedselect", "run", str(config), "-c", "experiment.rounds=100000"]
+    process = subprocess.Popen(
+        [*command, "--out", str(tmp_path)],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("cli/*/checkpoint.npz")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == "fedselect: interrupted; what was finished is kept, and the same command continues\n"
 
 
 def test_bad_seeds_are_a_sentence(config):

@@ -145,3 +145,11 @@ def test_bad_probabilities_are_a_sentence(p, sentence):
 def test_enumeration_has_a_limit():
     with pytest.raises(InvalidProblem, match="at most 20 clients; got 21"):
         successive_inclusion(np.full(21, 1 / 3))
+
+
+@pytest.mark.parametrize("name", list(DRAWS))
+def test_every_pair_can_be_drawn(name):
+    """Without its random order, systematic sampling would never draw neighbours with p_i + p_j ≤ 1 together."""
+    rng = np.random.default_rng(0)
+    pairs = {tuple(DRAWS[name]([0.5, 0.5, 0.5, 0.5], rng).tolist()) for _ in range(500)}
+    assert pairs == set(itertools.combinations(range(4), 2))

@@ -1,5 +1,7 @@
 """Method ``ca-fed`` against Algorithm 1 transcribed line by line."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -80,13 +82,25 @@ def test_last_client_is_protected_and_ties_are_an_option():
 
 
 def test_importance_over_many_magnitudes():
-    """Running sums would lose the small clients once the large ones are gone; fresh ones do not."""
-    importance = np.array([1.0, 1e-6, 1e-9, 1e-12, 1e-15])
-    importance /= importance.sum()
-    problem = ExclusionProblem(importance, [8.0, 4.0, 2.0, 1.0, 0.5], 0.0, [0.5] * 5, [0.9, 0.8, 0.7, 0.6, 0.5])
-    solution = solve(problem, "ca-fed")
-    assert solution.selected.tolist() == [4]
-    assert solution.objective == 0.5
+    """Running sums would lose the small clients once the large ones are gone: against Algorithm 1 in rationals."""
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        importance = np.sort(10.0 ** rng.uniform(-16, 0, 7))[::-1]
+        importance /= importance.sum()
+        gaps = np.sort(1.0 + rng.random(7))[::-1]  # so that the most important, examined first, tend to go
+        problem = ExclusionProblem(importance, gaps, 1e-3, np.full(7, 0.5), np.linspace(0.9, 0.3, 7))
+        alpha, e = ([Fraction(float(v)) for v in array] for array in (problem.importance, problem.loss_gaps))
+
+        def estimate(kept, alpha=alpha, e=e):
+            mass = sum(alpha[k] for k in kept)
+            return sum(alpha[k] * e[k] for k in kept) / mass + (sum(alpha) - mass) ** 2 * Fraction(1e-3)
+
+        kept = list(range(7))
+        for k in [*range(7), *range(7)]:
+            rest = [j for j in kept if j != k]
+            if k in kept and rest and estimate(kept) - estimate(rest) >= 0:
+                kept = rest
+        assert solve(problem, "ca-fed").selected.tolist() == kept
 
 
 @pytest.mark.parametrize("option", [{"order": "random"}, {"ties": "maybe"}])

@@ -1,6 +1,8 @@
 """The exact methods and the relaxation against enumeration, and against each other."""
 
 import itertools
+import math
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solvers import InvalidOption, InvalidProblem, solve
+from solvers import InvalidOption, InvalidProblem, Run, solve
 from solvers.weighting import ExclusionProblem
 
 
@@ -113,6 +115,21 @@ def test_cp_sat_really_searches():
         seeds = min(prefix, solve(problem, "ca-fed").objective)
         beaten += solve(problem, "cp-sat").objective < seeds - 1e-9
     assert beaten >= 5
+
+
+def test_a_slice_never_loses_a_set_on_its_edge():
+    """Integers are rounded towards letting sets in: from a poor incumbent, a slice that begins at a set counts it."""
+    search_of = sys.modules["solvers.weighting.cp_sat"]._Search
+    rng = np.random.default_rng(11)
+    for i in range(150):
+        problem = instance(rng, 8, kind=i % 2)
+        subsets = [np.array(x, dtype=bool) for x in itertools.product((0, 1), repeat=8) if any(x)]
+        run = Run(problem, "cp-sat", None, 0)
+        run.offer(max(subsets, key=problem.objective))
+        target = min(subsets[:: int(rng.integers(1, 40))], key=problem.objective)
+        low = math.fsum(problem.importance[target]) * (1 - 1e-15)
+        edge = 2 / 3 if low < 2 / 3 else 1 + 1e-9
+        assert search_of(problem, run).knapsack_bound(low, min(edge, low + 1e-3)) <= problem.objective(target)
 
 
 def test_time_limit_returns_the_incumbent():

@@ -83,6 +83,13 @@ def test_newton_is_cvxpy():
             assert (fast.x > 0).all()
 
 
+def test_newton_converges_quadratically():
+    """Twenty steps are enough, which a wrong Hessian would not allow."""
+    rng = np.random.default_rng(8)
+    for _ in range(100):
+        assert solve(instance(rng, 20, "chi2"), "newton", steps=20).gap < 1e-10
+
+
 def test_newton_over_eight_orders_of_magnitude():
     """Importance, variances, offset and weight far apart: always proved."""
     rng = np.random.default_rng(6)
@@ -105,7 +112,9 @@ def test_total_variation_is_certified_on_its_face():
     rng = np.random.default_rng(7)
     for n in (3, 24, 200):
         for _ in range(4):
-            assert solve(instance(rng, n, "tv")).gap < 1e-8
+            problem = instance(rng, n, "tv")
+            assert solve(problem).gap < 1e-8
+            assert solve(problem.restricted(np.arange(n) > 0)).gap < 1e-8
 
 
 def test_the_two_ends_of_the_weight():
