@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import sys
 from collections.abc import Callable, Mapping
-from types import SimpleNamespace
 from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
 from fedselect.errors import ConfigError
@@ -66,7 +64,7 @@ class Registry(Generic[Builder]):
                 hint = f"; did you mean {close[0]!r}?" if close else ""
                 accepted = ", ".join(sorted(known)) or "none"
                 raise ConfigError(f"{self.kind} {name!r} has no option {option!r}{hint} (accepted: {accepted})")
-            wanted = _annotation(builder, option)
+            wanted = _wanted(builder, option)
             if wanted is not None and not fits(value, wanted):
                 raise ConfigError(f"{self.kind} {name!r}: option {option!r} must be {in_words(wanted)}; got {value!r}")
         for option, default in known.items():
@@ -87,13 +85,13 @@ class Registry(Generic[Builder]):
         return self._builders[name]
 
 
-def _annotation(builder: Callable[..., Any], option: str) -> Any:
-    """The type of one option; other annotations may name what is imported for type checkers alone."""
+def _wanted(builder: Callable[..., Any], option: str) -> Any:
+    """The annotation of one option, resolved alone: others may name what only a type checker imports."""
     annotation = inspect.signature(builder).parameters[option].annotation
     if annotation is inspect.Parameter.empty:
         return None
-    holder = SimpleNamespace(__annotations__={option: annotation})
-    return get_type_hints(holder, globalns=vars(sys.modules[builder.__module__]))[option]
+    alone = type("_", (), {"__annotations__": {option: annotation}, "__module__": builder.__module__})
+    return get_type_hints(alone)[option]
 
 
 _WORDS = {
