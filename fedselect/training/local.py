@@ -1,8 +1,8 @@
 """Local training: the selected clients' SGD from the global model, together in a stack or one by one.
 
 **Which, under** ``batching = "auto"``. Dense networks (linear and ReLU layers, so logistic regression too) have
-closed-form gradients of a whole stack: on a CPU they are stacked as long as a stack's parameters fit the cache (at
-most 2¹⁹ numbers a stack, so models of up to 2¹⁸ parameters), on CUDA always. Other models are stacked by
+closed-form gradients of a whole stack: on a CPU as many are stacked as fit the cache with their batches (2¹⁹ numbers,
+so models of up to about 2¹⁸ parameters), on CUDA all. Other models are stacked by
 ``torch.func.vmap`` on CUDA; on a CPU it costs more than it saves (convolutions with one kernel per client become
 grouped convolutions) and they are trained one by one. Models with dropout layers are trained one by one everywhere.
 ``"always"`` and ``"never"`` override the rule.
@@ -19,6 +19,7 @@ as far as PyTorch's kernels are deterministic.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ from fedselect.training.settings import TrainingSettings
 
 __all__ = ["LocalTraining", "Trained"]
 
-#: Numbers in a stack's parameters: what fits a CPU's cache, and what surely fits a device's memory.
+#: Numbers in a stack, parameters and a batch of features: what fits a CPU's cache, and what surely fits a device's memory.
 _CACHE, _MEMORY = 2**19, 2**27
 
 
@@ -91,6 +92,7 @@ class LocalTraining:
         self._model = model
         self._parameters = list(model.parameters())
         self._sizes = federation.sizes
+        self._features = math.prod(federation.test.features.shape[1:])
         self._epochs = epochs_of(len(federation), settings, seed)
         self._random = any(isinstance(module, nn.modules.dropout._DropoutNd) for module in model.modules())
         if any(getattr(module, "track_running_stats", False) for module in model.modules()):
@@ -170,7 +172,8 @@ class LocalTraining:
             )
         if choice == "never" or self._random:
             return None, 1
-        size = sum(parameter.numel() for parameter in self._parameters)
+        batch = min(self.settings.batch_size, int(self._sizes.max()))
+        size = sum(parameter.numel() for parameter in self._parameters) + batch * self._features
         stack = (_MEMORY if cuda or choice == "always" else _CACHE) // size
         closed = dense(self._model)
         if choice == "always":
