@@ -40,7 +40,7 @@ from fedselect.training.settings import TrainingSettings
 
 __all__ = ["LocalTraining", "Trained"]
 
-#: Numbers in a stack, parameters and a batch of features: what fits a CPU's cache, and what surely fits a device's memory.
+#: Numbers in a stack (parameters and a batch of features): a CPU's cache, and what surely fits a device's memory.
 _CACHE, _MEMORY = 2**19, 2**27
 
 

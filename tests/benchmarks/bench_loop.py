@@ -138,7 +138,7 @@ def bench_plain() -> None:
         ("synthetic, linear, m = 50, b = 10", synthetic(200), 50, TrainingSettings(), 20),
         ("28 x 28, linear, m = 10, b = 50", random_images(), 10, TrainingSettings(batch_size=50), 20),
         ("28 x 28, mlp 64, m = 10, b = 50", random_images(), 10, TrainingSettings(model="mlp", batch_size=50), 20),
-        ("28 x 28, CNN, m = 5, b = 16", random_images(), 5, TrainingSettings(model="bench-cnn", batch_size=16), 6),
+        ("28 x 28, CNN, m = 5, b = 16", random_images(), 5, TrainingSettings(model="bench-cnn", batch_size=16), 12),
     ]
     print(f"{'a round, median':36} {'plain':>10} {'auto':>10} {'stack':>6} {'ratio':>7} {'never':>10} {'ratio':>7}")
     for name, federation, size, settings, rounds in cases:
