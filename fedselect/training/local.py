@@ -241,24 +241,27 @@ class LocalTraining:
         """Train one client by automatic differentiation; return its update (d,) and the two losses (2,)."""
         features, labels = self.clients[client]
         weights = start.clone()
-        vector_to_parameters(weights, self._parameters)  # views: what changes ``weights`` changes the model
-        buffer = torch.zeros_like(weights) if self.settings.momentum else None
+        vector_to_parameters(weights, self._parameters)  # views: what changes the model changes ``weights``
+        parts = [parameter.data for parameter in self._parameters]
+        starts = [part.view_as(like) for part, like in zip(start.split([p.numel() for p in parts]), parts, strict=True)]
+        buffers = [torch.zeros_like(part) if self.settings.momentum else None for part in parts]
         losses = []
         for batch in schedule:
             rows = torch.from_numpy(batch).to(self.device)
             loss = cross_entropy(self._model(features.index_select(0, rows)), labels.index_select(0, rows))
-            parts = torch.autograd.grad(loss, self._parameters)
-            self._descend(weights, torch.cat([part.reshape(-1) for part in parts]), buffer, start, rate)
+            gradients = torch.autograd.grad(loss, self._parameters)
+            for part, gradient, buffer, origin in zip(parts, gradients, buffers, starts, strict=True):
+                self._descend(part, gradient, buffer, origin, rate)
             losses.append(loss.detach().double())
         return weights - start, torch.stack((torch.stack(losses).mean(), losses[0]))
 
     def _descend(self, weights: Tensor, gradient: Tensor, buffer: Tensor | None, start: Tensor, rate: float) -> None:
-        """One step of SGD in place, for a vector or a stack of them."""
+        """One step of SGD, in place; a stack of clients' weights, or one parameter of one client."""
         settings = self.settings
         if settings.weight_decay:
-            gradient.add_(weights, alpha=settings.weight_decay)
+            gradient = gradient.add(weights, alpha=settings.weight_decay)
         if settings.proximal:
-            gradient.add_(weights - start, alpha=settings.proximal)
+            gradient = gradient.add(weights - start, alpha=settings.proximal)
         if buffer is not None:
             gradient = buffer.mul_(settings.momentum).add_(gradient)
         weights.sub_(gradient, alpha=rate)
