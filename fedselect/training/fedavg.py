@@ -157,14 +157,16 @@ class FedAvg:
 
         start = time.perf_counter()
         trained = self._local.train(selection.clients[decision.returned].tolist(), self._weights, t)
-        finite = torch.isfinite(trained.updates).all(dim=1).cpu().numpy()
+        norms = torch.linalg.vector_norm(trained.updates, dim=1).cpu().numpy()
+        finite = np.isfinite(norms)
+        for place in np.flatnonzero(~finite):  # the norm of finite numbers may overflow
+            finite[place] = bool(torch.isfinite(trained.updates[place]).all())
         arrived = decision.returned.copy()
         arrived[decision.returned] = finite
         updates = trained.updates if finite.all() else trained.updates[torch.from_numpy(finite).to(self.device)]
         applied = selection.applied_weights(arrived)
         clients = selection.clients[arrived].tolist()
         self._apply(self._rule.change(clients, applied[arrived].tolist(), updates, self.settings.rate(t)))
-        norms = torch.linalg.vector_norm(updates, dim=1).tolist()
         train_seconds = time.perf_counter() - start
 
         outcomes = decision.outcomes(failed=decision.returned & ~arrived)
@@ -173,7 +175,7 @@ class FedAvg:
             selection,
             outcomes,
             losses=dict(zip(clients, trained.losses[finite].tolist(), strict=True)),
-            norms=dict(zip(clients, norms, strict=True)),
+            norms=dict(zip(clients, norms[finite].tolist(), strict=True)),
             received_losses=dict(zip(clients, trained.received_losses[finite].tolist(), strict=True)),
             updates=_Updates(clients, updates),
         )

@@ -175,6 +175,17 @@ def test_an_update_that_is_not_finite_is_not_applied(poisoned, batching, rule):
     np.testing.assert_allclose(run.weights, clean.weights, atol=1e-6)
 
 
+def test_a_huge_update_whose_norm_overflows_is_still_an_update(federation):
+    """The norm of finite float32 numbers can be infinite; the client has not failed for that."""
+    parts = [Samples(samples.features * 1e15, samples.labels) for samples in federation.clients]
+    huge = Federation("huge", tuple(parts), federation.test, 10)
+    run = loop(huge, Fixed([3], [0.0]), rate=0.0, local_steps=1, learning_rate=1e6)
+    done = run.step()
+    assert np.isfinite(run.selector.told[0][1][3]).all()
+    assert run.selector.told[0][0].norms[3] == np.inf
+    assert done.outcomes[3] == Outcome.RETURNED
+
+
 def test_weights_of_the_failed_go_as_the_selection_says(poisoned):
     done = loop(poisoned, Fixed([3, 5], [0.5, 0.5], "renormalise"), rate=0.0).step()
     assert done.applied.tolist() == [1.0, 0.0]
