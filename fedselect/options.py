@@ -98,7 +98,14 @@ def _wanted(builder: Callable[..., Any], option: str) -> Any:
     return get_type_hints(alone)[option]
 
 
-_WORDS = {bool: "true or false", int: "an integer", float: "a number", str: "text", type(None): "left out"}
+_WORDS = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "text",
+    dict: "a table",
+    type(None): "left out",
+}
 
 
 def in_words(wanted: Any) -> str:

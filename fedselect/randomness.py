@@ -12,7 +12,7 @@ import numpy as np
 
 __all__ = ["Purpose", "generator"]
 
-Purpose = Literal["data", "profile", "availability", "dropout", "selector", "training", "model"]
+Purpose = Literal["data", "profile", "availability", "dropout", "selector", "training", "model", "effort"]
 
 #: Never renumber: a number is part of every recorded result.
 _NUMBERS: dict[str, int] = {
@@ -23,6 +23,7 @@ _NUMBERS: dict[str, int] = {
     "selector": 4,
     "training": 5,
     "model": 6,
+    "effort": 7,
 }
 
 
@@ -36,7 +37,8 @@ def generator(seed: int, purpose: Purpose, round: int = 0, client: int = 0) -> n
     purpose : str
         ``"data"`` splits samples over clients, ``"profile"`` draws what a client is for the whole run (its
         availability rate, say), ``"availability"``, ``"dropout"`` and ``"selector"`` serve one round, ``"training"``
-        one client's local training in one round, ``"model"`` the initial model.
+        one client's local training in one round, ``"model"`` the initial model, ``"effort"`` how much each client
+        trains where clients differ in it.
     round, client : int
         Round (from 0) and client, where the purpose has them.
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -14,12 +16,13 @@ __all__ = ["load_checkpoint", "save_checkpoint", "write_atomically"]
 _ARRAY = "__array__"
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` to ``path`` so that a reader sees the old file or the new one, never a part."""
+@contextmanager
+def _appearing_whole(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for writing that takes its place only when everything is on the disk."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as stream:
-            stream.write(data)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(partial, path)
@@ -27,10 +30,14 @@ def write_atomically(path: Path, data: bytes) -> None:
         partial.unlink(missing_ok=True)
 
 
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write ``data`` to ``path`` so that a reader sees the old file or the new one, never a part."""
+    with _appearing_whole(path) as stream:
+        stream.write(data)
+
+
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
     """Write a nested dictionary of arrays and JSON values."""
-    import io
-
     arrays: dict[str, Any] = {}
 
     def strip(value: Any) -> Any:
@@ -42,9 +49,8 @@ def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
         return value
 
     tree = json.dumps(strip(state))
-    buffer = io.BytesIO()
-    np.savez(buffer, tree=np.array(tree), **arrays)
-    write_atomically(path, buffer.getvalue())
+    with _appearing_whole(path) as stream:
+        np.savez(stream, tree=np.array(tree), **arrays)
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from fedselect.data import Federation
 from fedselect.errors import ConfigError
 from fedselect.experiments.checkpoint import write_atomically
 from fedselect.experiments.config import Choice, Experiment
-from fedselect.experiments.figures import counts_figure, curves_figure, gap_figure, save_figure
-from fedselect.experiments.metrics import round_table
+from fedselect.experiments.figures import counts_figure, curves_figure, gap_figure, save_figure, success_figure
+from fedselect.experiments.metrics import round_table, rounds_to
 from fedselect.experiments.run import read_records, run
 
 __all__ = ["Comparison", "compare", "write_report"]
@@ -50,13 +50,24 @@ class Comparison:
         for label, folders in self.folders.items():
             for seed, folder in zip(self.seeds, folders, strict=True):
                 rows.append({"selector": label, "seed": seed, **json.loads((folder / "summary.json").read_text())})
-        return pd.DataFrame(rows)
+        table = pd.DataFrame(rows)
+        # What no run has (None in every summary) is a column of NaN, not one that means over seeds leave out.
+        return table.astype({column: float for column in table.columns if table[column].isna().all()})
+
+    def rounds_to(self, target: float, column: str = "accuracy") -> pd.DataFrame:
+        """One row a run: rounds until a target (see `fedselect.experiments.metrics.rounds_to`), NaN if never."""
+        rows = [
+            {"selector": label, "seed": seed, "rounds": rounds_to(round_table(read_records(folder)), target, column)}
+            for label, folders in self.folders.items()
+            for seed, folder in zip(self.seeds, folders, strict=True)
+        ]
+        return pd.DataFrame(rows).astype({"rounds": float})
 
     def means(self) -> pd.DataFrame:
         """One row a label: means over seeds (largest of the maxima), and standard deviations of loss and accuracy."""
         grouped = self.table().drop(columns=["seed"]).groupby("selector", sort=False)
         means = grouped.mean(numeric_only=True)
-        for column in ("max_gap", "max_solve_seconds"):
+        for column in ("max_gap", "max_solve_seconds", "longest_absence"):
             means[column] = grouped[column].max()
         for column in ("final_loss", "final_accuracy"):
             means[f"{column}_std"] = grouped[column].std()
@@ -145,6 +156,8 @@ def write_report(comparison: Comparison, folder: str | Path) -> Path:
     pictures = {"counts": counts_figure(records, len(federation)), "curves": curves_figure(tables)}
     if any(table["gap"].notna().any() for each in tables.values() for table in each):
         pictures["gap"] = gap_figure(tables)
+    if any(len(record["returned"]) < len(record["selected"]) for runs in records.values() for record in runs[0]):
+        pictures["success"] = success_figure(records, len(federation))
     optimising = [label for label, each in tables.items() if each[0]["gap"].notna().any()]
     label = optimising[0] if optimising else next(iter(records))
     pictures["graph"] = _graph_figure(federation, records[label][0][-1]["selected"])
@@ -152,6 +165,7 @@ def write_report(comparison: Comparison, folder: str | Path) -> Path:
         "counts": "How often each client was selected (mean over seeds).",
         "curves": "Test loss and accuracy: mean over seeds, band from lowest to highest.",
         "gap": "Certified relative gap of each decision against its solve time.",
+        "success": "Share of the selections up to each round whose update arrived.",
         "graph": f"The 3DG of the clients' label distributions; marked: the last selection of {label}.",
     }
     for name, figure in pictures.items():
@@ -165,6 +179,10 @@ def write_report(comparison: Comparison, folder: str | Path) -> Path:
         f"{comparison.experiment.availability.name}, seeds {', '.join(map(str, comparison.seeds))}.",
         "",
         *_markdown(results_rows(comparison)),
+        "",
+        "Participation and learning over the whole run (means over seeds):",
+        "",
+        *_markdown(_course_rows(comparison)),
         "",
     ]
     for name in pictures:
@@ -193,6 +211,31 @@ def results_rows(comparison: Comparison) -> list[tuple[str, ...]]:
                 f"{_seconds(row['median_solve_seconds'])}, {_seconds(row['max_solve_seconds'])}" if solved else "-",
             )
         )
+    return rows
+
+
+#: Heading, key of the summary and format of the report's second table.
+_COURSE = (
+    ("Jain index", "jain_index", "{:.3f}"),
+    ("longest absence (rounds)", "longest_absence", "{:.0f}"),
+    ("success ratio", "success_ratio", "{:.3f}"),
+    ("distance to target importance", "importance_distance", "{:.3f}"),
+    ("best accuracy", "best_accuracy", "{:.3f}"),
+    ("mean accuracy", "mean_accuracy", "{:.3f}"),
+    ("late deviation", "late_accuracy_deviation", "{:.4f}"),
+    ("worst client's accuracy", "client_accuracy_worst", "{:.3f}"),
+)
+
+
+def _course_rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    """What happened between the first round and the last, a row a selector; worst absence of the seeds."""
+    rows: list[tuple[str, ...]] = [("selector", *(heading for heading, _, _ in _COURSE))]
+    for row in comparison.means().to_dict("records"):
+        values = (
+            form.format(row[key]) if row.get(key) is not None and not np.isnan(row[key]) else "-"
+            for _, key, form in _COURSE
+        )
+        rows.append((str(row["selector"]), *values))
     return rows
 
 

@@ -22,6 +22,10 @@ from fedselect.training.settings import TrainingSettings
 __all__ = ["Choice", "Experiment", "read_config"]
 
 
+#: Keys of ``[experiment]``.
+_HEAD = ("name", "rounds", "seed", "clients_per_round", "time_limit", "checkpoint_every")
+
+
 @dataclass(frozen=True)
 class Choice:
     """A registered name and the options it is built with."""
@@ -46,6 +50,9 @@ class Experiment:
         Number of rounds, seed of everything but the partition, and m.
     time_limit : float
         Seconds a selector may take for one decision (FedGS's τ_max is 5).
+    checkpoint_every : int
+        Rounds between checkpoints: what a kill can cost. It changes no result, and may differ when a run continues.
+        More than 1 pays where a checkpoint is large (stored updates of many clients).
     data, availability, dropout, selector : Choice
         What to build, by name.
     training : TrainingSettings
@@ -57,6 +64,7 @@ class Experiment:
     seed: int = 0
     clients_per_round: int = 10
     time_limit: float = 5.0
+    checkpoint_every: int = 1
     data: Choice = Choice("digits")
     availability: Choice = Choice("ideal")
     dropout: Choice = Choice("none")
@@ -66,7 +74,7 @@ class Experiment:
     def __post_init__(self) -> None:
         if not self.name or any(c in self.name for c in "/\\") or self.name.startswith("."):
             raise ConfigError(f"experiment: name must be usable as a folder name; got {self.name!r}")
-        for key, least in (("rounds", 1), ("seed", 0), ("clients_per_round", 1)):
+        for key, least in (("rounds", 1), ("seed", 0), ("clients_per_round", 1), ("checkpoint_every", 1)):
             if getattr(self, key) < least:
                 raise ConfigError(f"experiment: {key} must be at least {least}; got {getattr(self, key)}")
         if not self.time_limit > 0:
@@ -87,14 +95,16 @@ class Experiment:
 
     def tables(self) -> dict[str, Any]:
         """The resolved configuration as nested tables, ready for TOML; `Experiment.from_tables` reads it back."""
-        head = {key: getattr(self, key) for key in ("name", "rounds", "seed", "clients_per_round", "time_limit")}
+        head = {key: getattr(self, key) for key in _HEAD}
+        # TOML has no null: what was left out is left out.
+        training = {key: value for key, value in dataclasses.asdict(self.training).items() if value is not None}
         return {
             "experiment": head,
             "data": self.data.table(),
             "availability": self.availability.table(),
             "dropout": self.dropout.table(),
             "selector": self.selector.table(),
-            "training": dataclasses.asdict(self.training),
+            "training": training,
         }
 
     @classmethod
@@ -103,8 +113,7 @@ class Experiment:
         choices = ("data", "availability", "dropout", "selector")
         _known("the configuration", tables, ("experiment", "training", *choices))
         head = _table("experiment", tables)
-        keys = ("name", "rounds", "seed", "clients_per_round", "time_limit")
-        _known("experiment", head, keys)
+        _known("experiment", head, _HEAD)
         _typed("experiment", head, cls)
         training = _table("training", tables)
         _known("training", training, [f.name for f in dataclasses.fields(TrainingSettings)])
@@ -121,9 +130,9 @@ class Experiment:
 
     @property
     def digest(self) -> str:
-        """Eight hex digits that name everything about the run except its name and seed."""
+        """Eight hex digits that name everything about the results except name and seed."""
         tables = self.tables()
-        for key in ("name", "seed"):
+        for key in ("name", "seed", "checkpoint_every"):
             del tables["experiment"][key]
         return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:8]
 

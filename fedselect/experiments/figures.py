@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fedselect.experiments.metrics import selection_counts
+from fedselect.experiments.metrics import selection_counts, success_ratio
+from fedselect.history import History
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["counts_figure", "curves_figure", "gap_figure", "save_figure"]
+__all__ = ["counts_figure", "curves_figure", "gap_figure", "save_figure", "success_figure"]
 
 #: Colours that stay apart for colour-blind readers (Okabe and Ito), with markers and dashes for black and white.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -79,9 +80,10 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     figure, axes = _figure(9, 3.6, columns=2)
     for axis, column in zip(axes[0], ("loss", "accuracy"), strict=True):
         for place, (label, tables) in enumerate(runs.items()):
-            rounds = min(len(table) for table in tables)
-            values = np.array([table[column].to_numpy()[:rounds] for table in tables])
-            x = np.arange(1, rounds + 1)
+            evaluated = [table[["round", column]].dropna() for table in tables]
+            points = min(len(table) for table in evaluated)
+            values = np.array([table[column].to_numpy()[:points] for table in evaluated])
+            x = evaluated[0]["round"].to_numpy()[:points] + 1
             colour = _COLOURS[place % len(_COLOURS)]
             axis.plot(x, values.mean(axis=0), _DASHES[place % len(_DASHES)], color=colour, label=label, linewidth=1.5)
             if len(values) > 1:
@@ -90,6 +92,37 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
         axis.set_ylabel(f"test {column}")
         axis.grid(alpha=0.3)
     axes[0, 0].legend(fontsize=8)
+    return figure
+
+
+def success_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], clients: int) -> Figure:
+    """Success ratio up to each round: share of the selections whose update arrived (E3CS Fig. 4).
+
+    Parameters
+    ----------
+    runs : mapping of str to sequence of record lists
+        The records of each label's runs, one list a seed.
+    clients : int
+        Number of clients N.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Mean over seeds, with the band from lowest to highest.
+    """
+    figure, axes = _figure(6, 3.6)
+    axis = axes[0, 0]
+    for place, (label, seeds) in enumerate(runs.items()):
+        rounds = min(len(records) for records in seeds)
+        ratios = np.array([success_ratio(History.from_records(records, clients))[:rounds] for records in seeds])
+        x, colour = np.arange(1, rounds + 1), _COLOURS[place % len(_COLOURS)]
+        axis.plot(x, ratios.mean(axis=0), _DASHES[place % len(_DASHES)], color=colour, label=label, linewidth=1.5)
+        if len(ratios) > 1:
+            axis.fill_between(x, ratios.min(axis=0), ratios.max(axis=0), color=colour, alpha=0.18, linewidth=0)
+    axis.set_xlabel("round")
+    axis.set_ylabel("success ratio")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
     return figure
 
 

@@ -1,28 +1,147 @@
-"""What the records of a run say about fairness, learning and the solver."""
+"""What a run says about fairness, participation, learning and the solver."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["round_table", "selection_counts", "summary"]
+from fedselect.errors import ConfigError
+from fedselect.history import History
+from solvers.participation import second_moment, weight_error
+
+__all__ = [
+    "absences",
+    "client_table",
+    "effective_participation",
+    "jain_index",
+    "late_deviation",
+    "realised_importance",
+    "round_table",
+    "rounds_to",
+    "second_moment",
+    "selection_counts",
+    "success_ratio",
+    "summary",
+    "total_variation",
+    "weight_error",
+]
+
+
+# -- participation and fairness ------------------------------------------------------------------------------------
 
 
 def selection_counts(records: Iterable[Mapping[str, Any]], clients: int) -> NDArray[np.int64]:
     """How often each client was selected, v, shape (clients,)."""
-    counts = np.zeros(clients, dtype=np.int64)
-    for record in records:
-        counts[record["selected"]] += 1
-    return counts
+    return History.from_records(records, clients).counts
+
+
+def jain_index(counts: ArrayLike) -> float:
+    r"""Jain's fairness index :math:`(\sum_k v_k)^2 / (N \sum_k v_k^2)`: 1 when all are equal, 1/N when one has all.
+
+    Jain, Chiu and Hawe, DEC TR-301, 1984. NaN when all counts are zero.
+    """
+    v = np.asarray(counts, dtype=np.float64)
+    squares = float((v**2).sum())
+    return float(v.sum()) ** 2 / (v.size * squares) if squares else math.nan
+
+
+def absences(history: History) -> NDArray[np.int64]:
+    """Participation gap of each client: the most rounds in a row without an update of it, shape (N,).
+
+    FedAU's intervals count the round of the return too, so the longest interval is one more; rounds before the first
+    participation and after the last count here.
+    """
+    longest = np.zeros(history.clients, dtype=np.int64)
+    next_due = np.zeros(history.clients, dtype=np.int64)  # the round after the last participation
+    for t, (chosen, back) in enumerate(zip(history.selected, history.returned, strict=True)):
+        here = chosen[back]
+        longest[here] = np.maximum(longest[here], t - next_due[here])
+        next_due[here] = t + 1
+    return np.maximum(longest, history.rounds - next_due)
+
+
+def effective_participation(history: History) -> NDArray[np.int64]:
+    """Cumulative effective participation CEP_t: updates that arrived up to each round, shape (T,) (E3CS, Sec. VI)."""
+    return np.cumsum([int(back.sum()) for back in history.returned], dtype=np.int64)
+
+
+def success_ratio(history: History) -> NDArray[np.float64]:
+    """Share of the selections up to each round whose update arrived, shape (T,); E3CS's CEP_T / (T k).
+
+    The divisor is the number of selections made: T k, or less where fewer than k clients were available. NaN before
+    the first selection.
+    """
+    made = np.cumsum([chosen.size for chosen in history.selected], dtype=np.float64)
+    return np.divide(effective_participation(history), made, out=np.full(made.shape, np.nan), where=made > 0)
+
+
+def realised_importance(history: History) -> NDArray[np.float64]:
+    """Share of each client in all applied weights, shape (N,): what the run in fact minimised (CA-Fed, Fig. 2).
+
+    NaN when the applied weights sum to zero.
+    """
+    total = history.total_weights
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return total / total.sum()
+
+
+def total_variation(first: ArrayLike, second: ArrayLike) -> float:
+    r"""Total variation distance :math:`\frac12 \sum_k |p_k - q_k|` of two importance vectors, in [0, 1]."""
+    return 0.5 * float(np.abs(np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)).sum())
+
+
+# -- learning ------------------------------------------------------------------------------------------------------
+
+
+def late_deviation(values: ArrayLike) -> float:
+    """Standard deviation (divisor n) of the second half of a curve, rounded up in length (CA-Fed, Table I).
+
+    The paper does not say which divisor. NaN for an empty curve.
+    """
+    curve = np.asarray(values, dtype=np.float64)
+    late = curve[curve.size // 2 :]
+    return float(late.std()) if late.size else math.nan
+
+
+def rounds_to(table: pd.DataFrame, target: float, column: str = "accuracy") -> int | None:
+    """Rounds played until the curve first reaches a target (FedSS: a loss; E3CS: an accuracy).
+
+    Parameters
+    ----------
+    table : DataFrame
+        From `round_table`.
+    target : float
+        Value to reach: at least it for ``"accuracy"``, at most it for ``"loss"``.
+    column : {"accuracy", "loss"}
+        Which curve.
+
+    Returns
+    -------
+    int or None
+        A count, so 1 when the first round suffices; None when it is never reached.
+
+    Raises
+    ------
+    ConfigError
+        When ``column`` is neither.
+    """
+    if column not in ("accuracy", "loss"):
+        raise ConfigError(f"rounds_to looks at 'accuracy' or 'loss'; got {column!r}")
+    values = table[column].to_numpy(dtype=np.float64)
+    reached = values >= target if column == "accuracy" else values <= target
+    return int(table["round"].iloc[int(np.argmax(reached))]) + 1 if reached.any() else None
+
+
+# -- tables --------------------------------------------------------------------------------------------------------
 
 
 def round_table(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """One row a round: loss, accuracy, numbers of available and selected clients, gap, status and seconds."""
+    """One row a round: loss and accuracy where evaluated, numbers of clients, gap, status and seconds."""
     rows = []
     for record in records:
         solution = record["solution"] or {}
@@ -34,6 +153,7 @@ def round_table(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
                 "available": len(record["available"]),
                 "selected": len(record["selected"]),
                 "returned": len(record["returned"]),
+                "failed": len(record["failed"]),
                 "objective": solution.get("objective"),
                 "bound": solution.get("bound"),
                 "gap": solution.get("gap"),
@@ -43,40 +163,102 @@ def round_table(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
                 "train_seconds": record["train_seconds"],
             }
         )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).astype({"loss": float, "accuracy": float})
 
 
-def summary(records: list[dict[str, Any]], clients: int) -> dict[str, Any]:
+def client_table(
+    records: Sequence[Mapping[str, Any]],
+    sizes: NDArray[np.int64],
+    importance: NDArray[np.float64],
+    scores: tuple[NDArray[np.float64], NDArray[np.float64]],
+) -> pd.DataFrame:
+    """One row a client: samples, rounds available, selected and returned, longest absence, importance, final scores."""
+    history = History.from_records(records, len(sizes))
+    return pd.DataFrame(
+        {
+            "client": np.arange(len(sizes)),
+            "samples": sizes,
+            "available": history.available,
+            "selected": history.counts,
+            "returned": history.returns,
+            "longest_absence": absences(history),
+            "importance": importance,
+            "realised_importance": realised_importance(history),
+            "loss": scores[0],
+            "accuracy": scores[1],
+        }
+    )
+
+
+def summary(
+    records: Sequence[Mapping[str, Any]],
+    importance: NDArray[np.float64],
+    scores: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+) -> dict[str, Any]:
     """The run in a few numbers.
 
     Parameters
     ----------
     records : list of dict
         Records of every round, as in ``rounds.jsonl``.
-    clients : int
-        Number of clients N.
+    importance : (N,) ndarray of float
+        The objective's importance α of each client.
+    scores : pair of (N,) ndarray of float, optional
+        Loss and accuracy of the final model on each client's own training samples.
 
     Returns
     -------
     dict
-        ``count_variance`` is FedGS's Eq. 6 (divisor N - 1); ``mean_gap`` and ``proved`` (share of rounds proved
-        optimal) are ``None`` for selectors that do not optimise; ``median_solve_seconds`` likewise.
+        ``count_variance`` is FedGS's Eq. 6 (divisor N - 1). ``jain_index`` is of the selection counts;
+        ``longest_absence`` the largest participation gap; ``returned`` and ``success_ratio`` are E3CS's CEP and its
+        share of all selections; ``failed`` counts updates that were not finite; ``importance_distance`` is the total
+        variation between target and realised importance. ``best_*`` are the extremes over rounds, ``mean_accuracy``
+        the time average and ``late_accuracy_deviation`` the second half's standard deviation (CA-Fed, Table I).
+        ``client_*`` say how the final model serves the clients. ``mean_gap`` and ``proved`` (share of rounds proved
+        optimal) are ``None`` for selectors that do not optimise; so are the seconds.
     """
-    counts = selection_counts(records, clients)
+    history = History.from_records(records, len(importance))
+    counts = history.counts
     table = round_table(records)
+    curve = table[["loss", "accuracy"]].dropna()
     gaps = table["gap"].dropna().astype(float)
     solved = table["status"].dropna()
     seconds = table["solve_seconds"].dropna().astype(float)
-    return {
+    results: dict[str, Any] = {
         "rounds": len(records),
-        "count_variance": float(counts.var(ddof=1)) if clients > 1 else math.nan,
+        "count_variance": float(counts.var(ddof=1)) if len(counts) > 1 else None,
         "count_min": int(counts.min()),
         "count_max": int(counts.max()),
-        "final_loss": records[-1]["loss"],
-        "final_accuracy": records[-1]["accuracy"],
+        "jain_index": _number(jain_index(counts)),
+        "longest_absence": int(absences(history).max()),
+        "returned": int(history.returns.sum()),
+        "success_ratio": _number(float(success_ratio(history)[-1])),
+        "failed": int(table["failed"].sum()),
+        "importance_distance": _number(total_variation(importance, realised_importance(history))),
+        "final_loss": float(table["loss"].iloc[-1]),
+        "final_accuracy": float(table["accuracy"].iloc[-1]),
+        "best_loss": float(curve["loss"].min()),
+        "best_accuracy": float(curve["accuracy"].max()),
+        "mean_accuracy": float(curve["accuracy"].mean()),
+        "late_accuracy_deviation": late_deviation(curve["accuracy"]),
+    }
+    if scores is not None:
+        losses, accuracies = scores
+        results |= {
+            "client_loss_mean": float(losses.mean()),
+            "client_loss_worst": float(losses.max()),
+            "client_accuracy_mean": float(accuracies.mean()),
+            "client_accuracy_worst": float(accuracies.min()),
+        }
+    return results | {
         "mean_gap": float(gaps.mean()) if len(gaps) else None,
         "max_gap": float(gaps.max()) if len(gaps) else None,
         "proved": float((solved == "optimal").mean()) if len(solved) else None,
         "median_solve_seconds": float(seconds.median()) if len(seconds) else None,
         "max_solve_seconds": float(seconds.max()) if len(seconds) else None,
     }
+
+
+def _number(value: float) -> float | None:
+    """JSON has no NaN: what is not defined is None."""
+    return None if math.isnan(value) else value

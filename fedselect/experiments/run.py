@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tomli_w
+from numpy.typing import NDArray
 
 from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import Federation
 from fedselect.errors import RunError
 from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint, write_atomically
 from fedselect.experiments.config import Experiment
-from fedselect.experiments.metrics import round_table, summary
+from fedselect.experiments.metrics import client_table, round_table, summary
 from fedselect.protocol import Outcome
 from fedselect.scenario import Scenario
 from fedselect.selectors import SELECTORS
@@ -84,8 +86,8 @@ def run(
     """Run an experiment into its folder, or continue it where it was stopped.
 
     The folder holds ``config.toml`` (resolved), ``versions.json``, ``rounds.jsonl`` (one line a round, written as it
-    ends), ``checkpoint.npz`` and, once finished, ``metrics.csv``, ``summary.json`` and ``plots/``. A finished run is
-    not repeated.
+    ends), ``checkpoint.npz`` and, once finished, ``metrics.csv``, ``clients.csv``, ``summary.json`` and ``plots/``. A
+    finished run is not repeated.
 
     Parameters
     ----------
@@ -113,7 +115,7 @@ def run(
     config = tomli_w.dumps(experiment.tables())
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if (folder / "config.toml").exists() and (folder / "config.toml").read_text() != config:
+        if (folder / "config.toml").exists() and not _same_results((folder / "config.toml").read_text(), config):
             raise RunError(f"{folder} holds a run of another configuration; remove it or choose another output folder")
         write_atomically(folder / "config.toml", config.encode())
         write_atomically(folder / "versions.json", json.dumps(_versions(), indent=1).encode())
@@ -123,15 +125,18 @@ def run(
     records = _resume(folder, loop)
     with (folder / "rounds.jsonl").open("a", encoding="utf-8") as lines, _one_thread():
         while loop.round < experiment.rounds:
-            record = _record(loop.step(), loop)
+            last = loop.round + 1 == experiment.rounds
+            record = _record(loop.step(evaluate=True if last else None))
             records.append(record)
             # The line first: a checkpoint never speaks of a round whose line may be lost.
             lines.write(json.dumps(record) + "\n")
             lines.flush()
-            save_checkpoint(folder / "checkpoint.npz", loop.state_dict())
+            if last or loop.round % experiment.checkpoint_every == 0:
+                save_checkpoint(folder / "checkpoint.npz", loop.state_dict())
             if progress is not None:
                 progress(loop.round, experiment.rounds)
-    _finish(folder, records, loop.federation)
+        scores = loop.client_scores()
+    _finish(folder, records, loop.federation, experiment, scores)
     return folder
 
 
@@ -149,6 +154,14 @@ def read_records(folder: str | Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def _same_results(first: str, second: str) -> bool:
+    """Whether two resolved configurations describe the same results, however often they are saved."""
+    tables = [tomllib.loads(text) for text in (first, second)]
+    for each in tables:
+        each.get("experiment", {}).pop("checkpoint_every", None)
+    return tables[0] == tables[1]
+
+
 def _resume(folder: Path, loop: FedAvg) -> list[dict[str, Any]]:
     """Bring the loop to the last checkpoint, and the record file to the same round."""
     path = folder / "rounds.jsonl"
@@ -161,7 +174,7 @@ def _resume(folder: Path, loop: FedAvg) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def _record(done: Round, loop: FedAvg) -> dict[str, Any]:
+def _record(done: Round) -> dict[str, Any]:
     selection, outcomes = done.selection, done.outcomes
     ids = {outcome: np.flatnonzero(outcomes == outcome).tolist() for outcome in Outcome}
     return {
@@ -187,16 +200,25 @@ def _solution_record(solution: Solution) -> dict[str, Any]:
     return {key: getattr(solution, key) for key in keys} | {"details": dict(solution.details)}
 
 
-def _finish(folder: Path, records: list[dict[str, Any]], federation: Federation) -> None:
+def _finish(
+    folder: Path,
+    records: list[dict[str, Any]],
+    federation: Federation,
+    experiment: Experiment,
+    scores: tuple[NDArray[np.float64], NDArray[np.float64]],
+) -> None:
     from fedselect.experiments.figures import counts_figure, curves_figure, save_figure
 
     table = round_table(records)
+    importance = experiment.training.importances(federation.sizes)
+    clients = client_table(records, federation.sizes, importance, scores)
     write_atomically(folder / "metrics.csv", table.to_csv(index=False).encode())
+    write_atomically(folder / "clients.csv", clients.to_csv(index=False).encode())
     label = folder.name
     save_figure(counts_figure({label: [records]}, len(federation)), folder / "plots" / "counts.png")
     save_figure(curves_figure({label: [table]}), folder / "plots" / "curves.png")
     # The summary comes last: its presence says that the run is finished.
-    write_atomically(folder / "summary.json", json.dumps(summary(records, len(federation)), indent=1).encode())
+    write_atomically(folder / "summary.json", json.dumps(summary(records, importance, scores), indent=1).encode())
 
 
 def _versions() -> dict[str, str]:

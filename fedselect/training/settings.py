@@ -1,48 +1,135 @@
-"""How clients train, as data; importable without PyTorch."""
+"""How clients train and the server aggregates, as data; importable without PyTorch."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
 from fedselect.training.models import MODELS
 
 __all__ = ["TrainingSettings"]
 
+_CHOICES = {
+    "server_rule": ("fedavg", "fedvarp", "mifa"),
+    "importance": ("size", "equal"),
+    "batching": ("auto", "never", "always"),
+    "device": ("auto", "cpu", "cuda"),
+}
+
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How clients train.
+    r"""How clients train and the server aggregates.
+
+    A step of a client from the received model :math:`w_0`, in PyTorch's convention: :math:`g` is the gradient of the
+    batch's mean cross-entropy plus ``weight_decay``\ ·w plus ``proximal``\ ·(w − w₀); v ← ``momentum``\ ·v + g; w ← w
+    − rate·v. The momentum buffer starts at zero every round.
 
     Attributes
     ----------
     model : str
         Name in `fedselect.training.models.MODELS`.
+    model_options : dict
+        The model's own options (``{"hidden": 32}`` for ``"mlp"``).
     learning_rate : float
         Local step size of the first round.
     decay : float
         The step size is multiplied by this after every round (FedGS: 0.998).
-    local_steps : int
-        SGD steps of each selected client, E. FedGS's E counts steps, not epochs.
+    local_steps : int, optional
+        SGD steps of each selected client, E; FedGS's and FedAU's E counts steps. 10 unless ``local_epochs`` is given.
+    local_epochs : int or list of int, optional
+        Instead of steps: passes over the client's own samples (CA-Fed, FedSS, E3CS). From a list each client draws its
+        number once for the run, uniformly (E3CS: [1, 2, 3, 4]).
     batch_size : int
         Samples a step; a client passes over its shuffled samples again and again, keeping short last batches.
+    momentum, weight_decay : float
+        Of the clients' SGD.
+    proximal : float
+        FedProx's μ: the local objective gains μ/2 ‖w − w₀‖² (Li et al., MLSys 2020); combines with any selector.
+    server_rule : {"fedavg", "fedvarp", "mifa"}
+        What the server makes of the updates; see `fedselect.training.server`.
+    server_learning_rate : float
+        The change is multiplied by this before it is applied (FedAU's η).
+    server_momentum : float
+        b ← ``server_momentum``\ ·b + change, and b is applied (CA-Fed's code: 0.9).
+    projection : float, optional
+        After every round the model is projected onto the ball of this radius around 0 (CA-Fed's W).
+    importance : {"size", "equal"}
+        The objective is Σ α_k F_k with α_k = n_k / Σ n ("size": FedGS, CA-Fed, E3CS, FedSS) or 1 / N ("equal": FedAU,
+        FedVARP, MIFA). FedVARP and MIFA weigh stored updates with it; metrics compare realised importance with it.
+    evaluate_every : int
+        The model is evaluated on the test set after every so many rounds (a run always evaluates its last).
+    batching : {"auto", "never", "always"}
+        Whether clients are trained together in one batched computation; see `fedselect.training.local`.
     device : {"auto", "cpu", "cuda"}
         ``"auto"`` takes CUDA when it is there.
     """
 
     model: str = "linear"
+    model_options: dict = field(default_factory=dict)
     learning_rate: float = 0.1
     decay: float = 0.998
-    local_steps: int = 10
+    local_steps: int | None = None
+    local_epochs: int | list[int] | None = None
     batch_size: int = 10
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    proximal: float = 0.0
+    server_rule: str = "fedavg"
+    server_learning_rate: float = 1.0
+    server_momentum: float = 0.0
+    projection: float | None = None
+    importance: str = "size"
+    evaluate_every: int = 1
+    batching: str = "auto"
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "decay", "local_steps", "batch_size"):
+        if self.local_steps is not None and self.local_epochs is not None:
+            raise ConfigError("training: give local_steps or local_epochs, not both")
+        if self.local_steps is None and self.local_epochs is None:
+            object.__setattr__(self, "local_steps", 10)
+        for name in ("learning_rate", "decay", "batch_size", "server_learning_rate", "evaluate_every"):
+            self._positive(name, getattr(self, name))
+        if self.local_steps is not None:
+            self._positive("local_steps", self.local_steps)
+        if self.projection is not None:
+            self._positive("projection", self.projection)
+        for epochs in self.epoch_choices:
+            self._positive("local_epochs", epochs)
+        if self.local_epochs == []:
+            raise ConfigError("training: local_epochs must be a number of passes, or a list of at least one")
+        for name in ("momentum", "weight_decay", "proximal", "server_momentum"):
             value = getattr(self, name)
-            if not (value > 0 and math.isfinite(value)):
-                raise ConfigError(f"training: {name} must be positive; got {value}")
-        if self.device not in ("auto", "cpu", "cuda"):
-            raise ConfigError(f"training: device must be 'auto', 'cpu' or 'cuda'; got {self.device!r}")
-        MODELS.check(self.model, {})
+            if not (value >= 0 and math.isfinite(value)):
+                raise ConfigError(f"training: {name} must not be negative; got {value}")
+        for name, accepted in _CHOICES.items():
+            if getattr(self, name) not in accepted:
+                words = ", ".join(map(repr, accepted[:-1])) + f" or {accepted[-1]!r}"
+                raise ConfigError(f"training: {name} must be {words}; got {getattr(self, name)!r}")
+        MODELS.check(self.model, self.model_options)
+
+    @property
+    def epoch_choices(self) -> list[int]:
+        """The numbers of local epochs there are; empty when clients train by steps."""
+        if self.local_epochs is None:
+            return []
+        return [self.local_epochs] if isinstance(self.local_epochs, int) else list(self.local_epochs)
+
+    def rate(self, round: int) -> float:
+        """Local step size in ``round``."""
+        return self.learning_rate * self.decay**round
+
+    def importances(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The objective's α of clients with these numbers of samples, shape (N,); sums to 1."""
+        weights = sizes if self.importance == "size" else np.ones(len(sizes))
+        return weights / weights.sum()
+
+    @staticmethod
+    def _positive(name: str, value: float) -> None:
+        if not (value > 0 and math.isfinite(value)):
+            raise ConfigError(f"training: {name} must be positive; got {value}")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,7 +38,9 @@ def config(tmp_path):
 
 def fedselect(*arguments):
     command = [sys.executable, "-m", "fedselect", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=180)
+    # Some tests run in another directory, where a relative PYTHONPATH would lead nowhere.
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(str(Path(part).resolve()) for part in sys.path if part)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment)
 
 
 def test_run_prints_a_table_and_its_folder(config, tmp_path):

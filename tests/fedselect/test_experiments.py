@@ -12,7 +12,9 @@ import tomllib
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
+import tomli_w
 
 from fedselect.errors import ConfigError, FedselectError, RunError
 from fedselect.experiments import Choice, Experiment, compare, read_config, read_records, run, run_folder, write_report
@@ -81,7 +83,9 @@ def test_config_is_read_with_defaults_and_variants(config):
 
 
 def test_resolved_tables_read_back(config):
-    experiment, _ = read_config(config)
+    experiment, _ = read_config(config, ["training.model=mlp", "training.model_options={hidden = 7}"])
+    assert experiment.training.model_options == {"hidden": 7}
+    assert tomllib.loads(tomli_w.dumps(experiment.tables())) == experiment.tables()
     assert Experiment.from_tables(experiment.tables()) == experiment
 
 
@@ -95,6 +99,7 @@ def test_overrides_replace_single_values(config):
 def test_digest_names_everything_but_name_and_seed(config):
     experiment, _ = read_config(config)
     assert replace(experiment, seed=9, name="other").digest == experiment.digest
+    assert replace(experiment, checkpoint_every=5).digest == experiment.digest
     assert replace(experiment, rounds=7).digest != experiment.digest
 
 
@@ -115,7 +120,13 @@ def test_digest_names_everything_but_name_and_seed(config):
         ("data.name=cifar", "there is no data set 'cifar'"),
         ("data.concentration=0.5", "no option 'concentration' for data set 'digits' with partition 'two-label'"),
         ("data.clients=many", "option 'clients' must be an integer; got 'many'"),
-        ("training.momentum=0.9", "training: unknown key 'momentum'"),
+        ("training.momentun=0.9", "training: unknown key 'momentun'; did you mean 'momentum'"),
+        ("training.local_epochs=often", "training: local_epochs must be an integer or a list of entries"),
+        ("training.local_epochs=1.5", "training: local_epochs must be an integer or a list of entries"),
+        ("training.model_options=3", "training: model_options must be a table; got 3"),
+        ("training.model_options={hidden = 3}", "model 'linear' has no option 'hidden'"),
+        ("training.projection=near", "training: projection must be a number; got 'near'"),
+        ("experiment.checkpoint_every=0", "checkpoint_every must be at least 1; got 0"),
         ("training.batch_size=0", "batch_size must be positive; got 0"),
         ("rounds=3", "an override reads section.key=value; got 'rounds=3'"),
     ],
@@ -164,6 +175,7 @@ def test_a_run_folder_holds_what_the_readme_says(config, tmp_path):
         "rounds.jsonl",
         "checkpoint.npz",
         "metrics.csv",
+        "clients.csv",
         "summary.json",
         "plots/counts.png",
         "plots/curves.png",
@@ -177,7 +189,10 @@ def test_a_run_folder_holds_what_the_readme_says(config, tmp_path):
         assert sum(record["weights"]) == pytest.approx(1)
         assert record["solution"]["status"] == "optimal"
     results = json.loads((folder / "summary.json").read_text())
-    assert results == summary(records, 12)
+    clients = pd.read_csv(folder / "clients.csv")
+    scores = clients["loss"].to_numpy(), clients["accuracy"].to_numpy()
+    again = summary(records, clients["importance"].to_numpy(), scores)
+    assert results == pytest.approx(again, rel=1e-12)
     assert results["count_variance"] == pytest.approx(np.var(selection_counts(records, 12), ddof=1))
 
 
@@ -191,9 +206,11 @@ def test_a_finished_run_is_not_repeated(config, tmp_path):
     assert (folder / "rounds.jsonl").stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("stop_at", [1, 4])
-def test_an_interrupted_run_continues_to_the_same_bits(config, tmp_path, stop_at):
-    experiment, _ = read_config(config)
+@pytest.mark.parametrize(
+    ("stop_at", "rule"), [(1, "fedavg"), (4, "fedavg"), (4, "fedvarp"), (3, "mifa")], ids=lambda value: str(value)
+)
+def test_an_interrupted_run_continues_to_the_same_bits(config, tmp_path, stop_at, rule):
+    experiment, _ = read_config(config, [f"training.server_rule={rule}", "training.server_momentum=0.5"])
     whole = run(experiment, tmp_path / "whole")
 
     def stop(done, total):
@@ -215,16 +232,25 @@ def test_an_interrupted_run_continues_to_the_same_bits(config, tmp_path, stop_at
     assert np.array_equal(first, second)
 
 
-def test_a_killed_process_loses_nothing_that_was_finished(config, tmp_path):
+@pytest.mark.parametrize(
+    ("kills", "overrides"),
+    [
+        ((5, 25), []),
+        ((14,), ["training.server_rule=mifa", "experiment.checkpoint_every=4", "dropout.name=bernoulli"]),
+    ],
+    ids=["every round saved", "mifa, every fourth saved"],
+)
+def test_a_killed_process_loses_nothing_that_was_finished(config, tmp_path, kills, overrides):
     """``kill -9`` at some moment of a real process, as often as it takes to finish, equals the unbroken run."""
-    experiment, _ = read_config(config, ["experiment.rounds=60"])
+    overrides = ["experiment.rounds=60", *overrides]
+    experiment, _ = read_config(config, overrides)
     whole = run(experiment, tmp_path / "whole")
-    command = [sys.executable, "-m", "fedselect", "run", str(config), "-c", "experiment.rounds=60"]
-    command += ["--out", str(tmp_path / "parts")]
+    command = [sys.executable, "-m", "fedselect", "run", str(config), "--out", str(tmp_path / "parts")]
+    command += [part for override in overrides for part in ("-c", override)]
     folder = run_folder(experiment, tmp_path / "parts")
     lines = folder / "rounds.jsonl"
     reached = []
-    for goal in (5, 25):
+    for goal in kills:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and process.poll() is None:
@@ -235,10 +261,60 @@ def test_a_killed_process_loses_nothing_that_was_finished(config, tmp_path):
         process.wait()
         process.stderr.close()
         reached.append(int(load_checkpoint(folder / "checkpoint.npz")["round"]))
-    assert 0 < reached[0] < reached[1]
+    assert reached[0] > 0
+    assert sorted(set(reached)) == reached
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert timeless(read_records(folder)) == timeless(read_records(whole))
+    first, second = (load_checkpoint(f / "checkpoint.npz") for f in (whole, folder))
+    assert np.array_equal(first["weights"], second["weights"])
+    for name in first["server"]:
+        assert np.array_equal(first["server"][name], second["server"][name])
+
+
+def test_saving_less_often_is_the_same_run(config, tmp_path):
+    """A run that was stopped may continue with another ``checkpoint_every``; only whole checkpoints count."""
+    experiment, _ = read_config(config)
+    whole = run(experiment, tmp_path / "whole")
+
+    def stop(done, total):
+        if done == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(replace(experiment, checkpoint_every=4), tmp_path / "parts", stop)
+    calls = []
+    folder = run(experiment, tmp_path / "parts", lambda done, total: calls.append(done))
+    assert calls == [5, 6]
+    assert timeless(read_records(folder)) == timeless(read_records(whole))
+
+
+def test_rounds_without_evaluation_are_recorded_as_such(config, tmp_path):
+    """Every fourth round and the last one are evaluated; tables, pictures and the summary cope."""
+    experiment, _ = read_config(config, ["training.evaluate_every=4"])
+    folder = run(experiment, tmp_path)
+    losses = [record["loss"] for record in read_records(folder)]
+    assert [loss is not None for loss in losses] == [False, False, False, True, False, True]
+    table = pd.read_csv(folder / "metrics.csv")
+    assert table["accuracy"].notna().sum() == 2
+    results = json.loads((folder / "summary.json").read_text())
+    assert results["best_loss"] == min(losses[3], losses[5])
+    every, _ = read_config(config)
+    assert losses[3] == read_records(run(every, tmp_path))[3]["loss"]
+
+
+def test_the_clients_table_says_what_became_of_each(config, tmp_path):
+    experiment, _ = read_config(config, ["training.importance=equal"])
+    folder = run(experiment, tmp_path)
+    clients, records = pd.read_csv(folder / "clients.csv"), read_records(folder)
+    assert clients["selected"].tolist() == selection_counts(records, 12).tolist()
+    assert clients["importance"].tolist() == pytest.approx([1 / 12] * 12)
+    assert clients["realised_importance"].sum() == pytest.approx(1)
+    results = json.loads((folder / "summary.json").read_text())
+    assert results["client_accuracy_worst"] == pytest.approx(clients["accuracy"].min())
+    assert results["importance_distance"] == pytest.approx(
+        (clients["importance"] - clients["realised_importance"]).abs().sum() / 2
+    )
 
 
 def test_a_folder_of_another_configuration_is_refused(config, tmp_path):
@@ -304,6 +380,12 @@ def test_table_has_one_row_a_run_and_gaps_only_where_there_is_a_problem(comparis
     assert (table[table.selector == "apart"]["mean_gap"] >= 0).all()
 
 
+def test_rounds_to_a_target_of_every_run(comparison):
+    table = comparison[0].rounds_to(10.0, "loss")
+    assert table["rounds"].tolist() == [1.0] * 4
+    assert comparison[0].rounds_to(1.1)["rounds"].isna().all()
+
+
 def test_report_is_written_whole(comparison):
     done, folder = comparison
     path = write_report(done, folder / "report")
@@ -311,8 +393,17 @@ def test_report_is_written_whole(comparison):
     assert names == {"report.md", "results.csv", "counts.png", "curves.png", "gap.png", "graph.png"}
     text = path.read_text()
     assert "| even |" in text
+    assert "| longest absence (rounds) |" in text
     assert all(f"]({name})" in text for name in names if name.endswith(".png"))
     assert [row[0] for row in results_rows(done)] == ["selector", "even", "apart"]
+
+
+def test_report_shows_the_success_ratio_where_clients_go_missing(config, tmp_path):
+    experiment, _ = read_config(config, ["dropout.name=bernoulli", "dropout.rate=0.5", "experiment.rounds=3"])
+    done = compare(experiment, {"even": Choice("uniform")}, [0], tmp_path)
+    path = write_report(done, tmp_path / "report")
+    assert (path.parent / "success.png").stat().st_size > 1000
+    assert "](success.png)" in path.read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,139 @@
+r"""What the server makes of the updates that arrived: the formula, or rules that also apply stored updates.
+
+The formula is the selection's own, :math:`\sum_i a_i \Delta_i`. FedVARP and MIFA keep the latest update :math:`y_k` of
+every client, zero before its first, which takes N·d numbers of memory and of every checkpoint. Both keep it per unit
+of the local step size, as MIFA's authors do (their :math:`G_k`): under a constant step size this is the update itself;
+under a decaying one an old update is not applied with a step size of the past.
+
+With :math:`\alpha` the objective's importance (1/N in the papers) and :math:`\gamma` the step size of the round:
+
+========  =============================================================================================================
+fedavg    :math:`\sum_i a_i \Delta_i`
+fedvarp   :math:`\sum_i a_i (\Delta_i - \gamma y_i) + \gamma \sum_k \alpha_k y_k`, with y of before the round
+          (Jhunjhunwala et al., UAI 2022, Alg. 1; the paper's :math:`a_i` is 1/\|S\|: selector weights that average the
+          participants). Nothing when nobody returned, as in FedAU's code.
+mifa      :math:`\gamma \sum_k \alpha_k y_k`, with y of after the round (Gu et al., NeurIPS 2021, Alg. 1), nobody
+          returned or not. The selection's weights play no part. MIFA's authors train everyone once before the first
+          round; here, as in FedAU's code, stored updates start at zero and learning starts at once.
+========  =============================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedselect.training.settings import TrainingSettings
+
+__all__ = ["FedAvgRule", "FedVarp", "Mifa", "ServerRule", "server_rule"]
+
+
+class ServerRule(Protocol):
+    """Turns the updates of a round into the change of the model."""
+
+    def change(self, clients: Sequence[int], weights: Sequence[float], updates: Tensor, rate: float) -> Tensor | None:
+        """Combine the updates that arrived.
+
+        Parameters
+        ----------
+        clients : sequence of int
+            Who returned, sorted.
+        weights : sequence of float
+            The weight a_i applied to each.
+        updates : (len(clients), d) tensor
+            Their updates.
+        rate : float
+            Local step size γ of the round.
+
+        Returns
+        -------
+        (d,) tensor or None
+            None: the model is left as it is.
+        """
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the next change depends on."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state that `state_dict` returned."""
+        ...
+
+
+class FedAvgRule:
+    """The selection's formula, summed in client order."""
+
+    def change(self, clients: Sequence[int], weights: Sequence[float], updates: Tensor, rate: float) -> Tensor | None:
+        """Combine the updates that arrived."""
+        return _weighted_sum(weights, updates) if len(clients) else None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return nothing: there is no state."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore nothing: there is no state."""
+
+
+class _Stored:
+    """The latest update of every client, per unit of step size."""
+
+    def __init__(self, importance: NDArray[np.float64], parameters: int, device: torch.device) -> None:
+        self.importance = torch.from_numpy(importance.astype(np.float32)).to(device)
+        self.stored = torch.zeros((importance.size, parameters), device=device)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the stored updates."""
+        return {"stored": self.stored.cpu().numpy().copy()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the stored updates."""
+        self.stored.copy_(torch.from_numpy(np.asarray(state["stored"], dtype=np.float32)))
+
+    def _mean(self) -> Tensor:
+        return self.importance @ self.stored
+
+
+class FedVarp(_Stored):
+    """Stored updates as control variates (see this module)."""
+
+    def change(self, clients: Sequence[int], weights: Sequence[float], updates: Tensor, rate: float) -> Tensor | None:
+        """Combine the updates that arrived with the stored ones."""
+        if not len(clients):
+            return None
+        rows = list(clients)
+        change = _weighted_sum(weights, updates - rate * self.stored[rows]) + rate * self._mean()
+        self.stored[rows] = updates / rate
+        return change
+
+
+class Mifa(_Stored):
+    """Stored updates in place of those who are absent (see this module)."""
+
+    def change(self, clients: Sequence[int], weights: Sequence[float], updates: Tensor, rate: float) -> Tensor | None:
+        """Combine the updates that arrived with the stored ones."""
+        self.stored[list(clients)] = updates / rate
+        return rate * self._mean()
+
+
+def server_rule(
+    settings: TrainingSettings, importance: NDArray[np.float64], parameters: int, device: torch.device
+) -> ServerRule:
+    """Build the rule that ``settings`` names, for (N,) importance and a model of so many parameters."""
+    if settings.server_rule == "fedavg":
+        return FedAvgRule()
+    kind = FedVarp if settings.server_rule == "fedvarp" else Mifa
+    return kind(importance, parameters, device)
+
+
+def _weighted_sum(weights: Sequence[float], updates: Tensor) -> Tensor:
+    total = torch.zeros_like(updates[0])
+    for weight, update in zip(weights, updates, strict=True):
+        total.add_(update, alpha=weight)
+    return total
