@@ -85,7 +85,7 @@ def compare(
     experiment, tables = read_config(config, set)
     variants = _variants(selectors, tables)
     numbers = _seeds(seeds)
-    with _progress("runs", len(variants) * len(numbers)) as advance:
+    with _progress("rounds", experiment.rounds * len(variants) * len(numbers)) as advance:
         comparison = compare_experiments(experiment, variants, numbers, out, jobs, advance)
     written = write_report(comparison, report or out / experiment.name / "report")
     if format == "json":

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from fedselect.experiments.checkpoint import write_atomically
 from fedselect.experiments.config import Choice, Experiment
 from fedselect.experiments.figures import counts_figure, curves_figure, gap_figure, save_figure, success_figure
 from fedselect.experiments.metrics import round_table, rounds_to
-from fedselect.experiments.run import read_records, run
+from fedselect.experiments.run import read_records, run, run_folder
 
 __all__ = ["Comparison", "compare", "write_report"]
 
@@ -98,7 +100,7 @@ def compare(
         Runs side by side, each in a process of its own. The number changes nothing in the results (but a busy
         machine solves less within a time limit).
     progress : callable, optional
-        Called with (runs done, runs in all).
+        Called about twice a second with (rounds done, rounds in all), from a thread of its own.
 
     Returns
     -------
@@ -123,14 +125,40 @@ def compare(
     ]
     import joblib
 
+    with _watch([run_folder(each, out) for _, each in grid], experiment.rounds, progress):
+        finished = joblib.Parallel(n_jobs=jobs)(joblib.delayed(run)(each, out) for _, each in grid)
     folders: dict[str, list[Path]] = {label: [] for label in variants}
-    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator")
-    finished = parallel(joblib.delayed(run)(each, out) for _, each in grid)
-    for done, ((label, _), folder) in enumerate(zip(grid, finished, strict=True), start=1):
+    for (label, _), folder in zip(grid, finished, strict=True):
         folders[label].append(folder)
-        if progress is not None:
-            progress(done, len(grid))
     return Comparison(experiment, dict(variants), folders, tuple(seeds))
+
+
+@contextmanager
+def _watch(folders: Sequence[Path], rounds: int, progress: Callable[[int, int], None] | None) -> Iterator[None]:
+    """Report the rounds that stand in the run folders while the block runs, whichever process writes them."""
+    if progress is None:
+        yield
+        return
+    total = rounds * len(folders)
+
+    def done() -> int:
+        paths = [folder / "rounds.jsonl" for folder in folders]
+        return sum(path.read_bytes().count(b"\n") for path in paths if path.exists())
+
+    over = Event()
+
+    def report() -> None:
+        while not over.wait(0.5):
+            progress(done(), total)
+
+    watcher = Thread(target=report, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+    progress(total, total)
 
 
 def write_report(comparison: Comparison, folder: str | Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import platform
 import tomllib
 from collections.abc import Callable, Iterator
@@ -106,7 +107,8 @@ def run(
     Raises
     ------
     FedselectError
-        When the experiment cannot be built (nothing is written then), or the folder holds another run.
+        When the experiment cannot be built (nothing is written then), the folder holds another run, or another
+        process is at work in it.
     """
     folder = run_folder(experiment, out)
     if (folder / "summary.json").exists():
@@ -115,6 +117,17 @@ def run(
     config = tomli_w.dumps(experiment.tables())
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot write the run folder {folder}: {error}") from error
+    with _alone(folder):
+        _claim(folder, config)
+        _train(folder, loop, experiment, progress)
+    return folder
+
+
+def _claim(folder: Path, config: str) -> None:
+    """Write down which run the folder is of, or refuse where it is of another."""
+    try:
         if (folder / "config.toml").exists() and not _same_results((folder / "config.toml").read_text(), config):
             raise RunError(f"{folder} holds a run of another configuration; remove it or choose another output folder")
         write_atomically(folder / "config.toml", config.encode())
@@ -122,6 +135,9 @@ def run(
     except OSError as error:
         raise RunError(f"cannot write the run folder {folder}: {error}") from error
 
+
+def _train(folder: Path, loop: FedAvg, experiment: Experiment, progress: Callable[[int, int], None] | None) -> None:
+    """Run the rounds that are missing, then write what a finished run has."""
     records = _resume(folder, loop)
     with (folder / "rounds.jsonl").open("a", encoding="utf-8") as lines, _one_thread():
         while loop.round < experiment.rounds:
@@ -137,7 +153,6 @@ def run(
                 progress(loop.round, experiment.rounds)
         scores = loop.client_scores()
     _finish(folder, records, loop.federation, experiment, scores)
-    return folder
 
 
 def read_records(folder: str | Path) -> list[dict[str, Any]]:
@@ -229,6 +244,25 @@ def _versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return versions
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a run folder; the lock goes with this process, however it ends."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: nothing keeps two processes apart
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(f"another process is running {folder}; wait for it or stop it") from None
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager

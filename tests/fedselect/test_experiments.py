@@ -326,6 +326,30 @@ def test_a_folder_of_another_configuration_is_refused(config, tmp_path):
         run(experiment, tmp_path)
 
 
+def test_two_processes_do_not_write_one_run(config, tmp_path):
+    """The second to come is told so, from inside the first; afterwards the folder is free again."""
+    experiment, _ = read_config(config)
+    refusals = []
+
+    def intrude(done, total):
+        try:
+            run(experiment, tmp_path)
+        except RunError as error:
+            refusals.append(str(error))
+
+    folder = run(experiment, tmp_path, intrude)
+    assert refusals == [f"another process is running {folder}; wait for it or stop it"] * 6
+    assert [record["round"] for record in read_records(folder)] == list(range(6))
+
+
+def test_comparisons_report_rounds_as_they_stand(config, tmp_path):
+    experiment, _ = read_config(config)
+    seen = []
+    compare(experiment, {"even": Choice("uniform")}, [0, 1], tmp_path, progress=lambda *done: seen.append(done))
+    assert seen[-1] == (12, 12)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
 def test_a_run_that_cannot_be_built_writes_nothing(config, tmp_path):
     np.save(tmp_path / "nan.npy", np.full((12, 12), np.nan))
     for override in (f"selector.distances_file={tmp_path / 'nan.npy'}", "availability.beta=1.5", "data.clients=5000"):
