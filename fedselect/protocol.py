@@ -115,7 +115,7 @@ class Selection:
 
 @dataclass(frozen=True, eq=False)
 class RoundFeedback:
-    """What a selector is told after the round.
+    r"""What a selector is told after the round.
 
     Attributes
     ----------
@@ -129,6 +129,9 @@ class RoundFeedback:
         Mean local training loss over the round's steps, for the clients that returned.
     norms : dict of int to float
         Euclidean norm of the update, for the clients that returned.
+    spread : callable, optional
+        ``spread(clients) -> float``: sample variance of the updates of at least two clients that returned,
+        :math:`\sum_i \|\Delta_i - \bar\Delta\|^2 / (m - 1)`.
     """
 
     round: int
@@ -136,6 +139,7 @@ class RoundFeedback:
     outcomes: NDArray[np.int8]
     losses: dict[int, float] = field(default_factory=dict)
     norms: dict[int, float] = field(default_factory=dict)
+    spread: Callable[[Sequence[int]], float] | None = None
 
 
 class Selector(Protocol):
