@@ -124,7 +124,8 @@ class E3CS:
         if solution is None:  # nobody was there
             return
         problem, x = solution.problem, solution.x
-        assert isinstance(problem, CappingProblem) and x is not None
+        assert isinstance(problem, CappingProblem)
+        assert x is not None
         present = np.flatnonzero(feedback.outcomes != Outcome.UNAVAILABLE)
         p = np.zeros(self.clients)
         p[present] = x

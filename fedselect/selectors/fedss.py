@@ -132,12 +132,12 @@ class FedSS:
 
     def update(self, feedback: RoundFeedback) -> None:
         """Measure the deviations within the groups that had two returns or more."""
+        if feedback.spread is None and not feedback.norms:
+            return
         returned = np.flatnonzero(feedback.outcomes == Outcome.RETURNED)
-        returned = returned[np.argsort(self.groups[returned], kind="stable")]
-        labels, first = np.unique(self.groups[returned], return_index=True)
-        for k, members in zip(labels.tolist(), np.split(returned, first[1:]), strict=True):
-            if members.size < 2 or not (feedback.spread or feedback.norms):
-                continue
+        labels = self.groups[returned]
+        for k in np.flatnonzero(np.bincount(labels, minlength=1) >= 2).tolist():
+            members = returned[labels == k]
             if feedback.spread is not None:
                 variance = float(feedback.spread(members.tolist()))
             else:
