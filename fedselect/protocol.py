@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal, Protocol
@@ -115,7 +115,7 @@ class Selection:
 
 @dataclass(frozen=True, eq=False)
 class RoundFeedback:
-    r"""What a selector is told after the round.
+    """What a selector is told after the round.
 
     Attributes
     ----------
@@ -129,9 +129,12 @@ class RoundFeedback:
         Mean local training loss over the round's steps, for the clients that returned.
     norms : dict of int to float
         Euclidean norm of the update, for the clients that returned.
-    spread : callable, optional
-        ``spread(clients) -> float``: sample variance of the updates of at least two clients that returned,
-        :math:`\sum_i \|\Delta_i - \bar\Delta\|^2 / (m - 1)`.
+    received_losses : dict of int to float
+        Loss of the received global model on the client's first batch, before any step, for the clients that returned
+        (CA-Fed's F_k; it costs nothing beyond training).
+    updates : mapping of int to (d,) ndarray of float32
+        The updates Δ_k of the clients that returned. Fetched from the training device when looked up; to be read
+        inside ``update`` and copied where a selector keeps them.
     """
 
     round: int
@@ -139,7 +142,8 @@ class RoundFeedback:
     outcomes: NDArray[np.int8]
     losses: dict[int, float] = field(default_factory=dict)
     norms: dict[int, float] = field(default_factory=dict)
-    spread: Callable[[Sequence[int]], float] | None = None
+    received_losses: dict[int, float] = field(default_factory=dict)
+    updates: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
 
 
 class Selector(Protocol):

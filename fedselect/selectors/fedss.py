@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -36,11 +37,12 @@ class FedSS:
     present).
 
     :math:`H_k` (Eq. 11) is estimated online, which the paper asks for without a formula: the sample variance of the
-    updates of a group's clients that returned (two at least), smoothed over rounds. It comes from
-    ``RoundFeedback.spread``; without that, from the variance of the updates' norms, which is a lower bound. A group
-    not measured yet counts as the mean of those that were (all equal at first, where FedSS-O is FedSS-P), and no group
-    counts as less than a twentieth of the mean of :math:`H^2`, so that one never goes unwatched. With as many groups
-    as clients to draw, both variants draw one of each.
+    updates of a group's clients that returned (two at least), :math:`\sum_n \|\Delta_n - \bar\Delta\|^2 / (S_k - 1)`,
+    smoothed over rounds; where the engine passes no updates on, the variance of their norms, which is a lower bound.
+    The common factor between updates and gradients cancels in the allocation. A group not measured yet counts as the
+    mean of those that were (all equal at first, where FedSS-O is FedSS-P), and no group counts as less than a
+    twentieth of the mean of :math:`H^2`, so that an estimate of 0 does not confirm itself. With as many groups as
+    clients to draw, both variants draw one of each, and there is nothing to measure. FedSS-P measures nothing.
 
     Parameters
     ----------
@@ -75,7 +77,7 @@ class FedSS:
         smoothing: float = 0.2,
     ) -> None:
         self.size = check_size(size)
-        check_choice("variant", variant, ("optimal", "proportional"))
+        self.variant = check_choice("variant", variant, ("optimal", "proportional"))
         self.method = method or ("auto" if variant == "optimal" else "proportional")
         find(AllocationProblem, self.method)  # raises a sentence now rather than in the first round
         self.smoothing = check_number("smoothing", smoothing, 0, 1, open_low=True)
@@ -131,20 +133,16 @@ class FedSS:
         return Selection(clients, self._weights(round.sizes, clients, counts > 0), inclusion, solution=solution)
 
     def update(self, feedback: RoundFeedback) -> None:
-        """Measure the deviations within the groups that had two returns or more."""
-        if feedback.spread is None and not feedback.norms:
+        """Measure the deviations within the groups that had two returns or more (FedSS-O)."""
+        known = feedback.updates or feedback.norms
+        if self.variant == "proportional" or not known:
             return
         returned = np.flatnonzero(feedback.outcomes == Outcome.RETURNED)
         labels = self.groups[returned]
         for k in np.flatnonzero(np.bincount(labels, minlength=1) >= 2).tolist():
-            members = returned[labels == k]
-            if feedback.spread is not None:
-                variance = float(feedback.spread(members.tolist()))
-            else:
-                variance = float(np.var([feedback.norms[i] for i in members.tolist()], ddof=1))
-            if np.isfinite(variance):
-                old = self.variances[k]
-                self.variances[k] = variance if np.isnan(old) else old + self.smoothing * (variance - old)
+            variance = _sample_variance(known[i] for i in returned[labels == k].tolist())
+            old = self.variances[k]
+            self.variances[k] = variance if np.isnan(old) else old + self.smoothing * (variance - old)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the estimated variances; the groups are rebuilt from the federation."""
@@ -162,6 +160,18 @@ class FedSS:
         sampled = np.bincount(self.groups[clients], sizes[clients], minlength=k)
         labels = self.groups[clients]
         return population[labels] / population.sum() * sizes[clients] / sampled[labels]
+
+
+def _sample_variance(vectors: Iterable[ArrayLike]) -> float:
+    """Sum of squared distances from the mean over n − 1, one vector in memory at a time (Welford)."""
+    mean: Any = 0.0
+    total, n = 0.0, 0
+    for n, vector in enumerate(vectors, start=1):
+        x = np.asarray(vector, dtype=np.float64)
+        step = x - mean
+        mean = mean + step / n
+        total += float(np.sum(step * (x - mean)))
+    return total / (n - 1)
 
 
 @SELECTORS.register("fedss")

@@ -28,12 +28,15 @@ Rates = ArrayLike | Callable[[int], ArrayLike]
 
 def availability_rates(scenario: Scenario) -> Callable[[int], NDArray[np.float64]]:
     """Probability that each client is available, as a function of the round."""
-    return lambda round: _stated(scenario.availability, ("rates",), round, scenario.clients)
+    return lambda round: _stated(scenario.availability, "rates", round, scenario.clients)
 
 
 def success_rates(scenario: Scenario) -> Callable[[int], NDArray[np.float64]]:
     """Probability that each client returns once it was selected, as a function of the round."""
-    return lambda round: 1.0 - _stated(scenario.dropout, ("rates", "rate"), round, scenario.clients)
+    model = scenario.dropout
+    if hasattr(model, "rate"):  # one number: the probability of going missing
+        return lambda round: 1.0 - _stated(model, "rate", round, scenario.clients)
+    return lambda round: _stated(model, "rates", round, scenario.clients)
 
 
 def participation_rates(scenario: Scenario) -> Callable[[int], NDArray[np.float64]]:
@@ -46,7 +49,7 @@ def correlations(scenario: Scenario) -> NDArray[np.float64]:
     """Second eigenvalue λ of each client's two-state availability chain; 0 where rounds are independent."""
     if isinstance(scenario.availability, Independent):
         return np.zeros(scenario.clients)
-    return _stated(scenario.availability, ("correlation",), 0, scenario.clients)
+    return _stated(scenario.availability, "correlation", 0, scenario.clients)
 
 
 def rates_at(rates: Rates, round: int) -> NDArray[np.float64]:
@@ -66,17 +69,15 @@ def positive_rates(rates: Rates, round: int, clients: NDArray[np.int64]) -> NDAr
     return values
 
 
-def _stated(model: Any, names: tuple[str, ...], round: int, clients: int) -> NDArray[np.float64]:
+def _stated(model: Any, name: str, round: int, clients: int) -> NDArray[np.float64]:
     """What a model says about itself: an attribute, or a method of the round; one number, or one per client.
 
     The one place that knows both shapes.
     """
-    for name in names:
-        value = getattr(model, name, None)
-        if value is not None:
-            value = np.asarray(value(round) if callable(value) else value, dtype=np.float64)
-            return np.broadcast_to(value, (clients,))
+    value = getattr(model, name, None)
+    if value is not None:
+        return np.broadcast_to(np.asarray(value(round) if callable(value) else value, dtype=np.float64), (clients,))
     raise ConfigError(
-        f"{type(model).__name__} does not state its {names[0]}, which this selector takes from it as an oracle; "
+        f"{type(model).__name__} does not state its {name}, which this selector takes from it as an oracle; "
         "use a selector that estimates, or another model"
     )

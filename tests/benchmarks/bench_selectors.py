@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from fedselect.availability import Dropout, Independent
+from fedselect.availability import DROPOUT, Independent
 from fedselect.protocol import Outcome, RoundContext, RoundFeedback
 from fedselect.randomness import generator
 from fedselect.selectors import E3CS, FedAU, FedSS
@@ -38,6 +38,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     sizes = rng.integers(20, 500, clients)
     groups = np.concatenate([np.arange(20), rng.integers(0, 20, clients - 20)])
+    dropout = DROPOUT.build("bernoulli", clients, 0, rate=0.1)
     rates = {"ideal": np.ones(clients), "bernoulli 0.5": np.full(clients, 0.5)}
     build = {
         "e3cs 0.5 madow": lambda: E3CS(clients, size),
@@ -52,7 +53,7 @@ def main() -> None:
     for name, make in build.items():
         cells = []
         for kind, rate in rates.items():
-            middle, worst = milliseconds(make(), Independent(rate, 0), Dropout(clients, 0, 0.1), sizes, rounds)
+            middle, worst = milliseconds(make(), Independent(rate, 0), dropout, sizes, rounds)
             cells.append(f"{kind} {middle:6.1f} ({worst:.1f})")
         print(f"{name:22}", "   ".join(cells), flush=True)
 

@@ -20,6 +20,7 @@ from fedselect.selectors import (
     OracleF3AST,
     Unbiased,
 )
+from fedselect.selectors.oracle import availability_rates
 from solvers import UnknownMethod, solve
 from tests.fedselect.driving import bernoulli, context, drive, everybody, outcomes
 
@@ -190,7 +191,7 @@ def scenario(availability="ideal", **options):
 
 def test_oracles_take_the_truth_from_the_scenario():
     setting = scenario("lognormal")
-    truth = setting.availability.rates
+    truth = availability_rates(setting)(0)
     selector = SELECTORS.build("ca-fed", setting, oracle=True)
     selector.chains.observe(0, np.ones(24, dtype=bool))
     assert np.array_equal(selector.chains.availability, truth)

@@ -111,7 +111,7 @@ def test_weights_follow_the_data_within_and_between_groups():
     assert alone.weights == pytest.approx([4 / 16, 12 / 16])
 
 
-@pytest.mark.parametrize("told", ["spread", "norms"])
+@pytest.mark.parametrize("told", ["updates", "norms"])
 def test_deviations_are_learnt_online(told):
     """Groups of 50, 30, 20 whose updates spread with H = 1, 2, 4: from 5, 3, 2 to the optimum 3, 3, 4.
 
@@ -129,23 +129,36 @@ def test_deviations_are_learnt_online(told):
         selection = selector.select(context(np.ones(100), t))
         drawn.append(np.bincount(groups[selection.clients]))
         updates = 100 / np.sqrt(20) + spread_of[:, None] * rng.standard_normal((100, 20))
-
-        def spread(clients, updates=updates):
-            chosen = updates[list(clients)]
-            return float(((chosen - chosen.mean(axis=0)) ** 2).sum() / (len(chosen) - 1))
-
+        norms = {int(i): float(np.linalg.norm(updates[i])) for i in selection.clients}
+        told_updates = {int(i): updates[i] for i in selection.clients} if told == "updates" else {}
         happened = outcomes(np.ones(100), selection)
-        if told == "spread":
-            feedback = RoundFeedback(t, selection, happened, spread=spread)
-        else:
-            norms = {int(i): float(np.linalg.norm(updates[i])) for i in selection.clients}
-            feedback = RoundFeedback(t, selection, happened, norms=norms)
-        selector.update(feedback)
-    if told == "spread":
+        selector.update(RoundFeedback(t, selection, happened, norms=norms, updates=told_updates))
+    if told == "updates":
         ratios = selector.deviations / selector.deviations[0]
         assert ratios == pytest.approx([1, 2, 4], rel=0.3)
     # Estimates from a few clients fluctuate; on average they come close to (3, 3, 4).
     assert np.mean(drawn[50:], axis=0) == pytest.approx([3, 3, 4], abs=0.5)
+
+
+def test_the_measured_variance_by_hand():
+    """Updates (0, 0), (2, 0), (1, 3): mean (1, 1), squared distances 2 + 2 + 4, over 2. Groups of one tell nothing."""
+    selector = FedSS([0, 0, 0, 0, 1], 5, smoothing=0.25)
+    selection = selector.select(context(np.ones(5)))
+    vectors = dict(enumerate(np.array([[0, 0], [2, 0], [1, 3], [9, 9], [5, 5]], dtype=np.float32)))
+    happened = outcomes(np.ones(5), selection, [1, 1, 1, 0, 1])  # client 3 does not return
+    selector.update(RoundFeedback(0, selection, happened, updates=vectors))
+    assert selector.variances[0] == pytest.approx(4)
+    assert np.isnan(selector.variances[1])
+    doubled = {i: 2 * vector for i, vector in vectors.items()}
+    selector.update(RoundFeedback(1, selection, happened, updates=doubled))
+    assert selector.variances[0] == pytest.approx(0.75 * 4 + 0.25 * 16)
+
+
+def test_fedss_p_measures_nothing():
+    selector = FedSS([0, 0, 1, 1], 4, variant="proportional")
+    selection = selector.select(context(np.ones(4)))
+    selector.update(RoundFeedback(0, selection, outcomes(np.ones(4), selection), norms=dict.fromkeys(range(4), 1.0)))
+    assert np.isnan(selector.variances).all()
 
 
 def test_groups_not_measured_count_as_the_mean_and_none_as_nothing():
