@@ -20,8 +20,8 @@ from fedselect.selectors.registry import (
     losses,
     nobody,
 )
+from fedselect.selectors.solving import solved
 from fedselect.selectors.unbiased import target_importance
-from solvers import InvalidProblem, solve
 from solvers.registry import find
 from solvers.weighting import ExclusionProblem
 
@@ -127,14 +127,8 @@ class CAFed:
         options: dict[str, Any] = {"order": self.order, "ties": self.ties} if self.method == "ca-fed" else {}
         # Starting from everybody kept: a decision no better than that does not replace it.
         start = np.ones(self.importance.size, dtype=np.bool_) if self.ties == "keep" else None
-        limit = round.time_limit if self.time_limit is None else self.time_limit
-        seed = int(round.rng.integers(2**31))
-        solution = solve(problem, self.method, time_limit=limit, seed=seed, start=start, **options)
-        if solution.stopped == "interrupted":
-            raise KeyboardInterrupt  # solve returns its incumbent; whoever trains is to stop all the same
-        if solution.x is None:
-            raise InvalidProblem(f"method {self.method!r} decided nothing: {solution.message}")
-        clients = np.flatnonzero(round.available & solution.x.astype(bool))
+        kept, solution = solved(problem, self.method, round, self.time_limit, start=start, **options)
+        clients = np.flatnonzero(round.available & kept)
         weights = self.importance[clients] / self.chains.availability[clients]
         return Selection(clients, weights, solution=solution)
 

@@ -18,7 +18,7 @@ from fedselect.selectors.registry import (
     check_size,
     nobody,
 )
-from solvers import InvalidProblem, solve
+from fedselect.selectors.solving import solved
 from solvers.capping import DRAWS, CappingProblem, constant_floors, incremental_floors, reweighted
 from solvers.registry import find
 
@@ -105,16 +105,12 @@ class E3CS:
         fraction = self.floors[min(round.round, self.floors.size - 1)] * self.clients / self.size
         logs = self.log_weights[present]
         problem = CappingProblem(log_weights=logs, size=size, floor=min(1.0, fraction) * size / present.size)
-        solution = solve(problem, self.method, time_limit=round.time_limit, seed=int(round.rng.integers(2**31)))
-        if solution.stopped == "interrupted":
-            raise KeyboardInterrupt  # solve returns its incumbent; whoever trains is to stop all the same
-        if solution.x is None:
-            raise InvalidProblem(f"method {self.method!r} gave no probabilities to draw with: {solution.message}")
-        clients = present[DRAWS[self.draw](solution.x, round.rng)]
+        p, solution = solved(problem, self.method, round)
+        clients = present[DRAWS[self.draw](p, round.rng)]
         inclusion = None
         if self.draw != "successive":  # whose inclusion probabilities are others, and not known
             inclusion = np.zeros(self.clients)
-            inclusion[present] = solution.x
+            inclusion[present] = p
         plain = aggregate(clients, round.sizes, self.aggregation)
         return Selection(clients, plain.weights, inclusion, plain.on_failure, solution)
 

@@ -12,7 +12,7 @@ from fedselect.errors import ConfigError
 from fedselect.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.scenario import Scenario
 from fedselect.selectors.registry import SELECTORS, check_choice, check_number, check_size, nobody
-from solvers import InvalidProblem, solve
+from fedselect.selectors.solving import solved
 from solvers.allocation import AllocationProblem, group_clients
 from solvers.registry import find
 
@@ -40,8 +40,9 @@ class FedSS:
     updates of a group's clients that returned (two at least), :math:`\sum_n \|\Delta_n - \bar\Delta\|^2 / (S_k - 1)`,
     smoothed over rounds; where the engine passes no updates on, the variance of their norms, which is a lower bound.
     The common factor between updates and gradients cancels in the allocation. A group not measured yet counts as the
-    mean of those that were (all equal at first, where FedSS-O is FedSS-P), and no group counts as less than a
-    twentieth of the mean of :math:`H^2`, so that an estimate of 0 does not confirm itself. With as many groups as
+    largest of those that were, so that it is soon drawn from twice (all are equal at first, where FedSS-O is FedSS-P),
+    and no group counts as less than a twentieth of the mean of :math:`H^2`, so that an estimate of 0 does not confirm
+    itself. With as many groups as
     clients to draw, both variants draw one of each, and there is nothing to measure. FedSS-P measures nothing.
 
     Parameters
@@ -106,7 +107,8 @@ class FedSS:
             mean = float(np.average(self.variances[known], weights=self.group_sizes[known]))
         if mean == 0.0:
             return np.ones(self.group_sizes.size)
-        squares = np.maximum(np.where(known, self.variances, mean) / mean, self.LEAST)
+        largest = float(self.variances[known].max())
+        squares = np.maximum(np.where(known, self.variances, largest) / mean, self.LEAST)
         return np.sqrt(squares)
 
     def select(self, round: RoundContext) -> Selection:
@@ -116,12 +118,12 @@ class FedSS:
             return nobody()
         counts = np.bincount(self.groups[present], minlength=self.group_sizes.size)
         problem = AllocationProblem.fedss(self.group_sizes, self.deviations, counts, self.size)
-        solution = solve(problem, self.method, time_limit=round.time_limit, seed=int(round.rng.integers(2**31)))
-        if solution.stopped == "interrupted":
-            raise KeyboardInterrupt  # solve returns its incumbent; whoever trains is to stop all the same
-        if solution.x is None or not problem.integral(solution.x):
-            raise InvalidProblem(f"method {self.method!r} gave no allocation in whole clients; use 'greedy'")
-        drawn = solution.x.astype(np.int64)
+        x, solution = solved(problem, self.method, round)
+        if not problem.integral(x):
+            raise ConfigError(
+                f"method {self.method!r} allots fractions of clients; use one of whole clients, like 'greedy'"
+            )
+        drawn = x.astype(np.int64)
         strata = np.split(present, np.cumsum(counts)[:-1])
         samples = [
             round.rng.choice(members, size=m, replace=False, shuffle=False)

@@ -161,11 +161,11 @@ def test_fedss_p_measures_nothing():
     assert np.isnan(selector.variances).all()
 
 
-def test_groups_not_measured_count_as_the_mean_and_none_as_nothing():
+def test_groups_not_measured_count_as_the_largest_and_none_as_nothing():
     selector = FedSS(groups_of(5, 5, 5), 6)
     assert selector.deviations.tolist() == [1, 1, 1]
     selector.variances = np.array([0.0, np.nan, 2.0])
-    assert selector.deviations == pytest.approx(np.sqrt([0.05, 1, 2]))
+    assert selector.deviations == pytest.approx(np.sqrt([0.05, 2, 2]))
     selector.variances = np.zeros(3)
     assert selector.deviations.tolist() == [1, 1, 1]
 
@@ -179,6 +179,12 @@ def test_bad_groups_are_sentences():
         FedSS([0.5, 1.0], 3)
     with pytest.raises(ConfigError, match="variant must be one of 'optimal', 'proportional'; got 'best'"):
         FedSS([0, 1], 3, variant="best")
+
+
+def test_allocations_in_fractions_are_refused():
+    selector = FedSS(groups_of(60, 25, 10, 5), 10, method="kkt")
+    with pytest.raises(ConfigError, match="'kkt' allots fractions of clients"):
+        selector.select(context(np.ones(100)))
 
 
 def one_label_each(clients, classes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 
 import numpy as np
@@ -109,6 +110,8 @@ def test_every_selector_keeps_the_contract(federation, name, tmp_path):
             assert not selection.inclusion[~mask].any()
             if name not in FEWER:
                 assert selection.inclusion.sum() == pytest.approx(selection.clients.size)
+        if selection.solution is not None:
+            json.dumps(dict(selection.solution.details), allow_nan=False)  # it goes into the run's record
         if t >= 8:
             again = restored.select(dataclasses.replace(asked, rng=generator(0, "selector", t)))
             assert np.array_equal(again.clients, selection.clients)
@@ -174,6 +177,16 @@ def test_an_interrupted_solve_stops_the_one_who_trains(federation, scratch_regis
 
     selector = SELECTORS.build("fedgs", scenario(federation, 6), method="interrupted-for-the-test")
     with pytest.raises(KeyboardInterrupt):
+        selector.select(context(federation))
+
+
+def test_a_method_that_decides_nothing_is_named(federation, scratch_registry):
+    @method(DispersionProblem, "undecided-for-the-test", kind="heuristic")
+    def undecided(problem, run):
+        """Offer nothing."""
+
+    selector = SELECTORS.build("fedgs", scenario(federation, 6), method="undecided-for-the-test")
+    with pytest.raises(ConfigError, match="'undecided-for-the-test' found no decision in round 0"):
         selector.select(context(federation))
 
 
