@@ -55,7 +55,7 @@ class ChainEstimates:
         correlation: ArrayLike = 0.0,
         denominator: Literal["row", "total"] = "row",
     ) -> None:
-        n = check_size(clients)
+        n = check_size(clients, "the number of clients")
         pi, lam = np.broadcast_to(availability, n).astype(float), np.broadcast_to(correlation, n).astype(float)
         if not strength > 0:
             raise ConfigError(f"the strength of the prior must be a positive number of rounds; got {strength}")

@@ -1,4 +1,4 @@
-"""Selector ``e3cs``: a bandit with a fairness quota for clients that may not return (Huang et al., TPDS 2022)."""
+"""Selector ``e3cs``: a bandit with a fairness quota for clients that may not return (Huang et al., IEEE IoT-J 2022)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class E3CS:
         method: str = "auto",
         aggregation: Aggregation = "deadline",
     ) -> None:
-        self.clients = check_size(clients)
+        self.clients = check_size(clients, "the number of clients")
         self.size = min(check_size(size), self.clients)
         self.draw = check_choice("draw", draw, tuple(DRAWS))
         self.rate = check_number("rate", rate, 0, np.finfo(np.float64).max, open_low=True)
@@ -89,7 +89,7 @@ class E3CS:
         if quota == "incremental":
             if rounds is None:
                 raise ConfigError("the incremental quota changes after a quarter of the rounds; give rounds")
-            self.floors = incremental_floors(self.clients, self.size, check_size(rounds))
+            self.floors = incremental_floors(self.clients, self.size, check_size(rounds, "the number of rounds"))
         elif isinstance(quota, str):
             raise ConfigError(f"quota must be a number in [0, 1] or 'incremental'; got {quota!r}")
         else:

@@ -35,7 +35,8 @@ class F3AST:
     The authors' code also divides the aggregate by m; that is a factor of the server learning rate, and is left to it.
     It starts at r = α, which sums to 1 and not to m: the weights of the first rounds are then about m times too large
     (which the division hides). The start here is a rate that can be reached, :math:`\min(1, m \alpha_k)`, unless
-    ``start`` says otherwise.
+    ``start`` says otherwise. Dividing by a rate that has just moved with the selection itself leaves a bias of order
+    :math:`\beta / r_k` in the long run.
 
     Parameters
     ----------

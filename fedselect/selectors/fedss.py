@@ -194,7 +194,9 @@ def fedss(
     if groups is None:
         most = min(scenario.size if largest is None else largest, scenario.size)
         distributions = scenario.federation.label_distributions
-        labels = group_clients(distributions, check_size(most), seed=scenario.seed).labels
+        labels = group_clients(
+            distributions, check_size(most, "the largest number of groups"), seed=scenario.seed
+        ).labels
     else:
         labels = np.array(groups, dtype=np.int64)
         if labels.size != scenario.clients:

@@ -53,7 +53,7 @@ class PowerOfChoice(Stateless):
 
     def __init__(self, size: int, candidates: int | None = None, *, aggregation: Aggregation = "mean") -> None:
         self.size = check_size(size)
-        self.candidates = check_size(2 * self.size if candidates is None else candidates)
+        self.candidates = check_size(2 * self.size if candidates is None else candidates, "the number of candidates")
         if self.candidates < self.size:
             raise ConfigError(
                 f"there must be at least as many candidates as clients to select, {size}; got {candidates}"

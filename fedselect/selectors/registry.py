@@ -69,10 +69,10 @@ def nobody() -> Selection:
     return Selection(np.empty(0, dtype=np.int64), np.empty(0))
 
 
-def check_size(size: int) -> int:
-    """Return ``size`` if it is a number of clients to select; raise `ConfigError` otherwise."""
+def check_size(size: int, what: str = "the number of clients to select") -> int:
+    """Return ``size`` if it is a positive integer; raise `ConfigError` that says ``what`` it is otherwise."""
     if isinstance(size, bool) or not hasattr(size, "__index__") or size < 1:
-        raise ConfigError(f"the number of clients to select must be a positive integer; got {size!r}")
+        raise ConfigError(f"{what} must be a positive integer; got {size!r}")
     return int(size)
 
 
@@ -108,7 +108,7 @@ def check_importance(importance: ArrayLike) -> NDArray[np.float64]:
 
 def equal_importance(clients: int) -> NDArray[np.float64]:
     """α = 1/N for every client, shape (N,)."""
-    return np.full(check_size(clients), 1.0 / clients)
+    return np.full(check_size(clients, "the number of clients"), 1.0 / clients)
 
 
 def data_weights(sizes: NDArray[np.int64], clients: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -31,6 +31,15 @@ def test_md_sampling_is_unbiased_over_those_present():
     assert np.all(np.abs(drawn / 5000 - selection.inclusion) <= 5 * np.sqrt(0.25 / 5000))
 
 
+def test_a_client_drawn_twice_weighs_twice():
+    """3 draws of 2 clients: the weights are thirds, so one of them has two (or all) of these."""
+    for t in range(20):
+        thirds = 3 * MDSample(3).select(context(np.ones(2), t)).weights
+        assert thirds == pytest.approx(np.round(thirds))
+        assert thirds.sum() == pytest.approx(3)
+        assert thirds.max() >= 2
+
+
 def test_md_sampling_draws_a_lone_client_every_time():
     selection = MDSample(3).select(context([0, 1, 0]))
     assert (selection.clients.tolist(), selection.weights.tolist()) == ([1], [1.0])
