@@ -11,6 +11,7 @@ from fedselect.errors import ConfigError, DataError
 from fedselect.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.scenario import Scenario
 from fedselect.selectors.registry import SELECTORS, check_size, data_weights
+from fedselect.selectors.solving import solved
 from graphs import dependency_graph, distances, similarity
 from solvers import InvalidProblem, solve
 from solvers.dispersion import DispersionProblem
@@ -86,13 +87,10 @@ class FedGS:
         problem = DispersionProblem.fedgs(
             self.distances, self.counts, round.available, self.size, self.alpha, self.scale
         )
-        limit = round.time_limit if self.time_limit is None else self.time_limit
-        seed = int(round.rng.integers(2**31))
-        solution = solve(problem, self.method, time_limit=limit, seed=seed)
-        if solution.stopped == "interrupted":
-            raise KeyboardInterrupt  # solve returns its incumbent; whoever trains is to stop all the same
+        x, solution = solved(problem, self.method, round, self.time_limit)
         if self.certify is not None and solution.status != "optimal":
-            proof = solve(problem, self.certify, time_limit=limit, seed=seed, start=solution.x)
+            limit = round.time_limit if self.time_limit is None else self.time_limit
+            proof = solve(problem, self.certify, time_limit=limit, seed=solution.seed, start=x)
             solution = solution.with_bound(proof.bound, certified_by=self.certify, certify_seconds=proof.seconds)
         clients = solution.selected
         return Selection(clients, data_weights(round.sizes, clients), on_failure="renormalise", solution=solution)

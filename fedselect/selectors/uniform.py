@@ -2,52 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from fedselect.protocol import RoundContext, RoundFeedback, Selection
+from fedselect.protocol import RoundContext, Selection
 from fedselect.scenario import Scenario
-from fedselect.selectors.registry import SELECTORS, check_size, data_weights
+from fedselect.selectors.registry import (
+    SELECTORS,
+    Aggregation,
+    Stateless,
+    aggregate,
+    check_choice,
+    check_size,
+    nobody,
+)
 
 __all__ = ["Uniform"]
 
 
-class Uniform:
+class Uniform(Stateless):
     r"""Draw m of the available clients uniformly, without replacement.
 
-    The weights are :math:`n_k / \sum_{i \in S} n_i` as in FedGS's ``UniformSample`` (McMahan et al. 2017 draw from all
-    clients; with availability only those present can be drawn).
+    FedGS's ``UniformSample``, E3CS's Random and FedSS's FedAvg (McMahan et al. 2017 draw from all clients; with
+    availability only those present can be drawn). Its average over the present clients is biased towards groups that
+    happen to be there: by FedSS Eq. 7, :math:`\sum_k (A_k / A - N_k / N)\, \bar\omega^k` for groups of N_k clients
+    of which A_k are available.
 
     Parameters
     ----------
     size : int
         Clients to select; all of the available if they are fewer.
+    aggregation : {"samples", "mean", "deadline"}
+        See `fedselect.selectors.registry.aggregate`: ``"samples"`` in FedGS and FedSS, ``"deadline"`` in E3CS.
+
+    Raises
+    ------
+    ConfigError
+        When an argument is not as described.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, aggregation: Aggregation = "samples") -> None:
         self.size = check_size(size)
+        self.aggregation: Aggregation = aggregation
+        check_choice("aggregation", aggregation, ("samples", "mean", "deadline"))
 
     def select(self, round: RoundContext) -> Selection:
         """Draw this round's clients."""
         present = np.flatnonzero(round.available)
         m = min(self.size, present.size)
+        if m == 0:
+            return nobody()
         clients = np.sort(round.rng.choice(present, size=m, replace=False))
-        inclusion = np.where(round.available, m / max(present.size, 1), 0.0)
-        return Selection(clients, data_weights(round.sizes, clients), inclusion, on_failure="renormalise")
-
-    def update(self, feedback: RoundFeedback) -> None:
-        """Learn nothing: every round is drawn afresh."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return nothing: there is no state."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore nothing: there is no state."""
+        inclusion = np.where(round.available, m / present.size, 0.0)
+        return aggregate(clients, round.sizes, self.aggregation, inclusion)
 
 
 @SELECTORS.register("uniform")
-def uniform(scenario: Scenario) -> Uniform:
+def uniform(scenario: Scenario, *, aggregation: Aggregation = "samples") -> Uniform:
     """Draw m of the available clients uniformly, without replacement."""
-    return Uniform(scenario.size)
+    return Uniform(scenario.size, aggregation=aggregation)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import digits
 from fedselect.errors import ConfigError, DataError
+from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
 from fedselect.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.randomness import generator
 from fedselect.scenario import Scenario
@@ -30,17 +33,22 @@ def scenario(federation, size):
     return Scenario(federation, availability, DROPOUT.build("none", n, 0), size, rounds=100, seed=0)
 
 
-def context(federation, round=0, available=None, seed=0):
+def context(federation, round=0, available=None, seed=0, losses=None):
     n = len(federation)
     mask = np.ones(n, dtype=bool) if available is None else np.asarray(available, dtype=bool)
-    return RoundContext(round, mask, federation.sizes, generator(seed, "selector", round), time_limit=5.0)
+    rng = generator(seed, "selector", round)
+    probe = None if losses is None else lambda clients: losses[list(clients)]
+    return RoundContext(round, mask, federation.sizes, rng, time_limit=5.0, probe=probe)
 
 
-def feedback(federation, selection, available=None):
+def feedback(federation, selection, available=None, returned=None):
     mask = np.ones(len(federation), dtype=bool) if available is None else available
+    back = np.ones(len(federation), dtype=bool) if returned is None else returned
     outcomes = np.where(mask, Outcome.IDLE, Outcome.UNAVAILABLE).astype(np.int8)
-    outcomes[selection.clients] = Outcome.RETURNED
-    return RoundFeedback(0, selection, outcomes)
+    chosen = selection.clients
+    outcomes[chosen] = np.where(back[chosen], Outcome.RETURNED, Outcome.MISSING)
+    norms = {int(i): 1.0 + int(i) % 7 for i in chosen if back[i]}
+    return RoundFeedback(0, selection, outcomes, norms, norms)
 
 
 @pytest.mark.parametrize(
@@ -68,27 +76,48 @@ def test_weights_of_those_that_fail():
     assert scale.applied_weights(np.ones(3, bool)) == pytest.approx([0.5, 0.3, 0.2])
 
 
+#: Selectors that weigh everybody who is there, and those that draw fewer at times; all others select min(m, |A|).
+EVERYBODY = {"adafed", "all-available", "average-all", "average-participating", "fedau", "known-participation"}
+EVERYBODY |= {"unbiased"}
+FEWER = {"ca-fed", "md-sample"}
+
+
 @pytest.mark.parametrize("name", SELECTORS.names)
-def test_every_selector_keeps_the_contract(federation, name):
-    """Only available clients, sorted, at most m; nobody when nobody is there; state survives a restart."""
+def test_every_selector_keeps_the_contract(federation, name, tmp_path):
+    """Only available clients, sorted, as many as promised; nobody when nobody is there; a checkpoint resumes it."""
+    assert set(SELECTORS.names) >= EVERYBODY | FEWER
     selector = SELECTORS.build(name, scenario(federation, 5))
     restored = SELECTORS.build(name, scenario(federation, 5))
     rng = np.random.default_rng(1)
-    for t in range(6):
+    for t in range(12):
         mask = rng.random(30) < 0.3 if t != 2 else np.zeros(30, dtype=bool)
-        if t == 4:
-            restored.load_state_dict(selector.state_dict())
-        selection = selector.select(context(federation, t, mask))
-        assert selection.clients.size == min(5, mask.sum())
+        back = rng.random(30) < 0.8
+        asked = context(federation, t, mask, losses=rng.random(30))
+        if t == 8:
+            save_checkpoint(tmp_path / "state.npz", selector.state_dict())
+            restored.load_state_dict(load_checkpoint(tmp_path / "state.npz"))
+        selection = selector.select(asked)
+        there = int(mask.sum())
+        if name in EVERYBODY:
+            assert selection.clients.size == there
+        elif name in FEWER:
+            assert (there > 0) <= selection.clients.size <= there
+        else:
+            assert selection.clients.size == min(5, there)
         assert mask[selection.clients].all()
-        if t >= 4:
-            again = restored.select(context(federation, t, mask))
+        assert (selection.weights > 0).all()
+        if selection.inclusion is not None:
+            assert not selection.inclusion[~mask].any()
+            if name not in FEWER:
+                assert selection.inclusion.sum() == pytest.approx(selection.clients.size)
+        if selection.solution is not None:
+            json.dumps(dict(selection.solution.details), allow_nan=False)  # it goes into the run's record
+        if t >= 8:
+            again = restored.select(dataclasses.replace(asked, rng=generator(0, "selector", t)))
             assert np.array_equal(again.clients, selection.clients)
             assert np.array_equal(again.weights, selection.weights)
-            restored.update(feedback(federation, again, mask))
-        if selection.inclusion is not None:
-            assert selection.inclusion.sum() == pytest.approx(selection.clients.size)
-        selector.update(feedback(federation, selection, mask))
+            restored.update(feedback(federation, again, mask, back))
+        selector.update(feedback(federation, selection, mask, back))
 
 
 def test_uniform_draws_everyone_alike(federation):
@@ -148,6 +177,16 @@ def test_an_interrupted_solve_stops_the_one_who_trains(federation, scratch_regis
 
     selector = SELECTORS.build("fedgs", scenario(federation, 6), method="interrupted-for-the-test")
     with pytest.raises(KeyboardInterrupt):
+        selector.select(context(federation))
+
+
+def test_a_method_that_decides_nothing_is_named(federation, scratch_registry):
+    @method(DispersionProblem, "undecided-for-the-test", kind="heuristic")
+    def undecided(problem, run):
+        """Offer nothing."""
+
+    selector = SELECTORS.build("fedgs", scenario(federation, 6), method="undecided-for-the-test")
+    with pytest.raises(ConfigError, match="'undecided-for-the-test' found no decision in round 0"):
         selector.select(context(federation))
 
 

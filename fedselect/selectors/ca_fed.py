@@ -1,0 +1,208 @@
+"""Selector ``ca-fed``: exclude clients that slow down more than they teach (Rodio et al., INFOCOM 2023)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedselect.errors import ConfigError
+from fedselect.protocol import RoundContext, RoundFeedback, Selection
+from fedselect.scenario import Scenario
+from fedselect.selectors.chains import ChainEstimates, KnownChains
+from fedselect.selectors.oracle import availability_rates, correlations
+from fedselect.selectors.registry import (
+    SELECTORS,
+    check_choice,
+    check_importance,
+    check_number,
+    losses,
+    nobody,
+)
+from fedselect.selectors.solving import solved
+from fedselect.selectors.unbiased import target_importance
+from solvers.registry import find
+from solvers.weighting import ExclusionProblem
+
+__all__ = ["CAFed"]
+
+
+class CAFed:
+    r"""Keep the clients that make the error estimate smallest, and weigh them by :math:`\alpha_k / \hat\pi_k`.
+
+    Algorithm 1. Every round all available clients report the loss of the current global model; with the estimates of
+    §IV-B, :math:`\hat F_k \leftarrow (1 - \beta) \hat F_k + \beta F_k` for these, :math:`\hat F_k^*` its running
+    minimum, :math:`\hat\Gamma' = \max_k (\hat F_k - \hat F_k^*)` and the chain's :math:`\hat\pi, \hat\lambda`, the
+    clients to keep solve a `solvers.weighting.ExclusionProblem`. Those kept and available train, with weights
+    :math:`\alpha_k / \hat\pi_k` that are not renormalised: excluding clients also shrinks the step. Exclusion is
+    decided afresh each round. If none of the kept is available, nobody trains.
+
+    Decisions where the sources are open or differ. The initial estimates ("initialize", says the paper) are the
+    authors' code's: a client not seen in the first round in which anybody is has the mean of those seen, until it is
+    there. A client's own first loss then enters unfiltered. The loss is that of the whole training part (the paper:
+    one minibatch; the authors' code: the test part, which no selector here can reach). An exclusion that leaves the
+    estimate as it is is not made (``ties="keep"``): taken literally, Algorithm 1's "≥ τ" at τ = 0 excludes all but one
+    client in the first round, where every loss gap is 0. The last client is never excluded.
+
+    Parameters
+    ----------
+    importance : (N,) array-like
+        Target importance α; sums to 1.
+    chains : ChainEstimates or KnownChains, optional
+        Where π and λ come from; estimates with Beta(1, 1) priors by default.
+    beta : float
+        β in (0, 1], how fast loss estimates follow; 0.2 in the paper. (The scripts' "smoothness" is 1 − β.)
+    threshold : float
+        τ ≥ 0, in units of loss; steers method ``ca-fed`` alone.
+    bias_weight : float
+        Multiplier ≥ 0 of Γ' (the paper's footnote 4).
+    minima : (N,) array-like, optional
+        Known smallest losses instead of the running minima; the authors' code has constants (0 on image data).
+    method : str
+        Any method registered for the exclusion problem: ``"ca-fed"`` is Algorithm 1's greedy, ``"auto"`` exact.
+    order : {"signed", "absolute"}
+        Order of the greedy's first pass; see `solvers.weighting.ca_fed`.
+    ties : {"keep", "exclude"}
+        Whether exclusions that change nothing are made.
+    time_limit : float, optional
+        Seconds for the decision; the context's limit by default.
+
+    Raises
+    ------
+    ConfigError
+        When an argument is not as described, or (in the round) no losses can be had.
+    """
+
+    def __init__(
+        self,
+        importance: ArrayLike,
+        *,
+        chains: ChainEstimates | KnownChains | None = None,
+        beta: float = 0.2,
+        threshold: float = 0.0,
+        bias_weight: float = 1.0,
+        minima: ArrayLike | None = None,
+        method: str = "ca-fed",
+        order: Literal["signed", "absolute"] = "signed",
+        ties: Literal["keep", "exclude"] = "keep",
+        time_limit: float | None = None,
+    ) -> None:
+        self.importance = check_importance(importance)
+        n = self.importance.size
+        self.chains = ChainEstimates(n) if chains is None else chains
+        self.beta = check_number("beta", beta, 0, 1, open_low=True)
+        largest = float(np.finfo(np.float64).max)
+        self.threshold = check_number("threshold", threshold, 0, largest)
+        self.bias_weight = check_number("bias_weight", bias_weight, 0, largest)
+        self.order = check_choice("order", order, ("signed", "absolute"))
+        self.ties = check_choice("ties", ties, ("keep", "exclude"))
+        self.method, self.time_limit = method, time_limit
+        find(ExclusionProblem, method)  # raises a sentence now rather than in the first round
+        if time_limit is not None and not time_limit > 0:
+            raise ConfigError(f"time_limit must be a positive number of seconds; got {time_limit}")
+        self.minima: NDArray[np.float64] | None = None
+        if minima is not None:
+            self.minima = np.broadcast_to(np.asarray(minima, dtype=np.float64), (n,))
+        self._loss = np.zeros(n)  # F̂
+        self._least = np.zeros(n)  # running minimum of F̂
+        self._seen = np.zeros(n, dtype=np.bool_)
+
+    def select(self, round: RoundContext) -> Selection:
+        """Observe who is there and their losses, and decide whom to keep."""
+        self.chains.observe(round.round, round.available)
+        present = np.flatnonzero(round.available)
+        if present.size == 0:
+            return nobody()
+        self._observe(present, losses(round, present, "ca-fed"))
+        gaps = self._loss - (self._least if self.minima is None else self.minima)
+        problem = ExclusionProblem(
+            self.importance,
+            gaps,
+            self.bias_weight * max(0.0, float(gaps.max())),
+            self.chains.availability,
+            self.chains.correlation,
+            self.threshold,
+        )
+        options: dict[str, Any] = {"order": self.order, "ties": self.ties} if self.method == "ca-fed" else {}
+        # Starting from everybody kept: a decision no better than that does not replace it.
+        start = np.ones(self.importance.size, dtype=np.bool_) if self.ties == "keep" else None
+        kept, solution = solved(problem, self.method, round, self.time_limit, start=start, **options)
+        clients = np.flatnonzero(round.available & kept)
+        weights = self.importance[clients] / self.chains.availability[clients]
+        return Selection(clients, weights, solution=solution)
+
+    def update(self, feedback: RoundFeedback) -> None:
+        """Learn nothing more: the losses came with the selection."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the loss estimates and the chains' counts."""
+        return {
+            "loss": self._loss.copy(),
+            "least": self._least.copy(),
+            "seen": self._seen.copy(),
+            "chains": self.chains.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the loss estimates and the chains' counts."""
+        self._loss = np.array(state["loss"], dtype=np.float64)
+        self._least = np.array(state["least"], dtype=np.float64)
+        self._seen = np.array(state["seen"], dtype=np.bool_)
+        self.chains.load_state_dict(state["chains"])
+
+    def _observe(self, present: NDArray[np.int64], observed: NDArray[np.float64]) -> None:
+        """Eq. 16 and the running minimum."""
+        if not self._seen.any():
+            self._loss[:] = observed.mean()
+            self._least[:] = observed.mean()
+        known = self._seen[present]
+        filtered = (1.0 - self.beta) * self._loss[present] + self.beta * observed
+        self._loss[present] = np.where(known, filtered, observed)
+        self._least[present] = np.where(known, np.minimum(self._least[present], filtered), observed)
+        self._seen[present] = True
+
+
+@SELECTORS.register("ca-fed")
+def ca_fed(
+    scenario: Scenario,
+    *,
+    method: str = "ca-fed",
+    oracle: bool = False,
+    variant: Literal["paper", "authors"] = "paper",
+    beta: float = 0.2,
+    threshold: float = 0.0,
+    bias_weight: float = 1.0,
+    importance: Literal["samples", "equal"] = "samples",
+    time_limit: float | None = None,
+) -> CAFed:
+    """Exclude clients that are seldom there, or in long spells, where that lowers the error estimate.
+
+    ``oracle=True`` takes the true availability and correlation from the scenario, as the paper's experiments do.
+    ``variant="authors"`` is the authors' code where it differs: the first pass by absolute correlation, exclusions
+    that change nothing made, smallest losses constant at 0 (their value on image data), and, without the oracle, a
+    prior of 100 rounds at the true values with an estimator of λ that is not consistent (see `ChainEstimates`).
+    """
+    n, authors = scenario.clients, variant == "authors"
+    chains: ChainEstimates | KnownChains
+    if oracle:
+        chains = KnownChains(availability_rates(scenario), correlations(scenario))
+    elif authors:
+        truth = np.clip(availability_rates(scenario)(0), 1e-12, 1.0)
+        chains = ChainEstimates(
+            n, strength=100.0, availability=truth, correlation=correlations(scenario), denominator="total"
+        )
+    else:
+        chains = ChainEstimates(n)
+    return CAFed(
+        target_importance(scenario, importance),
+        chains=chains,
+        beta=beta,
+        threshold=threshold,
+        bias_weight=bias_weight,
+        minima=np.zeros(n) if authors else None,
+        method=method,
+        order="absolute" if authors else "signed",
+        ties="exclude" if authors else "keep",
+        time_limit=time_limit,
+    )

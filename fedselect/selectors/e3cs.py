@@ -1,0 +1,162 @@
+"""Selector ``e3cs``: a bandit with a fairness quota for clients that may not return (Huang et al., IEEE IoT-J 2022)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedselect.errors import ConfigError
+from fedselect.protocol import Outcome, RoundContext, RoundFeedback, Selection
+from fedselect.scenario import Scenario
+from fedselect.selectors.registry import (
+    SELECTORS,
+    Aggregation,
+    aggregate,
+    check_choice,
+    check_number,
+    check_size,
+    nobody,
+)
+from fedselect.selectors.solving import solved
+from solvers.capping import DRAWS, CappingProblem, constant_floors, incremental_floors, reweighted
+from solvers.registry import find
+
+__all__ = ["E3CS"]
+
+
+class E3CS:
+    r"""Learn who returns by exponential weights, and keep a quota of the draws for everybody (Algorithm 1).
+
+    Each round solves a `solvers.capping.CappingProblem` (Algorithm 2) for the inclusion probabilities p with floor
+    :math:`\sigma_t`, draws exactly m clients with these, and afterwards adds :math:`(m - K\sigma_t)\, \eta / (K p_i)`
+    to the log-weight of each drawn client that returned and was not capped (Eq. 16).
+
+    Deviations, each with a reason. The paper draws by ``torch.multinomial`` (``draw="successive"``), whose inclusion
+    probabilities are *not* p: capped clients are missed and :math:`\hat x` is biased; ``"madow"`` and ``"dep-round"``
+    are exact. The capping is Eqs. 17-23 read so that the probabilities sum to m. The weights are kept as logarithms:
+    one success at small p overflows them otherwise. And the paper has every client available: here the probabilities
+    are allotted among the present ones, min(m, |A|) of them drawn, with the same fraction of m/|A| as quota; with
+    everybody there it is the paper's algorithm.
+
+    Parameters
+    ----------
+    clients : int
+        Number of clients K.
+    size : int
+        Clients to select, k in the paper; all of the available if they are fewer.
+    quota : float or "incremental"
+        The fraction c of uniform selection that every client is sure of, :math:`\sigma_t = c\, k / K`: 0, 0.5 and 0.8
+        in the paper. ``"incremental"`` has σ = 0 for the first quarter of the rounds and k/K, uniform selection, from
+        then on.
+    rounds : int, optional
+        Rounds planned, T; needed for the incremental quota.
+    draw : {"madow", "dep-round", "successive"}
+        How clients are drawn from p; see `solvers.capping.DRAWS`.
+    rate : float
+        Learning rate η > 0; 0.5 in the paper's experiments, `solvers.capping.best_rate` in its theory.
+    method : str
+        Any method registered for the capping problem.
+    aggregation : {"deadline", "samples", "mean"}
+        See `fedselect.selectors.registry.aggregate`; ``"deadline"`` is Eq. 5: weights :math:`n_i / \sum_{\text{all}}
+        n_j`, neither renormalised over the returned nor divided by p.
+
+    Raises
+    ------
+    ConfigError
+        When an argument is not as described.
+    """
+
+    def __init__(
+        self,
+        clients: int,
+        size: int,
+        *,
+        quota: float | str = 0.5,
+        rounds: int | None = None,
+        draw: str = "madow",
+        rate: float = 0.5,
+        method: str = "auto",
+        aggregation: Aggregation = "deadline",
+    ) -> None:
+        self.clients = check_size(clients, "the number of clients")
+        self.size = min(check_size(size), self.clients)
+        self.draw = check_choice("draw", draw, tuple(DRAWS))
+        self.rate = check_number("rate", rate, 0, np.finfo(np.float64).max, open_low=True)
+        self.method, self.aggregation = method, aggregation
+        find(CappingProblem, method)  # raises a sentence now rather than in the first round
+        check_choice("aggregation", aggregation, ("deadline", "samples", "mean"))
+        if quota == "incremental":
+            if rounds is None:
+                raise ConfigError("the incremental quota changes after a quarter of the rounds; give rounds")
+            self.floors = incremental_floors(self.clients, self.size, check_size(rounds, "the number of rounds"))
+        elif isinstance(quota, str):
+            raise ConfigError(f"quota must be a number in [0, 1] or 'incremental'; got {quota!r}")
+        else:
+            self.floors = constant_floors(self.clients, self.size, 1, check_number("quota", quota, 0, 1))
+        self.log_weights = np.zeros(self.clients)
+
+    def select(self, round: RoundContext) -> Selection:
+        """Allot the probabilities and draw."""
+        present = np.flatnonzero(round.available)
+        if present.size == 0:
+            return nobody()
+        size = min(self.size, present.size)
+        fraction = self.floors[min(round.round, self.floors.size - 1)] * self.clients / self.size
+        logs = self.log_weights[present]
+        problem = CappingProblem(log_weights=logs, size=size, floor=min(1.0, fraction) * size / present.size)
+        p, solution = solved(problem, self.method, round)
+        clients = present[DRAWS[self.draw](p, round.rng)]
+        inclusion = None
+        if self.draw != "successive":  # whose inclusion probabilities are others, and not known
+            inclusion = np.zeros(self.clients)
+            inclusion[present] = p
+        plain = aggregate(clients, round.sizes, self.aggregation)
+        return Selection(clients, plain.weights, inclusion, plain.on_failure, solution)
+
+    def update(self, feedback: RoundFeedback) -> None:
+        """Raise the weights of those that returned (Eq. 16)."""
+        solution = feedback.selection.solution
+        if solution is None:  # nobody was there
+            return
+        problem, x = solution.problem, solution.x
+        assert isinstance(problem, CappingProblem)
+        assert x is not None
+        present = np.flatnonzero(feedback.outcomes != Outcome.UNAVAILABLE)
+        p = np.zeros(self.clients)
+        p[present] = x
+        overflow = present[problem.overflow(x)]
+        returned = np.flatnonzero(feedback.outcomes == Outcome.RETURNED)
+        floor = problem.floor * present.size / self.clients  # so that the residual mass is that of those present
+        self.log_weights = reweighted(self.log_weights, p, overflow, returned, floor, self.rate)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the log-weights."""
+        return {"log_weights": self.log_weights.copy()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the log-weights."""
+        self.log_weights = np.array(state["log_weights"], dtype=np.float64)
+
+
+@SELECTORS.register("e3cs")
+def e3cs(
+    scenario: Scenario,
+    *,
+    quota: float | str = 0.5,
+    draw: str = "madow",
+    rate: float = 0.5,
+    method: str = "auto",
+    aggregation: Aggregation = "deadline",
+) -> E3CS:
+    """Learn who returns by exponential weights, and keep a quota of the draws for everybody."""
+    return E3CS(
+        scenario.clients,
+        scenario.size,
+        quota=quota,
+        rounds=scenario.rounds,
+        draw=draw,
+        rate=rate,
+        method=method,
+        aggregation=aggregation,
+    )

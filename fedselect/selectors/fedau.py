@@ -1,0 +1,77 @@
+"""Selector ``fedau``: weights from the intervals between participations (Wang & Ji, ICLR 2024)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedselect.errors import ConfigError
+from fedselect.protocol import Outcome, RoundContext, RoundFeedback
+from fedselect.scenario import Scenario
+from fedselect.selectors.registry import SELECTORS, Everyone, check_importance, equal_importance
+from fedselect.selectors.unbiased import target_importance
+from solvers import InvalidProblem
+from solvers.participation import ParticipationWeights
+
+__all__ = ["FedAU"]
+
+
+class FedAU(Everyone):
+    r"""Weigh whoever participates by its mean participation interval: :math:`a_n = \omega_t^n / N` (Algorithms 1-2).
+
+    FedAU decides weights, not clients. *Selected* means here: asked to train because it is available, which is
+    everybody who is; *participated* means that its update arrived. So ω, which tends to one over the rate of
+    participation, makes up for unavailability and for failures after selection alike. ω depends on earlier rounds
+    alone; a client that has never participated has ω = 1, so its very first update counts little.
+
+    The poster leaves the server learning rate η to the training loop. Its code, which keeps a list of all intervals,
+    and its Algorithm 2 are the same weights.
+
+    Parameters
+    ----------
+    clients : int
+        Number of clients N.
+    cutoff : int, optional
+        K ≥ 1: an interval is cut when it reaches K rounds, which bounds ω by K and biases clients with rates far below
+        1/K. ``None`` for no cutoff (K = ∞); the paper's experiments have K = 50 and ∞.
+    importance : (N,) array-like, optional
+        Target importance α; :math:`a_n = \alpha_n \omega_t^n`. FedAU's objective has 1/N, the default.
+
+    Raises
+    ------
+    ConfigError
+        When an argument is out of range.
+    """
+
+    def __init__(self, clients: int, cutoff: int | None = None, importance: ArrayLike | None = None) -> None:
+        self.importance = check_importance(equal_importance(clients) if importance is None else importance)
+        if self.importance.size != clients:
+            raise ConfigError(f"the importance must have one entry per client, {clients}; got {self.importance.size}")
+        try:
+            self.intervals = ParticipationWeights(clients, cutoff)
+        except InvalidProblem as error:
+            raise ConfigError(f"selector 'fedau': {error}") from error
+
+    def weights(self, round: RoundContext, clients: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Importance times mean interval so far."""
+        return self.importance[clients] * self.intervals.weights[clients]
+
+    def update(self, feedback: RoundFeedback) -> None:
+        """Record whose update arrived."""
+        self.intervals.update(feedback.outcomes == Outcome.RETURNED)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the intervals of every client."""
+        return self.intervals.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the intervals."""
+        self.intervals.load_state_dict(state)
+
+
+@SELECTORS.register("fedau")
+def fedau(scenario: Scenario, *, cutoff: int | None = None, importance: Literal["equal", "samples"] = "equal") -> FedAU:
+    """Weigh whoever participates by its mean participation interval, an online estimate of one over its rate."""
+    return FedAU(scenario.clients, cutoff, target_importance(scenario, importance))

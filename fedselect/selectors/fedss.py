@@ -1,0 +1,204 @@
+"""Selector ``fedss``: stratified sampling from groups of similar clients (Tang & Wong, INFOCOM 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedselect.errors import ConfigError
+from fedselect.protocol import Outcome, RoundContext, RoundFeedback, Selection
+from fedselect.scenario import Scenario
+from fedselect.selectors.registry import SELECTORS, check_choice, check_number, check_size, nobody
+from fedselect.selectors.solving import solved
+from solvers.allocation import AllocationProblem, group_clients
+from solvers.registry import find
+
+__all__ = ["FedSS"]
+
+
+class FedSS:
+    r"""Draw from every group of similar clients, and give each group its weight in the population.
+
+    With S_k of the A_k available clients of group k drawn uniformly without replacement, Eq. 9 is
+
+    .. math:: a_n = W_k \frac{D_n}{\sum_{j \in S_k} D_j}, \qquad W_k = \frac{\sum_{n \in k} D_n}{\sum_n D_n},
+
+    W over all clients, present or not. For equal D this is unbiased over availability and draw together when the
+    clients of a group are exchangeable and every group has one drawn (Lemma 2); *given* who is available it estimates
+    the mean over those present. For unequal D the inner ratio adds a bias of order 1/S_k.
+
+    How many to draw solves a `solvers.allocation.AllocationProblem` in whole clients, at least one per group present
+    and at most the available ones, which the closed form (19) does not know: FedSS-O with the deviations H_k, FedSS-P
+    in proportion to group sizes. A group of which nobody is available gets nothing, and the W of the others are scaled
+    up to sum to 1 (a bias; ``selection.solution.problem.covered`` is the share of clients that belongs to groups
+    present).
+
+    :math:`H_k` (Eq. 11) is estimated online, which the paper asks for without a formula: the sample variance of the
+    updates of a group's clients that returned (two at least), :math:`\sum_n \|\Delta_n - \bar\Delta\|^2 / (S_k - 1)`,
+    smoothed over rounds; where the engine passes no updates on, the variance of their norms, which is a lower bound.
+    The common factor between updates and gradients cancels in the allocation. A group not measured yet counts as the
+    largest of those that were, so that it is soon drawn from twice (all are equal at first, where FedSS-O is FedSS-P),
+    and no group counts as less than a twentieth of the mean of :math:`H^2`, so that an estimate of 0 does not confirm
+    itself. With as many groups as
+    clients to draw, both variants draw one of each, and there is nothing to measure. FedSS-P measures nothing.
+
+    Parameters
+    ----------
+    groups : (N,) array-like of int
+        Group of each client, 0 … K − 1, none empty; at most as many as clients to draw.
+    size : int
+        Clients to draw, S; all of the available if they are fewer.
+    variant : {"optimal", "proportional"}
+        FedSS-O or FedSS-P.
+    method : str, optional
+        A method of the allocation problem that gives whole clients, instead of ``"auto"`` (exact) for FedSS-O and
+        ``"proportional"`` for FedSS-P.
+    smoothing : float
+        Share in (0, 1] that a new measurement of :math:`H_k^2` has in the estimate.
+
+    Raises
+    ------
+    ConfigError
+        When an argument is not as described.
+    """
+
+    #: Least estimate of a group's H², as a share of the mean over groups.
+    LEAST = 0.05
+
+    def __init__(
+        self,
+        groups: ArrayLike,
+        size: int,
+        *,
+        variant: Literal["optimal", "proportional"] = "optimal",
+        method: str | None = None,
+        smoothing: float = 0.2,
+    ) -> None:
+        self.size = check_size(size)
+        self.variant = check_choice("variant", variant, ("optimal", "proportional"))
+        self.method = method or ("auto" if variant == "optimal" else "proportional")
+        find(AllocationProblem, self.method)  # raises a sentence now rather than in the first round
+        self.smoothing = check_number("smoothing", smoothing, 0, 1, open_low=True)
+        labels = np.array(groups)
+        if labels.ndim != 1 or labels.size == 0 or labels.dtype.kind not in "iu" or labels.min() < 0:
+            raise ConfigError("groups must be one whole number, from 0, for each client")
+        self.groups = labels.astype(np.int64)
+        self.group_sizes = np.bincount(self.groups)
+        if (self.group_sizes == 0).any():
+            raise ConfigError(f"group {int(self.group_sizes.argmin())} has no client; number the groups without gaps")
+        if self.group_sizes.size > self.size:
+            raise ConfigError(
+                f"there are {self.group_sizes.size} groups and only {self.size} clients to draw; each group needs one "
+                "(merge groups, or cap their number when grouping)"
+            )
+        self._order = np.argsort(self.groups, kind="stable")
+        #: Smoothed sample variance of each group's updates; NaN until there is one.
+        self.variances = np.full(self.group_sizes.size, np.nan)
+
+    @property
+    def deviations(self) -> NDArray[np.float64]:
+        """Estimates of H_k, shape (K,), in the units of the updates (only their ratios matter)."""
+        known = ~np.isnan(self.variances)
+        mean = 0.0
+        if known.any():
+            mean = float(np.average(self.variances[known], weights=self.group_sizes[known]))
+        if mean == 0.0:
+            return np.ones(self.group_sizes.size)
+        largest = float(self.variances[known].max())
+        squares = np.maximum(np.where(known, self.variances, largest) / mean, self.LEAST)
+        return np.sqrt(squares)
+
+    def select(self, round: RoundContext) -> Selection:
+        """Allot the draws to the groups, and draw."""
+        present = self._order[round.available[self._order]]
+        if present.size == 0:
+            return nobody()
+        counts = np.bincount(self.groups[present], minlength=self.group_sizes.size)
+        problem = AllocationProblem.fedss(self.group_sizes, self.deviations, counts, self.size)
+        x, solution = solved(problem, self.method, round)
+        if not problem.integral(x):
+            raise ConfigError(
+                f"method {self.method!r} allots fractions of clients; use one of whole clients, like 'greedy'"
+            )
+        drawn = x.astype(np.int64)
+        strata = np.split(present, np.cumsum(counts)[:-1])
+        samples = [
+            round.rng.choice(members, size=m, replace=False, shuffle=False)
+            for members, m in zip(strata, drawn.tolist(), strict=True)
+        ]
+        clients = np.sort(np.concatenate(samples))
+        share = np.divide(drawn, counts, out=np.zeros(counts.size), where=counts > 0)
+        inclusion = np.where(round.available, share[self.groups], 0.0)
+        return Selection(clients, self._weights(round.sizes, clients, counts > 0), inclusion, solution=solution)
+
+    def update(self, feedback: RoundFeedback) -> None:
+        """Measure the deviations within the groups that had two returns or more (FedSS-O)."""
+        known = feedback.updates or feedback.norms
+        if self.variant == "proportional" or not known:
+            return
+        returned = np.flatnonzero(feedback.outcomes == Outcome.RETURNED)
+        labels = self.groups[returned]
+        for k in np.flatnonzero(np.bincount(labels, minlength=1) >= 2).tolist():
+            variance = _sample_variance(known[i] for i in returned[labels == k].tolist())
+            old = self.variances[k]
+            self.variances[k] = variance if np.isnan(old) else old + self.smoothing * (variance - old)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the estimated variances; the groups are rebuilt from the federation."""
+        return {"variances": self.variances.copy()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the estimated variances."""
+        self.variances = np.array(state["variances"], dtype=np.float64)
+
+    def _weights(
+        self, sizes: NDArray[np.int64], clients: NDArray[np.int64], present: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        k = self.group_sizes.size
+        population = np.where(present, np.bincount(self.groups, sizes, minlength=k), 0.0)
+        sampled = np.bincount(self.groups[clients], sizes[clients], minlength=k)
+        labels = self.groups[clients]
+        return population[labels] / population.sum() * sizes[clients] / sampled[labels]
+
+
+def _sample_variance(vectors: Iterable[ArrayLike]) -> float:
+    """Sum of squared distances from the mean over n − 1, one vector in memory at a time (Welford)."""
+    mean: Any = 0.0
+    total, n = 0.0, 0
+    for n, vector in enumerate(vectors, start=1):
+        x = np.asarray(vector, dtype=np.float64)
+        step = x - mean
+        mean = mean + step / n
+        total += float(np.sum(step * (x - mean)))
+    return total / (n - 1)
+
+
+@SELECTORS.register("fedss")
+def fedss(
+    scenario: Scenario,
+    *,
+    variant: Literal["optimal", "proportional"] = "optimal",
+    groups: list[int] | None = None,
+    largest: int | None = None,
+    method: str | None = None,
+    smoothing: float = 0.2,
+) -> FedSS:
+    """Draw from every group of similar clients, and give each group its weight in the population.
+
+    Clients are grouped by their label distributions (§V-A, `solvers.allocation.group_clients`) into at most
+    ``largest`` groups, by default as many as clients to draw, unless ``groups`` lists the group of each client.
+    """
+    if groups is None:
+        most = min(scenario.size if largest is None else largest, scenario.size)
+        distributions = scenario.federation.label_distributions
+        labels = group_clients(
+            distributions, check_size(most, "the largest number of groups"), seed=scenario.seed
+        ).labels
+    else:
+        labels = np.array(groups, dtype=np.int64)
+        if labels.size != scenario.clients:
+            raise ConfigError(f"groups must have one entry per client, {scenario.clients}; got {labels.size}")
+    return FedSS(labels, scenario.size, variant=variant, method=method, smoothing=smoothing)

@@ -1,0 +1,94 @@
+"""Selector ``power-of-choice``: the largest losses of a few candidates (Cho et al. 2020)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from fedselect.errors import ConfigError
+from fedselect.protocol import RoundContext, Selection
+from fedselect.scenario import Scenario
+from fedselect.selectors.registry import (
+    SELECTORS,
+    Aggregation,
+    Stateless,
+    aggregate,
+    check_choice,
+    check_size,
+    losses,
+    nobody,
+)
+
+__all__ = ["PowerOfChoice"]
+
+
+class PowerOfChoice(Stateless):
+    r"""Draw d candidates in proportion to their data, and select the m with the largest losses.
+
+    pow-d of Cho, Wang and Joshi (2020): the candidates come without replacement with probability proportional to
+    :math:`n_k`; each reports the loss of the current global model; the mean of the m selected models follows. Towards
+    the clients with large losses it is biased on purpose. d = m is a random draw, d = N is greedy. Of equal losses,
+    the lower id is selected.
+
+    Every candidate's probe is one more message, and does not fail. The losses are training losses: FedGS's authors
+    have every available client evaluate on its validation part.
+
+    Parameters
+    ----------
+    size : int
+        Clients to select, m; all of the available if they are fewer.
+    candidates : int, optional
+        d ≥ m; 2m by default (the paper tries several, E3CS does not give its own). Beyond the number of available
+        clients all of them are candidates.
+    aggregation : {"mean", "samples", "deadline"}
+        See `fedselect.selectors.registry.aggregate`: the plain ``"mean"`` in the paper and in FedGS's code,
+        ``"deadline"`` in E3CS's comparison.
+
+    Raises
+    ------
+    ConfigError
+        When an argument is not as described, or (in the round) no losses can be had.
+    """
+
+    def __init__(self, size: int, candidates: int | None = None, *, aggregation: Aggregation = "mean") -> None:
+        self.size = check_size(size)
+        self.candidates = check_size(2 * self.size if candidates is None else candidates, "the number of candidates")
+        if self.candidates < self.size:
+            raise ConfigError(
+                f"there must be at least as many candidates as clients to select, {size}; got {candidates}"
+            )
+        self.aggregation: Aggregation = aggregation
+        check_choice("aggregation", aggregation, ("mean", "samples", "deadline"))
+
+    def select(self, round: RoundContext) -> Selection:
+        """Draw the candidates and keep those with the largest losses."""
+        present = np.flatnonzero(round.available)
+        if present.size == 0:
+            return nobody()
+        if self.candidates < present.size:
+            share = round.sizes[present] / round.sizes[present].sum()
+            present = np.sort(round.rng.choice(present, size=self.candidates, replace=False, p=share))
+        order = np.argsort(-losses(round, present, "power-of-choice"), kind="stable")
+        return aggregate(np.sort(present[order[: self.size]]), round.sizes, self.aggregation)
+
+
+@SELECTORS.register("power-of-choice", "pow-d")
+def power_of_choice(
+    scenario: Scenario,
+    *,
+    candidates: int | None = None,
+    variant: Literal["paper", "fedgs"] = "paper",
+    aggregation: Aggregation = "mean",
+) -> PowerOfChoice:
+    """Select the largest losses among d candidates drawn in proportion to data.
+
+    ``variant="fedgs"`` is what FedGS's authors run: everybody available is a candidate.
+    """
+    if variant == "fedgs":
+        if candidates is not None:
+            raise ConfigError(
+                "selector 'power-of-choice': variant 'fedgs' has everybody as candidate; leave candidates"
+            )
+        candidates = max(scenario.clients, scenario.size)
+    return PowerOfChoice(scenario.size, candidates, aggregation=aggregation)

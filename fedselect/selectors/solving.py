@@ -1,0 +1,67 @@
+"""Solve a round's problem as every selector does it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedselect.errors import ConfigError
+from fedselect.protocol import RoundContext
+from solvers import Problem, Solution, solve
+
+__all__ = ["solved"]
+
+
+def solved(
+    problem: Problem, method: str, round: RoundContext, time_limit: float | None = None, **options: Any
+) -> tuple[NDArray[Any], Solution]:
+    """Solve a problem within the round's time and with its randomness.
+
+    Parameters
+    ----------
+    problem : solvers.Problem
+        What to solve.
+    method : str
+        A method registered for it.
+    round : RoundContext
+        Gives the seed, and the time limit where ``time_limit`` is ``None``.
+    time_limit : float, optional
+        Seconds.
+    **options
+        Passed on to `solvers.solve`.
+
+    Returns
+    -------
+    (ndarray, solvers.Solution)
+        The decision, and all that is known about it; its ``details`` are made JSON values (lists for arrays, ``None``
+        for numbers that are not finite), as they go into a run's record.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        When the solve was interrupted: it returns its incumbent, but whoever trains is to stop all the same.
+    ConfigError
+        When the method found no decision in its time.
+    """
+    limit = round.time_limit if time_limit is None else time_limit
+    solution = solve(problem, method, time_limit=limit, seed=int(round.rng.integers(2**31)), **options)
+    if solution.stopped == "interrupted":
+        raise KeyboardInterrupt
+    if solution.x is None:
+        raise ConfigError(
+            f"method {method!r} found no decision in round {round.round} ({solution.stopped}); "
+            "give it more time, or choose another method"
+        )
+    return solution.x, replace(solution, details={key: _plain(value) for key, value in solution.details.items()})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
