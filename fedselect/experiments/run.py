@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import tomllib
@@ -212,7 +213,18 @@ def _record(done: Round) -> dict[str, Any]:
 
 def _solution_record(solution: Solution) -> dict[str, Any]:
     keys = ("method", "status", "stopped", "objective", "bound", "gap", "seconds", "build_seconds", "nodes")
-    return {key: getattr(solution, key) for key in keys} | {"details": dict(solution.details)}
+    return {key: getattr(solution, key) for key in keys} | {"details": _plain(dict(solution.details))}
+
+
+def _plain(value: Any) -> Any:
+    """JSON for whatever a method has to say: lists for arrays, null for numbers that are not finite."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _finish(

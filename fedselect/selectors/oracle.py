@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedselect.availability import Independent
 from fedselect.errors import ConfigError
 from fedselect.scenario import Scenario
 
@@ -28,15 +27,12 @@ Rates = ArrayLike | Callable[[int], ArrayLike]
 
 def availability_rates(scenario: Scenario) -> Callable[[int], NDArray[np.float64]]:
     """Probability that each client is available, as a function of the round."""
-    return lambda round: _stated(scenario.availability, "rates", round, scenario.clients)
+    return _stated(scenario.availability, "rates")
 
 
 def success_rates(scenario: Scenario) -> Callable[[int], NDArray[np.float64]]:
     """Probability that each client returns once it was selected, as a function of the round."""
-    model = scenario.dropout
-    if hasattr(model, "rate"):  # one number: the probability of going missing
-        return lambda round: 1.0 - _stated(model, "rate", round, scenario.clients)
-    return lambda round: _stated(model, "rates", round, scenario.clients)
+    return _stated(scenario.dropout, "rates")
 
 
 def participation_rates(scenario: Scenario) -> Callable[[int], NDArray[np.float64]]:
@@ -47,9 +43,7 @@ def participation_rates(scenario: Scenario) -> Callable[[int], NDArray[np.float6
 
 def correlations(scenario: Scenario) -> NDArray[np.float64]:
     """Second eigenvalue λ of each client's two-state availability chain; 0 where rounds are independent."""
-    if isinstance(scenario.availability, Independent):
-        return np.zeros(scenario.clients)
-    return _stated(scenario.availability, "correlation", 0, scenario.clients)
+    return np.asarray(_stated(scenario.availability, "correlation"), dtype=np.float64)
 
 
 def rates_at(rates: Rates, round: int) -> NDArray[np.float64]:
@@ -69,15 +63,11 @@ def positive_rates(rates: Rates, round: int, clients: NDArray[np.int64]) -> NDAr
     return values
 
 
-def _stated(model: Any, name: str, round: int, clients: int) -> NDArray[np.float64]:
-    """What a model says about itself: an attribute, or a method of the round; one number, or one per client.
-
-    The one place that knows both shapes.
-    """
-    value = getattr(model, name, None)
-    if value is not None:
-        return np.broadcast_to(np.asarray(value(round) if callable(value) else value, dtype=np.float64), (clients,))
-    raise ConfigError(
-        f"{type(model).__name__} does not state its {name}, which this selector takes from it as an oracle; "
-        "use a selector that estimates, or another model"
-    )
+def _stated(model: Any, name: str) -> Any:
+    """What a model says about itself, or a sentence where it does not."""
+    if not hasattr(model, name):
+        raise ConfigError(
+            f"{type(model).__name__} does not state its {name}, which this selector takes from it as an oracle; "
+            "use a selector that estimates, or another model"
+        )
+    return getattr(model, name)

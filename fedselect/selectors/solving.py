@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
@@ -37,8 +34,7 @@ def solved(
     Returns
     -------
     (ndarray, solvers.Solution)
-        The decision, and all that is known about it; its ``details`` are made JSON values (lists for arrays, ``None``
-        for numbers that are not finite), as they go into a run's record.
+        The decision, and all that is known about it.
 
     Raises
     ------
@@ -56,12 +52,4 @@ def solved(
             f"method {method!r} found no decision in round {round.round} ({solution.stopped}); "
             "give it more time, or choose another method"
         )
-    return solution.x, replace(solution, details={key: _plain(value) for key, value in solution.details.items()})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return solution.x, solution

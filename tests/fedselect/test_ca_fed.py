@@ -217,8 +217,14 @@ def test_a_model_that_does_not_state_its_rates_is_named():
     silent = Scenario(base.federation, Silent(), base.dropout, 12, 150, 0)
     with pytest.raises(ConfigError, match="Silent does not state its rates"):
         SELECTORS.build("unbiased", silent).select(context(np.ones(24)))
-    with pytest.raises(ConfigError, match="Silent does not state its correlation"):
-        SELECTORS.build("ca-fed", silent, oracle=True)
+
+    class Memoryless(Silent):
+        def rates(self, round):
+            return np.ones(24)
+
+    memoryless = Scenario(base.federation, Memoryless(), base.dropout, 12, 150, 0)
+    with pytest.raises(ConfigError, match="Memoryless does not state its correlation"):
+        SELECTORS.build("ca-fed", memoryless, oracle=True)
 
 
 def test_rates_may_be_a_function_of_the_round():
