@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from solvers.dispersion.attainable import Attainable
 from solvers.dispersion.compiled import kernel
 from solvers.dispersion.dominance import Dominance, dominance
+from solvers.dispersion.many import bound_many, top_eigenvalue
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.semidefinite import relax
 from solvers.dispersion.slice_form import Normal, SliceForm, apply
-from solvers.dispersion.spectral import uniform_shift
 from solvers.dispersion.tabu import Search
 from solvers.errors import InvalidOption
 from solvers.registry import method
@@ -25,8 +25,8 @@ from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["branch_and_bound"]
 
-#: Updates of gradient entries between two looks at the clock: some 40 ms, about what a relaxation costs.
-_WORK = 6_000_000
+#: Updates of gradient entries between two looks at the clock: some 0.1 s, about what a relaxation costs.
+_WORK = 20_000_000
 
 #: Up to this many clients the semidefinite relaxation takes a fraction of a second and comes first.
 _SMALL = 300
@@ -34,7 +34,7 @@ _SMALL = 300
 
 @method(DispersionProblem, "branch-and-bound", kind="exact")
 def branch_and_bound(
-    problem: DispersionProblem, run: Run, *, cuts: float = 2.0, moves: int = 3_000, largest: int = 2_000
+    problem: DispersionProblem, run: Run, *, cuts: float = 3.0, moves: int = 3_000, largest: int = 2_000
 ) -> None:
     r"""Prove optimality with concave relaxations on the slice and compiled first-order nodes.
 
@@ -76,9 +76,12 @@ def branch_and_bound(
         moves -= done
     if run.expired or run.proved:
         return
+    if problem.n > largest:
+        bound_many(problem, run)
+        return
     tree = Tree(problem, run, cuts)
     tree.start()
-    while problem.n <= largest and tree.open and not run.expired:
+    while tree.open and not run.expired:
         tree.advance()
     tree.report()
 
@@ -246,7 +249,8 @@ class Tree:
             form = apply(q, linear, m, found, equal, pairs)
             x, violated = found.x, self._violated(found.products, found.nonnegative, pairs)
         else:
-            form = SliceForm.build(q, linear, m, np.full(n, uniform_shift(q)))
+            shift = top_eigenvalue(q)
+            form = SliceForm.build(q, linear, m, np.full(n, shift + 2e-3 * abs(shift)))
             x, violated = np.full(n, m / n), np.zeros((0, 2), dtype=np.int64)
         means = form.curved.mean(axis=0)
         importance = 2 * means - means.mean() - form.curved.diagonal()

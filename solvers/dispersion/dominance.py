@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.compiled import preference
+from solvers.dispersion.compiled import compiled
 
 __all__ = ["Dominance", "dominance"]
 
@@ -41,7 +41,7 @@ def dominance(quadratic: NDArray[np.float64], linear: NDArray[np.float64], size:
         table = np.zeros((n, n), dtype=bool)
     else:
         rank = 2 * (size - 1) / max(n - 2, 1) * quadratic.sum(axis=1) + linear
-        table = preference.preferences(np.ascontiguousarray(quadratic), linear, size, rank)
+        table = compiled("preference").preferences(np.ascontiguousarray(quadratic), linear, size, rank)
     upper, lower = np.nonzero(table)
     below_start = np.searchsorted(upper, np.arange(n + 1))
     order = np.argsort(lower, kind="stable")

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
+from solvers.dispersion.compiled import compiled
 
 __all__ = ["Multipliers", "relax"]
 
@@ -94,6 +95,7 @@ def relax(
         Stop early when it returns True; what was found until then is valid all the same.
     """
     n = linear.size
+    assembly = compiled("schur")
     cost = np.zeros((n + 1, n + 1))
     cost[1:, 1:] = quadratic / 4
     cost[0, 1:] = cost[1:, 0] = quadratic.sum(axis=1) / 4 + linear / 4
@@ -130,24 +132,9 @@ def relax(
         full = face @ matrix @ face.T
         return full[i, j] + b * full[i, 0] + a * full[0, j] + a * b * full[0, 0]
 
-    def sandwiches(full: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-        """``uᵀFu, uᵀFv, vᵀFv`` for every pair of conditions."""
-        u = full[i] + a[:, None] * full[0]
-        v = full[j] + b[:, None] * full[0]
-        return (
-            u[:, i] + u[:, :1] * a,
-            u[:, j] + u[:, :1] * b,
-            v[:, j] + v[:, :1] * b,
-        )
-
     def schur(z: NDArray[np.float64], inverse: NDArray[np.float64]) -> NDArray[np.float64]:
         outer, inner = face @ z @ face.T, face @ inverse @ face.T
-        if plain:
-            return outer * inner
-        zuu, zuv, zvv = sandwiches(outer)
-        iuu, iuv, ivv = sandwiches(inner)
-        crossed = zuv.T * iuv
-        return (crossed + crossed.T + zvv * iuu + zuu * ivv) / 4
+        return outer * inner if plain else assembly.assemble(outer, inner, i, j, a, b)
 
     # The average over all selections is strictly feasible but for dominance.
     x, both = size / n, size * (size - 1) / (n * (n - 1))

@@ -24,7 +24,7 @@ from scipy import linalg
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.semidefinite import Multipliers
 
-__all__ = ["Normal", "SliceForm", "apply", "certified_excess", "tangent_margin", "units"]
+__all__ = ["Normal", "SliceForm", "apply", "cholesky_excess", "certified_excess", "tangent_margin", "units"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -157,22 +157,34 @@ def certified_excess(matrix: NDArray[np.float64], diagonal: NDArray[np.float64])
     index = np.arange(n)
     a[index, index] += diagonal
     largest = float(np.abs(matrix).max() + 2 * np.abs(u).max() + t + np.abs(diagonal).max())
-    gamma = (n + 1) * _EPS / 2
-    forming = 4 * _EPS * n * largest
     start = a.diagonal().copy()
     added = 0.0
     for attempt in range(60):
         a[index, index] = start + added
-        trace = float(np.maximum(start + added, 0).sum())
-        if linalg.lapack.dpotrf(a, lower=1, clean=0)[1] == 0:
-            return added + gamma / (1 - gamma) * trace + forming
+        excess = cholesky_excess(a.copy(order="F"), largest + added)
+        if excess is not None:
+            return added + excess
+        least = 16 * _EPS * n * (largest + added)
         if attempt == 0:
             a[index, index] = start
             smallest = float(linalg.eigh(a, subset_by_index=[0, 0], eigvals_only=True)[0])
-            added = max(-smallest, 0.0) + 4 * forming
+            added = max(-smallest, 0.0) + least
         else:
-            added = 4 * added + forming
+            added = 4 * added + least
     raise AssertionError("a matrix with a dominant diagonal has a Cholesky factor")
+
+
+def cholesky_excess(a: NDArray[np.float64], largest: float) -> float | None:
+    """How far below zero the smallest eigenvalue of ``a`` can be; ``None`` if the factorisation breaks down.
+
+    ``a`` (Fortran order, overwritten) was formed by at most four additions of terms up to ``largest``.
+    """
+    n = len(a)
+    gamma = (n + 1) * _EPS / 2
+    trace = float(np.maximum(a.diagonal(), 0).sum())
+    if linalg.lapack.dpotrf(a, lower=1, clean=0, overwrite_a=1)[1] != 0:
+        return None
+    return gamma / (1 - gamma) * trace + 4 * _EPS * n * largest
 
 
 def apply(

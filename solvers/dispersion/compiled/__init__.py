@@ -14,9 +14,9 @@ from types import ModuleType
 
 from solvers.run import Run
 
-__all__ = ["kernel"]
+__all__ = ["compiled", "kernel"]
 
-_KERNELS = ("swaps", "tree", "preference")
+_KERNELS = ("swaps", "tree", "preference", "schur")
 
 _lock = threading.Lock()
 _loaded: dict[str, ModuleType] = {}
@@ -31,7 +31,7 @@ def kernel(name: str, run: Run | None = None) -> ModuleType | None:
     Parameters
     ----------
     name : str
-        "swaps", "tree" or "preference".
+        "swaps", "tree", "preference" or "schur".
     run : Run, optional
         Whose time limit to respect.
     """
@@ -50,6 +50,13 @@ def kernel(name: str, run: Run | None = None) -> ModuleType | None:
             assert _failure is not None
             raise _failure
     return _loaded[name]
+
+
+def compiled(name: str) -> ModuleType:
+    """Return the compiled module ``name``, however long that takes."""
+    module = kernel(name)
+    assert module is not None
+    return module
 
 
 def _load() -> None:
