@@ -14,6 +14,8 @@ from solvers.dispersion.attainable import Attainable
 from solvers.dispersion.compiled import kernel
 from solvers.dispersion.dominance import Dominance, dominance
 from solvers.dispersion.many import bound_many, top_eigenvalue
+from solvers.dispersion.memory import Memory
+from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.semidefinite import relax
 from solvers.dispersion.slice_form import Normal, SliceForm, apply
@@ -28,13 +30,25 @@ __all__ = ["branch_and_bound"]
 #: Updates of gradient entries between two looks at the clock: some 0.1 s, about what a relaxation costs.
 _WORK = 20_000_000
 
+#: Tabu moves between two spells of the tree: a few milliseconds.
+_BETWEEN = 500
+
+#: Seconds that a relaxation takes, in units of n³: it is left out where the clock does not allow it.
+_RELAX = 1.5e-8
+
 #: Up to this many clients the semidefinite relaxation takes a fraction of a second and comes first.
 _SMALL = 300
 
 
 @method(DispersionProblem, "branch-and-bound", kind="exact")
 def branch_and_bound(
-    problem: DispersionProblem, run: Run, *, cuts: float = 3.0, moves: int = 3_000, largest: int = 2_000
+    problem: DispersionProblem,
+    run: Run,
+    *,
+    cuts: float = 3.0,
+    moves: int = 3_000,
+    largest: int = 2_000,
+    memory: Memory | None = None,
 ) -> None:
     r"""Prove optimality with concave relaxations on the slice and compiled first-order nodes.
 
@@ -58,6 +72,8 @@ def branch_and_bound(
         Tabu moves made for the incumbent before the tree.
     largest : int
         With more clients only the root bound is computed.
+    memory : Memory, optional
+        Multipliers and selections of earlier problems over the same clients; this one's are added.
 
     Raises
     ------
@@ -71,19 +87,29 @@ def branch_and_bound(
         run.tighten(problem.trivial_bound())
     if marginal(problem, run):
         return
+    if memory is not None:
+        for x in memory.start(problem):
+            run.offer(ascend(problem, x, run))
     search = Search.started(problem, run)
     while moves > 0 and not run.expired and (done := search.advance(moves)):
         moves -= done
-    if run.expired or run.proved:
-        return
-    if problem.n > largest:
-        bound_many(problem, run)
-        return
-    tree = Tree(problem, run, cuts)
-    tree.start()
-    while tree.open and not run.expired:
-        tree.advance()
-    tree.report()
+    try:
+        if run.expired or run.proved:
+            return
+        if problem.n > largest:
+            bound_many(problem, run)
+            return
+        tree = Tree(problem, run, cuts, memory)
+        tree.start()
+        while tree.open and not run.expired:
+            tree.advance()
+            if tree.open:
+                search.advance(_BETWEEN)
+                tree.look()
+        tree.report()
+    finally:
+        if memory is not None:
+            memory.keep(problem, run.x)
 
 
 def marginal(problem: DispersionProblem, run: Run) -> bool:
@@ -124,15 +150,15 @@ class Block:
 class Tree:
     """The open sub-problems, in the units of `Normal`, best bound first."""
 
-    def __init__(self, problem: DispersionProblem, run: Run, cuts: float) -> None:
-        self.problem, self.run, self.cuts = problem, run, cuts
+    def __init__(self, problem: DispersionProblem, run: Run, cuts: float, memory: Memory | None = None) -> None:
+        self.problem, self.run, self.cuts, self.memory = problem, run, cuts, memory
         self.normal = Normal.of(problem)
         self.attainable = Attainable(self.normal)
         self.kernel = kernel("tree", run)
         self.open: list[tuple[float, int, Block, NDArray[np.int8], NDArray[np.float64]]] = []
         self.count = itertools.count()
         self.incumbent = -math.inf
-        self._look()
+        self.look()
         run.nodes = 0
 
     def start(self) -> None:
@@ -140,7 +166,9 @@ class Tree:
         if self.kernel is None:
             return
         n = self.problem.n
-        root = self._block(np.arange(n), np.zeros(0, dtype=np.int64), None, small=n <= _SMALL)
+        known = self.memory is not None and self.memory.diagonal(self.problem) is not None
+        small = n <= (_SMALL // 2 if known else _SMALL)
+        root = self._block(np.arange(n), np.zeros(0, dtype=np.int64), None, small=small)
         self._push(root.form.tangent(root.x) + root.constant, root, np.zeros(n, dtype=np.int8), root.x)
 
     def advance(self) -> None:
@@ -148,7 +176,13 @@ class Tree:
         bound, _, block, state, point = heapq.heappop(self.open)
         bound = -bound
         free = np.flatnonzero(state == 0)
-        if block.work >= _WORK or (free.size <= 0.7 * block.ids.size and not block.relaxed):
+        if block.ids.size == self.problem.n and not block.relaxed and block.work >= _WORK and self._affordable(block):
+            # One relaxation of the whole problem lowers every bound; start again from it.
+            block = self._block(block.ids, block.ones, None, small=True)
+            self.open.clear()
+            state, point = np.zeros(block.ids.size, dtype=np.int8), block.x
+            bound = min(bound, block.form.tangent(point) + block.constant)
+        elif block.work >= _WORK * max(1.0, (free.size / 200) ** 3) or (free.size <= _SMALL and not block.relaxed):
             fresh = self._refresh(block, state, free)
             if fresh is not None:
                 block, state, point = fresh, np.zeros(fresh.ids.size, dtype=np.int8), fresh.x
@@ -177,7 +211,7 @@ class Tree:
             self.tolerance,
             form.margin,
             best,
-            _WORK,
+            int(min(_WORK, 1e5 + 1e8 * self.run.remaining)),
             0.2,
         )
         block.work += work
@@ -187,7 +221,7 @@ class Tree:
             x[block.ones] = 1
             x[block.ids[best == 1]] = 1
             self.run.offer(x)
-            self._look()
+            self.look()
         for k in range(left):
             self._push(bounds[k] + block.constant, block, states[k].copy(), points[k].copy())
         self.report()
@@ -201,7 +235,7 @@ class Tree:
             value = max(value, -self.open[0][0])
         self.run.tighten(self.normal.original(value) + 2 * self.problem.rounding)
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Take over the run's incumbent, and what it takes to beat it."""
         run, problem = self.run, self.problem
         self.incumbent = self.normal.value(run.objective)  # type: ignore[arg-type]  # a start is always offered
@@ -216,10 +250,13 @@ class Tree:
         if bound > self.incumbent + self.tolerance:
             heapq.heappush(self.open, (-bound, next(self.count), block, state, point))
 
+    def _affordable(self, block: Block) -> bool:
+        return self.run.remaining > _RELAX * block.ids.size**3
+
     def _refresh(self, block: Block, state: NDArray[np.int8], free: NDArray[np.intp]) -> Block | None:
         """Multipliers made for this open problem; ``None`` where they would not pay."""
         left = block.form.size - int((state == 1).sum())
-        if free.size < 12 or not 2 <= left <= free.size - 2:
+        if free.size < 12 or not 2 <= left <= free.size - 2 or not self._affordable(block):
             return None
         if free.size == block.ids.size and block.relaxed and len(block.pairs) == 0:
             return None
@@ -232,8 +269,8 @@ class Tree:
         linear = normal.linear[ids] + 2 * normal.quadratic[np.ix_(ids, ones)].sum(axis=1)
         constant = float(normal.linear[ones].sum() + normal.quadratic[np.ix_(ones, ones)].sum())
         order = dominance(q, linear, m)
-        # Interior-point steps take about 10 n³ operations each; leave them out where the clock does not allow them.
-        if small and run.remaining > 2e-8 * n**3:
+        x, violated = np.full(n, m / n), np.zeros((0, 2), dtype=np.int64)
+        if small and run.remaining > _RELAX * n**3:
             equal = order.pairs[: 3 * n]
             pairs = self._inherited(parent, ids)
             found = relax(
@@ -248,10 +285,14 @@ class Tree:
             )
             form = apply(q, linear, m, found, equal, pairs)
             x, violated = found.x, self._violated(found.products, found.nonnegative, pairs)
+            if self.memory is not None and n == self.problem.n and len(pairs) == 0:
+                self.memory.keep(self.problem, None, found.diagonal / normal.factor)
         else:
-            shift = top_eigenvalue(q)
-            form = SliceForm.build(q, linear, m, np.full(n, shift + 2e-3 * abs(shift)))
-            x, violated = np.full(n, m / n), np.zeros((0, 2), dtype=np.int64)
+            known = self.memory.diagonal(self.problem) if self.memory is not None and parent is None else None
+            if known is None:
+                shift = top_eigenvalue(q)
+                known = np.full(n, (shift + 2e-3 * abs(shift)) / normal.factor)
+            form = SliceForm.build(q, linear, m, known * normal.factor)
         means = form.curved.mean(axis=0)
         importance = 2 * means - means.mean() - form.curved.diagonal()
         x = np.clip(x, 0.0, 1.0)

@@ -102,7 +102,15 @@ def relax(
     cost[0, 0] = quadratic.sum() / 4 + linear.sum() / 2
     normal = np.ones(n + 1)
     normal[0] = n - 2 * size
-    face = _orthogonal_complement(normal)  # (n+1) × n
+    mirror = _mirror(normal)  # reflects the normal onto the first axis, which is then left out
+
+    def restrict(full: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.ascontiguousarray(_reflect(full, mirror)[1:, 1:])
+
+    def extend(part: NDArray[np.float64]) -> NDArray[np.float64]:
+        full = np.zeros((n + 1, n + 1))
+        full[1:, 1:] = part
+        return _reflect(full, mirror)
 
     # Condition k is (z_i + a z_0)(z_j + b z_0); a, b are 0 for the binary conditions, -1, 1 for dominance, else 1.
     every = np.arange(n + 1)
@@ -120,20 +128,20 @@ def relax(
 
     def adjoint(y: NDArray[np.float64]) -> NDArray[np.float64]:
         if plain:
-            return (face.T * y) @ face
+            return restrict(np.diag(y))
         total = np.zeros((n + 1, n + 1))
         np.add.at(total, (i, j), y)
         np.add.at(total, (i, np.zeros_like(i)), b * y)
         np.add.at(total, (np.zeros_like(j), j), a * y)
         total[0, 0] += float((a * b) @ y)
-        return face.T @ ((total + total.T) / 2) @ face
+        return restrict((total + total.T) / 2)
 
     def conditions(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        full = face @ matrix @ face.T
+        full = extend(matrix)
         return full[i, j] + b * full[i, 0] + a * full[0, j] + a * b * full[0, 0]
 
     def schur(z: NDArray[np.float64], inverse: NDArray[np.float64]) -> NDArray[np.float64]:
-        outer, inner = face @ z @ face.T, face @ inverse @ face.T
+        outer, inner = extend(z), extend(inverse)
         return outer * inner if plain else assembly.assemble(outer, inner, i, j, a, b)
 
     # The average over all selections is strictly feasible but for dominance.
@@ -141,8 +149,8 @@ def relax(
     average = np.full((n + 1, n + 1), 4 * both - 4 * x + 1)
     average[0, :] = average[:, 0] = 2 * x - 1
     np.fill_diagonal(average, 1.0)
-    z = face.T @ average @ face
-    projected = face.T @ cost @ face
+    z = restrict(average)
+    projected = restrict(cost)
     y = np.zeros(k)
     magnitude = max(float(np.abs(cost).max()), 1e-300)
     y[: n + 1] = 1.1 * np.abs(cost).sum(axis=1) + 1e-3 * magnitude
@@ -185,22 +193,22 @@ def relax(
 
         zero = np.zeros(int(inequality.sum()))
         dy, ddual, dz, dslack = direction(0.0, None, zero)
-        along = _step(z, dz, slack, dslack, inequality)
-        down = _step(dual, ddual, -y, -dy, inequality)
-        predicted = float(np.vdot(z + along * dz, dual + down * ddual))
-        predicted += float(((slack + along * dslack) * -(y + down * dy))[inequality].sum())
+        primal_step = _step(z, dz, slack, dslack, inequality)
+        dual_step = _step(dual, ddual, -y, -dy, inequality)
+        predicted = float(np.vdot(z + primal_step * dz, dual + dual_step * ddual))
+        predicted += float(((slack + primal_step * dslack) * -(y + dual_step * dy))[inequality].sum())
         centre = mu * min(1.0, max(predicted / gap, 0.0) ** 2 + 0.02)
         second_order = dz @ ddual @ inverse
         dy, ddual, dz, dslack = direction(
             centre, (second_order + second_order.T) / 2, -(dslack * dy)[inequality]
         )
-        along = 0.97 * _step(z, dz, slack, dslack, inequality)
-        down = 0.97 * _step(dual, ddual, -y, -dy, inequality)
-        z, slack = z + along * dz, slack + along * dslack
-        y, dual = y + down * dy, dual + down * ddual
-        if max(along, down) < 1e-4:
+        primal_step = 0.97 * _step(z, dz, slack, dslack, inequality)
+        dual_step = 0.97 * _step(dual, ddual, -y, -dy, inequality)
+        z, slack = z + primal_step * dz, slack + primal_step * dslack
+        y, dual = y + dual_step * dy, dual + dual_step * ddual
+        if max(primal_step, dual_step) < 1e-4:
             break
-    lifted = face @ z @ face.T
+    lifted = extend(z)
     signs = lifted[0, 1:]
     return Multipliers(
         diagonal=4 * y[1 : n + 1],
@@ -214,11 +222,18 @@ def relax(
     )
 
 
-def _orthogonal_complement(normal: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Orthonormal basis of the complement of a vector: a Householder reflection without its first column."""
+def _mirror(normal: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Unit vector of the Householder reflection that takes ``normal`` to the first axis."""
     v = normal / np.linalg.norm(normal)
     v[0] += 1.0 if v[0] >= 0 else -1.0
-    return (np.eye(normal.size) - np.outer(v, v) * (2 / (v @ v)))[:, 1:]
+    return v / np.linalg.norm(v)
+
+
+def _reflect(matrix: NDArray[np.float64], mirror: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The symmetric matrix reflected on both sides, in O(n²)."""
+    along = matrix @ mirror
+    twice = np.outer(mirror, along - (mirror @ along) * mirror)
+    return matrix - 2 * (twice + twice.T)
 
 
 def _definite(matrix: NDArray[np.float64]) -> bool:
