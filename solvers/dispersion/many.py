@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from solvers.dispersion.compiled import kernel
 from solvers.dispersion.problem import DispersionProblem
@@ -86,6 +85,8 @@ def top_eigenvalue(distances: NDArray[np.floating]) -> float:
         mean = v.mean()
         moved = (distances @ (v - mean).astype(distances.dtype)).astype(np.float64)
         return moved - moved.mean() - low * mean  # the direction 1 lies below everything
+
+    from scipy.sparse.linalg import LinearOperator, eigsh
 
     start = np.cos(np.arange(n) ** 2 * 0.7)
     operator = LinearOperator((n, n), matvec=centred, dtype=np.float64)
