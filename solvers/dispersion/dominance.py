@@ -17,8 +17,6 @@ from solvers.dispersion.compiled import compiled
 __all__ = ["Dominance", "dominance"]
 
 
-
-
 @dataclass(frozen=True)
 class Dominance:
     """Rows (i, j) of ``pairs``: i is chosen whenever j is. The rest are adjacency lists for the compiled tree."""

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
+
 from solvers.dispersion.compiled import compiled
 
 __all__ = ["Multipliers", "relax"]
@@ -199,9 +200,7 @@ def relax(
         predicted += float(((slack + primal_step * dslack) * -(y + dual_step * dy))[inequality].sum())
         centre = mu * min(1.0, max(predicted / gap, 0.0) ** 2 + 0.02)
         second_order = dz @ ddual @ inverse
-        dy, ddual, dz, dslack = direction(
-            centre, (second_order + second_order.T) / 2, -(dslack * dy)[inequality]
-        )
+        dy, ddual, dz, dslack = direction(centre, (second_order + second_order.T) / 2, -(dslack * dy)[inequality])
         primal_step = 0.97 * _step(z, dz, slack, dslack, inequality)
         dual_step = 0.97 * _step(dual, ddual, -y, -dy, inequality)
         z, slack = z + primal_step * dz, slack + primal_step * dslack

@@ -24,7 +24,7 @@ from scipy import linalg
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.semidefinite import Multipliers
 
-__all__ = ["Normal", "SliceForm", "apply", "cholesky_excess", "certified_excess", "tangent_margin", "units"]
+__all__ = ["Normal", "SliceForm", "apply", "certified_excess", "cholesky_excess", "tangent_margin", "units"]
 
 _EPS = float(np.finfo(np.float64).eps)
 

@@ -295,9 +295,7 @@ def explore(  # type: ignore[no-untyped-def]
             if state[i] == FREE:
                 if g[i] >= lower_theta:
                     if g[i] - upper_theta >= room:
-                        consistent = consistent and _fix(
-                            state, i, ONE, above_start, above, below_start, below, todo
-                        )
+                        consistent = consistent and _fix(state, i, ONE, above_start, above, below_start, below, todo)
                 elif lower_theta - g[i] >= room:
                     consistent = consistent and _fix(state, i, ZERO, above_start, above, below_start, below, todo)
         if not consistent:
