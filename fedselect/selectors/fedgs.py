@@ -77,7 +77,7 @@ class FedGS:
             problem = DispersionProblem.fedgs(h, np.zeros(n), np.ones(n, dtype=bool), min(self.size, n), alpha, scale)
         except InvalidProblem as error:
             raise DataError(f"FedGS cannot select with these distances or options: {error}") from error
-        self.distances: NDArray[np.float64] = problem.distances
+        self.distances = problem.distances
         self.counts = np.zeros(n, dtype=np.int64)
 
     def select(self, round: RoundContext) -> Selection:

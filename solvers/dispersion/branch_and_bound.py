@@ -133,7 +133,7 @@ def marginal(problem: DispersionProblem, run: Run) -> bool:
 
 @dataclass
 class Block:
-    """A sub-problem with multipliers of its own: ``ids`` are its clients, ``constant`` what the fixed ones are worth."""
+    """A sub-problem with multipliers of its own: ``ids`` are free, ``ones`` fixed and worth ``constant``."""
 
     ids: NDArray[np.int64]
     ones: NDArray[np.int64]
@@ -215,7 +215,7 @@ class Tree:
             0.2,
         )
         block.work += work
-        self.run.nodes += nodes  # type: ignore[operator]
+        self.run.nodes += nodes
         if value > known:
             x = np.zeros(self.problem.n, dtype=np.int64)
             x[block.ones] = 1

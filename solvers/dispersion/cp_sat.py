@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.neighbourhood import ascend, greedy_decision
+from solvers.dispersion.neighbourhood import ascend, greedy_decision, incumbent
 from solvers.dispersion.problem import DispersionProblem
 from solvers.errors import InvalidOption
 from solvers.registry import method
@@ -75,7 +75,7 @@ def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", wo
         model, chosen, integers = state(problem, formulation, run)
         if model is None:  # the time went into stating it
             return
-        hint = problem.decision(run.x)  # type: ignore[arg-type]  # offered above
+        hint = incumbent(run)
         for variable, value in zip(chosen, hint.tolist(), strict=True):
             model.add_hint(variable, value)
 
@@ -136,7 +136,7 @@ def _tangent(problem: DispersionProblem, run: Run, workers: int) -> None:
         return
     tangents = Tangents(problem, run)
     scale = 2.0**36  # values are about m in these units
-    points = tangents.first(problem.decision(run.x))
+    points = tangents.first(incumbent(run))
     model = cp_model.CpModel()
     chosen = [model.new_bool_var(f"s{i}") for i in range(problem.n)]
     model.add(cp_model.LinearExpr.sum(chosen) == problem.size)
@@ -151,7 +151,7 @@ def _tangent(problem: DispersionProblem, run: Run, workers: int) -> None:
             row = cp_model.LinearExpr.weighted_sum(chosen, coefficients)
             model.add(value <= row + math.ceil(constant * scale))
         model.clear_hints()
-        for variable, bit in zip(chosen, problem.decision(run.x).tolist(), strict=True):
+        for variable, bit in zip(chosen, incumbent(run).tolist(), strict=True):
             model.add_hint(variable, bit)
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = workers

@@ -50,7 +50,7 @@ def read_mdplib(path: PathLike, size: int | None = None) -> DispersionProblem:
         raise InvalidProblem(f"{path} is not an MDPLIB file: {error}") from error
     distances = np.zeros((n, n))
     distances[i, j] = distances[j, i] = rows[:, 2]
-    return DispersionProblem(distances, None, m if size is None else size, 0.5)
+    return DispersionProblem(distances, np.zeros(n), m if size is None else size, 0.5)
 
 
 def write_mdplib(problem: DispersionProblem, path: PathLike) -> None:

@@ -62,6 +62,7 @@ def gurobi(
     n = problem.n
     with run.building():
         quadratic, linear = normal.quadratic, normal.linear
+        constant: float = 0.0
         if formulation == "projected":
             compiled("schur")
             form = Tangents(problem, run).form
@@ -71,9 +72,7 @@ def gurobi(
             half = means - means.mean() / 2
             quadratic = form.curved - half - half[:, None] - bend
             linear = form.linear + 2 * problem.size * half
-            constant = bend * problem.size**2
-        else:
-            constant = 0.0
+            constant = float(bend * problem.size**2)
     environment = gp.Env(params={"OutputFlag": 0})
     try:
         model = gp.Model(env=environment)
@@ -85,7 +84,7 @@ def gurobi(
         model.addConstr(chosen.sum() == problem.size)
         model.setObjective(chosen @ quadratic @ chosen + linear @ chosen + constant, gp.GRB.MAXIMIZE)
         if run.x is not None:
-            chosen.Start = problem.decision(run.x)
+            chosen.setAttr("Start", problem.decision(run.x))
         if run.time_limit is not None:
             model.Params.TimeLimit = max(run.remaining, 0.01)
         try:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from solvers.dispersion.compiled import kernel
+from solvers.dispersion.neighbourhood import incumbent
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.slice_form import cholesky_excess, units
 from solvers.run import Run
@@ -52,7 +53,7 @@ def bound_many(problem: DispersionProblem, run: Run, *, accuracy: float = 1e-4) 
     if run.expired:
         return
     linear = linear + shift
-    y = problem.decision(run.x).astype(np.float64)
+    y = incumbent(run).astype(np.float64)
     g = linear + 2 * (q * _times(problem, y) - shift * y)
     reach = float(np.abs(linear).max()) + 2 * m * (q * problem.farthest + abs(shift))
     margin = 2 * m * (2 * n + 16) * _EPS * reach + problem.rounding * factor

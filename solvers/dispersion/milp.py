@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.branch_and_bound import marginal
 from solvers.dispersion.compiled import kernel
-from solvers.dispersion.neighbourhood import ascend, greedy_decision
+from solvers.dispersion.neighbourhood import ascend, greedy_decision, incumbent
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.slice_form import Normal
 from solvers.dispersion.tangents import Tangents
@@ -69,7 +69,7 @@ def milp(problem: DispersionProblem, run: Run, *, formulation: str = "tangent") 
 def _tangent(problem: DispersionProblem, run: Run) -> None:
     n = problem.n
     tangents = Tangents(problem, run)
-    rows = [tangents.at(y) for y in tangents.first(problem.decision(run.x))]
+    rows = [tangents.at(y) for y in tangents.first(incumbent(run))]
     objective = np.append(np.zeros(n), -1.0)
     while not (run.expired or run.proved):
         matrix = np.array([np.append(-g, 1.0) for _, g in rows])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from solvers.dispersion.problem import DispersionProblem
 from solvers.run import Run
 
-__all__ = ["ascend", "greedy_decision", "random_decision"]
+__all__ = ["ascend", "greedy_decision", "incumbent", "random_decision"]
 
 
 def gains(problem: DispersionProblem, x: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -28,6 +28,12 @@ def greedy_decision(problem: DispersionProblem) -> NDArray[np.int64]:
         x[client] = 1
         g = g + 2 * problem.weight * problem.distances[client]
     return x
+
+
+def incumbent(run: Run) -> NDArray[np.int64]:
+    """The run's best decision; there must be one."""
+    assert run.x is not None
+    return run.x.astype(np.int64)
 
 
 def random_decision(problem: DispersionProblem, rng: np.random.Generator) -> NDArray[np.int64]:

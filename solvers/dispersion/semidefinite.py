@@ -163,9 +163,28 @@ def relax(
         dual = adjoint(y) - projected
 
     count = n + int(inequality.sum())
-    step = 0
     gap = np.inf
-    for step in range(1, iterations + 1):
+    inverse, factor = z, None
+
+    def direction(
+        mu: float, correction: NDArray[np.float64] | float, corrected: NDArray[np.float64] | float
+    ) -> tuple[NDArray[np.float64], ...]:
+        """Changes of y, dual, z and slack towards the point of the central path at mu, from the current iterate."""
+        target = mu * inverse - correction
+        right = conditions(target) - rhs
+        right[inequality] -= (mu - corrected) / -y[inequality]
+        dy = linalg.cho_solve(factor, right, check_finite=False)
+        ddual = adjoint(dy)
+        moved = z @ ddual @ inverse
+        dz = target - z - (moved + moved.T) / 2
+        dslack = np.zeros(k)
+        towards = (mu - corrected + slack[inequality] * dy[inequality]) / -y[inequality]
+        dslack[inequality] = towards - slack[inequality]
+        return dy, ddual, dz, dslack
+
+    step = 0
+    while step < iterations:
+        step += 1
         inverse = _inverse(dual)
         gap = float(np.vdot(z, dual)) + float((slack * -y)[inequality].sum())
         mu = gap / count
@@ -178,22 +197,7 @@ def relax(
         if factor is None:
             break
 
-        def direction(mu: float, correction: NDArray[np.float64] | None, corrected: NDArray[np.float64]):  # type: ignore[no-untyped-def]
-            target = mu * inverse if correction is None else mu * inverse - correction
-            right = conditions(target) - rhs
-            right[inequality] -= (mu - corrected) / -y[inequality]
-            dy = linalg.cho_solve(factor, right, check_finite=False)
-            ddual = adjoint(dy)
-            moved = z @ ddual @ inverse
-            dz = target - z - (moved + moved.T) / 2
-            dslack = np.zeros(k)
-            dslack[inequality] = (mu - corrected + slack[inequality] * dy[inequality]) / -y[inequality] - slack[
-                inequality
-            ]
-            return dy, ddual, dz, dslack
-
-        zero = np.zeros(int(inequality.sum()))
-        dy, ddual, dz, dslack = direction(0.0, None, zero)
+        dy, ddual, dz, dslack = direction(0.0, 0.0, 0.0)
         primal_step = _step(z, dz, slack, dslack, inequality)
         dual_step = _step(dual, ddual, -y, -dy, inequality)
         predicted = float(np.vdot(z + primal_step * dz, dual + dual_step * ddual))

@@ -150,7 +150,8 @@ def certified_excess(matrix: NDArray[np.float64], diagonal: NDArray[np.float64])
     of positive definiteness, BIT 46, 2006); forming A costs another 4 eps · n · max|terms|.
     """
     n = diagonal.size
-    means = matrix.mean(axis=1)
+    # With u the row means (less half the grand mean), A has no part that couples the direction 1 to the hyperplane.
+    means = matrix.mean(axis=1) - diagonal / n
     u = means - means.mean() / 2
     t = max(float(np.abs(diagonal).max()), float(np.abs(matrix).max())) / max(n, 1)
     a = (u[:, None] + u) + t - matrix

@@ -25,12 +25,12 @@ def assemble(outer, inner, i, j, a, b):  # type: ignore[no-untyped-def]
             zv[c] = outer[j[k], c] + b[k] * outer[0, c]
             iu[c] = inner[i[k], c] + a[k] * inner[0, c]
             iv[c] = inner[j[k], c] + b[k] * inner[0, c]
-        for l in range(k + 1):
-            p, q, r, s = i[l], j[l], a[l], b[l]
+        for c in range(k + 1):
+            p, q, r, s = i[c], j[c], a[c], b[c]
             value = (zv[p] + r * zv[0]) * (iu[q] + s * iu[0])
             value += (zu[q] + s * zu[0]) * (iv[p] + r * iv[0])
             value += (zv[q] + s * zv[0]) * (iu[p] + r * iu[0])
             value += (zu[p] + r * zu[0]) * (iv[q] + s * iv[0])
-            result[k, l] = value / 4
-            result[l, k] = value / 4
+            result[k, c] = value / 4
+            result[c, k] = value / 4
     return result

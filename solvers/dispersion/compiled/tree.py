@@ -133,7 +133,7 @@ def explore(  # type: ignore[no-untyped-def]
     """
     n = linear.shape[0]
     free = np.empty(n, np.int64)
-    l = np.empty(n)
+    slope = np.empty(n)
     g = np.empty(n)
     y = np.empty(n)
     scratch = np.empty(n)
@@ -152,15 +152,15 @@ def explore(  # type: ignore[no-untyped-def]
         inherited = bounds[count]
 
         # The sub-problem: linear term of the free clients, and what the chosen ones are worth.
-        l[:] = linear
+        slope[:] = linear
         constant = 0.0
         chosen = 0
         for i in range(n):
             if state[i] == ONE:
                 chosen += 1
-                constant += l[i] + exact[i, i]
+                constant += slope[i] + exact[i, i]
                 for j in range(n):
-                    l[j] += 2.0 * exact[i, j]
+                    slope[j] += 2.0 * exact[i, j]
         nf = 0
         total = 0.0
         for i in range(n):
@@ -176,7 +176,7 @@ def explore(  # type: ignore[no-untyped-def]
             if left == nf:
                 for a in range(nf):
                     i = free[a]
-                    value += l[i]
+                    value += slope[i]
                     for b in range(nf):
                         value += exact[i, free[b]]
             if value > incumbent + 1e-12:
@@ -197,7 +197,7 @@ def explore(  # type: ignore[no-untyped-def]
                 y[i] += (1.0 - y[i]) * (left - total) / room
         # -- first-order steps
         for a in range(nf):
-            g[free[a]] = l[free[a]]
+            g[free[a]] = slope[free[a]]
         for b in range(nf):
             j = free[b]
             if y[j] > 0.0:
@@ -228,7 +228,7 @@ def explore(  # type: ignore[no-untyped-def]
                 inner = 0.0
                 for a in range(nf):
                     i = free[a]
-                    inner += (l[i] - g[i]) * y[i]
+                    inner += (slope[i] - g[i]) * y[i]
                     scratch[a] = g[i]
                 _select(scratch, nf, left)
                 tops = 0.0
