@@ -161,15 +161,16 @@ def _tangent(problem: DispersionProblem, run: Run, workers: int) -> None:
         status = solver.solve(model)
         run.nodes += int(solver.num_branches)
         run.message = solver.status_name(status)
-        run.tighten(tangents.original(solver.best_objective_bound / scale))
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return
+            return  # without a solution the bound may be CP-SAT's initial 0, which means nothing
+        run.tighten(tangents.original(solver.best_objective_bound / scale))
         x = np.array([int(solver.boolean_value(variable)) for variable in chosen])
         run.offer(x)
         run.offer(ascend(problem, x, run))
         points = [x.astype(np.float64)]
-        if status != cp_model.OPTIMAL and run.remaining > 0.05:
-            run.stop("interrupted", run.message)
+        if status != cp_model.OPTIMAL:
+            early = run.time_limit is None or run.remaining > 0.2 + 0.1 * run.time_limit
+            run.stop("interrupted" if early else "time-limit", run.message)
             return
 
 
