@@ -8,6 +8,8 @@
 Every line names what was measured; nothing is asserted. Run it on a quiet machine and compare within one run.
 """
 
+# ruff: noqa: E402
+
 from __future__ import annotations
 
 import os
@@ -140,7 +142,8 @@ def library(options: argparse.Namespace, prefix: str, seconds: float) -> None:
                 continue
             print(
                 f"{name:26s} {key:16s} {s.status:8s} minus best known {s.objective - best:+.3f}  "
-                f"gap {np.inf if s.gap is None else s.gap:.2e}  found {first_time(s, s.objective):6.2f} s  {s.seconds:6.2f} s  nodes {s.nodes}",
+                f"gap {np.inf if s.gap is None else s.gap:.2e}  found {first_time(s, s.objective):6.2f} s  "
+                f"{s.seconds:6.2f} s  nodes {s.nodes}",
                 flush=True,
             )
 
@@ -184,8 +187,8 @@ def large(options: argparse.Namespace, clients: int, limits: tuple[float, ...]) 
             first = s.trace[0].second
             bound = next((p.second for p in s.trace if p.bound == s.bound), np.inf)
             print(
-                f"{kind:10s} limit {limit:4g} s  first selection {first:6.2f} s, best {first_time(s, s.objective):6.2f} s  "
-                f"gap {s.gap:.2e} (bound after {bound:6.2f} s)  {s.status}  {s.seconds:6.2f} s  peak {peak:.1f} GiB",
+                f"{kind:10s} limit {limit:4g} s  first selection {first:6.2f} s, "
+                f"best {first_time(s, s.objective):6.2f} s  gap {s.gap:.2e} (bound after {bound:6.2f} s)  {s.status}  {s.seconds:6.2f} s  peak {peak:.1f} GiB",
                 flush=True,
             )
         del problem
