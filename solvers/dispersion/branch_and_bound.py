@@ -290,8 +290,8 @@ class Tree:
         else:
             known = self.memory.diagonal(self.problem) if self.memory is not None and parent is None else None
             if known is None:
-                shift = top_eigenvalue(q)
-                known = np.full(n, (shift + 2e-3 * abs(shift)) / normal.factor)
+                enough = 1e-5 * m * float(q.max())
+                known = np.full(n, (top_eigenvalue(q, enough) + enough) / normal.factor)
             form = SliceForm.build(q, linear, m, known * normal.factor)
         means = form.curved.mean(axis=0)
         importance = 2 * means - means.mean() - form.curved.diagonal()

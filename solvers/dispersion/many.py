@@ -22,6 +22,9 @@ __all__ = ["bound_many", "top_eigenvalue"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
+#: Up to this many clients all eigenvalues are computed.
+_DENSE = 300
+
 #: Swaps of weight between two looks at the clock.
 _STEPS = 2_000
 
@@ -45,11 +48,12 @@ def bound_many(problem: DispersionProblem, run: Run, *, accuracy: float = 1e-4) 
         return
     factor, offset, linear = units(problem)
     q = problem.weight * factor
-    shift = q * top_eigenvalue(problem.distances)
-    shift += 2e-3 * abs(shift) + 1e-12
+    # Too large a shift costs at most m times the excess.
+    enough = 1e-5 * m * problem.farthest
+    shift = q * (top_eigenvalue(problem.distances, enough) + enough)
     if run.remaining < 3e-11 * n**3:
         return
-    shift += _certify(problem, q, shift)
+    shift += _certify(problem, q, shift, q * enough)
     if run.expired:
         return
     linear = linear + shift
@@ -70,31 +74,46 @@ def bound_many(problem: DispersionProblem, run: Run, *, accuracy: float = 1e-4) 
             return
 
 
-def top_eigenvalue(distances: NDArray[np.floating]) -> float:
-    """Largest eigenvalue of JHJ on ``1ᵀz = 0`` by Lanczos, to three digits; nothing relies on its accuracy."""
+def top_eigenvalue(distances: NDArray[np.floating], enough: float = 0.0, steps: int = 60) -> float:
+    """Largest eigenvalue of JHJ on ``1ᵀz = 0`` by Lanczos, plus the residual; nothing relies on its accuracy.
+
+    Parameters
+    ----------
+    distances : (n, n) ndarray
+        H.
+    enough : float
+        Stop at this residual, or at a thousandth of the eigenvalue.
+    steps : int
+        Largest number of products with H.
+    """
     n = len(distances)
-    low = float(distances.max()) * n
-    if low == 0:
-        return 0.0
-    if n <= 300:
-        means = distances.mean(axis=0)
-        dense = distances - means - means[:, None] + (means.mean() - low / n)
+    if n <= _DENSE:
+        means = distances.mean(axis=0, dtype=np.float64)
+        low = float(distances.max())  # moves the direction 1 below all others
+        dense = distances - means - means[:, None] + (means.mean() - low)
         return float(linalg.eigh(dense, subset_by_index=[n - 1, n - 1], eigvals_only=True)[0])
+    v = np.cos(np.arange(n) ** 2 * 0.7)
+    v -= v.mean()
+    basis = np.zeros((steps, n))
+    alphas, betas = np.zeros(steps), np.zeros(steps)
+    beta = float(np.linalg.norm(v))
+    top = residual = 0.0
+    for k in range(steps):
+        basis[k] = v / beta
+        v = (distances @ basis[k].astype(distances.dtype)).astype(np.float64)
+        alphas[k] = basis[k] @ v
+        for _ in range(2):  # twice is enough
+            v -= v.mean()
+            v -= basis[: k + 1].T @ (basis[: k + 1] @ v)
+        beta = betas[k] = float(np.linalg.norm(v))
+        values, vectors = linalg.eigh_tridiagonal(alphas[: k + 1], betas[:k])
+        top, residual = float(values[-1]), beta * abs(float(vectors[-1, -1]))
+        if residual <= max(enough, 1e-3 * abs(top)) or beta == 0:
+            break
+    return top + residual
 
-    def centred(v: NDArray[np.floating]) -> NDArray[np.float64]:
-        v = np.asarray(v, dtype=np.float64).ravel()
-        mean = v.mean()
-        moved = (distances @ (v - mean).astype(distances.dtype)).astype(np.float64)
-        return moved - moved.mean() - low * mean  # the direction 1 lies below everything
 
-    from scipy.sparse.linalg import LinearOperator, eigsh
-
-    start = np.cos(np.arange(n) ** 2 * 0.7)
-    operator = LinearOperator((n, n), matvec=centred, dtype=np.float64)
-    return float(eigsh(operator, k=1, which="LA", tol=1e-3, v0=start, return_eigenvectors=False)[0])
-
-
-def _certify(problem: DispersionProblem, q: float, shift: float) -> float:
+def _certify(problem: DispersionProblem, q: float, shift: float, step: float) -> float:
     """What has to be added to ``shift`` for certain concavity; see `slice_form.certified_excess`."""
     n = problem.n
     means = q * problem.distances.mean(axis=1, dtype=np.float64)
@@ -110,7 +129,7 @@ def _certify(problem: DispersionProblem, q: float, shift: float) -> float:
         excess = cholesky_excess(a, q * problem.farthest + 2 * float(np.abs(u).max()) + t + abs(shift) + added)
         if excess is not None:
             return added + excess
-        added = 4 * added + 0.01 * abs(shift) + 1e-9
+        added = 4 * added + 10 * step + 0.01 * abs(shift)
 
 
 def _times(problem: DispersionProblem, y: NDArray[np.float64]) -> NDArray[np.float64]:

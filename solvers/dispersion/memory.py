@@ -54,6 +54,24 @@ class Memory:
         if diagonal is not None and problem.weight > 0:
             self._diagonal.update(zip(problem.clients.tolist(), (diagonal / problem.weight).tolist(), strict=True))
 
+    def state_dict(self) -> dict[str, NDArray[np.generic]]:
+        """Everything remembered, as arrays: what is chosen among equals depends on it."""
+        widest = max((len(clients) for clients in self._selections), default=0)
+        elite = np.full((len(self._selections), widest), -1, dtype=np.int64)
+        for row, clients in zip(elite, self._selections, strict=True):
+            row[: len(clients)] = clients
+        return {
+            "elite": elite,
+            "clients": np.array(list(self._diagonal), dtype=np.int64),
+            "diagonal": np.array(list(self._diagonal.values()), dtype=np.float64),
+        }
+
+    def load_state_dict(self, state: dict[str, NDArray[np.generic]]) -> None:
+        """Restore what `state_dict` returned."""
+        self._selections = [row[row >= 0] for row in np.asarray(state["elite"], dtype=np.int64)]
+        clients, values = np.asarray(state["clients"]).tolist(), np.asarray(state["diagonal"]).tolist()
+        self._diagonal = dict(zip(clients, values, strict=True))
+
 
 def complete(problem: DispersionProblem, x: NDArray[np.int64]) -> NDArray[np.int64]:
     """Add the clients of largest gain, or drop those of smallest, until ``size`` are chosen."""

@@ -188,7 +188,8 @@ def large(options: argparse.Namespace, clients: int, limits: tuple[float, ...]) 
             bound = next((p.second for p in s.trace if p.bound == s.bound), np.inf)
             print(
                 f"{kind:10s} limit {limit:4g} s  first selection {first:6.2f} s, "
-                f"best {first_time(s, s.objective):6.2f} s  gap {s.gap:.2e} (bound after {bound:6.2f} s)  {s.status}  {s.seconds:6.2f} s  peak {peak:.1f} GiB",
+                f"best {first_time(s, s.objective):6.2f} s  gap {s.gap:.2e} (bound after {bound:6.2f} s)  "
+                f"{s.status}  {s.seconds:6.2f} s  peak {peak:.1f} GiB",
                 flush=True,
             )
         del problem
