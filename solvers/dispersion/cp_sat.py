@@ -143,6 +143,7 @@ def _tangent(problem: DispersionProblem, run: Run, workers: int) -> None:
     value = model.new_int_var(-(2**60), 2**60, "value")
     model.maximize(value)
     run.nodes = 0
+    answers: set[bytes] = set()
     while not (run.expired or run.proved):
         for y in points:
             constant, g = tangents.at(y)
@@ -168,6 +169,9 @@ def _tangent(problem: DispersionProblem, run: Run, workers: int) -> None:
         run.offer(x)
         run.offer(ascend(problem, x, run))
         points = [x.astype(np.float64)]
+        if x.tobytes() in answers:
+            return  # its tangent is in the model already: this is as near as integers of this scale come
+        answers.add(x.tobytes())
         if status != cp_model.OPTIMAL:
             early = run.time_limit is None or run.remaining > 0.2 + 0.1 * run.time_limit
             run.stop("interrupted" if early else "time-limit", run.message)

@@ -71,6 +71,7 @@ def _tangent(problem: DispersionProblem, run: Run) -> None:
     tangents = Tangents(problem, run)
     rows = [tangents.at(y) for y in tangents.first(incumbent(run))]
     objective = np.append(np.zeros(n), -1.0)
+    answers: set[bytes] = set()
     while not (run.expired or run.proved):
         matrix = np.array([np.append(-g, 1.0) for _, g in rows])
         x, bound = _highs(run, problem, objective, matrix, np.array([k for k, _ in rows]))
@@ -79,10 +80,11 @@ def _tangent(problem: DispersionProblem, run: Run) -> None:
         if x is None:
             return
         selection = np.rint(x[:n]).astype(np.int64)
-        seen = run.objective
-        value = run.offer(selection)
-        if seen is not None and value <= seen:
-            run.offer(ascend(problem, selection, run))
+        run.offer(selection)
+        if selection.tobytes() in answers:
+            return  # its tangent is in the model already: this is as near as HiGHS's tolerances come
+        answers.add(selection.tobytes())
+        run.offer(ascend(problem, selection, run))
         rows.append(tangents.at(selection.astype(np.float64)))
 
 

@@ -167,7 +167,7 @@ def tabu(  # type: ignore[no-untyped-def]
                 clock[2] = 0
             # The next descent starts near the best selection, and now and then anywhere.
             order[:] = best
-            swaps = 2 * n if clock[2] % 8 == 7 else 2 + _below(state, max(1, min(m, n - m) // 2))
+            swaps = 2 * n if clock[2] % 8 == 7 else 2 + _below(state, max(1, min(m, n - m) // 5))
             for _ in range(swaps):
                 a, b = _below(state, m), m + _below(state, n - m)
                 order[a], order[b] = order[b], order[a]
