@@ -1,8 +1,8 @@
 """The compiled kernels, loaded when first asked for and never at the cost of a time limit.
 
 Importing numba and the cached machine code takes about half a second, and compiling them on a machine's very first
-use some twenty seconds. Both happen in a background thread: a method that has time waits for them, one that has not goes
-on without. The machine code is cached beside the source (or in numba's cache folder where that is read-only).
+use some twenty seconds. Both happen in a background thread: a method that has time waits for them, one that has not
+goes on without. The machine code is cached beside the source (or in numba's cache folder where that is read-only).
 """
 
 from __future__ import annotations
