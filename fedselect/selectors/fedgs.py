@@ -14,7 +14,7 @@ from fedselect.selectors.registry import SELECTORS, check_size, data_weights
 from fedselect.selectors.solving import solved
 from graphs import dependency_graph, distances, similarity
 from solvers import InvalidProblem, solve
-from solvers.dispersion import DispersionProblem
+from solvers.dispersion import DispersionProblem, Memory
 from solvers.registry import find
 
 __all__ = ["FedGS"]
@@ -77,8 +77,13 @@ class FedGS:
             problem = DispersionProblem.fedgs(h, np.zeros(n), np.ones(n, dtype=bool), min(self.size, n), alpha, scale)
         except InvalidProblem as error:
             raise DataError(f"FedGS cannot select with these distances or options: {error}") from error
-        self.distances: NDArray[np.float64] = problem.distances
+        self.distances = problem.distances
         self.counts = np.zeros(n, dtype=np.int64)
+        #: What a method that can use it carries from round to round: every round is stated on the same distances.
+        self.memory = Memory()
+        self._options: dict[str, Any] = (
+            {"memory": self.memory} if "memory" in find(DispersionProblem, method).options else {}
+        )
 
     def select(self, round: RoundContext) -> Selection:
         """Solve this round's dispersion problem."""
@@ -87,7 +92,7 @@ class FedGS:
         problem = DispersionProblem.fedgs(
             self.distances, self.counts, round.available, self.size, self.alpha, self.scale
         )
-        x, solution = solved(problem, self.method, round, self.time_limit)
+        x, solution = solved(problem, self.method, round, self.time_limit, **self._options)
         if self.certify is not None and solution.status != "optimal":
             limit = round.time_limit if self.time_limit is None else self.time_limit
             proof = solve(problem, self.certify, time_limit=limit, seed=solution.seed, start=x)
@@ -100,12 +105,14 @@ class FedGS:
         self.counts += feedback.outcomes >= Outcome.RETURNED
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the selection counts; the graph is rebuilt from the federation."""
-        return {"counts": self.counts.copy()}
+        """Return the selection counts and the memory; the graph is rebuilt from the federation."""
+        return {"counts": self.counts.copy(), "memory": self.memory.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the selection counts."""
+        """Restore the selection counts, and the memory where there is one."""
         self.counts = np.asarray(state["counts"], dtype=np.int64).copy()
+        if "memory" in state:
+            self.memory.load_state_dict(state["memory"])
 
 
 @SELECTORS.register("fedgs")

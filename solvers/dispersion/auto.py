@@ -1,12 +1,12 @@
-"""Method ``auto``: an incumbent in milliseconds, then a proof in the time left."""
+"""Method ``auto``: an incumbent in milliseconds, a bound next, then a proof in the time left."""
 
 from __future__ import annotations
 
 import math
 
+from solvers.dispersion.branch_and_bound import branch_and_bound
 from solvers.dispersion.brute_force import brute_force
-from solvers.dispersion.cp_sat import cp_sat
-from solvers.dispersion.local_search import local_search
+from solvers.dispersion.memory import Memory
 from solvers.dispersion.problem import DispersionProblem
 from solvers.registry import method
 from solvers.run import Run
@@ -14,18 +14,25 @@ from solvers.run import Run
 __all__ = ["auto"]
 
 #: Up to this many selections are looked at one by one, which takes milliseconds.
-_ENUMERABLE = 20_000
-
-#: Products of pairs beyond which Glover's linearisation, with one variable a client, is stated instead.
-_MOST_PRODUCTS = 20_000
+_ENUMERABLE = 5_000
 
 
 @method(DispersionProblem, "auto", kind="exact")
-def auto(problem: DispersionProblem, run: Run) -> None:
-    """Enumerate what is small; otherwise local search for the incumbent and CP-SAT for the proof."""
+def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None) -> None:
+    """Enumerate what is small; otherwise swap ascent, tabu search, a certified bound, and branch and bound.
+
+    Everything needed comes with the package: no solver is called.
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        The problem.
+    run : Run
+        Clock, randomness and incumbent.
+    memory : Memory, optional
+        Carries the multipliers and the best selections of earlier rounds over the same distances to this one.
+    """
     if math.comb(problem.n, problem.size) <= _ENUMERABLE:
         brute_force(problem, run)
-        return
-    local_search(problem, run)
-    products = problem.n * (problem.n - 1) // 2
-    cp_sat(problem, run, formulation="rlt" if products <= _MOST_PRODUCTS else "glover")
+    else:
+        branch_and_bound(problem, run, memory=memory)

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.neighbourhood import ascend, greedy_decision
+from solvers.dispersion.neighbourhood import ascend, greedy_decision, incumbent
 from solvers.dispersion.problem import DispersionProblem
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
 
-__all__ = ["FORMULATIONS", "cp_sat"]
+__all__ = ["FORMULATIONS", "cp_sat", "state"]
 
-FORMULATIONS = ("rlt", "glover", "product")
+FORMULATIONS = ("rlt", "glover", "product", "tangent")
 
 #: The scaled objective stays below 2⁴⁴ in size: far from CP-SAT's 64-bit overflow, exact in a float64, and fine
 #: enough that rounding the coefficients costs a relative 1e-10 or so.
@@ -37,13 +37,16 @@ def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", wo
         The problem.
     run : Run
         Clock, seed and incumbent.
-    formulation : {"rlt", "glover", "product"}
+    formulation : {"rlt", "glover", "product", "tangent"}
         * ``"product"``: :math:`y_{ij} \le s_i, y_{ij} \le s_j`, the textbook linearisation; weak.
         * ``"rlt"``: the same with the valid equalities :math:`\sum_j y_{ij} = (m - 1) s_i` (first-level
           reformulation-linearisation of the cardinality row), without which CP-SAT has no bound worth the name.
         * ``"glover"``: one variable per client, :math:`z_i \le U_i s_i` and
           :math:`z_i \le \sum_j q_{ij} s_j - L_i (1 - s_i)` (Glover 1975), for n too large for n²/2 products. Its
           bound moves only with the sub-solvers that CP-SAT starts with about 8 workers, on however many cores.
+        * ``"tangent"``: outer approximation of the objective made concave on the slice. One integer variable below
+          tangents, whose coefficients are rounded up; solved again with the tangent at its own answer until that
+          closes the gap. It starts from the bound of the semidefinite relaxation, which the others never reach.
     workers : int, optional
         CP-SAT threads. By default one, which repeats exactly under one seed (unless time runs out), and 8 for
         ``"glover"``.
@@ -65,21 +68,14 @@ def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", wo
         return
     from ortools.sat.python import cp_model
 
+    if formulation == "tangent":
+        _tangent(problem, run, workers)
+        return
     with run.building():
-        integers = _Integers(problem)
-        model = cp_model.CpModel()
-        chosen = [model.new_bool_var(f"s{i}") for i in range(problem.n)]
-        model.add(cp_model.LinearExpr.sum(chosen) == problem.size)
-        if formulation == "glover":
-            integers.counted = 2
-            pair_terms = _state_rows(problem, model, chosen, integers, run)
-        else:
-            pair_terms = _state_products(problem, model, chosen, integers, run, rlt=formulation == "rlt")
-        if pair_terms is None:  # the time went into stating the model
+        model, chosen, integers = state(problem, formulation, run)
+        if model is None:  # the time went into stating it
             return
-        costs = (integers.counted * integers.costs).tolist()
-        model.maximize(pair_terms - cp_model.LinearExpr.weighted_sum(chosen, costs))
-        hint = problem.decision(run.x)  # type: ignore[arg-type]  # offered above
+        hint = incumbent(run)
         for variable, value in zip(chosen, hint.tolist(), strict=True):
             model.add_hint(variable, value)
 
@@ -106,6 +102,80 @@ def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", wo
         # CP-SAT catches Ctrl-C itself and returns its incumbent early; at the limit it ends a moment before it.
         early = run.time_limit is None or run.remaining > 0.2 + 0.1 * run.time_limit
         run.stop("interrupted" if early else "time-limit", run.message)
+
+
+def state(problem: DispersionProblem, formulation: str, run: Run | None = None) -> tuple[Any, list[Any], _Integers]:
+    """State the integer model: CP-SAT's model (``None`` when the run's time is over), its Booleans, the scaling."""
+    from ortools.sat.python import cp_model
+
+    integers = _Integers(problem)
+    model = cp_model.CpModel()
+    chosen = [model.new_bool_var(f"s{i}") for i in range(problem.n)]
+    model.add(cp_model.LinearExpr.sum(chosen) == problem.size)
+    if formulation == "glover":
+        integers.counted = 2
+        pair_terms = _state_rows(problem, model, chosen, integers, run)
+    else:
+        pair_terms = _state_products(problem, model, chosen, integers, run, rlt=formulation == "rlt")
+    if pair_terms is None:
+        return None, chosen, integers
+    costs = (integers.counted * integers.costs).tolist()
+    model.maximize(pair_terms - cp_model.LinearExpr.weighted_sum(chosen, costs))
+    return model, chosen, integers
+
+
+def _tangent(problem: DispersionProblem, run: Run, workers: int) -> None:
+    """Outer approximation: solve, add the tangent at the answer, solve again."""
+    from ortools.sat.python import cp_model
+
+    from solvers.dispersion.branch_and_bound import marginal
+    from solvers.dispersion.compiled import kernel
+    from solvers.dispersion.tangents import Tangents
+
+    if marginal(problem, run) or kernel("schur", run) is None:
+        return
+    tangents = Tangents(problem, run)
+    scale = 2.0**36  # values are about m in these units
+    points = tangents.first(incumbent(run))
+    model = cp_model.CpModel()
+    chosen = [model.new_bool_var(f"s{i}") for i in range(problem.n)]
+    model.add(cp_model.LinearExpr.sum(chosen) == problem.size)
+    value = model.new_int_var(-(2**60), 2**60, "value")
+    model.maximize(value)
+    run.nodes = 0
+    answers: set[bytes] = set()
+    while not (run.expired or run.proved):
+        for y in points:
+            constant, g = tangents.at(y)
+            # Rounded up, and multiplied by 0 or 1, the row still lies above the tangent.
+            coefficients = np.ceil(g * scale).astype(np.int64).tolist()
+            row = cp_model.LinearExpr.weighted_sum(chosen, coefficients)
+            model.add(value <= row + math.ceil(constant * scale))
+        model.clear_hints()
+        for variable, bit in zip(chosen, incumbent(run).tolist(), strict=True):
+            model.add_hint(variable, bit)
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = workers
+        solver.parameters.random_seed = run.seed % 2**31
+        if run.time_limit is not None:
+            solver.parameters.max_time_in_seconds = max(run.remaining, 1e-3)
+        status = solver.solve(model)
+        run.nodes += int(solver.num_branches)
+        run.message = solver.status_name(status)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return  # without a solution the bound may be CP-SAT's initial 0, which means nothing
+        run.tighten(tangents.original(solver.best_objective_bound / scale))
+        x = np.array([int(solver.boolean_value(variable)) for variable in chosen])
+        run.offer(x)
+        run.offer(ascend(problem, x, run))
+        points = [x.astype(np.float64)]
+        if x.tobytes() in answers:
+            return  # its tangent is in the model already: this is as near as integers of this scale come
+        answers.add(x.tobytes())
+        if status != cp_model.OPTIMAL:
+            early = run.time_limit is None or run.remaining > 0.2 + 0.1 * run.time_limit
+            run.stop("interrupted" if early else "time-limit", run.message)
+            return
 
 
 class _Integers:
@@ -137,7 +207,7 @@ class _Integers:
 
 
 def _state_products(
-    problem: DispersionProblem, model: Any, chosen: list[Any], integers: _Integers, run: Run, *, rlt: bool
+    problem: DispersionProblem, model: Any, chosen: list[Any], integers: _Integers, run: Run | None, *, rlt: bool
 ) -> Any:
     """State one Boolean a pair; the expression counts each pair once. ``None`` when the time is over."""
     from ortools.sat.python import cp_model
@@ -147,7 +217,7 @@ def _state_products(
     coefficients: list[int] = []
     of_client: list[list[Any]] = [[] for _ in range(n)]
     for i in range(n):
-        if run.expired:
+        if run is not None and run.expired:
             return None
         for j in range(i + 1, n):
             product = model.new_bool_var(f"y{i}_{j}")
@@ -163,14 +233,14 @@ def _state_products(
     return cp_model.LinearExpr.weighted_sum(products, coefficients)
 
 
-def _state_rows(problem: DispersionProblem, model: Any, chosen: list[Any], integers: _Integers, run: Run) -> Any:
+def _state_rows(problem: DispersionProblem, model: Any, chosen: list[Any], integers: _Integers, run: Run | None) -> Any:
     """State one integer a client; the expression counts each pair twice. ``None`` when the time is over."""
     from ortools.sat.python import cp_model
 
     m = problem.size
     parts: list[Any] = []
     for i in range(problem.n):
-        if run.expired:
+        if run is not None and run.expired:
             return None
         row = integers.pairs[i]
         ordered = np.sort(np.delete(row, i))

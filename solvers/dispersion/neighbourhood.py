@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from solvers.dispersion.problem import DispersionProblem
 from solvers.run import Run
 
-__all__ = ["ascend", "greedy_decision", "random_decision"]
+__all__ = ["ascend", "greedy_decision", "incumbent", "random_decision"]
 
 
 def gains(problem: DispersionProblem, x: NDArray[np.int64]) -> NDArray[np.float64]:
     """Marginal value of each client beside those chosen: ``g = 2·weight·Hx − costs``."""
-    return 2 * problem.weight * (problem.distances @ x) - problem.costs
+    rows = problem.distances[np.flatnonzero(x)]
+    return 2 * problem.weight * rows.sum(axis=0, dtype=np.float64) - problem.costs
 
 
 def greedy_decision(problem: DispersionProblem) -> NDArray[np.int64]:
@@ -27,6 +28,12 @@ def greedy_decision(problem: DispersionProblem) -> NDArray[np.int64]:
         x[client] = 1
         g = g + 2 * problem.weight * problem.distances[client]
     return x
+
+
+def incumbent(run: Run) -> NDArray[np.int64]:
+    """The run's best decision; there must be one."""
+    assert run.x is not None
+    return run.x.astype(np.int64)
 
 
 def random_decision(problem: DispersionProblem, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -58,17 +65,40 @@ def ascend(problem: DispersionProblem, x: NDArray[np.int64], run: Run | None = N
     """
     x = x.copy()
     g = gains(problem, x)
-    h = 2 * problem.weight * problem.distances
+    pair = 2 * problem.weight
     least = 1e-12 * problem.scale  # a smaller gain may be rounding, and could cycle
     while run is None or not run.expired:
         inside, outside = np.flatnonzero(x == 1), np.flatnonzero(x == 0)
         if outside.size == 0:
             break
-        change: NDArray[Any] = g[outside] - g[inside][:, None] - h[np.ix_(inside, outside)]
-        best = int(change.argmax())
-        if change.flat[best] <= least:
+        a, b, gain = _best_swap(problem, g, inside, outside)
+        if gain <= least:
             break
-        a, b = inside[best // outside.size], outside[best % outside.size]
         x[a], x[b] = 0, 1
-        g += h[b] - h[a]
+        g += pair * (problem.distances[b].astype(np.float64) - problem.distances[a])
     return x
+
+
+def _best_swap(
+    problem: DispersionProblem, g: NDArray[np.float64], inside: NDArray[np.int64], outside: NDArray[np.int64]
+) -> tuple[int, int, float]:
+    """The best swap, looking only at clients whose gains leave it a chance: ``g_b − g_a − h_ab ≤ g_b − g_a``."""
+    width = 64
+    if max(inside.size, outside.size) > width:
+        inside = inside[np.argsort(g[inside], kind="stable")]
+        outside = outside[np.argsort(-g[outside], kind="stable")]
+    while True:
+        first, second = inside[:width], outside[:width]
+        change: NDArray[Any] = g[second] - g[first][:, None]
+        change = change - 2 * problem.weight * problem.distances[np.ix_(first, second)]
+        best = int(change.argmax())
+        gain = float(change.flat[best])
+        # What a client beyond the width could still bring.
+        rest = -np.inf
+        if inside.size > width:
+            rest = g[outside[0]] - g[inside[width]]
+        if outside.size > width:
+            rest = max(rest, g[outside[width]] - g[inside[0]])
+        if gain >= rest:
+            return int(first[best // second.size]), int(second[best % second.size]), gain
+        width *= 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -28,8 +29,9 @@ class DispersionProblem(Problem):
     Parameters
     ----------
     distances : (n, n) array-like
-        Pairwise distances H ≥ 0: finite, symmetric (to 1e-9 of the largest), zero on the diagonal. A linear term
-        belongs into ``costs``.
+        Pairwise distances H ≥ 0: finite, symmetric (to 1e-9 of the largest, 1e-6 in single precision), zero on the
+        diagonal. A linear term belongs into ``costs``. An array of float32 is kept as it is, which halves the memory
+        of a large problem; its entries are then the data, and sums of them are still made in double precision.
     costs : (n,) array-like, optional
         Cost c of each client, of any sign, in the units of ``weight · distances``. Zero by default.
     size : int
@@ -46,7 +48,7 @@ class DispersionProblem(Problem):
         When an argument is not as described.
     """
 
-    distances: NDArray[np.float64]
+    distances: NDArray[np.floating[Any]]
     costs: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in __post_init__
     size: int = 1
     weight: float = 1.0
@@ -56,7 +58,8 @@ class DispersionProblem(Problem):
     family: ClassVar[str] = "dispersion"
 
     def __post_init__(self) -> None:
-        distances = frozen_array(self.distances, "distances", ndim=2)
+        single = getattr(self.distances, "dtype", None) == np.float32
+        distances = frozen_array(self.distances, "distances", ndim=2, dtype=np.float32 if single else np.float64)
         n = distances.shape[0]
         if distances.shape != (n, n) or n == 0:
             raise InvalidProblem(f"distances must be a square matrix of at least one client; got {distances.shape}")
@@ -73,12 +76,15 @@ class DispersionProblem(Problem):
         if not np.array_equal(distances, distances.T):
             asymmetry = np.abs(distances - distances.T)
             i, j = (int(k) for k in np.unravel_index(asymmetry.argmax(), asymmetry.shape))
-            if asymmetry[i, j] > 1e-9 * largest:
+            if asymmetry[i, j] > (1e-6 if single else 1e-9) * largest:
                 raise InvalidProblem(
                     f"distances must be symmetric; entry ({i}, {j}) is {distances[i, j]:g} "
                     f"but entry ({j}, {i}) is {distances[j, i]:g}"
                 )
             distances = (distances + distances.T) / 2
+            distances.setflags(write=False)
+        if not distances.flags.c_contiguous:
+            distances = np.ascontiguousarray(distances)
             distances.setflags(write=False)
         costs = frozen_array(np.zeros(n) if self.costs is None else self.costs, "costs")
         if costs.shape != (n,):
@@ -195,8 +201,29 @@ class DispersionProblem(Problem):
         """
         m = self.size
         spread = float(np.abs(self.costs - np.median(self.costs)).max())
-        terms = self.weight * float(self.distances.max()) * m * (m - 1) + m * spread
+        terms = self.weight * self.farthest * m * (m - 1) + m * spread
         return max(terms, 4 * self.rounding / OPTIMALITY_GAP)
+
+    @cached_property
+    def farthest(self) -> float:
+        """The largest distance."""
+        return float(self.distances.max())
+
+    @cached_property
+    def concave_on_slice(self) -> bool:
+        r"""Whether the objective is concave on :math:`1^\top s = m`: whether the distances are of negative type.
+
+        Euclidean distances are, and then every local optimum of the continuous relaxation is a global one and
+        branching starts from a strong bound. Decided by the largest eigenvalue of JHJ, J = I − 11ᵀ/n, up to rounding
+        (1e-9 of the largest distance); the bounds of the methods do not rely on it.
+        """
+        from scipy.linalg import eigh
+
+        means = self.distances.mean(axis=0, dtype=np.float64)
+        centred = self.distances - means - means[:, None] + means.mean()
+        n = self.n
+        top = eigh(centred, subset_by_index=[n - 1, n - 1], eigvals_only=True)[0]
+        return bool(top <= 1e-9 * self.farthest)
 
     def decision(self, x: ArrayLike) -> NDArray[np.int64]:
         """``x`` as a vector of n integers; raises `ValueError` for another shape or fractional entries."""
@@ -215,7 +242,7 @@ class DispersionProblem(Problem):
     def objective(self, x: ArrayLike) -> float:
         """``weight · xᵀHx − costsᵀx``."""
         chosen = np.flatnonzero(self.decision(x))
-        pairs = float(self.distances[np.ix_(chosen, chosen)].sum())
+        pairs = float(self.distances[np.ix_(chosen, chosen)].sum(dtype=np.float64))
         return self.weight * pairs - float(self.costs[chosen].sum())
 
     def violation(self, x: ArrayLike) -> float:
@@ -230,7 +257,11 @@ class DispersionProblem(Problem):
         bound the objective. A margin for rounding is added.
         """
         m = self.size
-        reach = np.zeros(self.n) if m == 1 else -np.partition(-self.distances, m - 2, axis=1)[:, : m - 1].sum(axis=1)
+        reach = np.zeros(self.n)
+        rows = max(1, 10**7 // self.n)  # at a time, so that no copy of a large matrix is made
+        for start in range(0, self.n if m > 1 else 0, rows):
+            block = np.partition(self.distances[start : start + rows], self.n - m + 1, axis=1)
+            reach[start : start + rows] = block[:, self.n - m + 1 :].sum(axis=1, dtype=np.float64)
         value = float(np.sort(self.weight * reach - self.costs)[::-1][:m].sum())
         return value + self.rounding
 
@@ -238,7 +269,7 @@ class DispersionProblem(Problem):
     def rounding(self) -> float:
         """A bound on the floating-point error of one evaluation of the objective, in its units."""
         terms = self.size * self.size
-        magnitude = self.weight * float(self.distances.max()) * terms
+        magnitude = self.weight * self.farthest * terms
         magnitude += self.size * float(np.abs(self.costs).max())
         return 2.0 * (terms + 4) * np.finfo(np.float64).eps * magnitude
 

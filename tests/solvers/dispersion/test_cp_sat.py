@@ -105,7 +105,7 @@ def test_interrupt_returns_the_incumbent():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"formulation": "qubo"}, "formulation must be one of rlt, glover, product; got 'qubo'"),
+        ({"formulation": "qubo"}, "formulation must be one of rlt, glover, product, tangent; got 'qubo'"),
         ({"workers": 0}, "workers must be at least 1; got 0"),
     ],
 )

@@ -1,0 +1,44 @@
+"""Which clients are always at least as good a choice as which others, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from solvers.dispersion.compiled.tree import _select
+
+__all__ = ["preferences"]
+
+
+@njit("boolean[:, ::1](float64[:, ::1], float64[::1], int64, float64[::1])", cache=True, nogil=True)
+def preferences(q, linear, m, rank):  # type: ignore[no-untyped-def]
+    """Entry (i, j): beside any m − 1 others, i is worth no less than j, and ``rank`` puts i first.
+
+    The worst company for i instead of j are the m − 1 clients with the smallest ``q_ik − q_jk``.
+    """
+    n = linear.size
+    found = np.zeros((n, n), np.bool_)
+    differences = np.empty(n)
+    for i in range(n):
+        for j in range(n):
+            if i == j or rank[i] < rank[j] or (rank[i] == rank[j] and i > j):
+                continue
+            slack = linear[i] - linear[j]
+            negative = 0.0
+            count = 0
+            for k in range(n):
+                if k != i and k != j:
+                    difference = q[j, k] - q[i, k]
+                    differences[count] = difference
+                    count += 1
+                    if difference > negative:
+                        negative = difference
+            if slack >= 2.0 * (m - 1) * negative:
+                found[i, j] = True
+                continue
+            _select(differences, count, m - 1)
+            worst = 0.0
+            for k in range(m - 1):
+                worst += differences[k]
+            found[i, j] = slack - 2.0 * worst >= 0.0
+    return found

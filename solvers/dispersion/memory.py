@@ -1,0 +1,87 @@
+"""What one round's problem teaches about the next one's, when both select on the same graph."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.dispersion.problem import DispersionProblem
+
+__all__ = ["Memory"]
+
+
+class Memory:
+    """Multipliers and selections of earlier problems over the same clients, by client id.
+
+    Concavity on the slice depends on the distances alone, and survives leaving clients out: the diagonal that made
+    one round's objective concave serves the next round whatever the counts and whoever is available. It is only ever
+    a start: every method certifies what it takes from here, so that a memory fed with another graph's problem costs
+    time and nothing else.
+
+    Parameters
+    ----------
+    elite : int
+        Selections kept, the most recent ones.
+    """
+
+    def __init__(self, elite: int = 5) -> None:
+        self.elite = elite
+        self._selections: list[NDArray[np.int64]] = []
+        self._diagonal: dict[int, float] = {}
+
+    def start(self, problem: DispersionProblem) -> list[NDArray[np.int64]]:
+        """Earlier selections as decisions of this problem, completed greedily where clients are missing."""
+        decisions = []
+        for clients in self._selections:
+            x = np.isin(problem.clients, clients).astype(np.int64)
+            decisions.append(complete(problem, x))
+        return decisions
+
+    def diagonal(self, problem: DispersionProblem) -> NDArray[np.float64] | None:
+        """A diagonal d for which w·H − Diag(d) was concave on the slice; ``None`` if some client is new."""
+        try:
+            values = [self._diagonal[int(client)] for client in problem.clients]
+        except KeyError:
+            return None
+        return np.array(values) * problem.weight
+
+    def keep(
+        self, problem: DispersionProblem, x: NDArray[np.int64] | None, diagonal: NDArray[np.float64] | None = None
+    ) -> None:
+        """Remember a selection, and a diagonal in the units of the problem's objective."""
+        if x is not None:
+            self._selections = [problem.selected(x), *self._selections][: self.elite]
+        if diagonal is not None and problem.weight > 0:
+            self._diagonal.update(zip(problem.clients.tolist(), (diagonal / problem.weight).tolist(), strict=True))
+
+    def state_dict(self) -> dict[str, NDArray[np.generic]]:
+        """Everything remembered, as arrays: what is chosen among equals depends on it."""
+        widest = max((len(clients) for clients in self._selections), default=0)
+        elite = np.full((len(self._selections), widest), -1, dtype=np.int64)
+        for row, clients in zip(elite, self._selections, strict=True):
+            row[: len(clients)] = clients
+        return {
+            "elite": elite,
+            "clients": np.array(list(self._diagonal), dtype=np.int64),
+            "diagonal": np.array(list(self._diagonal.values()), dtype=np.float64),
+        }
+
+    def load_state_dict(self, state: dict[str, NDArray[np.generic]]) -> None:
+        """Restore what `state_dict` returned."""
+        self._selections = [row[row >= 0] for row in np.asarray(state["elite"], dtype=np.int64)]
+        clients, values = np.asarray(state["clients"]).tolist(), np.asarray(state["diagonal"]).tolist()
+        self._diagonal = dict(zip(clients, values, strict=True))
+
+
+def complete(problem: DispersionProblem, x: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Add the clients of largest gain, or drop those of smallest, until ``size`` are chosen."""
+    x = x.copy()
+    pair = 2 * problem.weight
+    g = pair * problem.distances[np.flatnonzero(x)].sum(axis=0, dtype=np.float64) - problem.costs
+    while (count := int(x.sum())) != problem.size:
+        wanted = count < problem.size
+        candidates = np.flatnonzero(x == (0 if wanted else 1))
+        client = candidates[g[candidates].argmax() if wanted else g[candidates].argmin()]
+        x[client] = int(wanted)
+        g += (pair if wanted else -pair) * problem.distances[client]
+    return x

@@ -1,0 +1,164 @@
+"""Every bound, against enumeration and against each other; the certificate, against eigenvalues."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solvers import solve
+from solvers.dispersion import DispersionProblem, read_mdplib
+from solvers.dispersion.attainable import Attainable
+from solvers.dispersion.dominance import dominance
+from solvers.dispersion.many import bound_many, top_eigenvalue
+from solvers.dispersion.semidefinite import relax
+from solvers.dispersion.slice_form import Normal, SliceForm, apply, certified_excess
+from solvers.run import Run
+from tests.solvers.dispersion.cases import (
+    MDPLIB,
+    euclidean_problem,
+    mdplib,
+    needs_mdplib,
+    random_problem,
+    uniform_problem,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**31), share=st.floats(0, 1))
+def test_any_point_and_any_diagonal_give_a_bound(seed, share):
+    """The tangent at a random point of the slice, after a random diagonal was certified, is never below the optimum."""
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, 10)
+    normal = Normal.of(problem)
+    truth = solve(problem, "brute-force")
+    form = SliceForm.build(normal.quadratic, normal.linear, normal.size, rng.normal(size=problem.n) * share)
+    y = rng.dirichlet(np.ones(problem.n)) * problem.size
+    bound = normal.original(form.tangent(y)) + 2 * problem.rounding
+    assert bound >= truth.objective - problem.rounding
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_certified_excess(seed):
+    """After adding it, the largest eigenvalue on the slice is not positive; where it was negative, nothing is added."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 30))
+    a = rng.normal(size=(n, n))
+    a = a + a.T
+    diagonal = rng.normal(size=n) * 5
+    j = np.eye(n) - 1 / n
+
+    def top(d):
+        return float(np.linalg.eigvalsh(j @ (a - np.diag(d)) @ j)[-1])
+
+    excess = certified_excess(a, diagonal)
+    assert excess >= 0
+    assert top(diagonal + excess) <= 1e-12 * n
+    assert certified_excess(a, diagonal + excess + 1e-6) <= 1e-9
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_relaxation_with_all_conditions(seed):
+    """Dominance and X ≥ 0 together, on problems with duplicates: above the optimum, below the basic relaxation."""
+    rng = np.random.default_rng(seed)
+    n, m = 12, 5
+    points = rng.integers(0, 3, (n, 2)).astype(float)
+    h = np.linalg.norm(points[:, None] - points, axis=2) ** float(rng.choice([0.5, 1, 2]))
+    problem = DispersionProblem(h, rng.integers(0, 3, n) * 0.5, m, 0.5)
+    truth = solve(problem, "brute-force").objective
+    normal = Normal.of(problem)
+    basic = relax(normal.quadratic, normal.linear, m)
+    dominated = dominance(normal.quadratic, normal.linear, m).pairs
+    pairs = np.column_stack(np.triu_indices(n, 1))[::3]
+    full = relax(normal.quadratic, normal.linear, m, dominated=dominated, nonnegative=pairs)
+    form = apply(normal.quadratic, normal.linear, m, full, dominated, pairs)
+    x = full.x * (m / full.x.sum())
+    assert normal.original(form.tangent(np.clip(x, 0, 1))) >= truth - 1e-9
+    assert full.bound <= basic.bound + 1e-4
+    # At 0/1 points that respect dominance the exact form is the objective.
+    best = np.array(solve(problem, "branch-and-bound").x, dtype=float)
+    for i, j in dominated:
+        if best[j] > best[i]:
+            return
+    value = best @ form.exact @ best + form.linear @ best
+    assert value == pytest.approx(normal.value(problem.objective(best.astype(int))), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_some_best_selection_respects_dominance(seed):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, 9)
+    if not 2 <= problem.size < problem.n:
+        return
+    normal = Normal.of(problem)
+    pairs = dominance(normal.quadratic, normal.linear, problem.size).pairs
+    import itertools
+
+    best = respectful = -np.inf
+    for chosen in itertools.combinations(range(problem.n), problem.size):
+        x = np.zeros(problem.n, dtype=int)
+        x[list(chosen)] = 1
+        value = normal.value(problem.objective(x))
+        best = max(best, value)
+        if all(x[i] >= x[j] for i, j in pairs):
+            respectful = max(respectful, value)
+    assert respectful >= best - 1e-9
+
+
+def test_attainable_values():
+    """Every selection's value is on the list, and `above` never skips one."""
+    rng = np.random.default_rng(0)
+    import itertools
+
+    h = rng.choice([0.1, 0.5, 1.0], size=(8, 8))
+    h = np.triu(h, 1) + np.triu(h, 1).T
+    problem = DispersionProblem(h, rng.choice([0.0, 0.3], size=8), 4, 0.7)
+    normal = Normal.of(problem)
+    attainable = Attainable(normal)
+    assert attainable.known
+    values = []
+    for chosen in itertools.combinations(range(8), 4):
+        x = np.zeros(8, dtype=int)
+        x[list(chosen)] = 1
+        values.append(normal.value(problem.objective(x)))
+    values = np.unique(np.round(values, 12))
+    for low, high in itertools.pairwise(values):
+        assert low < attainable.above(low) <= high + 1e-12
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_clients(dtype):
+    """The bound for thousands of clients is above the optimum and near it, in either precision."""
+    base = euclidean_problem(80, 12, 4)
+    problem = DispersionProblem(base.distances.astype(dtype), None, 12, 0.5)
+    assert problem.distances.dtype == dtype
+    best = solve(problem, "branch-and-bound", time_limit=30)
+    run = Run(problem, "many", None, 0)
+    run.offer(best.x)
+    bound_many(problem, run)
+    assert run.bound >= best.objective
+    assert run.bound <= best.objective * 1.05
+    large = solve(problem, "branch-and-bound", largest=50)
+    assert large.bound >= best.objective
+
+
+def test_lanczos_agrees_with_eigenvalues():
+    problem = uniform_problem(350, 10)
+    j = np.eye(350) - 1 / 350
+    exact = np.linalg.eigvalsh(j @ problem.distances @ j)[-1]
+    assert top_eigenvalue(problem.distances) == pytest.approx(exact, rel=5e-3)
+
+
+def test_concave_on_slice():
+    assert euclidean_problem(30, 5).concave_on_slice
+    assert not uniform_problem(30, 5).concave_on_slice
+
+
+@needs_mdplib
+@pytest.mark.parametrize(("name", "size", "best"), mdplib())
+def test_no_bound_below_the_best_known(name, size, best):
+    problem = read_mdplib(f"{MDPLIB}/{name}.txt", size=size)
+    assert problem.trivial_bound() >= best - 2e-2
+    assert solve(problem, "sdp", strength="basic", time_limit=20).bound >= best - 2e-2
+    assert solve(problem, "branch-and-bound", time_limit=3, moves=100).bound >= best - 2e-2

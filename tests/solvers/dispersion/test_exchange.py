@@ -1,0 +1,97 @@
+"""Files and matrices that other tools read."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from solvers import InvalidOption, InvalidProblem, solve
+from solvers.dispersion import (
+    DispersionProblem,
+    read_mdplib,
+    to_qubo,
+    write_cp_sat,
+    write_lp,
+    write_mdplib,
+    write_mps,
+)
+from tests.solvers.dispersion.cases import random_problem, uniform_problem
+
+
+def test_mdplib_round_trip(tmp_path):
+    rng = np.random.default_rng(0)
+    h = np.triu(rng.random((7, 7)), 1)
+    problem = DispersionProblem(h + h.T, None, 3, 0.7)
+    write_mdplib(problem, tmp_path / "a.txt")
+    again = read_mdplib(tmp_path / "a.txt")
+    assert (again.n, again.size) == (7, 3)
+    x = np.array([1, 0, 1, 0, 0, 1, 0])
+    assert again.objective(x) == pytest.approx(problem.objective(x))
+    assert read_mdplib(tmp_path / "a.txt", size=5).size == 5
+
+
+def test_mdplib_has_no_place_for_costs(tmp_path):
+    with pytest.raises(InvalidProblem, match="no place for costs"):
+        write_mdplib(uniform_problem(5, 2), tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "3", "3 2\n0 1 1.0\n", "2 1\n1 0 1.0\n", "2 1\n0 1 x\n", "2 1\n0 1 -1\n", "2 9\n0 1 1\n"]
+)
+def test_a_broken_file_is_a_sentence(tmp_path, text):
+    (tmp_path / "a.txt").write_text(text)
+    with pytest.raises(InvalidProblem):
+        read_mdplib(tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize(("write", "suffix"), [(write_lp, "lp"), (write_mps, "mps")])
+def test_another_solver_reads_the_model(tmp_path, write, suffix):
+    """Gurobi's answer to the file is the optimum; ids of clients are the variables' names."""
+    gurobipy = pytest.importorskip("gurobipy")
+    base = uniform_problem(9, 4, 3)
+    problem = DispersionProblem(base.distances, base.costs - 0.4, 4, 0.8, clients=np.arange(9) * 3 + 5)
+    write(problem, tmp_path / f"model.{suffix}")
+    with gurobipy.Env(params={"OutputFlag": 0}) as environment:
+        model = gurobipy.read(str(tmp_path / f"model.{suffix}"), environment)
+        model.Params.OutputFlag = 0
+        model.optimize()
+        chosen = sorted(int(v.VarName[1:]) for v in model.getVars() if v.X > 0.5)
+        value = model.ObjVal
+    truth = solve(problem, "brute-force")
+    assert value == pytest.approx(truth.objective, rel=1e-6)
+    assert chosen == truth.selected.tolist()
+
+
+def test_cp_sat_proto(tmp_path):
+    from google.protobuf import text_format
+    from ortools.sat import cp_model_pb2
+
+    problem = uniform_problem(8, 3)
+    scale = write_cp_sat(problem, tmp_path / "model.txt")
+    proto = text_format.Parse((tmp_path / "model.txt").read_text(), cp_model_pb2.CpModelProto())
+    assert scale > 0
+    assert len(proto.variables) == 8 + 28
+
+
+def test_qubo_minimisers_are_the_best_selections():
+    rng = np.random.default_rng(5)
+    for _ in range(25):
+        problem = random_problem(rng, 8)
+        q, offset, penalty = to_qubo(problem)
+        assert penalty > 0
+        bits = np.array(list(itertools.product((0, 1), repeat=problem.n)))
+        values = np.einsum("ki,ij,kj->k", bits, q, bits) + offset
+        best = bits[values.argmin()]
+        truth = solve(problem, "brute-force")
+        slack = 1e-9 * (problem.scale + penalty * problem.size**2)
+        assert problem.violation(best) == 0 or values.min() >= -truth.objective - slack
+        feasible = values[bits.sum(axis=1) == problem.size]
+        assert feasible.min() == pytest.approx(-truth.objective, abs=slack)
+        assert values.min() >= feasible.min() - slack
+
+
+def test_qubo_penalty_is_checked():
+    with pytest.raises(InvalidOption, match="penalty"):
+        to_qubo(uniform_problem(5, 2), penalty=0.0)

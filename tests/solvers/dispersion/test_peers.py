@@ -1,0 +1,51 @@
+"""Backends behind the same interface: same values, bounds on the right side."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from solvers import InvalidOption, solve
+from tests.solvers.dispersion.cases import euclidean_problem, random_problem, uniform_problem
+
+BACKENDS = [
+    ("milp", {"formulation": "tangent"}, "scipy"),
+    ("milp", {"formulation": "glover"}, "scipy"),
+    ("cp-sat", {"formulation": "tangent"}, "ortools"),
+    ("gurobi", {"formulation": "nonconvex", "threads": 1}, "gurobipy"),
+    ("gurobi", {"formulation": "projected", "threads": 1}, "gurobipy"),
+    ("scip", {"formulation": "nonconvex"}, "pyscipopt"),
+    ("scip", {"formulation": "projected"}, "pyscipopt"),
+]
+
+
+@pytest.mark.parametrize(("method", "options", "package"), BACKENDS)
+def test_small_problems(method, options, package):
+    pytest.importorskip(package)
+    rng = np.random.default_rng(4)
+    for _ in range(12):
+        problem = random_problem(rng, 8)
+        truth = solve(problem, "brute-force")
+        found = solve(problem, method, time_limit=10, **options)
+        slack = 1e-5 * problem.scale + 10 * problem.rounding
+        assert found.objective == pytest.approx(truth.objective, abs=slack)
+        assert found.bound >= truth.objective - 4 * problem.rounding
+        assert found.bound <= truth.objective + max(slack, 1e-4 * problem.scale)
+
+
+@pytest.mark.parametrize(("method", "options", "package"), BACKENDS)
+@pytest.mark.parametrize("make", [uniform_problem, euclidean_problem])
+def test_bounds_hold_when_time_is_short(method, options, package, make):
+    pytest.importorskip(package)
+    problem = make(60, 12, 2)
+    best = solve(problem, "branch-and-bound", time_limit=20)
+    found = solve(problem, method, time_limit=0.5, **options)
+    assert found.x is not None or method != "cp-sat"
+    assert found.bound >= best.objective - 1e-9
+
+
+@pytest.mark.parametrize("method", ["milp", "gurobi", "scip"])
+def test_options_are_checked(method):
+    pytest.importorskip({"milp": "scipy", "gurobi": "gurobipy", "scip": "pyscipopt"}[method])
+    with pytest.raises(InvalidOption, match="formulation"):
+        solve(uniform_problem(8, 3), method, formulation="magic")
