@@ -28,7 +28,7 @@ availability = AVAILABILITY.build("lognormal", federation, SEED, beta=0.5)
 selectors = {
     "uniform": Uniform(SIZE),
     "FedGS, greedy": FedGS(h, SIZE, alpha=1.0, method="greedy"),
-    "FedGS, exact": FedGS(h, SIZE, alpha=1.0, method="cp-sat", time_limit=2.0),
+    "FedGS, exact": FedGS(h, SIZE, alpha=1.0, method="auto", time_limit=2.0),
 }
 
 print(

@@ -50,7 +50,7 @@ class DispersionProblem(Problem):
 
     distances: NDArray[np.floating[Any]]
     costs: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in __post_init__
-    size: int = 1
+    size: int = None  # type: ignore[assignment]  # has no default: a missing one is refused
     weight: float = 1.0
     clients: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in __post_init__
 

@@ -39,6 +39,7 @@ def _changed(i: int, j: int, value: float) -> np.ndarray:
         ({"distances": LINE, "size": 0}, "between 1 and the number of clients, 4; got 0"),
         ({"distances": LINE, "size": 5}, "between 1 and the number of clients, 4; got 5"),
         ({"distances": LINE, "size": 2.5}, "size must be an integer; got 2.5"),
+        ({"distances": LINE}, "size must be an integer; got None"),
         ({"distances": LINE, "size": True}, "size must be an integer; got True"),
         ({"distances": LINE, "size": 2, "weight": -1.0}, "weight must be finite and non-negative"),
         ({"distances": LINE, "size": 2, "weight": math.nan}, "weight must be finite and non-negative"),
