@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.allocation.kkt import kkt, offer
 from solvers.allocation.problem import AllocationProblem
+from solvers.clarabel import clarabel_point
 from solvers.registry import method
 from solvers.run import Run
 
@@ -32,8 +31,6 @@ def convex(problem: AllocationProblem, run: Run, *, rounded: bool = False) -> No
         Return whole clients, rounded by largest remainder, with the same bound; ``details["real"]`` then has the
         real allocation.
     """
-    import warnings
-
     import cvxpy as cp
 
     counts = problem.costs > 0
@@ -46,23 +43,13 @@ def convex(problem: AllocationProblem, run: Run, *, rounded: bool = False) -> No
         total = cp.sum(x) == problem.total
         cost = (problem.costs[counts] / unit) @ cp.inv_pos(x[counts])
         model = cp.Problem(cp.Minimize(cost), [total, x >= problem.lower, x <= problem.upper])
-    limit = {} if math.isinf(run.remaining) else {"time_limit": max(run.remaining, 1e-3)}
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Solution may be inaccurate")  # the bound says by how much
-            model.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11, **limit)
-    except cp.error.SolverError as error:
-        run.stop("error", str(error).partition("\n")[0])
+    point = clarabel_point(model, x, run)
+    if point is None:
         return
-    if x.value is None or not np.isfinite(x.value).all():
-        run.stop("time-limit" if run.expired else "error", f"clarabel: {model.status}")
-        return
-    run.message = f"clarabel: {model.status}"
-    run.details["solver_time"] = model.solver_stats.solve_time
     price = abs(float(np.asarray(total.dual_value))) * unit
     run.tighten(problem.relaxed_bound(price))
     # The point that the price implies is more accurate than the solver's own, unless the price is bad.
-    found = into_box(np.asarray(x.value), problem)
+    found = into_box(point, problem)
     implied = into_box(np.where(counts, np.sqrt(problem.costs / max(price, 1e-300)), found), problem)
     better = problem.objective(found) < problem.objective(implied) - 1e-12 * problem.scale
     offer(problem, run, found if better else implied, price, rounded)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from solvers.capping.problem import CappingProblem
 from solvers.capping.water_level import describe, report
+from solvers.clarabel import clarabel_point
 from solvers.registry import method
 from solvers.run import Run
 
@@ -23,8 +24,6 @@ def convex(problem: CappingProblem, run: Run) -> None:
     is the problem's own dual function at the solver's multiplier, valid however inaccurate that is. It can tell a tie
     at the ceiling from an overflow only to 1e-7.
     """
-    import warnings
-
     import cvxpy as cp
 
     if problem.mass == 0 or problem.size == problem.n:
@@ -36,19 +35,9 @@ def convex(problem: CappingProblem, run: Run) -> None:
         # Σ r log(r/v) with log v as data: shares that underflow need no special case.
         objective = cp.Minimize(-cp.sum(cp.entr(r)) - problem.log_shares @ r)
         model = cp.Problem(objective, [total, r <= problem.room])
-    limit = {} if math.isinf(run.remaining) else {"time_limit": max(run.remaining, 1e-3)}
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Solution may be inaccurate")  # the bound says by how much
-            model.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11, **limit)
-    except cp.error.SolverError as error:
-        run.stop("error", str(error).partition("\n")[0])
+    answer = clarabel_point(model, r, run)
+    if answer is None:
         return
-    if r.value is None or not np.isfinite(r.value).all():
-        run.stop("time-limit" if run.expired else "error", f"clarabel: {model.status}")
-        return
-    run.message = f"clarabel: {model.status}"
-    run.details["solver_time"] = model.solver_stats.solve_time
     # The solver's multiplier is that of Σ r log(r/v) without the −r: log(r/v) + 1 + y = 0 for clients not capped.
     y = float(np.asarray(total.dual_value))
     multiplier = -1.0 - y if math.isfinite(y) else 0.0
@@ -57,7 +46,7 @@ def convex(problem: CappingProblem, run: Run) -> None:
     level = problem.log_shares + multiplier
     implied, found = (
         into_box(point, problem.mass, problem.room)
-        for point in (np.exp(np.minimum(level, math.log(problem.room))), np.asarray(r.value))
+        for point in (np.exp(np.minimum(level, math.log(problem.room))), answer)
     )
     x, own = (np.where(inside >= problem.room, 1.0, problem.floor + inside) for inside in (implied, found))
     run.offer(own if problem.objective(own) < problem.objective(x) - 1e-12 * problem.scale else x)
