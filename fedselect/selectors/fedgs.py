@@ -13,7 +13,7 @@ from fedselect.scenario import Scenario
 from fedselect.selectors.registry import SELECTORS, check_size, data_weights
 from fedselect.selectors.solving import solved
 from graphs import dependency_graph, distances, similarity
-from solvers import InvalidProblem, solve
+from solvers import InvalidProblem
 from solvers.dispersion import DispersionProblem, Memory
 from solvers.registry import find
 
@@ -94,8 +94,7 @@ class FedGS:
         )
         x, solution = solved(problem, self.method, round, self.time_limit, **self._options)
         if self.certify is not None and solution.status != "optimal":
-            limit = round.time_limit if self.time_limit is None else self.time_limit
-            proof = solve(problem, self.certify, time_limit=limit, seed=solution.seed, start=x)
+            _, proof = solved(problem, self.certify, round, self.time_limit, start=x)
             solution = solution.with_bound(proof.bound, certified_by=self.certify, certify_seconds=proof.seconds)
         clients = solution.selected
         return Selection(clients, data_weights(round.sizes, clients), on_failure="renormalise", solution=solution)

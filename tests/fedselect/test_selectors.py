@@ -176,9 +176,13 @@ def test_an_interrupted_solve_stops_the_one_who_trains(federation, scratch_regis
     def interrupted(problem, run):
         raise KeyboardInterrupt
 
-    selector = SELECTORS.build("fedgs", scenario(federation, 6), method="interrupted-for-the-test")
-    with pytest.raises(KeyboardInterrupt):
-        selector.select(context(federation))
+    for options in (
+        {"method": "interrupted-for-the-test"},
+        {"method": "greedy", "certify": "interrupted-for-the-test"},
+    ):
+        selector = SELECTORS.build("fedgs", scenario(federation, 6), **options)
+        with pytest.raises(KeyboardInterrupt):
+            selector.select(context(federation))
 
 
 def test_a_method_that_decides_nothing_is_named(federation, scratch_registry):

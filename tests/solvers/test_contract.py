@@ -78,6 +78,12 @@ def stopped_by_hand(problem, run):
     raise KeyboardInterrupt
 
 
+@method(Nearest, "refutes", kind="exact")
+def refutes(problem, run):
+    """Claim that there is no feasible decision."""
+    run.infeasible()
+
+
 @method(Nearest, "broken", kind="exact")
 def broken(problem, run):
     """Fail."""
@@ -139,6 +145,13 @@ def test_bound_beyond_the_objective_by_rounding_is_moved_onto_it():
 def test_interruption_returns_the_incumbent():
     solution = solve(Nearest(6.4), "stopped-by-hand")
     assert (float(solution.x), solution.status, solution.stopped) == (1, "feasible", "interrupted")
+
+
+def test_a_proof_that_nothing_is_feasible():
+    solution = solve(Nearest(6.4), "refutes")
+    assert (solution.status, solution.stopped, solution.x, solution.gap) == ("infeasible", "proved", None, None)
+    # A feasible decision in hand refutes the refutation.
+    assert solve(Nearest(6.4), "refutes", start=6).status == "feasible"
 
 
 def test_bugs_of_a_method_are_not_swallowed():
