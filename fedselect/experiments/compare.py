@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -16,11 +14,12 @@ import pandas as pd
 
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
+from fedselect.experiments.batch import run_all
 from fedselect.experiments.checkpoint import write_atomically
 from fedselect.experiments.config import Choice, Experiment
 from fedselect.experiments.figures import counts_figure, curves_figure, gap_figure, save_figure, success_figure
 from fedselect.experiments.metrics import round_table, rounds_to
-from fedselect.experiments.run import read_records, run, run_folder
+from fedselect.experiments.run import read_records
 
 __all__ = ["Comparison", "compare", "write_report"]
 
@@ -115,50 +114,17 @@ def compare(
         raise ConfigError("a comparison needs at least one selector and one seed")
     if len(set(seeds)) != len(seeds):
         raise ConfigError(f"the seeds of a comparison must differ; got {list(seeds)}")
-    if jobs < 1:
-        raise ConfigError(f"jobs must be at least 1; got {jobs}")
     # Seeds outside, so that a comparison cut short has all selectors under the seeds it reached.
     grid = [
         (label, dataclasses.replace(experiment, seed=seed, selector=choice))
         for seed in seeds
         for label, choice in variants.items()
     ]
-    import joblib
-
-    with _watch([run_folder(each, out) for _, each in grid], experiment.rounds, progress):
-        finished = joblib.Parallel(n_jobs=jobs)(joblib.delayed(run)(each, out) for _, each in grid)
+    finished = run_all([each for _, each in grid], out, jobs, progress)
     folders: dict[str, list[Path]] = {label: [] for label in variants}
     for (label, _), folder in zip(grid, finished, strict=True):
         folders[label].append(folder)
     return Comparison(experiment, dict(variants), folders, tuple(seeds))
-
-
-@contextmanager
-def _watch(folders: Sequence[Path], rounds: int, progress: Callable[[int, int], None] | None) -> Iterator[None]:
-    """Report the rounds that stand in the run folders while the block runs, whichever process writes them."""
-    if progress is None:
-        yield
-        return
-    total = rounds * len(folders)
-
-    def done() -> int:
-        paths = [folder / "rounds.jsonl" for folder in folders]
-        return sum(path.read_bytes().count(b"\n") for path in paths if path.exists())
-
-    over = Event()
-
-    def report() -> None:
-        while not over.wait(0.5):
-            progress(done(), total)
-
-    watcher = Thread(target=report, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
-    progress(total, total)
 
 
 def write_report(comparison: Comparison, folder: str | Path) -> Path:

@@ -1,0 +1,36 @@
+"""The command line, a module for each group of commands; they are put together here."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from fedselect.cli import catalogue, experiments
+from fedselect.errors import FedselectError
+from solvers import SolversError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Client selection in federated learning as explicit optimisation problems.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+app.command("run")(experiments.run)
+app.command("compare")(experiments.compare)
+app.command("list")(catalogue.list_)
+
+
+def main() -> None:
+    """Run the command line; an error a person can mend is one sentence on stderr and exit code 2."""
+    try:
+        app()
+    except (FedselectError, SolversError) as error:
+        print(f"fedselect: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except SystemExit as end:
+        if end.code == 130:  # typer has turned Ctrl-C into this
+            print("fedselect: interrupted; what was finished is kept, and the same command continues", file=sys.stderr)
+        raise

@@ -1,0 +1,104 @@
+"""``fedselect run`` and ``fedselect compare``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedselect.cli.common import Format, check_format, print_table, seed_list, text
+from fedselect.errors import ConfigError
+from fedselect.progress import progress_bar
+
+__all__ = ["compare", "run"]
+
+Config = Annotated[Path, typer.Argument(help="TOML file; unknown keys are errors.")]
+Overrides = Annotated[
+    list[str], typer.Option("--set", "-c", help="Replace one value: section.key=value. May be repeated.")
+]
+
+
+def run(
+    config: Config,
+    set: Overrides = [],  # noqa: B006  (typer copies defaults)
+    seed: Annotated[int | None, typer.Option(help="Replace the seed of the configuration.")] = None,
+    out: Annotated[Path, typer.Option(help="Directory of the run folders.")] = Path("runs"),
+    format: Format = "text",
+) -> None:
+    """Run one experiment into a run folder; a run that was stopped continues."""
+    from fedselect.experiments import read_config
+    from fedselect.experiments import run as run_experiment
+
+    check_format(format)
+    experiment, _ = read_config(config, set)
+    if seed is not None:
+        experiment = replace(experiment, seed=seed)
+    with progress_bar("rounds", experiment.rounds) as advance:
+        folder = run_experiment(experiment, out, advance)
+    results = json.loads((folder / "summary.json").read_text())
+    if format == "json":
+        print(json.dumps({"folder": str(folder), **results}, indent=1))
+        return
+    print_table(("measure", "value"), [(key.replace("_", " "), text(value)) for key, value in results.items()])
+    print(f"run folder: {folder}")
+
+
+def compare(
+    config: Config,
+    selectors: Annotated[
+        str | None,
+        typer.Option(
+            help="Labels of [compare.LABEL] tables or names of selectors, with commas; all tables if left out."
+        ),
+    ] = None,
+    seeds: Annotated[str, typer.Option(help="Seeds: '0-2', '0,3,7'.")] = "0-2",
+    set: Overrides = [],  # noqa: B006
+    out: Annotated[Path, typer.Option(help="Directory of the run folders.")] = Path("runs"),
+    report: Annotated[Path | None, typer.Option(help="Report folder; OUT/NAME/report if left out.")] = None,
+    jobs: Annotated[int, typer.Option(help="Runs side by side.")] = 1,
+    format: Format = "text",
+) -> None:
+    """Run several selectors under the same seeds and write a report with tables and pictures."""
+    from fedselect.experiments import compare as compare_experiments
+    from fedselect.experiments import read_config, write_report
+    from fedselect.experiments.compare import results_rows
+
+    check_format(format)
+    experiment, tables = read_config(config, set)
+    variants = _variants(selectors, tables)
+    numbers = seed_list(seeds)
+    with progress_bar("rounds", experiment.rounds * len(variants) * len(numbers)) as advance:
+        comparison = compare_experiments(experiment, variants, numbers, out, jobs, advance)
+    written = write_report(comparison, report or out / experiment.name / "report")
+    if format == "json":
+        print(json.dumps({"report": str(written), "runs": comparison.table().to_dict("records")}, indent=1))
+        return
+    head, *rows = results_rows(comparison)
+    print_table(head, rows)
+    print(f"report: {written}")
+
+
+def _variants(selectors: str | None, tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    from fedselect.experiments import Choice
+    from fedselect.selectors import SELECTORS
+
+    if selectors is None:
+        labels = list(tables)
+        if not labels:
+            raise ConfigError("nothing to compare: give --selectors, or [compare.LABEL] tables in the configuration")
+    else:
+        labels = [label.strip() for label in selectors.split(",") if label.strip()]
+    variants = {}
+    for label in labels:
+        if label in tables:
+            options = dict(tables[label])
+            variants[label] = Choice(options.pop("name"), options)
+        elif label in SELECTORS.names:
+            variants[label] = Choice(label)
+        else:
+            known = ", ".join([*tables, *SELECTORS.names])
+            raise ConfigError(f"there is neither a [compare.{label}] table nor a selector {label!r} (known: {known})")
+    return variants

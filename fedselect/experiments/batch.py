@@ -1,0 +1,83 @@
+"""Many runs, side by side in processes of their own, with one count of the rounds that are done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+
+from fedselect.errors import ConfigError
+from fedselect.experiments.config import Experiment
+from fedselect.experiments.run import run, run_folder
+
+__all__ = ["run_all"]
+
+
+def run_all(
+    experiments: Sequence[Experiment],
+    out: str | Path = "runs",
+    jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Path]:
+    """Run many experiments; finished ones are not repeated, interrupted ones continue.
+
+    Parameters
+    ----------
+    experiments : sequence of Experiment
+        What to run. Those with the same run folder are one run.
+    out : path-like
+        Directory below which the run folders are made.
+    jobs : int
+        Runs side by side, each in a process of its own. The number changes nothing in the results (but a busy
+        machine solves less within a time limit).
+    progress : callable, optional
+        Called about twice a second with (rounds done, rounds in all), from a thread of its own.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The run folders, in the order of the experiments.
+
+    Raises
+    ------
+    ConfigError
+        When ``jobs`` is not positive; nothing is run then.
+    """
+    import joblib
+
+    if jobs < 1:
+        raise ConfigError(f"jobs must be at least 1; got {jobs}")
+    folders = [run_folder(each, out) for each in experiments]
+    once = dict(zip(folders, experiments, strict=True))
+    with _watch({folder: each.rounds for folder, each in once.items()}, progress):
+        joblib.Parallel(n_jobs=jobs)(joblib.delayed(run)(each, out) for each in once.values())
+    return folders
+
+
+@contextmanager
+def _watch(rounds: dict[Path, int], progress: Callable[[int, int], None] | None) -> Iterator[None]:
+    """Report the rounds that stand in the run folders while the block runs, whichever process writes them."""
+    if progress is None:
+        yield
+        return
+    total = sum(rounds.values())
+
+    def done() -> int:
+        paths = [folder / "rounds.jsonl" for folder in rounds]
+        return sum(path.read_bytes().count(b"\n") for path in paths if path.exists())
+
+    over = Event()
+
+    def report() -> None:
+        while not over.wait(0.5):
+            progress(done(), total)
+
+    watcher = Thread(target=report, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+    progress(total, total)

@@ -1,0 +1,139 @@
+"""What the scripts of the papers share: their arguments, printed tables, and a paper's numbers beside ours."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedselect.errors import ConfigError
+
+__all__ = ["beside_paper", "show", "study_arguments"]
+
+
+def study_arguments(
+    description: str,
+    name: str,
+    datasets: Sequence[str] = ("digits",),
+    argv: Sequence[str] | None = None,
+) -> argparse.Namespace:
+    """Read the arguments every study takes.
+
+    Parameters
+    ----------
+    description : str
+        What the study shows; the first line of ``--help``.
+    name : str
+        Names the default output folder, ``studies/<name>``.
+    datasets : sequence of str
+        Data sets it runs on, the default first.
+    argv : sequence of str, optional
+        The arguments; the command line's if left out.
+
+    Returns
+    -------
+    argparse.Namespace
+        ``paper`` (bool: the paper's settings instead of the quick ones), ``dataset``, ``root`` (folder of the data
+        files), ``out`` (pathlib.Path, one folder for each mode and data set), ``jobs``.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--quick", action="store_true", default=True, help="minutes: fewer rounds, seeds and settings")
+    mode.add_argument("--paper", action="store_true", help="the paper's settings")
+    parser.add_argument("--dataset", default=datasets[0], choices=list(datasets), help="what to train on")
+    parser.add_argument("--root", type=Path, default=Path("data"), help="folder of the data sets' files")
+    parser.add_argument("--out", type=Path, default=Path("studies") / name, help="runs, tables and figures")
+    parser.add_argument("--jobs", type=int, default=2, help="runs side by side")
+    arguments = parser.parse_args(argv)
+    arguments.out = arguments.out / f"{'paper' if arguments.paper else 'quick'}-{arguments.dataset}"
+    return arguments
+
+
+def beside_paper(
+    ours: pd.DataFrame,
+    paper: Mapping[tuple[str, ...], float],
+    keys: Sequence[str],
+    value: str,
+    why: Mapping[tuple[str, ...], str] | None = None,
+) -> pd.DataFrame:
+    """Put a paper's numbers beside ours.
+
+    Parameters
+    ----------
+    ours : DataFrame
+        One row a seed, with the columns ``keys`` and ``value``.
+    paper : mapping of tuple of str to float
+        The paper's number for the values of ``keys``; what it does not give is left out.
+    keys : sequence of str
+        Columns that name a cell of the paper's table.
+    value : str
+        Column of our number.
+    why : mapping of tuple of str to str, optional
+        What explains a difference. A key may be shorter than ``keys``: it then explains all cells that begin with it.
+
+    Returns
+    -------
+    DataFrame
+        One row a cell, in the order of ``ours``: ``keys``, ``paper``, ``ours`` (mean over seeds), ``deviation``
+        (standard deviation over seeds), ``seeds``, ``verdict`` and ``why``. The verdict is "agrees" where the paper's
+        number lies in the 95 % confidence interval of our mean (Student's t; the paper's own error is not known, so
+        this is strict), else "higher" or "lower" (than the paper's), and "" where there is nothing to compare. A
+        difference without a reason is called "unexplained".
+
+    Raises
+    ------
+    ConfigError
+        When ``paper`` names a cell that we have no number for.
+    """
+    from scipy.stats import t
+
+    rows: list[dict[str, Any]] = []
+    grouped = ours.groupby(list(keys), sort=False)[value]
+    missing = [cell for cell in paper if cell not in {tuple(map(str, _tuple(cell))) for cell in grouped.groups}]
+    if missing:
+        raise ConfigError(f"the paper has a number for {missing[0]}, but nothing was measured there")
+    for cell, values in grouped:
+        cell = tuple(map(str, _tuple(cell)))
+        mean, deviation, n = float(values.mean()), float(values.std()), int(values.notna().sum())
+        theirs = paper.get(cell, math.nan)
+        half = float(t.ppf(0.975, n - 1)) * deviation / math.sqrt(n) if n > 1 else 0.0
+        verdict = ""
+        if not math.isnan(theirs) and not math.isnan(mean):
+            verdict = "agrees" if abs(mean - theirs) <= half else "higher" if mean > theirs else "lower"
+        reason = ""
+        if verdict in ("higher", "lower"):
+            reasons = (text for key, text in (why or {}).items() if cell[: len(key)] == tuple(key))
+            reason = next(reasons, "unexplained")
+        rows.append(
+            dict(zip(keys, cell, strict=True))
+            | {"paper": theirs, "ours": mean, "deviation": deviation, "seeds": n, "verdict": verdict, "why": reason}
+        )
+    return pd.DataFrame(rows)
+
+
+def show(table: pd.DataFrame, title: str, digits: int = 3) -> None:
+    """Print a table to stdout: numbers with so many decimals, a dash for what is not there."""
+    from rich.console import Console
+    from rich.table import Table
+
+    printed = Table(*map(str, table.columns), title=title, title_justify="left")
+    for row in table.itertuples(index=False):
+        printed.add_row(*(_cell(value, digits) for value in row))
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=max(80, console.measure(printed).maximum))
+    console.print(printed)
+
+
+def _cell(value: Any, digits: int) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    return f"{value:.{digits}f}" if isinstance(value, float) else str(value)
+
+
+def _tuple(key: Any) -> Iterable[Any]:
+    return key if isinstance(key, tuple) else (key,)
