@@ -7,6 +7,7 @@ import sys
 import typer
 
 from fedselect.cli import catalogue, experiments
+from fedselect.cli.report import report
 from fedselect.errors import FedselectError
 from solvers import SolversError
 
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 app.command("run")(experiments.run)
 app.command("compare")(experiments.compare)
+app.command("report")(report)
 app.command("list")(catalogue.list_)
 
 
