@@ -99,11 +99,11 @@ class Picture:
     @cached_property
     def pdf(self) -> bytes:
         """The picture as PDF, without the date it was made."""
-        return self._drawn("pdf", metadata={"CreationDate": None})
+        return self._drawn("pdf", {"CreationDate": None})
 
-    def _drawn(self, kind: str, **options: object) -> bytes:
+    def _drawn(self, kind: str, metadata: dict[str, None] | None = None) -> bytes:
         stream = io.BytesIO()
-        self.figure.savefig(stream, format=kind, dpi=150, **options)
+        self.figure.savefig(stream, format=kind, dpi=150, metadata=metadata)
         return stream.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""A report as LaTeX for a paper: booktabs tables and figures, ready to be ``\\input``."""
+"""A report as LaTeX for a paper: booktabs tables and figures, ready to be input."""
 
 from __future__ import annotations
 
