@@ -58,12 +58,12 @@ def latex(report: Report) -> str:
 
 def _table(table: Table) -> str:
     rows = [[_cell(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
-    lines = [" & ".join(row) + r" \\" for row in [[_escaped(column.heading) for column in table.columns], *rows]]
+    lines = [" & ".join(row) + r" \\" for row in [[_heading(column) for column in table.columns], *rows]]
     alignment = "".join("r" if column.numeric else "l" for column in table.columns)
     return "\n".join(
         [
             r"\begin{table}",
-            r"  \centering\small",
+            r"  \centering\small\setlength{\tabcolsep}{4pt}",
             rf"  \caption{{{_escaped(table.caption)}}}",
             rf"  \label{{tab:{table.key}}}",
             rf"  \begin{{tabular}}{{{alignment}}}",
@@ -89,6 +89,14 @@ def _picture(picture: Picture) -> str:
             r"\end{figure}",
         ]
     )
+
+
+def _heading(column: Column) -> str:
+    text = _escaped(column.heading)
+    if not column.numeric or " " not in text:
+        return text
+    # A word a line: headings are longer than numbers, and a page is narrow.
+    return r"\shortstack[r]{" + text.replace(" ", r"\\") + "}"
 
 
 def _cell(cell: Cell, column: Column) -> str:

@@ -25,7 +25,7 @@ def frame_table(key: str, caption: str, frame: pd.DataFrame, order: str = "the f
     key, caption
         As in `fedselect.report.Table`.
     frame : DataFrame
-        Names of columns become headings, underscores spaces.
+        Names of columns become headings, underscores spaces. Columns without any value are left out.
     order : str
         How the caption calls the rows that stay of a frame of more than a thousand.
 
@@ -36,6 +36,7 @@ def frame_table(key: str, caption: str, frame: pd.DataFrame, order: str = "the f
     if len(frame) > _MOST_ROWS:
         caption = f"{caption} Of {len(frame)} rows, {order} {_MOST_ROWS} are shown."
         frame = frame.head(_MOST_ROWS)
+    frame = frame.dropna(axis="columns", how="all")
     numeric = [frame[column].dtype.kind in "iuf" for column in frame.columns]
     columns = tuple(
         Column(str(column).replace("_", " "), isnumeric)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from fedselect.errors import RunError
 from fedselect.report import (
@@ -23,6 +23,10 @@ from fedselect.report import (
     word,
 )
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from solvers.comparison import Comparison
+
 __all__ = ["FORMAT", "methods_report", "shifted_geometric_mean"]
 
 #: What ``comparison.json`` of a comparison of methods says of itself.
@@ -31,26 +35,23 @@ FORMAT = "solvers-comparison/1"
 #: Seconds added before, and taken off after, a geometric mean of times, so that milliseconds do not decide it.
 _SHIFT = 1.0
 
+#: What methods that are compared with each other have in common.
+_RACE = ("family", "instance", "seed", "time_limit")
+
 #: Methods whose gaps to the best known value differ by no more than this are level.
 _LEVEL = 1e-9
 
-#: Columns of ``results.csv`` that the tables need.
-_NEEDED = (
-    *("family", "instance", "n", "method", "seed", "time_limit", "verdict", "status", "objective", "gap"),
-    *("best_known", "gap_to_best", "primal_integral", "seconds", "message"),
-)
-
 #: Columns that are the same in most rows, or too long for a table.
-_NOT_SHOWN = ("registered", "options", "versions")
+_NOT_SHOWN = ("registered", "options", "sense", "versions")
 
 
 def methods_report(folder: str | Path) -> Report:
-    """Make the report of a folder that ``fedselect bench`` or `solvers.comparison` has written.
+    """Make the report of a folder that ``fedselect bench`` or `solvers.comparison.compare` writes, finished or not.
 
     Parameters
     ----------
     folder : path-like
-        Holds ``results.csv``, one row a solve.
+        A comparison's folder.
 
     Returns
     -------
@@ -58,39 +59,36 @@ def methods_report(folder: str | Path) -> Report:
 
     Raises
     ------
-    RunError
-        When there is no such table, it has no rows yet, or lacks a column.
+    ComparisonError, RunError
+        When the folder cannot be read, or has no rows yet.
     """
-    path = Path(folder) / "results.csv"
-    try:
-        table = pd.read_csv(path)
-    except (OSError, ValueError) as error:
-        raise RunError(f"cannot read {path}: {error}") from error
-    missing = [column for column in _NEEDED if column not in table.columns]
-    if missing:
-        raise RunError(f"{path} lacks the column {missing[0]!r}")
+    from solvers.comparison import Comparison
+
+    comparison = Comparison.load(folder)
+    table = comparison.table
     if table.empty:
-        raise RunError(f"{path} has no rows yet")
-    table["message"] = table["message"].fillna("")
+        raise RunError(f"the comparison in {folder} has no rows yet")
     failed = table[table["verdict"] != "ok"]
     notes = []
+    if comparison.missing:
+        notes.append(f"The comparison is not finished: {comparison.missing} solves are still to come.")
     if len(failed):
-        kinds = ", ".join(f"{number} {verdict}" for verdict, number in failed["verdict"].value_counts().items())
-        notes.append(f"{len(failed)} of {len(table)} solves count as failures ({kinds}); they are named below.")
+        kinds = ", ".join(f"{times} {verdict}" for verdict, times in failed["verdict"].value_counts().items())
+        notes.append(f"{len(failed)} of {len(table)} solves failed ({kinds}); they are named below.")
     tables = [_methods_table(table), _instances_table(table)]
     if len(failed):
         tables.append(_failures_table(failed))
-    everything = table.drop(columns=[column for column in _NOT_SHOWN if column in table.columns])
-    tables.append(frame_table("solves", "Every solve; seconds, and gaps as shares.", everything))
-    limits = ", ".join(f"{limit:g}" for limit in sorted(table["time_limit"].unique()))
+    everything = table.drop(columns=list(_NOT_SHOWN))
+    tables.append(frame_table("solves", "Every solve: times in seconds, gaps as shares.", everything))
+    limits = [f"{limit:g} s" if limit > 0 else "none" for limit in table["time_limit"].unique()]
     return Report(
-        f"Comparison of methods: {Path(folder).resolve().name}",
-        f"{table['method'].nunique()} methods on {len(_instances(table))} instances of "
-        f"{', '.join(map(str, table['family'].unique()))}, {table['seed'].nunique()} seeds, time limit {limits} s.",
-        _facts(table),
+        Path(folder).resolve().name,
+        f"{table['method'].nunique()} methods on {len(table[['family', 'instance']].drop_duplicates())} instances "
+        f"({', '.join(table['family'].unique())}), {table['seed'].nunique()} seeds, time limit {', '.join(limits)}.",
+        _facts(comparison.manifest, table),
         tuple(notes),
         tuple(tables),
-        _pictures(table),
+        _pictures(comparison),
     )
 
 
@@ -101,49 +99,60 @@ def shifted_geometric_mean(values: Any, shift: float = _SHIFT) -> float:
 
 def _methods_table(table: pd.DataFrame) -> Table:
     """A row a method; also a family and a time limit where there are several."""
+    good = table["verdict"] == "ok"
+    solved = good & table["objective"].notna() & ~table["relaxed"]
+    scale = table["best_known"].abs().clip(lower=1.0)
+    distance = table["gap_to_best"].where(solved)
+    nearest = distance.groupby([table[key] for key in _RACE], dropna=False).transform("min")
     table = table.assign(
-        solved=(table["verdict"] == "ok") & table["objective"].notna(),
-        taken=table["seconds"].where(table["verdict"] == "ok", table["time_limit"]),
+        failed=~good,
+        solved=solved,
+        proved=solved & (table["status"] == "optimal"),
+        # A level finish is a win of all that share it: otherwise the order of the methods would decide.
+        won=solved & (distance <= nearest + _LEVEL),
+        distance=distance,
+        bound_gap=((table["bound"] - table["best_known"]).abs() / scale).where(good),
+        taken=table["seconds"].where(good, table["time_limit"].fillna(table["seconds"])),
+        integral=table["primal_integral"].where(good),
     )
-    table["proved"] = table["solved"] & (table["status"] == "optimal")
-    race = [table[key] for key in ("family", "instance", "seed", "time_limit")]
-    distance = table["gap_to_best"].where(table["solved"])
-    # A level finish is a win of all that share it: otherwise the order of the methods would decide.
-    table["won"] = table["solved"] & (distance <= distance.groupby(race).transform("min") + _LEVEL)
-    keys = ["method", *_varying(table)]
-    rows = []
-    for key, each in table.groupby(keys, sort=False):
-        solved = each[each["solved"]]
-        rows.append(
-            (
-                *_key_cells(key),
-                count(len(each)),
-                count(each["solved"].sum()),
-                count(each["proved"].sum()),
-                count(each["won"].sum()),
-                percent(solved["gap_to_best"].mean()),
-                percent(solved["gap"].mean()),
-                seconds(shifted_geometric_mean(each["taken"])),
-                number(solved["primal_integral"].mean()),
-                count((each["verdict"] != "ok").sum()),
-            )
+    keys = ["method", *(column for column in ("family", "time_limit") if table[column].nunique(dropna=False) > 1)]
+    rows = tuple(
+        (
+            *_key_cells(key),
+            count(len(each)),
+            *(count(each[column].sum()) for column in ("solved", "proved", "won")),
+            percent(each["distance"].mean()),
+            percent(each["bound_gap"].mean()),
+            seconds(shifted_geometric_mean(each["taken"].dropna())),
+            number(each["integral"].mean()),
+            count(each["failed"].sum()),
         )
-    headings = ("solves", "solved", "proved", "wins", "mean gap to best", "mean gap", "time", "primal integral")
-    caption = (
-        "Methods. Solved: a feasible decision; proved: its optimality too; wins: nobody was nearer to the best known "
-        "value (level finishes count for all). Gaps are means over what was solved; time is the geometric mean "
-        f"shifted by {_SHIFT:g} s, where a failure counts its time limit."
+        for key, each in table.groupby(keys, sort=False, dropna=False)
     )
-    columns = (*_key_columns(keys), *map(Column, (*headings, "failures")))
-    return Table("methods", caption, columns, tuple(rows))
+    headings = (
+        "solves",
+        "solved",
+        "proved",
+        "wins",
+        "mean gap to best",
+        "mean gap of bound",
+        "time",
+        "primal integral",
+    )
+    caption = (
+        "Solved: a feasible decision; proved: its optimality too; wins: no method was nearer to the best known value "
+        "(level finishes count for all). Both gaps are relative distances from the best known value, of what was "
+        f"found and of what was proved. Time is the geometric mean shifted by {_SHIFT:g} s; a failure counts its limit."
+    )
+    return Table("methods", caption, (*_key_columns(keys), *map(Column, (*headings, "failures"))), rows)
 
 
 def _instances_table(table: pd.DataFrame) -> Table:
     """A row an instance, a column a method: mean objective over seeds, or what went wrong."""
     names = list(dict.fromkeys(table["method"]))
-    several = ["time_limit"] if table["time_limit"].nunique() > 1 else []
+    keys = ["instance", "family", *(["time_limit"] if table["time_limit"].nunique(dropna=False) > 1 else [])]
     rows = []
-    for key, each in table.groupby(["instance", "family", *several], sort=False):
+    for key, each in table.groupby(keys, sort=False, dropna=False):
         by_method = dict(iter(each.groupby("method")))
         rows.append(
             (
@@ -153,8 +162,8 @@ def _instances_table(table: pd.DataFrame) -> Table:
                 *(_outcome(by_method.get(name)) for name in names),
             )
         )
-    columns = (*_key_columns(["instance", "family", *several]), Column("n"), Column("best known"), *map(Column, names))
-    caption = "Instances: mean objective over seeds; * where it was proved optimal under every seed."
+    columns = (*_key_columns(keys), Column("n"), Column("best known"), *map(Column, names))
+    caption = "Mean objective over seeds; * where it was proved optimal under every seed."
     return Table("instances", caption, columns, tuple(rows))
 
 
@@ -182,10 +191,6 @@ def _failures_table(failed: pd.DataFrame) -> Table:
     return Table("failures", "Failures, by method and reason.", tuple(columns), tuple(rows))
 
 
-def _varying(table: pd.DataFrame) -> list[str]:
-    return [column for column in ("family", "time_limit") if table[column].nunique() > 1]
-
-
 def _key_cells(key: tuple[Any, ...]) -> list[Cell]:
     return [number(part, "{:g}") if isinstance(part, int | float) else word(part) for part in key]
 
@@ -194,19 +199,48 @@ def _key_columns(keys: list[str]) -> list[Column]:
     return [Column("time limit (s)") if key == "time_limit" else Column(key, numeric=False) for key in keys]
 
 
-def _instances(table: pd.DataFrame) -> pd.DataFrame:
-    return table[["family", "instance"]].drop_duplicates()
+def _facts(manifest: Mapping[str, Any], table: pd.DataFrame) -> tuple[tuple[str, str], ...]:
+    facts = [
+        (f"method {row.method}", row.registered if row.options == "{}" else f"{row.registered} {row.options}")
+        for row in table[["method", "registered", "options"]].drop_duplicates().itertuples(index=False)
+    ]
+    facts += [(key.replace("_", " "), str(value)) for key, value in manifest["conditions"].items()]
+    return (*facts, ("platform", str(manifest["platform"])), *manifest["versions"].items())
 
 
-def _facts(table: pd.DataFrame) -> tuple[tuple[str, str], ...]:
-    facts = []
-    if {"registered", "options"} <= set(table.columns):
-        for row in table[["method", "registered", "options"]].drop_duplicates().itertuples(index=False):
-            facts.append((f"method {row.method}", f"{row.registered} {row.options}".strip()))
-    if "versions" in table.columns:
-        facts += [("versions", str(versions)) for versions in table["versions"].dropna().unique()]
-    return tuple(facts)
+def _pictures(comparison: Comparison) -> tuple[Picture, ...]:
+    from solvers.comparison import figures
 
-
-def _pictures(table: pd.DataFrame) -> tuple[Picture, ...]:
-    return ()
+    # Matplotlib would read a pair of dollar signs in a label as a formula.
+    table, traces = (
+        frame.assign(method=frame["method"].str.replace("$", r"\$")) for frame in (comparison.table, comparison.traces)
+    )
+    pictures = [
+        Picture(
+            "gap-over-time",
+            "Gap to the best known value over time: median over instances and seeds, with the band of the middle half.",
+            "Line chart, both axes logarithmic, with a falling line for every method.",
+            figures.gap_figure(table, traces),
+        ),
+        Picture(
+            "wins",
+            "Wins, ties and losses of each method (row) against each other one (column), by gap to the best known.",
+            "Matrix of the methods against themselves, with three counts in every field.",
+            figures.win_figure(table),
+        ),
+        Picture(
+            "cost-against-size",
+            "Seconds against the size of the problem: median, with bars from lowest to highest.",
+            "Line chart, both axes logarithmic, with a line for every method.",
+            figures.cost_figure(table),
+        ),
+    ]
+    if table["time_to_proof"].notna().any():
+        profile = Picture(
+            "performance-profile",
+            "Performance profile: the share of solves that a method proves within a multiple of the best one's time.",
+            "Step chart, horizontal axis logarithmic, with a rising line for every method.",
+            figures.profile_figure(table),
+        )
+        pictures.insert(0, profile)
+    return tuple(pictures)

@@ -119,7 +119,7 @@ def run_report(run: RunFolder) -> Report:
     tables = [
         value_table("results", "The run in a few numbers.", results),
         frame_table("clients", "Every client.", _clients(run)),
-        frame_table("rounds", "Every round; empty cells are not known.", run.table),
+        frame_table("rounds", "Every round; a dash where nothing is known or was measured.", run.table),
     ]
     pictures, missing = pictures_of({label: [run]})
     return Report(
@@ -161,7 +161,7 @@ def facts_of(runs: Iterable[RunFolder], selectors: Mapping[str, Mapping[str, Any
 
 
 def _choice(table: Mapping[str, Any]) -> str:
-    options = ", ".join(f"{key} = {value}" for key, value in table.items() if key != "name")
+    options = ", ".join(f"{key} = {value}" for key, value in table.items() if key != "name" and value != {})
     name = str(table.get("name", ""))
     return f"{name} ({options})" if name and options else name or options
 

@@ -155,7 +155,7 @@ def results_table(means: pd.DataFrame) -> Table:
         )
         for row in means.to_dict("records")
     )
-    return Table("results", "Results: means over seeds, ± standard deviation.", _columns(*headings), rows)
+    return Table("results", "Means over seeds, ± standard deviation.", _columns(*headings), rows)
 
 
 #: Heading, key of the summary and format of the report's second table.
