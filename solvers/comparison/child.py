@@ -8,6 +8,7 @@ import os
 import pickle
 import platform
 import queue
+import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -35,7 +36,11 @@ _unusable: dict[str, str] = {}
 
 @dataclass(frozen=True)
 class Request:
-    """One call of `solvers.solve`, for a problem in a file; ``patience`` is when its sender gives it up, in seconds."""
+    """One call of `solvers.solve`, for a problem in a file.
+
+    ``patience`` is when its sender gives it up, in seconds; ``untimed`` marks a call that is there to warm up, and may
+    wait for what a method loads behind its back.
+    """
 
     problem: str
     method: str
@@ -43,6 +48,7 @@ class Request:
     seed: int
     time_limit: float | None
     patience: float
+    untimed: bool = False
 
 
 def main(descriptor: int) -> None:
@@ -66,6 +72,8 @@ def main(descriptor: int) -> None:
         # Where nobody is left to end a method that holds the interpreter, this thread of C does.
         faulthandler.dump_traceback_later(request.patience + 5.0, exit=True)
         answer = _answer(request)
+        if request.untimed and (kernels := sys.modules.get("solvers.dispersion.compiled")) is not None:
+            kernels.settle()
         faulthandler.cancel_dump_traceback_later()
         connection.send(answer)
 
@@ -113,9 +121,7 @@ def _answer(request: Request) -> dict[str, Any]:
             raise ImportError(_unusable[request.method])
         problem = _problem(request.problem)
         start = time.perf_counter()
-        solution = solve(
-            problem, request.method, time_limit=request.time_limit, seed=request.seed, **request.options
-        )
+        solution = solve(problem, request.method, time_limit=request.time_limit, seed=request.seed, **request.options)
         seconds = time.perf_counter() - start
         return {
             "failed": None,

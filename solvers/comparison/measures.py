@@ -9,7 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-__all__ = ["Trace", "distance", "is_better", "primal_gap", "primal_integral", "slack", "time_to_incumbent", "time_to_proof"]
+__all__ = [
+    "Trace",
+    "distance",
+    "is_better",
+    "primal_gap",
+    "primal_integral",
+    "slack",
+    "time_to_incumbent",
+    "time_to_proof",
+]
 
 Trace = Sequence[Sequence[float | None]]
 

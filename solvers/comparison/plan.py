@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import hashlib
+import importlib
 import inspect
 import itertools
 import json
@@ -111,7 +112,7 @@ def resolve_instance(source: str | Path | Problem, name: str | None = None) -> I
 
         return Instance(name or path.stem, read_mdplib(path))
     try:
-        from solvers import instances as library
+        library = importlib.import_module("solvers.instances")
     except ImportError:
         raise ComparisonError(f"there is no file {str(source)!r}, and no instance library is installed") from None
     known = library.names()
@@ -186,12 +187,13 @@ class Plan:
         }
 
     def _check(self, best_known: Mapping[str, float]) -> None:
-        for what, labels in {
+        axes: dict[str, list[Any]] = {
             "method": [each.label for each in self.variants],
             "instance": [each.name for each in self.instances],
             "seed": list(self.seeds),
             "time limit": list(self.time_limits),
-        }.items():
+        }
+        for what, labels in axes.items():
             if not labels:
                 raise ComparisonError(f"nothing to compare: no {what} is given")
             twice = [label for label in labels if labels.count(label) > 1]
@@ -265,5 +267,3 @@ def _code_digest(entry: Method) -> str:
 
 def _sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-

@@ -92,7 +92,7 @@ class SolverProcess:
             return
         self.close()
         self._connection, theirs = Pipe()
-        self._errors = tempfile.TemporaryFile("a+b")
+        self._errors = tempfile.TemporaryFile("a+b")  # noqa: SIM115  (closed with the process)
         code = (
             f"import sys; sys.path[:] = {sys.path!r}; "
             f"from solvers.comparison.child import main; main({theirs.fileno()})"

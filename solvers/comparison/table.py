@@ -108,8 +108,10 @@ def _instance_rows(
 ) -> list[dict[str, Any]]:
     sense, scale = instance["sense"], math.inf if instance["scale"] is None else instance["scale"]
     best = _best([record for record in records if not record["relaxed"]], sense)
-    known = [value for value in (instance["best_known"], best and best["objective"]) if value is not None]
-    best_known = (max if sense == "max" else min)(known, default=None)
+    known: list[float] = [
+        value for value in (instance["best_known"], best["objective"] if best else None) if value is not None
+    ]
+    best_known: float | None = (max if sense == "max" else min)(known, default=None)
     rows = []
     for record in records:
         method = manifest["methods"][record["method"]]

@@ -72,7 +72,7 @@ def _warm_up(process: SolverProcess, task: Task) -> dict[str, Any] | None:
     """Let a method import and compile before it is timed; returns an answer only where this ended the process."""
     if not task.warm_up or task.variant in process.notes:
         return None
-    answer = process.ask(replace(task.request, time_limit=_WARM_UP_LIMIT, patience=task.warm_up))
+    answer = process.ask(replace(task.request, time_limit=_WARM_UP_LIMIT, patience=task.warm_up, untimed=True))
     if answer["failed"] in ("crashed", "hung"):
         return {**answer, "message": f"in the untimed call before the first timed one, {answer['message']}"}
     process.notes.add(task.variant)
