@@ -7,11 +7,11 @@ from pathlib import Path
 from fedselect.errors import RunError
 from fedselect.experiments.compare import FORMAT as SELECTORS
 from fedselect.experiments.compare import read_manifest
-from fedselect.experiments.reports.methods import FORMAT as METHODS
 from fedselect.experiments.reports.methods import methods_report
 from fedselect.experiments.reports.run import RunFolder, run_report
 from fedselect.experiments.reports.selectors import read_runs, selectors_report
 from fedselect.report import Report
+from solvers.comparison.store import FORMAT as METHODS
 
 __all__ = ["read_report"]
 

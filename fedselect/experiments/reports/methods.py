@@ -25,12 +25,10 @@ from fedselect.report import (
 
 if TYPE_CHECKING:
     import pandas as pd
+
     from solvers.comparison import Comparison
 
-__all__ = ["FORMAT", "methods_report", "shifted_geometric_mean"]
-
-#: What ``comparison.json`` of a comparison of methods says of itself.
-FORMAT = "solvers-comparison/1"
+__all__ = ["methods_report", "shifted_geometric_mean"]
 
 #: Seconds added before, and taken off after, a geometric mean of times, so that milliseconds do not decide it.
 _SHIFT = 1.0
