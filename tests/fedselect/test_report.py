@@ -41,10 +41,15 @@ from fedselect.report import (
 from solvers.comparison import compare as compare_methods
 from solvers.dispersion import DispersionProblem
 
-#: Text as people write it: no control characters, and spaces as the renderers leave them.
-texts = st.text(st.characters(exclude_categories=("C", "Z"), include_characters=" "), min_size=1).map(
-    lambda text: " ".join(text.split()) or "x"
-)
+#: Text as people write it, and text of nothing but characters that mean something somewhere; no control characters,
+#: and spaces as the renderers leave them.
+texts = st.one_of(
+    st.text(st.characters(exclude_categories=("C", "Z"), include_characters=" "), min_size=1),
+    st.text(st.sampled_from("""<>&"'|\\`*_~$[]{}()!#%^-+./:;=@ ab1é"""), min_size=1),
+    st.sampled_from(
+        ["&lt;b&gt;", "<script>alert(1)</script>", "</td>", "\\|", "__init__", "a_b", "$x^2$", "&amp;#60;"]
+    ),
+).map(lambda text: " ".join(text.split()) or "x")
 
 
 def report_of(*rows, columns=("name", "value")):
