@@ -7,6 +7,7 @@ import sys
 import typer
 
 from fedselect.cli import catalogue, experiments
+from fedselect.cli.bench import bench
 from fedselect.errors import FedselectError
 from solvers import SolversError
 
@@ -21,6 +22,7 @@ app = typer.Typer(
 app.command("run")(experiments.run)
 app.command("compare")(experiments.compare)
 app.command("list")(catalogue.list_)
+app.command("bench")(bench)
 
 
 def main() -> None:
