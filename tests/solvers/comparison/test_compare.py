@@ -187,7 +187,7 @@ def test_rows_of_a_verdict_can_be_solved_again(tmp_path):
 @pytest.mark.parametrize(
     ("change", "error", "sentence"),
     [
-        ({"methods": ["bset"]}, UnknownMethod, "did you mean 'best'"),
+        ({"methods": ["bset"]}, UnknownMethod, "there is no method 'bset'"),
         ({"methods": {"a": ("first", {"sift": 1})}}, InvalidOption, "no option 'sift'"),
         ({"methods": {"a": ("first", {"shift": np.ones(2)})}}, ComparisonError, "plain values"),
         ({"methods": []}, ComparisonError, "no method is given"),
