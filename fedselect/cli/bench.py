@@ -85,8 +85,6 @@ def bench(
         for row in failures.itertuples():
             print(f"{row.verdict}: {row.method} on {row.instance}, seed {row.seed}: {row.message}")
         print(f"comparison: {out}")
-        if importlib.util.find_spec("pyarrow") is None:
-            print("results.parquet needs pyarrow, which is not installed: pip install 'fedselect[parquet]'")
     if len(failures):
         raise typer.Exit(3)
 
@@ -136,7 +134,7 @@ def _instances(family: str, names: str) -> dict[str, Any]:
         if Path(part).is_file():
             sources = [part]
         else:
-            known = library().names(family) if known is None else known
+            known = library(part).names(family) if known is None else known
             sources = fnmatch.filter(known, part)
             if not sources:
                 close = difflib.get_close_matches(part, known, n=1)

@@ -111,20 +111,21 @@ def resolve_instance(source: str | Path | Problem, name: str | None = None) -> I
         from solvers.dispersion import read_mdplib
 
         return Instance(name or path.stem, read_mdplib(path))
-    label, known = str(source), library().names()
+    label, shelf = str(source), library(source)
+    known = shelf.names()
     if label not in known:
         close = difflib.get_close_matches(label, known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise ComparisonError(f"there is neither a file nor a library instance {label!r}{hint}")
-    return Instance(name or label, library().load(label), library().info(label).best_known)
+    return Instance(name or label, shelf.load(label), shelf.info(label).best_known)
 
 
-def library() -> Any:
-    """The module of the instance library."""
+def library(wanted: str | Path) -> Any:
+    """The module of the instance library, in which something is to be looked up that is no file."""
     try:
         return importlib.import_module("solvers.instances")
     except ImportError as error:
-        raise ComparisonError(f"the instance library is not there, so instances must be files: {error}") from None
+        raise ComparisonError(f"there is no file {str(wanted)!r}, and no instance library: {error}") from None
 
 
 @dataclass(frozen=True)

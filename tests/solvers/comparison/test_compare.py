@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -137,6 +138,14 @@ def test_a_finished_folder_holds_everything_and_is_not_run_again(tmp_path):
     pytest.importorskip("pyarrow")
     stored = pd.read_parquet(tmp_path / "c" / "results.parquet")
     assert stored["objective"].tolist() == comparison.table["objective"].tolist()
+
+
+def test_without_pyarrow_the_csv_is_written_and_the_rest_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: None)
+    with pytest.warns(UserWarning, match=r"pip install 'fedselect\[parquet\]'"):
+        compare(["best"], picks(1), out=tmp_path / "c", warm_up=0)
+    assert (tmp_path / "c" / "results.csv").exists()
+    assert not (tmp_path / "c" / "results.parquet").exists()
 
 
 def test_a_folder_grows_but_does_not_change(tmp_path):
