@@ -221,7 +221,8 @@ def compare(
                 if progress is not None:
                     progress(len(store.records), total)
         comparison = Comparison(manifest, list(store.records.values()), None if out is None else folder)
-        store.finish(comparison.table)
+        if out is not None:
+            store.finish(comparison.table)
     return comparison
 
 

@@ -100,9 +100,9 @@ def trajectory_figure(trace: pd.DataFrame, title: str = "") -> Figure:
     figure, axes = _figure(5.6, 3.8)
     second = trace["second"].to_numpy(dtype=float)
     lines = {column: trace[column].to_numpy(dtype=float) for column in ("objective", "bound")}
-    for place, (column, values) in enumerate(lines.items()):
-        axes.step(second, values, where="post", label=column, markevery=max(1, len(second) // 12), **_style(place))
     if len(second):
+        for place, (column, values) in enumerate(lines.items()):
+            axes.step(second, values, where="post", label=column, markevery=max(1, len(second) // 12), **_style(place))
         shade: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.6", "hatch": "///", "linewidth": 0, "alpha": 0.5}
         axes.fill_between(second, lines["objective"], lines["bound"], step="post", **shade)
     axes.set_xlabel("seconds")

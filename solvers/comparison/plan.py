@@ -22,7 +22,7 @@ from solvers.errors import ComparisonError, InvalidOption, MissingBackend
 from solvers.problem import Problem, load
 from solvers.registry import Method, find, methods
 
-__all__ = ["Cell", "Instance", "Plan", "Variant", "digest", "resolve_instance"]
+__all__ = ["Cell", "Instance", "Plan", "Variant", "digest", "library", "resolve_instance"]
 
 
 class Cell(NamedTuple):
@@ -111,16 +111,21 @@ def resolve_instance(source: str | Path | Problem, name: str | None = None) -> I
         from solvers.dispersion import read_mdplib
 
         return Instance(name or path.stem, read_mdplib(path))
-    try:
-        library = importlib.import_module("solvers.instances")
-    except ImportError:
-        raise ComparisonError(f"there is no file {str(source)!r}, and no instance library is installed") from None
-    known = library.names()
-    if str(source) not in known:
-        close = difflib.get_close_matches(str(source), known, n=1)
+    label, shelf = str(source), library(source)
+    known = shelf.names()
+    if label not in known:
+        close = difflib.get_close_matches(label, known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ComparisonError(f"there is neither a file nor a library instance {str(source)!r}{hint}")
-    return Instance(name or str(source), library.load(str(source)), library.info(str(source)).best_known)
+        raise ComparisonError(f"there is neither a file nor a library instance {label!r}{hint}")
+    return Instance(name or label, shelf.load(label), shelf.info(label).best_known)
+
+
+def library(wanted: str | Path) -> Any:
+    """The module of the instance library, in which something is to be looked up that is no file."""
+    try:
+        return importlib.import_module("solvers.instances")
+    except ImportError as error:
+        raise ComparisonError(f"there is no file {str(wanted)!r}, and no instance library: {error}") from None
 
 
 @dataclass(frozen=True)

@@ -58,10 +58,9 @@ def performance_profile(table: pd.DataFrame, measure: Measure = "time_to_proof")
     import pandas as pd
 
     values = _races(table, measure)
-    with np.errstate(invalid="ignore"):
-        ratios = values.div(values.min(axis=1), axis=0)
-    # 0/0: the best of a race that took no measurable time; x/0: infinitely worse than it.
-    ratios = ratios.where(values.gt(0) | ratios.notna(), 1.0)
+    best = values.min(axis=1)
+    # The best of a race stands at 1 even where it took no time at all; then the others are infinitely worse.
+    ratios = values.div(best, axis=0).mask(values.eq(best, axis=0), 1.0)
     steps = []
     for method in ratios:
         reached = np.sort(ratios[method].dropna().to_numpy())

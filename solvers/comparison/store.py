@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import re
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,6 +72,11 @@ class Store:
         """Write the table as CSV, and as Parquet where that can be written."""
         write_whole(self.folder / "results.csv", table.to_csv(index=False))
         if importlib.util.find_spec("pyarrow") is None:
+            warnings.warn(
+                "results.parquet needs pyarrow, which is not installed: pip install 'fedselect[parquet]'; "
+                f"the table is in {self.folder / 'results.csv'}",
+                stacklevel=3,
+            )
             return
         partial = self.folder / ".results.parquet.partial"
         table.to_parquet(partial, index=False)
