@@ -38,6 +38,8 @@ from fedselect.report import (
     seconds,
     word,
 )
+from solvers.allocation import AllocationProblem
+from solvers.comparison import Comparison
 from solvers.comparison import compare as compare_methods
 from solvers.dispersion import DispersionProblem
 
@@ -114,6 +116,7 @@ def test_long_frames_say_what_is_left_out_and_empty_columns_go():
 def test_shifted_geometric_mean():
     assert shifted_geometric_mean([3.0, 3.0]) == pytest.approx(3.0)
     assert shifted_geometric_mean([0.0, 3.0]) == pytest.approx(1.0)  # sqrt(1 * 4) - 1
+    assert math.isnan(shifted_geometric_mean([]))
 
 
 # -- the three renderers -------------------------------------------------------------------------------------------
@@ -348,36 +351,69 @@ def test_selectors_and_data_that_are_not_registered_here_are_reported_all_the_sa
 
 @pytest.fixture(scope="module")
 def methods_folder(tmp_path_factory):
+    """Two methods on two families, with a time limit and without one."""
     rng = np.random.default_rng(0)
     points = rng.random((9, 2))
     distances = np.linalg.norm(points[:, None] - points, axis=2)
-    problems = {f"of {size}": DispersionProblem(distances=distances, costs=rng.random(9), size=size) for size in (3, 4)}
+    problems = {
+        "of 3": DispersionProblem(distances=distances, costs=rng.random(9), size=3),
+        "of 4": DispersionProblem(distances=distances, costs=rng.random(9), size=4),
+        "groups": AllocationProblem(sizes=np.array([5, 6, 7]), deviations=np.array([1.0, 2.0, 3.0]), total=6),
+    }
     methods = {"<b>all</b> $\\x$": "brute-force", "quick": "greedy"}
     folder = tmp_path_factory.mktemp("bench") / "folder"
-    compare_methods(methods, problems, seeds=[0, 1], out=folder)
-    # A row as the harness writes it of a method that dies.
+    compare_methods(methods, problems, seeds=[0, 1], time_limits=[5.0, None], out=folder)
     return folder
+
+
+def by_heading(table):
+    head, *rows = table.texts
+    return [dict(zip(head, row, strict=True)) for row in rows]
 
 
 def test_comparison_of_methods_is_summed_up_by_method_and_instance(methods_folder):
     report = read_report(methods_folder)
-    assert report.summary == "2 methods on 2 instances (dispersion), 2 seeds, time limit none."
+    assert report.summary == "2 methods on 3 instances (dispersion, allocation), 2 seeds, time limit 5 s, none."
     assert report.notes == ()
     methods, instances, solves = report.tables
-    best = dict(zip(methods.texts[0], methods.texts[1], strict=True))
-    assert (best["method"], best["solves"], best["solved"], best["proved"]) == ("<b>all</b> $\\x$", "4", "4", "4")
-    assert (best["wins"], best["mean gap to best"], best["failures"]) == ("4", "0 %", "0")
-    assert [row[0] for row in instances.texts[1:]] == ["of 3", "of 4"]
-    assert all(row[4].text.endswith(" *") for row in instances.rows)
-    assert len(solves.rows) == 8
-    assert [picture.key for picture in report.pictures] == [
-        "performance-profile",
-        "gap-over-time",
-        "wins",
-        "cost-against-size",
-    ]
-    for each in report.pictures:
-        assert each.png.startswith(b"\x89PNG")
+    rows = by_heading(methods)
+    assert {(row["method"], row["family"], row["time limit (s)"]) for row in rows} == {
+        (method, family, limit)
+        for method in ("<b>all</b> $\\x$", "quick")
+        for family in ("dispersion", "allocation")
+        for limit in ("5", "-")
+    }
+    for row in rows:
+        assert row["solves"] == row["solved"] == ("4" if row["family"] == "dispersion" else "2")
+        assert row["failures"] == "0"
+        if row["method"] != "quick":
+            assert row["solves"] == row["proved"] == row["wins"]
+            assert row["mean gap to best"] == "0 %"
+    assert len(instances.rows) == 6
+    assert all(row["<b>all</b> $\\x$"].endswith(" *") for row in by_heading(instances))
+    assert len(solves.rows) == 24
+    keys = ["performance-profile", "gap-over-time", "wins", "cost-against-size", "trajectory"]
+    assert [picture.key for picture in report.pictures] == keys
+    assert all(picture.png.startswith(b"\x89PNG") for picture in report.pictures)
+
+
+def test_wins_and_gaps_are_those_of_the_table(methods_folder):
+    """Worked out row by row, in plain Python."""
+    rows = [row for row in Comparison.load(methods_folder).table.to_dict("records") if row["family"] == "dispersion"]
+    limited = [row for row in rows if row["time_limit"] == 5.0]
+    best = {
+        key: max(r["objective"] for r in limited if (r["instance"], r["seed"]) == key)
+        for key in {(r["instance"], r["seed"]) for r in limited}
+    }
+    quick = [row for row in limited if row["method"] == "quick"]
+    won = sum(abs(row["objective"] - best[row["instance"], row["seed"]]) <= 1e-9 for row in quick)
+    shown = next(
+        row
+        for row in by_heading(read_report(methods_folder).tables[0])
+        if (row["method"], row["family"], row["time limit (s)"]) == ("quick", "dispersion", "5")
+    )
+    assert shown["wins"] == str(won)
+    assert shown["mean gap to best"] == percent(np.mean([row["gap_to_best"] for row in quick])).text
 
 
 def test_failures_are_named_and_do_not_win(methods_folder, tmp_path):
@@ -385,17 +421,41 @@ def test_failures_are_named_and_do_not_win(methods_folder, tmp_path):
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
     for row in rows:
         if row["method"] == "quick":
-            row |= {"verdict": "invalid", "message": "claims a|b", "objective": row["objective"]}
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:-1]))
+            row |= {"verdict": "invalid", "message": "claims a|b"}
+    kept = [row for row in rows if row["method"] == "quick"] + [row for row in rows if row["method"] != "quick"][1:]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept))
     report = read_report(folder)
-    assert report.notes[0] == "The comparison is not finished: 1 solves are still to come."
-    assert report.notes[1].startswith(("3 of 7 solves failed (3 invalid)", "4 of 7 solves failed (4 invalid)"))
-    tables = {table.key: table for table in report.tables}
-    quick = dict(zip(tables["methods"].texts[0], tables["methods"].texts[2], strict=True))
-    assert (quick["solved"], quick["wins"], quick["mean gap to best"]) == ("0", "0", "-")
-    assert tables["failures"].texts[1][:2] == ("quick", "invalid")
-    assert tables["failures"].texts[1][4] == "claims a|b"
-    assert tables["instances"].rows[0][5].text == "invalid"
+    assert report.notes == (
+        "The comparison is not finished: 23 of 24 solves are done.",
+        "12 of 23 solves have no sound answer (12 invalid); they are named below.",
+    )
+    tables = {table.key: by_heading(table) for table in report.tables}
+    for row in tables["methods"]:
+        if row["method"] == "quick":
+            assert (row["solved"], row["proved"], row["wins"], row["mean gap to best"]) == ("0", "0", "0", "-")
+            assert row["failures"] == row["solves"]
+    assert [(row["method"], row["verdict"], row["solves"], row["message"]) for row in tables["failures"]] == [
+        ("quick", "invalid", "12", "claims a|b")
+    ]
+    assert {row["quick"] for row in tables["instances"]} == {"invalid"}
+
+
+def test_a_relaxation_is_shown_by_its_bound(tmp_path):
+    problem = AllocationProblem(sizes=np.array([5, 6, 7]), deviations=np.array([1.0, 2.0, 3.0]), total=6)
+    done = compare_methods(["greedy", "kkt"], {"groups": problem}, out=tmp_path / "bench")
+    bound = done.table.set_index("method")["bound"]["kkt"]
+    report = read_report(tmp_path / "bench")
+    assert by_heading(report.tables[1])[0]["kkt"] == f"≥ {bound:.8g}"
+    row = by_heading(report.tables[0])[1]
+    assert (row["method"], row["solved"], row["wins"], row["failures"]) == ("kkt", "0", "0", "0")
+    assert row["mean gap of bound"] != "-"
+
+
+def test_a_comparison_without_rows_is_a_sentence(methods_folder, tmp_path):
+    folder = shutil.copytree(methods_folder, tmp_path / "empty")
+    (folder / "rows.jsonl").write_text("")
+    with pytest.raises(RunError, match="has no rows yet"):
+        read_report(folder)
 
 
 # -- the command line ----------------------------------------------------------------------------------------------

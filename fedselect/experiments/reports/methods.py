@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import math
+import operator
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +25,7 @@ from fedselect.report import (
     seconds,
     word,
 )
+from solvers.solution import OPTIMALITY_GAP
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,9 +39,6 @@ _SHIFT = 1.0
 
 #: What methods that are compared with each other have in common.
 _RACE = ("family", "instance", "seed", "time_limit")
-
-#: Methods whose gaps to the best known value differ by no more than this are level.
-_LEVEL = 1e-9
 
 #: Columns that are the same in most rows, or too long for a table.
 _NOT_SHOWN = ("registered", "options", "sense", "versions")
@@ -69,11 +70,13 @@ def methods_report(folder: str | Path) -> Report:
     failed = table[table["verdict"] != "ok"]
     notes = []
     if comparison.missing:
-        notes.append(f"The comparison is not finished: {comparison.missing} solves are still to come.")
+        total = len(table) + comparison.missing
+        notes.append(f"The comparison is not finished: {len(table)} of {total} solves are done.")
     if len(failed):
         kinds = ", ".join(f"{times} {verdict}" for verdict, times in failed["verdict"].value_counts().items())
-        notes.append(f"{len(failed)} of {len(table)} solves failed ({kinds}); they are named below.")
-    tables = [_methods_table(table), _instances_table(table)]
+        notes.append(f"{len(failed)} of {len(table)} solves have no sound answer ({kinds}); they are named below.")
+    scales = {name: each["scale"] for name, each in comparison.manifest["instances"].items()}
+    tables = [_methods_table(table, scales), _instances_table(table)]
     if len(failed):
         tables.append(_failures_table(failed))
     everything = table.drop(columns=list(_NOT_SHOWN))
@@ -91,15 +94,24 @@ def methods_report(folder: str | Path) -> Report:
 
 
 def shifted_geometric_mean(values: Any, shift: float = _SHIFT) -> float:
-    r"""Shifted geometric mean :math:`\exp(\frac1n \sum_i \ln(t_i + s)) - s`, as solver benchmarks report times."""
+    r"""Shifted geometric mean :math:`\exp(\frac1n \sum_i \ln(t_i + s)) - s`, as solver benchmarks report times.
+
+    NaN of no values.
+    """
+    if not len(values):
+        return math.nan
     return float(np.exp(np.log(np.asarray(values, dtype=np.float64) + shift).mean()) - shift)
 
 
-def _methods_table(table: pd.DataFrame) -> Table:
-    """A row a method; also a family and a time limit where there are several."""
+def _methods_table(table: pd.DataFrame, scales: Mapping[str, float | None]) -> Table:
+    """A row a method; also a family and a time limit where there are several.
+
+    ``scales`` are the instances' own (`solvers.Problem.scale`), None for infinite ones.
+    """
     good = table["verdict"] == "ok"
     solved = good & table["objective"].notna() & ~table["relaxed"]
-    scale = table["best_known"].abs().clip(lower=1.0)
+    # As `solvers.comparison.distance` measures objectives.
+    scale = np.minimum(table["best_known"].abs().clip(lower=1.0), table["instance"].map(scales).fillna(math.inf))
     distance = table["gap_to_best"].where(solved)
     nearest = distance.groupby([table[key] for key in _RACE], dropna=False).transform("min")
     table = table.assign(
@@ -107,7 +119,7 @@ def _methods_table(table: pd.DataFrame) -> Table:
         solved=solved,
         proved=solved & (table["status"] == "optimal"),
         # A level finish is a win of all that share it: otherwise the order of the methods would decide.
-        won=solved & (distance <= nearest + _LEVEL),
+        won=solved & (distance <= nearest + OPTIMALITY_GAP),
         distance=distance,
         bound_gap=((table["bound"] - table["best_known"]).abs() / scale).where(good),
         taken=table["seconds"].where(good, table["time_limit"].fillna(table["seconds"])),
@@ -127,22 +139,14 @@ def _methods_table(table: pd.DataFrame) -> Table:
         )
         for key, each in table.groupby(keys, sort=False, dropna=False)
     )
-    headings = (
-        "solves",
-        "solved",
-        "proved",
-        "wins",
-        "mean gap to best",
-        "mean gap of bound",
-        "time",
-        "primal integral",
-    )
+    counts = ("solves", "solved", "proved", "wins")
+    measures = ("mean gap to best", "mean gap of bound", "time", "primal integral", "failures")
     caption = (
         "Solved: a feasible decision; proved: its optimality too; wins: no method was nearer to the best known value "
         "(level finishes count for all). Both gaps are relative distances from the best known value, of what was "
         f"found and of what was proved. Time is the geometric mean shifted by {_SHIFT:g} s; a failure counts its limit."
     )
-    return Table("methods", caption, (*_key_columns(keys), *map(Column, (*headings, "failures"))), rows)
+    return Table("methods", caption, (*_key_columns(keys), *map(Column, (*counts, *measures))), rows)
 
 
 def _instances_table(table: pd.DataFrame) -> Table:
@@ -161,7 +165,10 @@ def _instances_table(table: pd.DataFrame) -> Table:
             )
         )
     columns = (*_key_columns(keys), Column("n"), Column("best known"), *map(Column, names))
-    caption = "Mean objective over seeds; * where it was proved optimal under every seed."
+    caption = (
+        "Mean objective over seeds; * where it was proved optimal under every seed; a bound where a method answers a "
+        "relaxation."
+    )
     return Table("instances", caption, columns, tuple(rows))
 
 
@@ -172,21 +179,23 @@ def _outcome(solves: pd.DataFrame | None) -> Cell:
     bad = solves[solves["verdict"] != "ok"]
     if len(bad):
         return Cell(", ".join(dict.fromkeys(bad["verdict"])))
+    if solves["relaxed"].any():
+        bound = number(solves["bound"].mean(), "{:.8g}")
+        return Cell(f"{'≤' if solves['sense'].iloc[0] == 'max' else '≥'} {bound.text}", bound.value)
     mean = number(solves["objective"].mean(), "{:.8g}")
     return Cell(f"{mean.text} *", mean.value) if (solves["status"] == "optimal").all() else mean
 
 
 def _failures_table(failed: pd.DataFrame) -> Table:
-    """A row for each way a method failed: where, how often and what was said."""
+    """A row for each way a method went wrong: where, how often and what was said."""
     rows = []
     for (method, verdict, message), each in failed.groupby(["method", "verdict", "message"], sort=False):
         where = list(dict.fromkeys(each["instance"]))
         named = ", ".join(where[:5]) + (f" and {len(where) - 5} more" if len(where) > 5 else "")
         rows.append((word(method), Cell(str(verdict)), count(len(each)), word(named), word(message)))
-    columns = [
-        Column(heading, heading == "solves") for heading in ("method", "verdict", "solves", "instances", "message")
-    ]
-    return Table("failures", "Failures, by method and reason.", tuple(columns), tuple(rows))
+    headings = ("method", "verdict", "solves", "instances", "message")
+    columns = tuple(Column(heading, numeric=heading == "solves") for heading in headings)
+    return Table("failures", "Solves without a sound answer, by method and reason.", columns, tuple(rows))
 
 
 def _key_cells(key: tuple[Any, ...]) -> list[Cell]:
@@ -233,6 +242,9 @@ def _pictures(comparison: Comparison) -> tuple[Picture, ...]:
             figures.cost_figure(table),
         ),
     ]
+    traced = table[(table["verdict"] == "ok") & table["bound"].notna() & table["objective"].notna() & ~table["relaxed"]]
+    if len(traced):
+        pictures.append(_trajectory(traced.loc[traced["seconds"].idxmax()], traces))
     if table["time_to_proof"].notna().any():
         profile = Picture(
             "performance-profile",
@@ -242,3 +254,19 @@ def _pictures(comparison: Comparison) -> tuple[Picture, ...]:
         )
         pictures.insert(0, profile)
     return tuple(pictures)
+
+
+def _trajectory(row: pd.Series, traces: pd.DataFrame) -> Picture:
+    """The course of one solve."""
+    from solvers.comparison import figures
+
+    same = (traces[key] == row[key] for key in ("instance", "method", "seed"))
+    limit = traces["time_limit"].isna() if math.isnan(row["time_limit"]) else traces["time_limit"] == row["time_limit"]
+    trace = traces[functools.reduce(operator.and_, same, limit)]
+    method = row["method"].replace(r"\$", "$")
+    return Picture(
+        "trajectory",
+        f"Objective and bound of the longest solve that has both: {method} on {row['instance']}, seed {row['seed']}.",
+        "Two step lines over the seconds that close in on each other.",
+        figures.trajectory_figure(trace),
+    )
