@@ -75,11 +75,8 @@ def compare(
     written = write_report(comparison, report or out / experiment.name / "report")
     page = written.with_suffix(".html")
     if format == "json":
-        print(
-            json.dumps(
-                {"report": str(written), "page": str(page), "runs": comparison.table().to_dict("records")}, indent=1
-            )
-        )
+        runs = comparison.table().to_dict("records")
+        print(json.dumps({"report": str(written), "page": str(page), "runs": runs}, indent=1))
         return
     head, *rows = results_table(comparison.means()).texts
     print_table(head, rows)

@@ -51,9 +51,8 @@ def _sha256(text: str) -> str:
 
 def _sorted_by(cell: Cell) -> str:
     """The number that a cell is sorted by, where the page could not read it from the text; else nothing."""
-    if cell.value is None or cell.text == repr(cell.value) or cell.text == f"{cell.value:.0f}":
-        return ""
-    return repr(cell.value).replace("inf", "Infinity")
+    value = "" if cell.value is None else f"{cell.value:.9g}".replace("inf", "Infinity")
+    return "" if value == cell.text else value
 
 
 def _data_url(picture: Picture) -> str:

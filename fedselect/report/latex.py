@@ -33,6 +33,9 @@ _SPECIAL = {
 }
 _ESCAPES = str.maketrans(_SPECIAL)
 
+#: Letters beyond which a text is broken over several lines.
+_LONG = 30
+
 _HEAD = r"""% {title}
 % {summary}
 % In the preamble: \usepackage[T1]{{fontenc}} \usepackage{{booktabs,graphicx}}
@@ -57,9 +60,10 @@ def latex(report: Report) -> str:
 
 
 def _table(table: Table) -> str:
+    columns = list(enumerate(table.columns))
     rows = [[_cell(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
     lines = [" & ".join(row) + r" \\" for row in [[_heading(column) for column in table.columns], *rows]]
-    alignment = "".join("r" if column.numeric else "l" for column in table.columns)
+    alignment = "".join(_alignment(column, [row[place] for row in table.rows]) for place, column in columns)
     return "\n".join(
         [
             r"\begin{table}",
@@ -76,6 +80,13 @@ def _table(table: Table) -> str:
             r"\end{table}",
         ]
     )
+
+
+def _alignment(column: Column, cells: list[Cell]) -> str:
+    if column.numeric:
+        return "r"
+    long = any(len(cell.text) > _LONG for cell in cells)
+    return r"p{0.3\linewidth}" if long else "l"
 
 
 def _picture(picture: Picture) -> str:

@@ -190,6 +190,8 @@ def test_latex_headings_minus_signs_and_details():
     assert r"name & \shortstack[r]{mean\\gap} \\" in text
     assert r"x-1 & $-$2.5 \\" in text
     assert r"\begin{tabular}{lr}" in text
+    long = Table("t", "A caption.", (Column("message", numeric=False),), ((Cell("much to say " * 3),),))
+    assert r"\begin{tabular}{p{0.3\linewidth}}" in latex(Report("T", "S", tables=(long,)))
     assert "Details." not in text
     assert r"\includegraphics[width=\linewidth]{picture}" in text
     for environment in ("table", "tabular", "figure"):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedselect.data import load_data
-from fedselect.errors import FedselectError
+from fedselect.errors import DataError, FedselectError
 from fedselect.experiments.figures import counts_figure, curves_figure, gap_figure, success_figure
 from fedselect.report import Picture
 
@@ -79,10 +79,9 @@ def pictures_of(runs: Mapping[str, Sequence[RunFolder]]) -> tuple[tuple[Picture,
         graph = _graph_figure(runs[label][0])
     except FedselectError as error:
         return tuple(pictures), [f"The graph of the clients is not drawn: {error}."]
-    if graph is not None:
-        caption = "The 3DG of the clients' label distributions; marked: the last selection of {}."
-        what = "Network: a pie of its labels for every client, with edges between similar clients."
-        pictures.append(Picture("graph", caption.format(label.replace(r"\$", "$")), what, graph))
+    caption = "The 3DG of the clients' label distributions; marked: the last selection of {}."
+    what = "Network: a pie of its labels for every client, with edges between similar clients."
+    pictures.append(Picture("graph", caption.format(label.replace(r"\$", "$")), what, graph))
     return tuple(pictures), []
 
 
@@ -90,6 +89,6 @@ def _graph_figure(run: RunFolder) -> Any:
     from graphs import dependency_graph, draw, similarity
 
     if run.clients > _MOST_NODES:
-        return None
+        raise DataError(f"a picture of {run.clients} clients shows nothing; the most are {_MOST_NODES}")
     labels = load_data(**run.config["data"]).label_distributions
     return draw(dependency_graph(similarity(labels)), selected=run.records[-1]["selected"], labels=labels)
