@@ -124,9 +124,22 @@ def test_bad_input_is_one_sentence_exit_2_and_nothing_written(there, capfd, monk
     assert not (there / "c").exists()
 
 
-def test_ctrl_c_is_130_and_the_same_command_continues(there):
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_is_130_and_the_same_command_continues(there, jobs):
     arguments = ("bench", "dispersion", "--instances", "one.npz", "--methods", "slow", "--load", "own.py")
-    command = [sys.executable, "-m", "fedselect", *arguments, "--seeds", "0-39", "--jobs", "2", "--out", "c"]
+    command = [
+        sys.executable,
+        "-m",
+        "fedselect",
+        *arguments,
+        "--seeds",
+        "0-24",
+        "--no-repeat",
+        "--jobs",
+        str(jobs),
+        "--out",
+        "c",
+    ]
     process = subprocess.Popen(
         command,
         stderr=subprocess.PIPE,
@@ -147,4 +160,4 @@ def test_ctrl_c_is_130_and_the_same_command_continues(there):
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment())
     assert done.returncode == 0, done.stderr
     assert rows.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
-    assert rows.read_bytes().count(b"\n") == 40
+    assert rows.read_bytes().count(b"\n") == 25
