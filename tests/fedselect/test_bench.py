@@ -18,11 +18,17 @@ from solvers.dispersion import DispersionProblem, write_mdplib
 
 OWN = '''
 """Methods of somebody's own."""
+from __future__ import annotations
+from dataclasses import dataclass
 import os
 import time
 import numpy as np
 from solvers import method
 from solvers.dispersion import DispersionProblem
+
+@dataclass
+class Order:
+    sign: float
 
 def take(problem, order):
     x = np.zeros(problem.n, dtype=int)
@@ -31,7 +37,8 @@ def take(problem, order):
 
 @method(DispersionProblem, "cheapest", kind="heuristic")
 def cheapest(problem, run, *, dearest: bool = False):
-    return take(problem, np.argsort(-problem.costs if dearest else problem.costs))
+    order = Order(-1.0 if dearest else 1.0)
+    return take(problem, np.argsort(order.sign * problem.costs))
 
 @method(DispersionProblem, "fragile", kind="heuristic")
 def fragile(problem, run):

@@ -42,6 +42,7 @@ FATES = {
     "oversteps": ("invalid", "infeasible decision: it violates a constraint by 4"),
     "contradicts": ("invalid", "reported the bound 2.0, but its own decision has objective 3.0"),
     "overclaims": ("invalid", "claims the bound 3, which is refuted by best (seed 0, time limit 0.3 s), whose"),
+    "mumbles": ("error", "a decision is an array of numbers"),
     "despairs": ("invalid", "no decision is feasible, which is refuted by best"),
     "wobbles": ("nondeterministic", "the same seed gave objective 3.0 first and 5.0 when repeated"),
     "absent": ("missing", "pip install 'a_package_that_nobody_has'"),
@@ -229,6 +230,8 @@ def test_rows_of_a_verdict_can_be_solved_again(tmp_path):
         ({"time_limits": [0.0]}, ComparisonError, "positive numbers of seconds or None; got 0.0"),
         ({"best_known": {"x": 1.0}}, ComparisonError, "best_known names 'x'"),
         ({"jobs": 0}, ComparisonError, "jobs must be"),
+        ({"grace": np.inf}, ComparisonError, "grace must be a number of seconds"),
+        ({"retry": ["lost"]}, ComparisonError, "no verdict 'lost' to retry"),
         ({"backend": "abacus"}, ComparisonError, "abacus"),
     ],
 )
