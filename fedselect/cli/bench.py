@@ -152,6 +152,8 @@ def _instances(family: str, names: str) -> dict[str, Any]:
 
 def _load(source: str) -> None:
     """Run a script, or import a module, for the methods that it registers."""
+    import cloudpickle  # type: ignore[import-untyped]
+
     path = Path(source)
     if path.suffix != ".py":
         sys.path.insert(0, "")
@@ -162,11 +164,14 @@ def _load(source: str) -> None:
         return
     if not path.is_file():
         raise ConfigError(f"there is no script {source}")
-    # Not entered in sys.modules: what it defines then travels to the solver processes by value.
-    specification = importlib.util.spec_from_file_location(path.stem, path)
+    sys.path.insert(0, str(path.resolve().parent))
+    specification = importlib.util.spec_from_file_location(f"loaded_{path.stem}", path)
     assert specification is not None
     assert specification.loader is not None
-    specification.loader.exec_module(importlib.util.module_from_spec(specification))
+    module = sys.modules[specification.name] = importlib.util.module_from_spec(specification)
+    # No other process finds a module of this name: what it defines is to be sent whole.
+    cloudpickle.register_pickle_by_value(module)
+    specification.loader.exec_module(module)
 
 
 def _parts(text: str) -> list[str]:

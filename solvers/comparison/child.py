@@ -123,12 +123,15 @@ def _answer(request: Request) -> dict[str, Any]:
         start = time.perf_counter()
         solution = solve(problem, request.method, time_limit=request.time_limit, seed=request.seed, **request.options)
         seconds = time.perf_counter() - start
+        x = None if solution.x is None else np.asarray(solution.x)
+        if x is not None and x.dtype.kind not in "biuf":
+            raise TypeError(f"a decision is an array of numbers; this one has type {x.dtype}")
         return {
             "failed": None,
             "status": str(solution.status),
             "stopped": str(solution.stopped),
             "message": str(solution.message),
-            "x": None if solution.x is None else np.asarray(solution.x),
+            "x": x,
             "objective": _number(solution.objective),
             "bound": _number(solution.bound),
             "seconds": seconds,

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "compare"]
 
+#: What a row can be; `compare` explains them.
+VERDICTS = ("ok", "crashed", "hung", "error", "invalid", "nondeterministic", "missing")
+
 #: Distributions whose versions may change an answer or its time.
 _PACKAGES = (
     "fedselect", "numpy", "scipy", "numba", "cvxpy", "clarabel", "ortools", "highspy", "gurobipy", "pyscipopt",
@@ -120,8 +123,8 @@ def compare(
         The comparison's folder; a temporary one if left out. Under a backend that spans machines it must be one that
         all of them see.
     jobs : int or None
-        Solves side by side, as joblib counts them (-1: every core). ``None`` takes what the surrounding
-        ``joblib.parallel_config`` says.
+        Solves side by side, as joblib counts them (-1: every core); loky gives each its share of the cores. ``None``
+        takes what the surrounding ``joblib.parallel_config`` says.
     backend : str, optional
         A joblib backend; ``loky`` unless a surrounding ``joblib.parallel_config`` says otherwise.
     best_known : mapping of str to float, optional
@@ -196,7 +199,11 @@ def compare(
     script itself are sent along; modules they import must be installed where the workers are.
     """
     plan = Plan.of(methods, instances, seeds, time_limits, best_known)
-    conditions = {"repeat": bool(repeat), "warm_up": float(warm_up), "grace": float(grace), "patience": float(patience)}
+    conditions = {"repeat": bool(repeat)} | {
+        name: _seconds(name, value) for name, value in (("warm_up", warm_up), ("grace", grace), ("patience", patience))
+    }
+    if unknown := sorted(set(retry) - set(VERDICTS)):
+        raise ComparisonError(f"there is no verdict {unknown[0]!r} to retry (known: {', '.join(VERDICTS)})")
     setup = _setup(plan)
     parallel, streaming = _parallel(jobs, backend)
     manifest = {
@@ -226,6 +233,12 @@ def compare(
     return comparison
 
 
+def _seconds(name: str, value: float) -> float:
+    if not 0 <= value < 1e6:
+        raise ComparisonError(f"{name} must be a number of seconds from 0 to 1e6; got {value!r}")
+    return float(value)
+
+
 @contextmanager
 def _folder(out: str | Path | None) -> Iterator[Path]:
     if out is None:
@@ -240,7 +253,10 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
 
 
 def _setup(plan: Plan) -> bytes:
-    """The first message to every solver process: the methods that are registered here, by value where need be."""
+    """The first message to every solver process: the methods registered here, by value where no module has them.
+
+    Those that are not compared go along too, as a method may call others.
+    """
     import cloudpickle  # type: ignore[import-untyped]
 
     compared = set(plan.entries().values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -50,6 +51,7 @@ class SolverProcess:
         """The answer to a request; ``failed`` is "crashed" or "hung" where the process did not give one."""
         self.start()
         start = time.perf_counter()
+        self._used = math.inf  # however long it takes, it is in use
         try:
             self._errors.truncate(0)
             self._connection.send(request)
@@ -128,7 +130,8 @@ class SolverProcess:
         lines = self._errors.read()[-2000:].decode(errors="replace").strip().splitlines()
         self.close()
         if code is not None and code < 0:
-            death = f"its process died of {signal.Signals(-code).name}"
+            name = next((known.name for known in signal.Signals if known == -code), f"signal {-code}")
+            death = f"its process died of {name}"
         else:
             death = f"its process ended with exit code {code}"
         return f"{death} ({lines[-1]})" if lines else death

@@ -22,38 +22,27 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "tidy", "traces"]
 
-_TEXT, _NUMBER = "str", "float64"
+#: Columns of the table, in order; `solvers.comparison.compare` says what they mean.
+COLUMNS = (
+    *(
+        "family",
+        "instance",
+        "n",
+        "method",
+        "registered",
+        "options",
+        "seed",
+        "time_limit",
+        "verdict",
+        "status",
+        "stopped",
+    ),
+    *("objective", "bound", "gap", "best_known", "gap_to_best", "time_to_incumbent", "time_to_proof"),
+    *("primal_integral", "seconds", "build_seconds", "nodes", "message", "kind", "sense", "relaxed", "versions"),
+)
 
-#: Columns of the table, in order, with their types; `solvers.comparison.compare` says what they mean.
-COLUMNS = {
-    "family": _TEXT,
-    "instance": _TEXT,
-    "n": "int64",
-    "method": _TEXT,
-    "registered": _TEXT,
-    "options": _TEXT,
-    "seed": "int64",
-    "time_limit": _NUMBER,
-    "verdict": _TEXT,
-    "status": _TEXT,
-    "stopped": _TEXT,
-    "objective": _NUMBER,
-    "bound": _NUMBER,
-    "gap": _NUMBER,
-    "best_known": _NUMBER,
-    "gap_to_best": _NUMBER,
-    "time_to_incumbent": _NUMBER,
-    "time_to_proof": _NUMBER,
-    "primal_integral": _NUMBER,
-    "seconds": _NUMBER,
-    "build_seconds": _NUMBER,
-    "nodes": "Int64",
-    "message": _TEXT,
-    "kind": _TEXT,
-    "sense": _TEXT,
-    "relaxed": "bool",
-    "versions": _TEXT,
-}
+_NUMBERS = ("time_limit", *COLUMNS[COLUMNS.index("objective") : COLUMNS.index("nodes")])
+_TYPES = dict.fromkeys(_NUMBERS, "float64") | {"n": "int64", "seed": "int64", "nodes": "Int64", "relaxed": "bool"}
 
 Record = Mapping[str, Any]
 
@@ -89,7 +78,7 @@ def tidy(manifest: Mapping[str, Any], records: Sequence[Record]) -> pd.DataFrame
             place["methods"][row["method"]],
         )
     )
-    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(_TYPES)
 
 
 def traces(records: Sequence[Record]) -> pd.DataFrame:
@@ -98,9 +87,10 @@ def traces(records: Sequence[Record]) -> pd.DataFrame:
 
     key = ("instance", "method", "seed", "time_limit")
     rows = [[*(record[column] for column in key), *step] for record in records for step in record["trace"]]
-    types = dict(zip(key, ("str", "str", "int64", _NUMBER), strict=True))
-    types |= dict.fromkeys(("second", "objective", "bound"), _NUMBER)
-    return pd.DataFrame(rows, columns=list(types)).astype(types)
+    numbers = ("time_limit", "second", "objective", "bound")
+    return pd.DataFrame(rows, columns=[*key, *numbers[1:]]).astype(
+        dict.fromkeys(numbers, "float64") | {"seed": "int64"}
+    )
 
 
 def _instance_rows(

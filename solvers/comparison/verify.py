@@ -68,7 +68,7 @@ def _decision(problem: Problem, answer: dict[str, Any], facts: dict[str, Any]) -
     try:
         x = problem.decision(answer["x"])
         violation, objective = float(problem.violation(x)), float(problem.objective(x))
-    except (ValueError, TypeError, ArithmeticError, IndexError) as error:
+    except Exception as error:  # whatever the problem makes of what is no decision
         return f"returned a decision that cannot be evaluated: {error}"
     if not violation <= problem.tolerance:
         return f"returned an infeasible decision: it violates a constraint by {violation:.6g}"

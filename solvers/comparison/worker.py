@@ -62,8 +62,10 @@ def run_task(task: Task) -> tuple[int, dict[str, Any]]:
 def _own_process(task: Task) -> SolverProcess:
     key = (task.comparison, threading.get_ident())
     if key not in _processes:
-        for other in [other for other, process in _processes.items() if process.retired]:
-            _processes.pop(other).close()
+        for other, process in list(_processes.items()):
+            if process.retired:
+                process.close()
+                _processes.pop(other, None)
         _processes[key] = SolverProcess(task.setup)
     return _processes[key]
 
@@ -81,5 +83,5 @@ def _warm_up(process: SolverProcess, task: Task) -> dict[str, Any] | None:
 
 def close(comparison: str) -> None:
     """End the solver processes that this process keeps for a comparison."""
-    for key in [key for key in _processes if key[0] == comparison]:
+    for key in [key for key in list(_processes) if key[0] == comparison]:
         _processes.pop(key).close()

@@ -129,6 +129,12 @@ def smuggles(problem, run):
     run.x, run.objective = np.ones(len(problem.values), dtype=np.int64), float(problem.values.sum())
 
 
+@method(Pick, "mumbles", kind="heuristic")
+def mumbles(problem, run):
+    """Put something where a decision belongs."""
+    run.x, run.objective = np.array([object()]), 1.0
+
+
 @method(Pick, "oversteps", kind="heuristic")
 def oversteps(problem, run):
     """Return an infeasible decision."""

@@ -11,15 +11,19 @@ import sys
 import time
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
 
 from solvers import InvalidOption, UnknownMethod, solve
 from solvers.allocation import AllocationProblem
+from solvers.capping import CappingProblem
 from solvers.comparison import Comparison, ComparisonError, compare
 from solvers.comparison.store import alone
 from solvers.dispersion import DispersionProblem, write_mdplib
+from solvers.participation import CutoffProblem
+from solvers.weighting import ExclusionProblem, OptimizationErrorProblem
 from tests.solvers.comparison.misbehaving import Pick, picks
 
 ROOT = Path(__file__).parents[3]
@@ -38,6 +42,7 @@ FATES = {
     "oversteps": ("invalid", "infeasible decision: it violates a constraint by 4"),
     "contradicts": ("invalid", "reported the bound 2.0, but its own decision has objective 3.0"),
     "overclaims": ("invalid", "claims the bound 3, which is refuted by best (seed 0, time limit 0.3 s), whose"),
+    "mumbles": ("error", "a decision is an array of numbers"),
     "despairs": ("invalid", "no decision is feasible, which is refuted by best"),
     "wobbles": ("nondeterministic", "the same seed gave objective 3.0 first and 5.0 when repeated"),
     "absent": ("missing", "pip install 'a_package_that_nobody_has'"),
@@ -104,6 +109,25 @@ def test_the_table_has_its_columns_and_agrees_with_solve():
     assert json.loads(row["versions"])["numpy"] == np.__version__
     assert set(comparison.traces["instance"]) == {"d"}
     assert comparison.records[0]["x"] == exact.x.tolist()
+
+
+FAMILIES = {
+    "exclusion": ExclusionProblem([0.2, 0.3, 0.5], [1.0, 2.0, 0.5], 0.4, [0.9, 0.5, 0.7], [0.0, 0.2, -0.1]),
+    "error": OptimizationErrorProblem([0.9, 0.5, 0.7], [1.0, 2.0, 0.5], 0.1, 1.0),
+    "capping": CappingProblem(weights=[3.0, 1.0, 1.0, 2.0], size=2, floor=0.1),
+    "cutoff": CutoffProblem([0.1, 0.5, 0.9], 100),
+}
+
+
+def test_every_family_under_the_backend_of_a_surrounding_configuration():
+    problems = {**FAMILIES, "allocation": AllocationProblem([60, 25, 10, 5], [1, 2, 1, 1], 10)}
+    with joblib.parallel_config("threading", n_jobs=2):
+        table = compare(["auto"], problems, jobs=None, warm_up=0).table
+    assert table["verdict"].tolist() == ["ok"] * 5, table["message"].tolist()
+    assert table["n"].tolist() == [3, 3, 4, 3, 4]
+    assert table["sense"].tolist() == [problem.sense for problem in problems.values()]
+    for row in table.itertuples():
+        assert row.objective == pytest.approx(solve(problems[row.instance]).objective, rel=1e-9)
 
 
 def test_real_allocations_are_not_ranked_against_whole_ones():
@@ -206,6 +230,8 @@ def test_rows_of_a_verdict_can_be_solved_again(tmp_path):
         ({"time_limits": [0.0]}, ComparisonError, "positive numbers of seconds or None; got 0.0"),
         ({"best_known": {"x": 1.0}}, ComparisonError, "best_known names 'x'"),
         ({"jobs": 0}, ComparisonError, "jobs must be"),
+        ({"grace": np.inf}, ComparisonError, "grace must be a number of seconds"),
+        ({"retry": ["lost"]}, ComparisonError, "no verdict 'lost' to retry"),
         ({"backend": "abacus"}, ComparisonError, "abacus"),
     ],
 )
@@ -249,6 +275,8 @@ def test_interruption_ends_the_solver_process_and_keeps_the_rows(tmp_path):
 SCRIPT = """
 import sys
 from solvers.comparison import compare
+from solvers.participation import CutoffProblem
+from solvers.weighting import ExclusionProblem, OptimizationErrorProblem
 from tests.solvers.comparison.misbehaving import picks
 
 if __name__ == "__main__":
