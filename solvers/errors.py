@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "ComparisonError",
     "InvalidAnswer",
     "InvalidOption",
     "InvalidProblem",
@@ -34,3 +35,7 @@ class MissingBackend(SolversError, ImportError):
 
 class InvalidAnswer(SolversError, RuntimeError):
     """A method returned an infeasible decision, or a bound on the wrong side of a feasible objective."""
+
+
+class ComparisonError(SolversError, ValueError):
+    """A comparison is not stated well, or its folder belongs to another one or to another process."""

@@ -16,7 +16,9 @@ def _python(code: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("module", ["solvers", "solvers.dispersion", "graphs", "fedselect", "fedselect.data"])
+@pytest.mark.parametrize(
+    "module", ["solvers", "solvers.dispersion", "solvers.comparison", "graphs", "fedselect", "fedselect.data"]
+)
 def test_import_loads_nothing_heavy(module):
     code = f"import sys, {module}; print([m for m in {HEAVY!r} if m in sys.modules])"
     assert _python(code).strip() == "[]"

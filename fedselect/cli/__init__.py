@@ -7,6 +7,8 @@ import sys
 import typer
 
 from fedselect.cli import catalogue, experiments
+from fedselect.cli.bench import bench
+from fedselect.cli.report import report
 from fedselect.errors import FedselectError
 from solvers import SolversError
 
@@ -20,7 +22,9 @@ app = typer.Typer(
 )
 app.command("run")(experiments.run)
 app.command("compare")(experiments.compare)
+app.command("report")(report)
 app.command("list")(catalogue.list_)
+app.command("bench")(bench)
 
 
 def main() -> None:

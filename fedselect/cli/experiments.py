@@ -64,7 +64,7 @@ def compare(
     """Run several selectors under the same seeds and write a report with tables and pictures."""
     from fedselect.experiments import compare as compare_experiments
     from fedselect.experiments import read_config, write_report
-    from fedselect.experiments.compare import results_rows
+    from fedselect.experiments.reports import results_table
 
     check_format(format)
     experiment, tables = read_config(config, set)
@@ -73,12 +73,14 @@ def compare(
     with progress_bar("rounds", experiment.rounds * len(variants) * len(numbers)) as advance:
         comparison = compare_experiments(experiment, variants, numbers, out, jobs, advance)
     written = write_report(comparison, report or out / experiment.name / "report")
+    page = written.with_suffix(".html")
     if format == "json":
-        print(json.dumps({"report": str(written), "runs": comparison.table().to_dict("records")}, indent=1))
+        runs = comparison.table().to_dict("records")
+        print(json.dumps({"report": str(written), "page": str(page), "runs": runs}, indent=1))
         return
-    head, *rows = results_rows(comparison)
+    head, *rows = results_table(comparison.means()).texts
     print_table(head, rows)
-    print(f"report: {written}")
+    print(f"report: {page}")
 
 
 def _variants(selectors: str | None, tables: dict[str, dict[str, Any]]) -> dict[str, Any]:

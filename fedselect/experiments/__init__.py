@@ -1,8 +1,9 @@
 """Experiments: configuration, runs that resume, comparisons, reports."""
 
 from fedselect.experiments.batch import run_all
-from fedselect.experiments.compare import Comparison, compare, write_report
+from fedselect.experiments.compare import Comparison, compare
 from fedselect.experiments.config import Choice, Experiment, read_config
+from fedselect.experiments.reports import read_report, write_report
 from fedselect.experiments.run import build, read_records, run, run_folder
 from fedselect.experiments.study import beside_paper, show, study_arguments
 
@@ -15,6 +16,7 @@ __all__ = [
     "compare",
     "read_config",
     "read_records",
+    "read_report",
     "run",
     "run_all",
     "run_folder",

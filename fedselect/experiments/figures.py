@@ -22,6 +22,9 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _DASHES = ("-", "--", ":", "-.")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
+#: Panels side by side, before they go on below.
+_PANELS = 4
+
 #: Gaps below this are drawn at it: they are proofs up to rounding.
 _SMALLEST_GAP = 1e-6
 
@@ -53,15 +56,19 @@ def counts_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], cli
         for record in records:
             presence[record["available"]] += 1
     order = np.argsort(-presence, kind="stable")
-    figure, axes = _figure(3.2 * len(runs) + 0.8, 3.2, columns=len(runs), sharey=True)
-    for place, (label, seeds) in enumerate(runs.items()):
+    columns = min(len(runs), _PANELS)
+    rows = -(-len(runs) // columns)
+    figure, axes = _figure(3.2 * columns + 0.8, 3.2 * rows, rows, columns, sharey=True)
+    for axis in axes.flat[len(runs) :]:
+        axis.set_axis_off()
+    for place, (axis, (label, seeds)) in enumerate(zip(axes.flat, runs.items(), strict=False)):
         counts = np.array([selection_counts(records, clients) for records in seeds])
-        axis = axes[0, place]
         axis.bar(np.arange(clients), counts.mean(axis=0)[order], width=1.0, color=_COLOURS[place % len(_COLOURS)])
         variance = counts.var(axis=1, ddof=1).mean() if clients > 1 else float("nan")
         axis.set_title(f"{label}\nvariance {variance:.1f}", fontsize=9)
         axis.set_xlabel("clients, most available first")
-    axes[0, 0].set_ylabel("times selected")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("times selected")
     return figure
 
 

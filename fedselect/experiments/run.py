@@ -157,17 +157,21 @@ def _train(folder: Path, loop: FedAvg, experiment: Experiment, progress: Callabl
 
 
 def read_records(folder: str | Path) -> list[dict[str, Any]]:
-    """The records of a run's rounds, one dictionary a round.
+    """The records of a run's rounds, one dictionary a round; a line that is still being written does not count.
 
     Raises
     ------
     RunError
-        When the folder holds no run.
+        When the folder holds no run, or a line of it is not a record.
     """
     path = Path(folder) / "rounds.jsonl"
     if not path.exists():
         raise RunError(f"{folder} is not a run folder: it has no rounds.jsonl")
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    *lines, _ = path.read_text(encoding="utf-8").split("\n")
+    try:
+        return [json.loads(line) for line in lines]
+    except ValueError as error:
+        raise RunError(f"cannot read {path}: {error}") from error
 
 
 def _same_results(first: str, second: str) -> bool:

@@ -11,3 +11,26 @@ import pytest
 def _one_thread():
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+
+
+#: A label that would do harm in a page, a Markdown table, LaTeX or a formula if it were not escaped.
+HOSTILE = "<script>window.harm = 1</script> a|b & 50 % of $x$_\\"
+
+
+@pytest.fixture(scope="session")
+def compared(tmp_path_factory):
+    """A comparison of two selectors under two seeds, in its folder."""
+    pytest.importorskip("torch")
+    from fedselect.experiments import Choice, Experiment, compare
+
+    experiment = Experiment(
+        name="compared",
+        rounds=3,
+        clients_per_round=3,
+        data=Choice("digits", {"clients": 8}),
+        dropout=Choice("bernoulli", {"rate": 0.3}),
+    )
+    variants = {HOSTILE: Choice("fedgs", {"method": "brute-force"}), "even": Choice("uniform")}
+    out = tmp_path_factory.mktemp("runs")
+    compare(experiment, variants, [0, 1], out)
+    return out / "compared"

@@ -19,8 +19,8 @@ import tomli_w
 from fedselect.errors import ConfigError, FedselectError, RunError
 from fedselect.experiments import Choice, Experiment, compare, read_config, read_records, run, run_folder, write_report
 from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
-from fedselect.experiments.compare import results_rows
 from fedselect.experiments.metrics import selection_counts, summary
+from fedselect.experiments.reports import results_table
 
 CONFIG = """
 [experiment]
@@ -414,12 +414,12 @@ def test_report_is_written_whole(comparison):
     done, folder = comparison
     path = write_report(done, folder / "report")
     names = {p.name for p in path.parent.iterdir()}
-    assert names == {"report.md", "results.csv", "counts.png", "curves.png", "gap.png", "graph.png"}
+    assert names == {"report.html", "report.md", "results.csv", "counts.png", "curves.png", "gap.png", "graph.png"}
     text = path.read_text()
     assert "| even |" in text
     assert "| longest absence (rounds) |" in text
     assert all(f"]({name})" in text for name in names if name.endswith(".png"))
-    assert [row[0] for row in results_rows(done)] == ["selector", "even", "apart"]
+    assert [row[0] for row in results_table(done.means()).texts] == ["selector", "even", "apart"]
 
 
 def test_report_shows_the_success_ratio_where_clients_go_missing(config, tmp_path):

@@ -14,7 +14,7 @@ from types import ModuleType
 
 from solvers.run import Run
 
-__all__ = ["compiled", "kernel"]
+__all__ = ["compiled", "kernel", "settle"]
 
 _KERNELS = ("swaps", "tree", "preference", "schur")
 
@@ -57,6 +57,12 @@ def compiled(name: str) -> ModuleType:
     module = kernel(name)
     assert module is not None
     return module
+
+
+def settle() -> None:
+    """Wait until the kernels are there, if they are being loaded."""
+    if _thread is not None:
+        _done.wait()
 
 
 def _load() -> None:

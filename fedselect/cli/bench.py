@@ -1,0 +1,195 @@
+"""``fedselect bench``: compare solver methods on one family of problems."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import importlib.util
+import json
+import math
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedselect.cli.common import Format, check_format, print_table, seed_list, text
+from fedselect.errors import ConfigError
+from fedselect.progress import progress_bar
+
+__all__ = ["bench"]
+
+_FAMILIES = ("dispersion", "weighting", "capping", "allocation", "participation")
+
+#: Verdicts that say a method went wrong; "nondeterministic" and "missing" are findings, not failures.
+_FAILURES = ("crashed", "hung", "error", "invalid")
+
+
+def bench(
+    family: Annotated[str, typer.Argument(help=f"One of {', '.join(_FAMILIES)}.")],
+    instances: Annotated[
+        str,
+        typer.Option(help="Library names (* and ? too) and files (.npz, MDPLIB), with commas; the family if left out."),
+    ] = "*",
+    methods: Annotated[str, typer.Option(help="Names of methods, with commas.")] = "auto",
+    variant: Annotated[
+        list[str], typer.Option(help="A method with options: 'LABEL=NAME option=value ...'. May be repeated.")
+    ] = [],  # noqa: B006  (typer copies defaults)
+    seeds: Annotated[str, typer.Option(help="Seeds: '0-2', '0,3,7'.")] = "0",
+    time_limit: Annotated[str, typer.Option(help="Seconds a solve, several with commas; 'none' for no limit.")] = "10",
+    jobs: Annotated[int, typer.Option(help="Solves side by side; -1: one a core.")] = 1,
+    backend: Annotated[str | None, typer.Option(help="joblib backend; loky if left out.")] = None,
+    load: Annotated[
+        list[str], typer.Option(help="A script or module that registers methods of your own. May be repeated.")
+    ] = [],  # noqa: B006
+    repeat: Annotated[bool, typer.Option(help="Solve finished rows twice, to see that the seed decides.")] = True,
+    grace: Annotated[float, typer.Option(help="Seconds beyond its limit after which a method is ended.")] = 5.0,
+    retry: Annotated[str, typer.Option(help="Verdicts of stored rows to solve again, with commas.")] = "",
+    out: Annotated[Path, typer.Option(help="Folder of the comparison; the same command continues it.")] = Path("bench"),
+    format: Format = "text",
+) -> None:
+    """Compare solver methods: methods x instances x seeds x time limits, every answer checked.
+
+    Exit code 0: every row is sound; 2: the command is not accepted, nothing was written; 3: the comparison is
+    finished, but some row crashed, hung, raised an error or is invalid; 130: interrupted, the same command continues.
+    """
+    from solvers.comparison import compare
+
+    check_format(format)
+    if family not in _FAMILIES:
+        raise ConfigError(f"there is no family {family!r} (known: {', '.join(_FAMILIES)})")
+    for source in load:
+        _load(source)
+    limits = [_seconds(part) for part in _parts(time_limit)]
+    with progress_bar("solves", 1) as advance:
+        comparison = compare(
+            _methods(methods, variant),
+            _instances(family, instances),
+            seed_list(seeds),
+            limits,
+            out,
+            jobs=jobs,
+            backend=backend,
+            repeat=repeat,
+            grace=grace,
+            retry=_parts(retry),
+            progress=advance,
+        )
+    table = comparison.table
+    failures = table[table["verdict"].isin(_FAILURES)]
+    if format == "json":
+        print(json.dumps({"folder": str(out), "rows": [_plain(row) for row in table.to_dict("records")]}, indent=1))
+    else:
+        _print(table)
+        for row in failures.itertuples():
+            print(f"{row.verdict}: {row.method} on {row.instance}, seed {row.seed}: {row.message}")
+        print(f"comparison: {out}")
+    if len(failures):
+        raise typer.Exit(3)
+
+
+def _print(table: Any) -> None:
+    """One line a method: how its rows ended, and medians of what a reader looks at first."""
+    head = ("method", "rows", "ok", "proved", "best", "gap to best", "gap", "seconds")
+    rows = []
+    for method, group in table.groupby("method", sort=False):
+        sound = group[group["verdict"] == "ok"]
+        proved, best = sound["time_to_proof"].notna().sum(), (sound["gap_to_best"] <= 1e-6).sum()
+        medians = [sound[column].median() for column in ("gap_to_best", "gap", "seconds")]
+        cells = [None if math.isnan(value) else float(value) for value in medians]
+        rows.append((method, *map(str, (len(group), len(sound), proved, best)), *map(text, cells)))
+    print_table(head, rows)
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """A row that JSON can hold: null for what is not there, and the JSON columns opened."""
+    import pandas as pd
+
+    row = {key: None if pd.isna(value) else value for key, value in row.items()}
+    return {**row, "options": json.loads(row["options"]), "versions": json.loads(row["versions"])}
+
+
+def _methods(names: str, variants: list[str]) -> dict[str, Any]:
+    """Methods by label: the plain names first, unless only variants are given."""
+    labelled: dict[str, Any] = {name: name for name in _parts(names)} if names != "auto" or not variants else {}
+    for variant in variants:
+        head, *options = shlex.split(variant)
+        label, equals, name = head.partition("=")
+        if not (label and equals and name) or not all("=" in option for option in options):
+            raise ConfigError(f"a variant reads like 'LABEL=NAME option=value'; got {variant!r}")
+        if label in labelled:
+            raise ConfigError(f"method label {label!r} is given twice")
+        labelled[label] = (name, {key: _value(value) for key, _, value in (o.partition("=") for o in options)})
+    return labelled
+
+
+def _instances(family: str, names: str) -> dict[str, Any]:
+    """Problems of the family by name, from files and from the library."""
+    from solvers.comparison.plan import library, resolve_instance
+
+    known = None
+    found: dict[str, Any] = {}
+    for part in _parts(names):
+        if Path(part).is_file():
+            sources = [part]
+        else:
+            known = library(part).names(family) if known is None else known
+            sources = fnmatch.filter(known, part)
+            if not sources:
+                close = difflib.get_close_matches(part, known, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                raise ConfigError(f"there is neither a file nor a {family} instance {part!r}{hint}")
+        for source in sources:
+            instance = resolve_instance(source)
+            if instance.problem.family != family:
+                raise ConfigError(f"{source} is a problem of family {instance.problem.family!r}, not {family!r}")
+            if instance.name in found and found[instance.name] != source:
+                raise ConfigError(f"two instances are called {instance.name!r}: {found[instance.name]} and {source}")
+            found[instance.name] = source
+    return found
+
+
+def _load(source: str) -> None:
+    """Run a script, or import a module, for the methods that it registers."""
+    import cloudpickle  # type: ignore[import-untyped]
+
+    path = Path(source)
+    if path.suffix != ".py":
+        sys.path.insert(0, "")
+        try:
+            importlib.import_module(source)
+        except ImportError as error:
+            raise ConfigError(f"cannot import {source!r}: {error}") from error
+        return
+    if not path.is_file():
+        raise ConfigError(f"there is no script {source}")
+    sys.path.insert(0, str(path.resolve().parent))
+    specification = importlib.util.spec_from_file_location(f"loaded_{path.stem}", path)
+    assert specification is not None
+    assert specification.loader is not None
+    module = sys.modules[specification.name] = importlib.util.module_from_spec(specification)
+    # No other process finds a module of this name: what it defines is to be sent whole.
+    cloudpickle.register_pickle_by_value(module)
+    specification.loader.exec_module(module)
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _seconds(text: str) -> float | None:
+    if text == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"a time limit is a number of seconds or 'none'; got {text!r}") from None
+
+
+def _value(text: str) -> Any:
+    """An option's value: JSON where it is some, and text elsewhere."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

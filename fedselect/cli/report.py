@@ -1,0 +1,39 @@
+"""``fedselect report``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedselect.cli.common import Format, check_format
+from fedselect.errors import ConfigError
+
+__all__ = ["report"]
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="A run folder, or a comparison of selectors or of solver methods.")],
+    out: Annotated[Path | None, typer.Option(help="Where to write; FOLDER/report if left out.")] = None,
+    as_: Annotated[
+        str, typer.Option("--as", help="What to write, with commas: html (one self-contained page), md, tex.")
+    ] = "html",
+    format: Format = "text",
+) -> None:
+    """Turn a run or a comparison into a page, or into Markdown or LaTeX tables and figures for a paper."""
+    from fedselect.experiments import read_report
+    from fedselect.report import KINDS, save
+
+    check_format(format)
+    kinds = list(dict.fromkeys(kind.strip() for kind in as_.split(",")))
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ConfigError(f"--as takes {', '.join(KINDS)}, with commas; got {as_!r}")
+    written = save(read_report(folder), folder / "report" if out is None else out, kinds)
+    if format == "json":
+        print(json.dumps({"written": [str(path) for path in written]}, indent=1))
+        return
+    for path in written[: len(kinds)]:
+        print(f"report: {path}")

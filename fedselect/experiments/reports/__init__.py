@@ -1,0 +1,16 @@
+"""Reports of what is in a folder: of one run, of a comparison of selectors, of a comparison of solver methods."""
+
+from fedselect.experiments.reports.folder import read_report
+from fedselect.experiments.reports.methods import methods_report
+from fedselect.experiments.reports.run import RunFolder, run_report
+from fedselect.experiments.reports.selectors import results_table, selectors_report, write_report
+
+__all__ = [
+    "RunFolder",
+    "methods_report",
+    "read_report",
+    "results_table",
+    "run_report",
+    "selectors_report",
+    "write_report",
+]

@@ -1,0 +1,149 @@
+"""The solver process: a fresh interpreter that solves what it is sent, so that a method can harm nothing but itself."""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib.metadata
+import os
+import pickle
+import platform
+import queue
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from solvers import registry
+from solvers.errors import InvalidAnswer, MissingBackend
+from solvers.problem import Problem, load
+from solvers.registry import Method, solve
+
+__all__ = ["IDLE_SECONDS", "Request", "installed", "main"]
+
+#: A solver process that is asked nothing for this long ends by itself.
+IDLE_SECONDS = 60.0
+
+
+#: Why methods cannot be used here, by name.
+_unusable: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call of `solvers.solve`, for a problem in a file.
+
+    ``patience`` is when its sender gives it up, in seconds; ``untimed`` marks a call that is there to warm up, and may
+    wait for what a method loads behind its back.
+    """
+
+    problem: str
+    method: str
+    options: dict[str, Any]
+    seed: int
+    time_limit: float | None
+    patience: float
+    untimed: bool = False
+
+
+def main(descriptor: int) -> None:
+    """Answer requests from the socket ``descriptor`` until it closes, then end without any ceremony.
+
+    The first message is ``(packages, methods)``: distributions whose versions are told, and pairs of a method's name
+    and its pickled `Method` entry, those of the user's own script included. Every later one is a `Request`.
+    """
+    connection = Connection(descriptor)
+    packages, methods = pickle.loads(connection.recv_bytes())
+    for name, entry in methods:
+        _register(name, entry)
+    connection.send(installed(packages))
+    requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(connection, requests), daemon=True).start()
+    while True:
+        try:
+            request = requests.get(timeout=IDLE_SECONDS)
+        except queue.Empty:
+            os._exit(0)
+        # Where nobody is left to end a method that holds the interpreter, this thread of C does.
+        faulthandler.dump_traceback_later(request.patience + 5.0, exit=True)
+        answer = _answer(request)
+        if request.untimed and (kernels := sys.modules.get("solvers.dispersion.compiled")) is not None:
+            kernels.settle()
+        faulthandler.cancel_dump_traceback_later()
+        connection.send(answer)
+
+
+def _listen(connection: Connection, requests: queue.SimpleQueue[Request]) -> None:
+    """Take requests while the main thread solves; when the other side is gone, so is the reason to go on."""
+    while True:
+        try:
+            requests.put(connection.recv())
+        except (EOFError, OSError):
+            os._exit(0)
+
+
+def _register(name: str, pickled: bytes) -> None:
+    """Take a method over; one that cannot be, for instance for want of its module, answers with the reason."""
+    try:
+        entry: Method = pickle.loads(pickled)
+    except Exception as error:
+        _unusable[name] = f"it cannot be loaded in a solver process: {type(error).__name__}: {error}"
+    else:
+        registry._registry.setdefault(entry.problem, {})[entry.name] = entry
+
+
+def installed(packages: Iterable[str]) -> dict[str, str]:
+    """Versions of Python and of those of the ``packages`` that are installed here."""
+    versions = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+@lru_cache(maxsize=4)
+def _problem(path: str) -> Problem:
+    return load(path)
+
+
+def _answer(request: Request) -> dict[str, Any]:
+    """Solve, and say what came out in plain numbers; ``failed`` is set where nothing did."""
+    start = time.perf_counter()
+    try:
+        if request.method in _unusable:
+            raise ImportError(_unusable[request.method])
+        problem = _problem(request.problem)
+        start = time.perf_counter()
+        solution = solve(problem, request.method, time_limit=request.time_limit, seed=request.seed, **request.options)
+        seconds = time.perf_counter() - start
+        x = None if solution.x is None else np.asarray(solution.x)
+        if x is not None and x.dtype.kind not in "biuf":
+            raise TypeError(f"a decision is an array of numbers; this one has type {x.dtype}")
+        return {
+            "failed": None,
+            "status": str(solution.status),
+            "stopped": str(solution.stopped),
+            "message": str(solution.message),
+            "x": x,
+            "objective": _number(solution.objective),
+            "bound": _number(solution.bound),
+            "seconds": seconds,
+            "build_seconds": float(solution.build_seconds),
+            "nodes": None if solution.nodes is None else int(solution.nodes),
+            "trace": [(float(second), _number(value), _number(bound)) for second, value, bound in solution.trace],
+        }
+    except BaseException as error:  # whatever a method raises, SystemExit included, is its own row
+        failed = {InvalidAnswer: "invalid", MissingBackend: "missing"}.get(type(error), "error")
+        sentence = str(error) if failed != "error" else f"{type(error).__name__}: {error}"
+        return {"failed": failed, "message": sentence, "seconds": time.perf_counter() - start}
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)

@@ -1,0 +1,274 @@
+"""What is compared: methods with their options, instances, seeds and time limits, checked before anything runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import importlib
+import inspect
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from solvers.errors import ComparisonError, InvalidOption, MissingBackend
+from solvers.problem import Problem, load
+from solvers.registry import Method, find, methods
+
+__all__ = ["Cell", "Instance", "Plan", "Variant", "digest", "library", "resolve_instance"]
+
+
+class Cell(NamedTuple):
+    """The key of a row."""
+
+    instance: str
+    method: str
+    seed: int
+    time_limit: float | None
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method with options, under the label that the table shows."""
+
+    label: str
+    name: str
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A named problem, and the best objective value known from elsewhere."""
+
+    name: str
+    problem: Problem
+    best_known: float | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the problem's content."""
+        return digest(self.problem)
+
+    @property
+    def n(self) -> int:
+        """The problem's ``n``, or the length of its longest array where it has none."""
+        n = getattr(self.problem, "n", None)
+        if n is not None:
+            return int(n)
+        fields = (getattr(self.problem, field.name) for field in dataclasses.fields(self.problem))  # type: ignore[arg-type]
+        return max((value.shape[0] for value in fields if isinstance(value, np.ndarray)), default=1)
+
+    def describe(self) -> dict[str, Any]:
+        """What the manifest says about the instance."""
+        scale = float(self.problem.scale)
+        return {
+            "family": self.problem.family,
+            "type": type(self.problem).__name__,
+            "n": self.n,
+            "sense": self.problem.sense,
+            "scale": scale if math.isfinite(scale) else None,
+            "best_known": self.best_known,
+            "digest": self.digest,
+        }
+
+
+def digest(problem: Problem) -> str:
+    """SHA-256 of a problem's type and fields, whatever file it came from."""
+    content = hashlib.sha256(f"{problem.family}.{type(problem).__name__}".encode())
+    for field in dataclasses.fields(problem):  # type: ignore[arg-type]
+        value = getattr(problem, field.name)
+        if isinstance(value, np.ndarray):
+            content.update(f"|{field.name}{value.dtype.str}{value.shape}".encode())
+            content.update(np.ascontiguousarray(value).tobytes())
+        else:
+            content.update(f"|{field.name}{json.dumps(value)}".encode())
+    return content.hexdigest()
+
+
+def resolve_instance(source: str | Path | Problem, name: str | None = None) -> Instance:
+    """An instance from a problem, a file (``.npz`` of `Problem.save`, or MDPLIB text), or a name of the library.
+
+    Raises
+    ------
+    ComparisonError
+        When there is neither such a file nor such a name.
+    InvalidProblem
+        When the file states no valid problem.
+    """
+    if isinstance(source, Problem):
+        return Instance(name or type(source).__name__, source)
+    path = Path(source)
+    if path.is_file():
+        if path.suffix == ".npz":
+            return Instance(name or path.stem, load(path))
+        from solvers.dispersion import read_mdplib
+
+        return Instance(name or path.stem, read_mdplib(path))
+    label, shelf = str(source), library(source)
+    known = shelf.names()
+    if label not in known:
+        close = difflib.get_close_matches(label, known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ComparisonError(f"there is neither a file nor a library instance {label!r}{hint}")
+    return Instance(name or label, shelf.load(label), shelf.info(label).best_known)
+
+
+def library(wanted: str | Path) -> Any:
+    """The module of the instance library, in which something is to be looked up that is no file."""
+    try:
+        return importlib.import_module("solvers.instances")
+    except ImportError as error:
+        raise ComparisonError(f"there is no file {str(wanted)!r}, and no instance library: {error}") from None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The grid of a comparison, and what each axis means."""
+
+    variants: tuple[Variant, ...]
+    instances: tuple[Instance, ...]
+    seeds: tuple[int, ...]
+    time_limits: tuple[float | None, ...]
+
+    @classmethod
+    def of(
+        cls,
+        methods: Sequence[str] | Mapping[str, str | tuple[str, Mapping[str, Any]]],
+        instances: Sequence[str | Path] | Mapping[str, Problem | str | Path],
+        seeds: Sequence[int],
+        time_limits: Sequence[float | None] | float | None,
+        best_known: Mapping[str, float] | None = None,
+    ) -> Plan:
+        """Read the arguments of `compare`; the errors are those of `compare`."""
+        if isinstance(methods, str) or isinstance(instances, str):
+            raise ComparisonError("methods and instances are sequences or mappings; got a single text")
+        named = instances.items() if isinstance(instances, Mapping) else ((None, source) for source in instances)
+        limits = time_limits if isinstance(time_limits, Sequence) else (time_limits,)
+        plan = cls(
+            tuple(_variant(label, value) for label, value in _labelled(methods)),
+            tuple(_with_best(resolve_instance(source, name), best_known or {}) for name, source in named),
+            tuple(_seed(seed) for seed in seeds),
+            tuple(_limit(limit) for limit in limits),
+        )
+        plan._check(best_known or {})
+        return plan
+
+    def cells(self) -> Iterator[Cell]:
+        """Every row to be, instance by instance."""
+        for instance, limit, seed, variant in itertools.product(
+            self.instances, self.time_limits, self.seeds, self.variants
+        ):
+            yield Cell(instance.name, variant.label, seed, limit)
+
+    def entries(self) -> dict[tuple[str, str], Method]:
+        """The registered methods that are compared, by name of the problem type and of the method."""
+        kinds = {type(each.problem).__name__: type(each.problem) for each in self.instances}
+        registered = {name: {entry.name: entry for entry in methods(kind)} for name, kind in kinds.items()}
+        return {(kind, each.name): registered[kind][each.name] for kind in kinds for each in self.variants}
+
+    def manifest(self) -> dict[str, Any]:
+        """The grid as plain data, with digests of the instances and of the methods' code."""
+        sources: dict[str, str] = {}
+        kinds: dict[str, str] = {}
+        for (problem, name), entry in self.entries().items():
+            sources[name] = sources.get(name, "") + f"{problem}:{_code_digest(entry)};"
+            kinds[f"{problem}:{name}"] = entry.kind
+        return {
+            "methods": {
+                each.label: {"name": each.name, "options": each.options, "code": _sha(sources[each.name])}
+                for each in self.variants
+            },
+            "kinds": kinds,
+            "instances": {each.name: each.describe() for each in self.instances},
+            "seeds": list(self.seeds),
+            "time_limits": list(self.time_limits),
+        }
+
+    def _check(self, best_known: Mapping[str, float]) -> None:
+        axes: dict[str, list[Any]] = {
+            "method": [each.label for each in self.variants],
+            "instance": [each.name for each in self.instances],
+            "seed": list(self.seeds),
+            "time limit": list(self.time_limits),
+        }
+        for what, labels in axes.items():
+            if not labels:
+                raise ComparisonError(f"nothing to compare: no {what} is given")
+            twice = [label for label in labels if labels.count(label) > 1]
+            if twice:
+                raise ComparisonError(f"{what} {twice[0]!r} is given twice")
+        if unknown := sorted(set(best_known) - {each.name for each in self.instances}):
+            raise ComparisonError(f"best_known names {unknown[0]!r}, which is no instance of this comparison")
+        for variant, instance in itertools.product(self.variants, self.instances):
+            accepted = _options(instance.problem, variant.name)
+            if accepted is not None and (unknown := sorted(set(variant.options) - set(accepted))):
+                raise InvalidOption(
+                    f"method {variant.name!r} has no option {unknown[0]!r} "
+                    f"(accepted: {', '.join(sorted(accepted)) or 'none'})"
+                )
+
+
+def _options(problem: Problem, name: str) -> dict[str, Any] | None:
+    """The options a method takes; `None` for one whose package is missing, which is a row of the table."""
+    try:
+        return find(problem, name).options
+    except MissingBackend:
+        return None
+
+
+def _labelled(methods: Sequence[str] | Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    yield from methods.items() if isinstance(methods, Mapping) else ((name, name) for name in methods)
+
+
+def _variant(label: str, value: str | tuple[str, Mapping[str, Any]]) -> Variant:
+    name, options = (value, {}) if isinstance(value, str) else value
+    try:
+        plain = json.loads(json.dumps(dict(options)))
+    except (TypeError, ValueError) as error:
+        raise ComparisonError(f"options of {label!r} must be plain values that JSON can hold: {error}") from None
+    return Variant(str(label), name, plain)
+
+
+def _with_best(instance: Instance, best_known: Mapping[str, float]) -> Instance:
+    if instance.name not in best_known:
+        return instance
+    value = float(best_known[instance.name])
+    if not math.isfinite(value):
+        raise ComparisonError(f"the best known value of {instance.name!r} must be finite; got {value}")
+    return dataclasses.replace(instance, best_known=value)
+
+
+def _seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
+        raise ComparisonError(f"seeds must be non-negative integers; got {seed!r}")
+    return int(seed)
+
+
+def _limit(limit: Any) -> float | None:
+    if limit is None:
+        return None
+    try:
+        seconds = float(limit)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not (seconds > 0 and math.isfinite(seconds)):
+        raise ComparisonError(f"time limits must be positive numbers of seconds or None; got {limit!r}")
+    return seconds
+
+
+def _code_digest(entry: Method) -> str:
+    try:
+        return _sha(inspect.getsource(entry.function))
+    except (OSError, TypeError):  # typed at a prompt, or no Python function
+        return ""
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

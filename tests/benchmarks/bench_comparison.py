@@ -1,0 +1,107 @@
+"""What the comparison harness costs, and how it scales; prints two ratios.
+
+    python tests/benchmarks/bench_comparison.py [--solves 1000]
+
+Overhead: wall time a solve of ``compare``, in one worker and after its solver process is up, less that of calling
+``solve`` in a loop, on many small solves of ``greedy``. Scaling: the same number of small solves that each compute
+for a given time, in one worker and in two. Both parts of a ratio are measured in one run, alternating; the rows that
+fill the workers before the clock starts are left out, and the solves are not repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import numpy as np  # noqa: E402
+
+from solvers import method, solve  # noqa: E402
+from solvers.comparison import compare  # noqa: E402
+from solvers.dispersion import DispersionProblem  # noqa: E402
+
+
+@method(DispersionProblem, "busy", kind="heuristic")
+def busy(problem: DispersionProblem, run, *, seconds: float = 0.02) -> np.ndarray:
+    """Compute for some seconds of the process's own time, so that a busy machine makes it slower."""
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+    return np.arange(problem.n) < problem.size
+
+
+class Clock:
+    """Seconds from the first row of a run to its last one, when the workers are up."""
+
+    def __init__(self) -> None:
+        self.start = self.end = 0.0
+        self.rows = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        """Take the time; the first tenth of the rows fills the workers."""
+        self.end = time.perf_counter()
+        if done <= total // 10:
+            self.start, self.rows = self.end, total - done
+
+    @property
+    def each(self) -> float:
+        """Seconds a row."""
+        return (self.end - self.start) / self.rows
+
+
+def timed(name: str, options: dict, problem: DispersionProblem, solves: int, jobs: int) -> float:
+    """Seconds a row of a comparison of one method under many seeds, kept in a folder."""
+    clock = Clock()
+    with tempfile.TemporaryDirectory() as folder:
+        compare(
+            {name: (name, options)},
+            {"small": problem},
+            seeds=range(solves),
+            out=folder,
+            jobs=jobs,
+            repeat=False,
+            progress=clock,
+        )
+    return clock.each
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--solves", type=int, default=1000)
+    solves = parser.parse_args().solves
+    rng = np.random.default_rng(0)
+    points = rng.random((100, 3))
+    problem = DispersionProblem(np.linalg.norm(points[:, None] - points, axis=2), costs=rng.random(100), size=10)
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {solves} solves\n")
+
+    solve(problem, "greedy")
+    start = time.perf_counter()
+    for seed in range(solves):
+        solve(problem, "greedy", seed=seed)
+    direct = (time.perf_counter() - start) / solves
+    for jobs in (1, 2):
+        each = timed("greedy", {}, problem, solves, jobs) * jobs
+        print(
+            f"greedy, n = 100, {jobs} worker(s): solve {1e3 * direct:.2f} ms, compare {1e3 * each:.2f} ms a row and "
+            f"worker, overhead {1e3 * (each - direct):.2f} ms (target 5 ms)"
+        )
+
+    for seconds in (0.005, 0.02, 0.05):
+        one, two = (timed("busy", {"seconds": seconds}, problem, solves, jobs) for jobs in (1, 2))
+        print(
+            f"solves of {1e3 * seconds:.0f} ms: {1e3 * one:.2f} ms a row in one worker, {1e3 * two:.2f} ms in two, "
+            f"speed-up {one / two:.2f} (target 1.7)"
+        )
+
+
+if __name__ == "__main__":
+    main()

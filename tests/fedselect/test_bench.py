@@ -1,0 +1,170 @@
+"""``fedselect bench`` as a person or a script meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from solvers.dispersion import DispersionProblem, write_mdplib
+
+OWN = '''
+"""Methods of somebody's own."""
+from __future__ import annotations
+from dataclasses import dataclass
+import os
+import time
+import numpy as np
+from solvers import method
+from solvers.dispersion import DispersionProblem
+
+@dataclass
+class Order:
+    sign: float
+
+def take(problem, order):
+    x = np.zeros(problem.n, dtype=int)
+    x[order[: problem.size]] = 1
+    return x
+
+@method(DispersionProblem, "cheapest", kind="heuristic")
+def cheapest(problem, run, *, dearest: bool = False):
+    order = Order(-1.0 if dearest else 1.0)
+    return take(problem, np.argsort(order.sign * problem.costs))
+
+@method(DispersionProblem, "fragile", kind="heuristic")
+def fragile(problem, run):
+    os._exit(1)
+
+@method(DispersionProblem, "slow", kind="heuristic")
+def slow(problem, run):
+    time.sleep(0.05)
+    return take(problem, np.arange(problem.n))
+'''
+
+
+@pytest.fixture
+def there(tmp_path, monkeypatch):
+    rng = np.random.default_rng(1)
+    for name in ("one", "two"):
+        points = rng.random((10, 2))
+        problem = DispersionProblem(np.linalg.norm(points[:, None] - points, axis=2), costs=rng.random(10), size=3)
+        problem.save(tmp_path / f"{name}.npz")
+    write_mdplib(DispersionProblem(np.ones((5, 5)) - np.eye(5), size=2, weight=0.5), tmp_path / "flat.txt")
+    (tmp_path / "own.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def environment():
+    return os.environ | {"PYTHONPATH": os.pathsep.join(str(Path(part).resolve()) for part in sys.path if part)}
+
+
+def bench(*arguments):
+    command = [sys.executable, "-m", "fedselect", "bench", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment())
+
+
+def test_own_methods_variants_and_files(there):
+    arguments = ("dispersion", "--instances", "one.npz,two.npz,flat.txt", "--methods", "greedy,cheapest")
+    arguments += ("--variant", "dear=cheapest dearest=true", "--load", "own.py", "--seeds", "0-1", "--time-limit", "5")
+    done = bench(*arguments, "--jobs", 2, "--out", "c", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no progress bar in a pipe
+    rows = json.loads(done.stdout)["rows"]
+    assert len(rows) == 3 * 3 * 2
+    assert {row["instance"] for row in rows} == {"one", "two", "flat"}
+    assert {row["verdict"] for row in rows} == {"ok"}
+    dear = next(row for row in rows if row["method"] == "dear")
+    assert (dear["registered"], dear["options"], dear["bound"]) == ("cheapest", {"dearest": True}, None)
+    assert len(pd.read_csv(there / "c" / "results.csv")) == 18
+    again = bench(*arguments, "--out", "c")
+    assert again.returncode == 0, again.stderr
+    assert "comparison: c" in again.stdout
+    assert "dear" in again.stdout
+
+
+def test_a_crash_is_a_line_and_exit_code_3(there):
+    done = bench("dispersion", "--instances", "one.npz", "--methods", "greedy,fragile", "--load", "own.py")
+    assert done.returncode == 3, done.stderr
+    assert "crashed: fragile on one, seed 0: " in done.stdout
+    assert (there / "bench" / "results.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["diversion"], "there is no family 'diversion' (known: dispersion, "),
+        (["dispersion", "--instances", "three.npz"], "three.npz"),
+        (["dispersion", "--instances", "one.npz", "--methods", "gready"], "did you mean 'greedy'?"),
+        (["dispersion", "--instances", "one.npz", "--variant", "greedy"], "a variant reads like"),
+        (["dispersion", "--instances", "one.npz", "--variant", "t=tabu speed=9"], "no option 'speed'"),
+        (["dispersion", "--instances", "one.npz", "--time-limit", "soon"], "or 'none'; got 'soon'"),
+        (["dispersion", "--instances", "one.npz", "--time-limit", "-1"], "positive numbers of seconds"),
+        (["dispersion", "--instances", "one.npz", "--seeds", "x"], "seeds read like"),
+        (["dispersion", "--instances", "one.npz", "--load", "none.py"], "there is no script none.py"),
+        (["dispersion", "--instances", "one.npz", "--load", "nomodule"], "cannot import 'nomodule'"),
+        (["capping", "--instances", "one.npz"], "is a problem of family 'dispersion', not 'capping'"),
+        (["dispersion", "--instances", "own.py"], "is not an MDPLIB file"),
+        (["dispersion", "--instances", "one.npz", "--format", "yaml"], "--format must be 'text' or 'json'"),
+    ],
+)
+def test_bad_input_is_one_sentence_exit_2_and_nothing_written(there, capfd, monkeypatch, arguments, sentence):
+    from fedselect.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["fedselect", "bench", *arguments, "--out", "c"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    errors = capfd.readouterr().err
+    assert errors.startswith("fedselect: ")
+    assert sentence in errors
+    assert len(errors.strip().splitlines()) == 1
+    assert not (there / "c").exists()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_is_130_and_the_same_command_continues(there, jobs):
+    arguments = ("bench", "dispersion", "--instances", "one.npz", "--methods", "slow", "--load", "own.py")
+    command = [
+        sys.executable,
+        "-m",
+        "fedselect",
+        *arguments,
+        "--seeds",
+        "0-24",
+        "--no-repeat",
+        "--jobs",
+        str(jobs),
+        "--out",
+        "c",
+    ]
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    rows = there / "c" / "rows.jsonl"
+    deadline = time.monotonic() + 60
+    while not (rows.exists() and rows.read_bytes().count(b"\n") >= 3) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == "fedselect: interrupted; what was finished is kept, and the same command continues\n"
+    before = rows.read_bytes()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment())
+    assert done.returncode == 0, done.stderr
+    assert rows.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
+    assert rows.read_bytes().count(b"\n") == 25
