@@ -175,17 +175,11 @@ class Plan:
 
     def manifest(self) -> dict[str, Any]:
         """The grid as plain data, with digests of the instances and of the methods' code."""
-        sources: dict[str, str] = {}
-        kinds: dict[str, str] = {}
-        for (problem, name), entry in self.entries().items():
-            sources[name] = sources.get(name, "") + f"{problem}:{_code_digest(entry)};"
-            kinds[f"{problem}:{name}"] = entry.kind
+        entries = {f"{problem}:{name}": entry for (problem, name), entry in self.entries().items()}
         return {
-            "methods": {
-                each.label: {"name": each.name, "options": each.options, "code": _sha(sources[each.name])}
-                for each in self.variants
-            },
-            "kinds": kinds,
+            "methods": {each.label: {"name": each.name, "options": each.options} for each in self.variants},
+            "kinds": {name: entry.kind for name, entry in entries.items()},
+            "code": {name: _code_digest(entry) for name, entry in entries.items()},
             "instances": {each.name: each.describe() for each in self.instances},
             "seeds": list(self.seeds),
             "time_limits": list(self.time_limits),
@@ -264,11 +258,8 @@ def _limit(limit: Any) -> float | None:
 
 
 def _code_digest(entry: Method) -> str:
+    """SHA-256 of a method's own text; what it calls is left to the versions."""
     try:
-        return _sha(inspect.getsource(entry.function))
+        return hashlib.sha256(inspect.getsource(entry.function).encode()).hexdigest()
     except (OSError, TypeError):  # typed at a prompt, or no Python function
         return ""
-
-
-def _sha(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -155,8 +155,10 @@ def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
                 return f"it has {what} {name!r}"
             for key, value in described.items():
                 if key != "best_known" and now[axis][name][key] != value:
-                    there = "" if key in ("code", "digest") else f" ({value!r} there, {now[axis][name][key]!r} here)"
-                    return f"the {key} of {what} {name!r} is another one{there}"
+                    return f"{what} {name!r} differs in its {key}, {value!r} there and {now[axis][name][key]!r} here"
+    for name, code in before["code"].items():
+        if now["code"].get(name, code) != code:
+            return f"the code of {name.replace(':', ' method ')} has changed"
     for key, value in before["conditions"].items():
         if now["conditions"][key] != value:
             return f"{key} was {value!r} there and is {now['conditions'][key]!r} here"

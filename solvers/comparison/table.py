@@ -24,22 +24,10 @@ __all__ = ["COLUMNS", "tidy", "traces"]
 
 #: Columns of the table, in order; `solvers.comparison.compare` says what they mean.
 COLUMNS = (
-    *(
-        "family",
-        "instance",
-        "n",
-        "method",
-        "registered",
-        "options",
-        "seed",
-        "time_limit",
-        "verdict",
-        "status",
-        "stopped",
-    ),
-    *("objective", "bound", "gap", "best_known", "gap_to_best", "time_to_incumbent", "time_to_proof"),
-    *("primal_integral", "seconds", "build_seconds", "nodes", "message", "kind", "sense", "relaxed", "versions"),
-)
+    "family", "instance", "n", "method", "registered", "options", "seed", "time_limit", "verdict", "status", "stopped",
+    "objective", "bound", "gap", "best_known", "gap_to_best", "time_to_incumbent", "time_to_proof", "primal_integral",
+    "seconds", "build_seconds", "nodes", "message", "kind", "sense", "relaxed", "versions",
+)  # fmt: skip
 
 _NUMBERS = ("time_limit", *COLUMNS[COLUMNS.index("objective") : COLUMNS.index("nodes")])
 _TYPES = dict.fromkeys(_NUMBERS, "float64") | {"n": "int64", "seed": "int64", "nodes": "Int64", "relaxed": "bool"}
@@ -87,10 +75,8 @@ def traces(records: Sequence[Record]) -> pd.DataFrame:
 
     key = ("instance", "method", "seed", "time_limit")
     rows = [[*(record[column] for column in key), *step] for record in records for step in record["trace"]]
-    numbers = ("time_limit", "second", "objective", "bound")
-    return pd.DataFrame(rows, columns=[*key, *numbers[1:]]).astype(
-        dict.fromkeys(numbers, "float64") | {"seed": "int64"}
-    )
+    types = {"seed": "int64"} | dict.fromkeys(("time_limit", "second", "objective", "bound"), "float64")
+    return pd.DataFrame(rows, columns=[*key, "second", "objective", "bound"]).astype(types)
 
 
 def _instance_rows(

@@ -180,8 +180,8 @@ def test_a_folder_grows_but_does_not_change(tmp_path):
     before = (tmp_path / "c" / "rows.jsonl").read_bytes()
     changed = {**picks(1), "pick-1": Pick(np.ones(6), 2)}
     refusals = [
-        ((grown, changed, [0, 1]), {}, "the digest of instance 'pick-1' is another one"),
-        (({**grown, "a": "first"}, picks(2), [0, 1]), {}, "the options of method 'a' is another one"),
+        ((grown, changed, [0, 1]), {}, "instance 'pick-1' differs in its digest"),
+        (({**grown, "a": "first"}, picks(2), [0, 1]), {}, "method 'a' differs in its options"),
         ((grown, picks(1), [0, 1]), {}, "it has instance 'pick-1'"),
         ((grown, picks(2), [1]), {}, "it has seed 0"),
         ((grown, picks(2), [0, 1], 1.0), {}, "it has time limit None"),
@@ -199,14 +199,21 @@ def test_a_folder_grows_but_does_not_change(tmp_path):
     assert (tmp_path / "c" / "rows.jsonl").read_bytes() == before
 
 
-def test_other_versions_are_refused(tmp_path):
-    compare(["best"], picks(1), out=tmp_path / "c")
+@pytest.mark.parametrize(
+    ("axis", "key", "sentence"),
+    [
+        ("versions", "numpy", r"it was made with numpy older, and .* is installed here"),
+        ("code", "Pick:best", "the code of Pick method best has changed"),
+    ],
+)
+def test_other_versions_and_changed_methods_are_refused(tmp_path, axis, key, sentence):
+    compare(["best"], picks(1), out=tmp_path / "c", warm_up=0)
     path = tmp_path / "c" / "comparison.json"
     manifest = json.loads(path.read_text())
-    manifest["versions"]["numpy"] = "1.0"
+    manifest[axis][key] = "older"
     path.write_text(json.dumps(manifest))
-    with pytest.raises(ComparisonError, match=r"it was made with numpy 1\.0"):
-        compare(["best"], picks(1), out=tmp_path / "c")
+    with pytest.raises(ComparisonError, match=sentence):
+        compare(["best"], picks(1), out=tmp_path / "c", warm_up=0)
 
 
 def test_rows_of_a_verdict_can_be_solved_again(tmp_path):
