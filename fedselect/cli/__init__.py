@@ -6,7 +6,8 @@ import sys
 
 import typer
 
-from fedselect.cli import catalogue, experiments
+from fedselect.cli import catalogue, experiments, instances, solve, trace
+from fedselect.cli.common import Ended
 from fedselect.errors import FedselectError
 from solvers import SolversError
 
@@ -21,6 +22,9 @@ app = typer.Typer(
 app.command("run")(experiments.run)
 app.command("compare")(experiments.compare)
 app.command("list")(catalogue.list_)
+app.command("solve")(solve.solve)
+app.add_typer(instances.app, name="instances")
+app.add_typer(trace.app, name="trace")
 
 
 def main() -> None:
@@ -31,6 +35,6 @@ def main() -> None:
         print(f"fedselect: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     except SystemExit as end:
-        if end.code == 130:  # typer has turned Ctrl-C into this
+        if end.code == 130 and not isinstance(end, Ended):  # typer has turned Ctrl-C into this
             print("fedselect: interrupted; what was finished is kept, and the same command continues", file=sys.stderr)
         raise

@@ -3,7 +3,7 @@
 from fedselect.experiments.batch import run_all
 from fedselect.experiments.compare import Comparison, compare, write_report
 from fedselect.experiments.config import Choice, Experiment, read_config
-from fedselect.experiments.run import build, read_records, run, run_folder
+from fedselect.experiments.run import build, build_scenario, read_records, run, run_folder
 from fedselect.experiments.study import beside_paper, show, study_arguments
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Experiment",
     "beside_paper",
     "build",
+    "build_scenario",
     "compare",
     "read_config",
     "read_records",
