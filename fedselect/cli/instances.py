@@ -122,7 +122,7 @@ def _writer(file: Path, problem: Problem) -> Callable[[Any, Path], Any]:
     if file.suffix not in writers:
         raise ConfigError(f"the file must end in {', '.join(writers)}, which says its format; got {file}")
     if file.suffix != ".npz" and not isinstance(problem, dispersion.DispersionProblem):
-        raise ConfigError(f"a {type(problem).__name__} can be written as .npz alone, not as {file.suffix}")
+        raise ConfigError(f"{type(problem).__name__}s can be written as .npz alone; {file.suffix} takes a DispersionProblem")
     return writers[file.suffix]
 
 

@@ -52,8 +52,9 @@ def complete_family(incomplete: str) -> list[str]:
 
 def complete_method(ctx: typer.Context, incomplete: str) -> list[str]:
     """Methods for the instance on the command line, or for anything where there is none."""
-    name = ctx.params.get("instance")
-    families = [instances.info(name).family] if name in instances.names() else list(FAMILIES)
+    words = [ctx.params.get("instance"), *ctx.args]  # an unfinished command line leaves its arguments in the latter
+    names = [word for word in words if word in instances.names()]
+    families = [instances.info(names[0]).family] if names else list(FAMILIES)
     for family in families:
         importlib.import_module(f"solvers.{family}")
     kinds = [kind for kind in Problem.types() if kind.family in families and kind.__module__.startswith("solvers.")]

@@ -56,7 +56,7 @@ def make(
     format: Format = "text",
 ) -> None:
     """Make a trace from a registered model, to look at, to change, or to run with availability 'trace'."""
-    from fedselect.availability import AVAILABILITY, DROPOUT, write_trace
+    from fedselect.availability import AVAILABILITY, DROPOUT, record, write_trace
     from fedselect.data import load_data
 
     check_format(format)
@@ -70,7 +70,7 @@ def make(
         AVAILABILITY.check(model, options)  # before data are loaded for nothing
         federation = load_data(data, **{"clients": clients} | key_values(data_option))
         availability = AVAILABILITY.build(model, federation, seed, **options)
-        there = np.stack([availability.available(t) for t in range(rounds)])
+        there = record(availability, rounds)
     try:
         write_trace(out, there, layout)
     except OSError as error:
