@@ -122,7 +122,8 @@ def _writer(file: Path, problem: Problem) -> Callable[[Any, Path], Any]:
     if file.suffix not in writers:
         raise ConfigError(f"the file must end in {', '.join(writers)}, which says its format; got {file}")
     if file.suffix != ".npz" and not isinstance(problem, dispersion.DispersionProblem):
-        raise ConfigError(f"{type(problem).__name__}s can be written as .npz alone; {file.suffix} takes a DispersionProblem")
+        kind = type(problem).__name__
+        raise ConfigError(f"{kind}s can be written as .npz alone; {file.suffix} takes a DispersionProblem")
     return writers[file.suffix]
 
 
@@ -180,10 +181,8 @@ def record(
         print(json.dumps(written, indent=1))
     else:
         for entry in written:
-            shipped = {True: ", to the library's bits", False: ", NOT to the library's bits"}.get(
-                entry.get("as_shipped"), ""
-            )
-            print(f"{entry['file']}: {entry['type']}, {entry['n']} clients{shipped}")
+            bits = {None: "", True: ", to the library's bits", False: ", NOT to the library's bits"}
+            print(f"{entry['file']}: {entry['type']}, {entry['n']} clients{bits[entry.get('as_shipped')]}")
     if any(entry.get("as_shipped") is False for entry in written):
         raise Ended(4)
 

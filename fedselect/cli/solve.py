@@ -93,8 +93,8 @@ def _record(instance: str, solution: Solution, known: InstanceInfo | None) -> di
 
 
 def _print(found: dict[str, Any]) -> None:
-    keys = ("instance", "method", "status", "stopped", "message", "objective", "bound", "gap")
-    keys += ("best_known", "gap_to_best_known", "seconds", "nodes")
+    keys = ["instance", "method", "status", "stopped", "message", "objective", "bound", "gap"]
+    keys += ["best_known", "gap_to_best_known", "seconds", "nodes"]
     rows = [(key.replace("_", " "), text(found[key])) for key in keys if found.get(key) not in (None, "")]
     if "selected" in found:
         rows.append(("selected", " ".join(map(str, found["selected"]))))

@@ -87,15 +87,23 @@ def _chosen(name: str, chosen: Sequence[str]) -> bool:
 
 def _record(folder: Path, known: dict[str, InstanceInfo], made: Recipe, name: str, problem: Problem) -> None:
     """Store a problem, unless it is there already to the bit; its source is written down afresh either way."""
-    facts = {"source": made.source(int(name.rpartition("-r")[2])), "command": f"fedselect instances record {name}"}
-    bits = digest(problem)
+    source, bits = made.source(int(name.rpartition("-r")[2])), digest(problem)
     if name in known and known[name].digest == bits:
-        known[name] = replace(known[name], **facts)
+        known[name] = replace(known[name], source=source)
         return
-    size = _store(folder, name, problem, None)
-    n: int = problem.n  # type: ignore[attr-defined]  # which every problem here has
     known[name] = InstanceInfo(
-        name, problem.family, type(problem).__name__, n, None, None, False, "", digest=bits, bytes=size, **facts
+        name,
+        problem.family,
+        type(problem).__name__,
+        problem.n,  # type: ignore[attr-defined]  # which every problem here has
+        best_known=None,
+        bound=None,
+        proved=False,
+        method="",
+        source=source,
+        command=f"fedselect instances record {name}",
+        digest=bits,
+        bytes=_store(folder, name, problem, None),
     )
 
 
