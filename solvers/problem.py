@@ -64,6 +64,11 @@ class Problem(ABC):
         """How far ``x`` is from feasible (0: feasible), in the units of the most violated constraint."""
 
     @property
+    def n(self) -> int:
+        """How many clients (groups, for an allocation) there are to decide about."""
+        raise AttributeError(f"a {type(self).__name__} does not say how many clients it decides about")
+
+    @property
     def scale(self) -> float:
         """Size of the terms the objective adds up; `math.inf` where the problem states none.
 

@@ -194,7 +194,7 @@ def _save(name: str, problem: Problem, out: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"cannot write to {out}: {error.strerror or error}") from error
     facts = {"name": name, "file": str(path), "family": problem.family, "type": type(problem).__name__}
-    return facts | {"n": problem.n, "digest": digest(problem)}  # type: ignore[attr-defined]
+    return facts | {"n": problem.n, "digest": digest(problem)}
 
 
 @app.command("fetch")

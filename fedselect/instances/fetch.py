@@ -48,7 +48,9 @@ class Fetched:
 
 
 def fetch_mdplib(where: str, out: str | Path, table: str | Path | None = None) -> list[Fetched]:
-    """Bring MDPLIB files into a folder; what is no MDPLIB file is refused before anything is written.
+    """Bring MDPLIB files, and their table of best known values, into a folder.
+
+    A file that is not in the library's format is refused before anything is written.
 
     Parameters
     ----------
@@ -86,12 +88,14 @@ def fetch_mdplib(where: str, out: str | Path, table: str | Path | None = None) -
                 problems[path.name] = path, read_mdplib(path)
             except (InvalidProblem, UnicodeDecodeError, OSError) as error:
                 raise DataError(f"{where}: {str(error).replace(str(folder), '').lstrip('/')}") from error
-        known = _best_known(table, folder)
+        table = Path(table) if table else next(iter(sorted(folder.rglob("best_known.csv"))), None)
+        known = {} if table is None else _best_known(table)
         target = Path(out)
         target.mkdir(parents=True, exist_ok=True)
         for path, _ in problems.values():
-            if path.resolve() != (target / path.name).resolve():
-                shutil.copyfile(path, target / path.name)
+            _copy(path, target / path.name)
+        if table is not None:
+            _copy(table, target / "best_known.csv")
     fetched = []
     for name, (path, problem) in problems.items():
         values = known.get(path.stem, {})
@@ -133,11 +137,13 @@ def _local(where: str) -> Iterator[Path]:
             raise DataError(f"{where} is neither a folder, a .zip archive nor a .txt file")
 
 
-def _best_known(table: str | Path | None, folder: Path) -> dict[str, dict[int, tuple[float, str]]]:
+def _copy(source: Path, target: Path) -> None:
+    if source.resolve() != target.resolve():
+        shutil.copyfile(source, target)
+
+
+def _best_known(path: Path) -> dict[str, dict[int, tuple[float, str]]]:
     """Values by name and m."""
-    path = next(iter(sorted(folder.rglob("best_known.csv"))), None) if table is None else Path(table)
-    if path is None:
-        return {}
     known: dict[str, dict[int, tuple[float, str]]] = {}
     try:
         with path.open(newline="", encoding="utf-8") as stream:

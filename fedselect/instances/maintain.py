@@ -95,7 +95,7 @@ def _record(folder: Path, known: dict[str, InstanceInfo], made: Recipe, name: st
         name,
         problem.family,
         type(problem).__name__,
-        problem.n,  # type: ignore[attr-defined]  # which every problem here has
+        problem.n,
         best_known=None,
         bound=None,
         proved=False,

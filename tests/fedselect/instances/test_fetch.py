@@ -68,6 +68,7 @@ def check(fetched, out):
 
 def test_from_a_folder(library, tmp_path):
     check(fetch_mdplib(str(library), tmp_path / "out"), tmp_path / "out")
+    check(fetch_mdplib(str(tmp_path / "out"), tmp_path / "out"), tmp_path / "out")  # the table came along
 
 
 def test_from_an_archive_as_path_and_as_url(archive, tmp_path):
