@@ -20,7 +20,9 @@ from solvers.problem import parts
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Selection problems recorded from federations: list, show, export, record, fetch.")
+app = typer.Typer(
+    help="Selection problems recorded from federations: list, show, export, record, fetch.", no_args_is_help=True
+)
 
 
 @app.command("list")

@@ -16,7 +16,7 @@ from fedselect.errors import ConfigError
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Recorded availability or returns, in CSV and Parquet files: make, show.")
+app = typer.Typer(help="Recorded availability or returns, in CSV and Parquet files: make, show.", no_args_is_help=True)
 
 #: The picture's size in cells, and the shades of a cell by the share of rounds and clients in it that are there.
 _ROWS, _COLUMNS, _SHADES = 16, 64, " ░▒▓█"
