@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
 from fedselect.errors import ConfigError
 
-__all__ = ["Registry", "fits", "in_words"]
+__all__ = ["Registry", "fits", "in_words", "parsed"]
 
 Builder = TypeVar("Builder", bound=Callable[..., Any])
 
@@ -106,6 +107,14 @@ _WORDS = {
     dict: "a table",
     type(None): "left out",
 }
+
+
+def parsed(text: str) -> Any:
+    """A value that a person typed, read as TOML (``0.5``, ``true``, ``[1, 2]``), or as text where it is none."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
 
 
 def in_words(wanted: Any) -> str:

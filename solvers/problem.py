@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.errors import InvalidProblem
 
-__all__ = ["Problem", "frozen_array", "load"]
+__all__ = ["FAMILIES", "Problem", "assembled", "frozen_array", "load", "parts"]
 
 FORMAT = "solvers-problem/1"
 
@@ -46,6 +46,11 @@ class Problem(ABC):
         super().__init_subclass__(**kwargs)
         _types[cls.__name__] = cls
 
+    @staticmethod
+    def types() -> list[type[Problem]]:
+        """The problem types of the modules imported so far."""
+        return list(_types.values())
+
     def decision(self, x: ArrayLike) -> NDArray[Any]:
         """``x`` as an array of the type this problem decides in (float64 unless a subclass says otherwise)."""
         return np.asarray(x, dtype=np.float64)
@@ -57,6 +62,11 @@ class Problem(ABC):
     @abstractmethod
     def violation(self, x: ArrayLike) -> float:
         """How far ``x`` is from feasible (0: feasible), in the units of the most violated constraint."""
+
+    @property
+    def n(self) -> int:
+        """How many clients (groups, for an allocation) there are to decide about."""
+        raise AttributeError(f"a {type(self).__name__} does not say how many clients it decides about")
 
     @property
     def scale(self) -> float:
@@ -84,14 +94,7 @@ class Problem(ABC):
         pathlib.Path
             The path written.
         """
-        arrays, scalars = {}, {}
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                arrays[field.name] = value
-            else:
-                scalars[field.name] = value
-        header = {"format": FORMAT, "family": self.family, "type": type(self).__name__, "scalars": scalars}
+        header, arrays = parts(self)
         target = Path(path)
         partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
         try:
@@ -129,7 +132,6 @@ def load(path: str | os.PathLike[str]) -> Problem:
     InvalidProblem
         When the file is not such an archive, or its data do not state a valid problem.
     """
-    import importlib
     import zipfile
 
     try:
@@ -138,9 +140,29 @@ def load(path: str | os.PathLike[str]) -> Problem:
             arrays = {name: archive[name] for name in archive.files if name != "header"}
     except (zipfile.BadZipFile, ValueError, KeyError, EOFError) as error:
         raise InvalidProblem(f"{path} is not a problem file ({FORMAT}): {error}") from error
+    return assembled(header, arrays, str(path))
+
+
+def parts(problem: Problem) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """What a problem is made of: the header that `Problem.save` describes, and its array fields by name."""
+    arrays, scalars = {}, {}
+    for field in dataclasses.fields(problem):  # type: ignore[arg-type]
+        value = getattr(problem, field.name)
+        if isinstance(value, np.ndarray):
+            arrays[field.name] = value
+        else:
+            scalars[field.name] = value
+    header = {"format": FORMAT, "family": problem.family, "type": type(problem).__name__, "scalars": scalars}
+    return header, arrays
+
+
+def assembled(header: dict[str, Any], arrays: dict[str, NDArray[Any]], path: str) -> Problem:
+    """Put together again what `parts` took apart, through the constructor; ``path`` names the source in messages."""
+    import importlib
+
     if header.get("format") != FORMAT:
         raise InvalidProblem(f"{path} has format {header.get('format')!r}; this version reads {FORMAT!r}")
-    if header["type"] not in _types and header["family"] in _FAMILIES:
+    if header["type"] not in _types and header["family"] in FAMILIES:
         importlib.import_module(f"solvers.{header['family']}")
     if header["type"] not in _types:
         raise InvalidProblem(f"{path} holds a {header['type']}, which no imported module defines")
@@ -148,7 +170,7 @@ def load(path: str | os.PathLike[str]) -> Problem:
 
 
 #: Families `load` may import by itself, so that a file can name nothing but these.
-_FAMILIES = ("dispersion", "weighting", "capping", "allocation", "participation")
+FAMILIES = ("dispersion", "weighting", "capping", "allocation", "participation")
 
 
 def frozen_array(value: ArrayLike, name: str, ndim: int = 1, dtype: type | np.dtype[Any] = np.float64) -> NDArray[Any]:

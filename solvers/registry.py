@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from solvers.errors import InvalidOption, InvalidProblem, MissingBackend, UnknownMethod
 from solvers.problem import Problem
 from solvers.run import Run
-from solvers.solution import Solution
+from solvers.solution import Solution, TracePoint
 
 __all__ = ["Method", "method", "methods", "solve"]
 
@@ -183,6 +183,7 @@ def solve(
     time_limit: float | None = None,
     seed: int = 0,
     start: ArrayLike | None = None,
+    watch: Callable[[TracePoint], None] | None = None,
     **options: Any,
 ) -> Solution:
     """Solve a problem with a registered method.
@@ -199,6 +200,8 @@ def solve(
         Makes the run repeatable (where a time limit does not cut it short).
     start : array-like, optional
         A feasible decision to start from; the answer is never worse than it.
+    watch : callable, optional
+        Called with every improvement as it is found, in the solve's own thread: what enters ``Solution.trace``.
     **options
         Options of the method itself; see ``Method.options``.
 
@@ -227,7 +230,7 @@ def solve(
     if unknown:
         accepted = ", ".join(sorted(entry.options)) or "none"
         raise InvalidOption(f"method {method!r} has no option {unknown[0]!r} (accepted: {accepted})")
-    run = Run(problem, method, time_limit, int(seed))
+    run = Run(problem, method, time_limit, int(seed), watch)
     if start is not None:
         violation = problem.violation(start)
         if not violation <= problem.tolerance:

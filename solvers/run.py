@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -47,7 +47,14 @@ class Run:
         Filled by the method; they end up on the `Solution`.
     """
 
-    def __init__(self, problem: Problem, method: str, time_limit: float | None, seed: int) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        method: str,
+        time_limit: float | None,
+        seed: int,
+        watch: Callable[[TracePoint], None] | None = None,
+    ) -> None:
         self.problem = problem
         self.method = method
         self.time_limit = time_limit
@@ -64,6 +71,7 @@ class Run:
         self._stopped: Stopped | None = None
         self._infeasible = False
         self._trace: list[TracePoint] = []
+        self._watch = watch
         self._start = time.perf_counter()
 
     # -- clock ---------------------------------------------------------------------------------------------------
@@ -196,3 +204,5 @@ class Run:
 
     def _record(self) -> None:
         self._trace.append(TracePoint(self.seconds, self.objective, self.bound))
+        if self._watch is not None:
+            self._watch(self._trace[-1])

@@ -52,8 +52,10 @@ def test_commands_in_the_readme_exist():
     lines = [line.split("#")[0] for line in README.splitlines() if line.startswith("fedselect ")]
     assert len(lines) >= 3
     for line in lines:
-        name, *arguments = shlex.split(line)[1:]
-        command = get_command(app).commands[name]
+        arguments, command = shlex.split(line)[1:], get_command(app)
+        while hasattr(command, "commands"):  # a group: fedselect, fedselect instances, ...
+            name, *arguments = arguments
+            command = command.commands[name]
         context = command.make_context(name, arguments)
         if "config" in context.params:
             assert (ROOT / context.params["config"]).exists()

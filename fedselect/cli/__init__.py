@@ -6,8 +6,9 @@ import sys
 
 import typer
 
-from fedselect.cli import catalogue, experiments
+from fedselect.cli import catalogue, experiments, instances, solve, trace
 from fedselect.cli.bench import bench
+from fedselect.cli.common import Ended
 from fedselect.cli.report import report
 from fedselect.errors import FedselectError
 from solvers import SolversError
@@ -24,7 +25,10 @@ app.command("run")(experiments.run)
 app.command("compare")(experiments.compare)
 app.command("report")(report)
 app.command("list")(catalogue.list_)
+app.command("solve")(solve.solve)
 app.command("bench")(bench)
+app.add_typer(instances.app, name="instances")
+app.add_typer(trace.app, name="trace")
 
 
 def main() -> None:
@@ -35,6 +39,6 @@ def main() -> None:
         print(f"fedselect: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     except SystemExit as end:
-        if end.code == 130:  # typer has turned Ctrl-C into this
+        if end.code == 130 and not isinstance(end, Ended):  # typer has turned Ctrl-C into this
             print("fedselect: interrupted; what was finished is kept, and the same command continues", file=sys.stderr)
         raise

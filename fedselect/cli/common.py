@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from fedselect.errors import ConfigError
+from fedselect.options import parsed
 
-__all__ = ["Format", "check_format", "print_table", "seed_list", "text"]
+__all__ = ["Ended", "Format", "check_format", "key_values", "print_table", "seed_list", "text"]
 
 Format = Annotated[str, typer.Option("--format", help="'text' or 'json'.")]
 
@@ -23,18 +24,33 @@ def check_format(format: str) -> None:
         raise ConfigError(f"--format must be 'text' or 'json'; got {format!r}")
 
 
-def seed_list(text: str) -> list[int]:
-    """The seeds a text like ``0-4`` or ``0,3,7`` names."""
+class Ended(SystemExit):
+    """An exit code of a command that has said all there is to say."""
+
+
+def seed_list(text: str, what: str = "seed") -> list[int]:
+    """The seeds (or other numbers, named by ``what``) that a text like ``0-4`` or ``0,3,7`` names."""
     seeds: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         try:
             seeds += range(int(first), int(last) + 1) if dash else [int(first)]
         except ValueError:
-            raise ConfigError(f"seeds read like '0-4' or '0,3,7'; got {text!r}") from None
+            raise ConfigError(f"{what}s read like '0-4' or '0,3,7'; got {text!r}") from None
     if not seeds:
-        raise ConfigError(f"no seed in {text!r}; seeds read like '0-4' or '0,3,7'")
+        raise ConfigError(f"no {what} in {text!r}; {what}s read like '0-4' or '0,3,7'")
     return seeds
+
+
+def key_values(texts: Sequence[str]) -> dict[str, Any]:
+    """Options typed as ``key=value``; values are read as TOML, or as text."""
+    options: dict[str, Any] = {}
+    for each in texts:
+        key, equals, value = each.partition("=")
+        if not (equals and key.strip()):
+            raise ConfigError(f"an option reads key=value; got {each!r}")
+        options[key.strip()] = parsed(value)
+    return options
 
 
 def print_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

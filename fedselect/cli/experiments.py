@@ -21,6 +21,14 @@ Overrides = Annotated[
 ]
 
 
+def complete_selectors(incomplete: str) -> list[str]:
+    """Names of selectors, for the last in a list with commas."""
+    from fedselect.selectors import SELECTORS
+
+    done, comma, last = incomplete.rpartition(",")
+    return [f"{done}{comma}{name}" for name in SELECTORS.names if name.startswith(last)]
+
+
 def run(
     config: Config,
     set: Overrides = [],  # noqa: B006  (typer copies defaults)
@@ -51,7 +59,8 @@ def compare(
     selectors: Annotated[
         str | None,
         typer.Option(
-            help="Labels of [compare.LABEL] tables or names of selectors, with commas; all tables if left out."
+            help="Labels of [compare.LABEL] tables or names of selectors, with commas; all tables if left out.",
+            autocompletion=complete_selectors,
         ),
     ] = None,
     seeds: Annotated[str, typer.Option(help="Seeds: '0-2', '0,3,7'.")] = "0-2",

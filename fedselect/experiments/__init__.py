@@ -4,7 +4,7 @@ from fedselect.experiments.batch import run_all
 from fedselect.experiments.compare import Comparison, compare
 from fedselect.experiments.config import Choice, Experiment, read_config
 from fedselect.experiments.reports import read_report, write_report
-from fedselect.experiments.run import build, read_records, run, run_folder
+from fedselect.experiments.run import build, build_scenario, read_records, run, run_folder
 from fedselect.experiments.study import beside_paper, show, study_arguments
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Experiment",
     "beside_paper",
     "build",
+    "build_scenario",
     "compare",
     "read_config",
     "read_records",

@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import DATASETS, Federation, check_data, load_data
 from fedselect.errors import ConfigError
-from fedselect.options import fits, in_words
+from fedselect.options import fits, in_words, parsed
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import TrainingSettings
 
@@ -169,11 +169,7 @@ def read_config(path: str | Path, overrides: Iterable[str] = ()) -> tuple[Experi
         section, dot, option = key.strip().partition(".")
         if not (equals and dot and option):
             raise ConfigError(f"an override reads section.key=value; got {text!r}")
-        try:
-            parsed = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            parsed = value
-        tables.setdefault(section, {})[option] = parsed
+        tables.setdefault(section, {})[option] = parsed(value)
     variants = tables.pop("compare", {})
     for label, table in variants.items():
         if not (isinstance(table, dict) and isinstance(table.get("name"), str)):

@@ -31,7 +31,7 @@ from solvers import Solution
 if TYPE_CHECKING:
     from fedselect.training.fedavg import FedAvg, Round
 
-__all__ = ["build", "read_records", "run", "run_folder"]
+__all__ = ["build", "build_scenario", "one_thread", "read_records", "run", "run_folder", "solution_record"]
 
 _PACKAGES = ("fedselect", "numpy", "scipy", "networkx", "cvxpy", "ortools", "highspy", "scikit-learn", "torch")
 
@@ -40,6 +40,32 @@ def run_folder(experiment: Experiment, out: str | Path) -> Path:
     """Folder of a run: ``out/<name>/<selector>-<digest>-s<seed>``."""
     label = f"{experiment.selector.name}-{experiment.digest}-s{experiment.seed}"
     return Path(out) / experiment.name / label
+
+
+def build_scenario(experiment: Experiment, federation: Federation | None = None) -> Scenario:
+    """The setting of an experiment: clients, availability and dropout, built; it needs no PyTorch.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What to build.
+    federation : Federation, optional
+        Use this instead of loading the experiment's data set.
+
+    Returns
+    -------
+    Scenario
+    """
+    federation = federation or experiment.federation()
+    there, back, seed = experiment.availability, experiment.dropout, experiment.seed
+    return Scenario(
+        federation,
+        AVAILABILITY.build(there.name, federation, seed, **there.options),
+        DROPOUT.build(back.name, len(federation), seed, **back.options),
+        size=experiment.clients_per_round,
+        rounds=experiment.rounds,
+        seed=seed,
+    )
 
 
 def build(experiment: Experiment, federation: Federation | None = None) -> FedAvg:
@@ -59,23 +85,14 @@ def build(experiment: Experiment, federation: Federation | None = None) -> FedAv
     """
     from fedselect.training.fedavg import FedAvg
 
-    federation = federation or experiment.federation()
-    there, back, seed = experiment.availability, experiment.dropout, experiment.seed
-    scenario = Scenario(
-        federation,
-        AVAILABILITY.build(there.name, federation, seed, **there.options),
-        DROPOUT.build(back.name, len(federation), seed, **back.options),
-        size=experiment.clients_per_round,
-        rounds=experiment.rounds,
-        seed=seed,
-    )
+    scenario = build_scenario(experiment, federation)
     return FedAvg(
-        federation,
+        scenario.federation,
         SELECTORS.build(experiment.selector.name, scenario, **experiment.selector.options),
         scenario.availability,
         dropout=scenario.dropout,
         settings=experiment.training,
-        seed=seed,
+        seed=experiment.seed,
         time_limit=experiment.time_limit,
     )
 
@@ -140,7 +157,7 @@ def _claim(folder: Path, config: str) -> None:
 def _train(folder: Path, loop: FedAvg, experiment: Experiment, progress: Callable[[int, int], None] | None) -> None:
     """Run the rounds that are missing, then write what a finished run has."""
     records = _resume(folder, loop)
-    with (folder / "rounds.jsonl").open("a", encoding="utf-8") as lines, _one_thread():
+    with (folder / "rounds.jsonl").open("a", encoding="utf-8") as lines, one_thread():
         while loop.round < experiment.rounds:
             last = loop.round + 1 == experiment.rounds
             record = _record(loop.step(evaluate=True if last else None))
@@ -207,7 +224,7 @@ def _record(done: Round) -> dict[str, Any]:
         "returned": ids[Outcome.RETURNED],
         "failed": ids[Outcome.FAILED],
         "missing": ids[Outcome.MISSING],
-        "solution": None if selection.solution is None else _solution_record(selection.solution),
+        "solution": None if selection.solution is None else solution_record(selection.solution),
         "loss": done.loss,
         "accuracy": done.accuracy,
         "select_seconds": done.select_seconds,
@@ -215,7 +232,8 @@ def _record(done: Round) -> dict[str, Any]:
     }
 
 
-def _solution_record(solution: Solution) -> dict[str, Any]:
+def solution_record(solution: Solution) -> dict[str, Any]:
+    """What is known about a solution, as JSON values: everything but problem, decision and trace."""
     keys = ("method", "status", "stopped", "objective", "bound", "gap", "seconds", "build_seconds", "nodes")
     return {key: getattr(solution, key) for key in keys} | {"details": _plain(dict(solution.details))}
 
@@ -282,7 +300,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Let PyTorch use one thread: the models are small, and runs go side by side instead."""
     import torch
 

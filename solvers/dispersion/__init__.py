@@ -5,7 +5,15 @@ from solvers.dispersion.auto import auto
 from solvers.dispersion.branch_and_bound import branch_and_bound
 from solvers.dispersion.brute_force import brute_force
 from solvers.dispersion.cp_sat import cp_sat
-from solvers.dispersion.exchange import read_mdplib, to_qubo, write_cp_sat, write_lp, write_mdplib, write_mps
+from solvers.dispersion.exchange import (
+    read_mdplib,
+    to_qubo,
+    write_cp_sat,
+    write_lp,
+    write_mdplib,
+    write_mps,
+    write_qubo,
+)
 from solvers.dispersion.greedy import greedy
 from solvers.dispersion.gurobi import gurobi
 from solvers.dispersion.local_search import local_search
@@ -39,4 +47,5 @@ __all__ = [
     "write_lp",
     "write_mdplib",
     "write_mps",
+    "write_qubo",
 ]

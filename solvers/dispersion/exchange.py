@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from solvers.dispersion.problem import DispersionProblem
 from solvers.errors import InvalidOption, InvalidProblem
 
-__all__ = ["read_mdplib", "to_qubo", "write_cp_sat", "write_lp", "write_mdplib", "write_mps"]
+__all__ = ["read_mdplib", "to_qubo", "write_cp_sat", "write_lp", "write_mdplib", "write_mps", "write_qubo"]
 
 PathLike = str | os.PathLike[str]
 
@@ -157,6 +157,21 @@ def to_qubo(problem: DispersionProblem, penalty: float | None = None) -> tuple[N
     q = penalty - problem.weight * problem.distances.astype(np.float64)
     q[np.arange(n), np.arange(n)] += problem.costs - 2 * m * penalty
     return q, penalty * m * m, penalty
+
+
+def write_qubo(problem: DispersionProblem, path: PathLike, penalty: float | None = None) -> None:
+    """Write `to_qubo`'s matrix in the ``.qubo`` text format of annealers: ``i i q`` and ``i j q`` lines, i < j from 0.
+
+    Energies are to be minimised; the offset stands in a comment.
+    """
+    q, offset, penalty = to_qubo(problem, penalty)
+    n = problem.n
+    pairs = [(i, j, 2 * q[i, j]) for i in range(n) for j in range(i + 1, n) if q[i, j]]
+    with Path(path).open("w") as stream:
+        stream.write(f"c objective = -(energy + {offset!r}) for feasible decisions; penalty {penalty!r}\n")
+        stream.write(f"p qubo 0 {n} {n} {len(pairs)}\n")
+        stream.writelines(f"{i} {i} {float(q[i, i])!r}\n" for i in range(n))
+        stream.writelines(f"{i} {j} {float(value)!r}\n" for i, j, value in pairs)
 
 
 def _names(problem: DispersionProblem) -> list[str]:

@@ -54,6 +54,11 @@ class CutoffProblem(Problem):
         object.__setattr__(self, "horizon", int(horizon))
 
     @property
+    def n(self) -> int:
+        """Number of clients N."""
+        return self.rates.shape[0]
+
+    @property
     def price(self) -> float:
         """``ln T / T``, what one more round of cutoff costs in variance."""
         return math.log(self.horizon) / self.horizon

@@ -34,3 +34,18 @@ def compared(tmp_path_factory):
     out = tmp_path_factory.mktemp("runs")
     compare(experiment, variants, [0, 1], out)
     return out / "compared"
+
+
+@pytest.fixture
+def call(capsys, monkeypatch):
+    """The command line in this process: ``call("solve", name)`` gives exit code, stdout and stderr."""
+    from fedselect.cli import main
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["fedselect", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code or 0, *capsys.readouterr()
+
+    return run

@@ -1,0 +1,134 @@
+"""``fedselect solve``: one instance, one method."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from fedselect.cli.common import Ended, Format, check_format, key_values, print_table, text
+from fedselect.cli.problems import Instance, complete_method, problem_of
+from fedselect.errors import ConfigError
+from solvers import Solution, TracePoint, relative_gap
+from solvers import solve as solve_problem
+from solvers.instances import InstanceInfo
+
+__all__ = ["solve"]
+
+
+def solve(
+    instance: Instance,
+    method: Annotated[
+        str, typer.Option(help="A registered method; 'fedselect list' names them.", autocompletion=complete_method)
+    ] = "auto",
+    time_limit: Annotated[float | None, typer.Option(help="Seconds; no limit if left out.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the method.")] = 0,
+    option: Annotated[list[str], typer.Option(help="Option of the method, as key=value. May be repeated.")] = [],  # noqa: B006  (typer copies defaults)
+    size: Annotated[int | None, typer.Option(help="Clients to choose, for an MDPLIB file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the solution, with decision and trace, as JSON.")] = None,
+    require_proof: Annotated[bool, typer.Option("--require-proof", help="Exit with 4 unless optimality is proved.")] = (
+        False
+    ),
+    format: Format = "text",
+) -> None:
+    """Solve one instance with one method, and print the decision's value beside its bound.
+
+    Exit codes: 0 a decision was found (with --require-proof: and proved optimal); 2 bad input; 3 the problem is proved
+    infeasible; 4 not proved, and --require-proof was given; 5 nothing was found in time; 130 interrupted, with what
+    was found so far printed all the same.
+    """
+    check_format(format)
+    problem, known = problem_of(instance, size)
+    if out is not None and not out.parent.is_dir():
+        raise ConfigError(f"cannot write {out}: there is no folder {out.parent}")
+    with _progress(method) as watch:
+        solution = solve_problem(problem, method, time_limit=time_limit, seed=seed, watch=watch, **key_values(option))
+    found = _record(instance, solution, known)
+    if out is not None:
+        from fedselect.experiments.checkpoint import write_atomically
+
+        whole = found | {"trace": [list(point) for point in solution.trace], "options": key_values(option)}
+        write_atomically(out, (json.dumps(whole, indent=1) + "\n").encode())
+    if format == "json":
+        print(json.dumps(found))
+    else:
+        _print(found)
+    if code := _exit_code(solution, require_proof):
+        raise Ended(code)
+
+
+def _exit_code(solution: Solution, require_proof: bool) -> int:
+    if solution.stopped == "interrupted":
+        return 130
+    if solution.status == "infeasible":
+        return 3
+    if solution.x is None:
+        return 5
+    return 4 if require_proof and solution.status != "optimal" else 0
+
+
+def _record(instance: str, solution: Solution, known: InstanceInfo | None) -> dict[str, Any]:
+    from fedselect.experiments.run import solution_record
+
+    problem = solution.problem
+    found = {"instance": instance, "type": type(problem).__name__, "sense": problem.sense, "seed": solution.seed}
+    found |= solution_record(solution) | {"message": solution.message}
+    if known is not None and known.best_known is not None:
+        behind = None if solution.objective is None else relative_gap(solution.objective, known.best_known)
+        found |= {"best_known": known.best_known, "gap_to_best_known": behind}
+    if solution.x is not None:
+        found["x"] = np.asarray(solution.x).tolist()
+        if hasattr(problem, "selected"):
+            found["selected"] = solution.selected.tolist()
+    return found
+
+
+def _print(found: dict[str, Any]) -> None:
+    keys = ["instance", "method", "status", "stopped", "message", "objective", "bound", "gap"]
+    keys += ["best_known", "gap_to_best_known", "seconds", "nodes"]
+    rows = [(key.replace("_", " "), text(found[key])) for key in keys if found.get(key) not in (None, "")]
+    if "selected" in found:
+        rows.append(("selected", " ".join(map(str, found["selected"]))))
+    elif "x" in found:
+        values = np.atleast_1d(found["x"])
+        shown = " ".join(text(value) for value in values[:20].tolist())
+        rows.append(("x", shown + (f" ... ({values.size} values; --out has all)" if values.size > 20 else "")))
+    print_table(("measure", "value"), rows)
+
+
+@contextmanager
+def _progress(method: str) -> Iterator[Callable[[TracePoint], None] | None]:
+    """A line on stderr with incumbent, bound and gap where that is a terminal, nothing elsewhere."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    line = _Line(method)
+    with Live(line, console=console, refresh_per_second=8, transient=True):
+        yield line.show
+
+
+class _Line:
+    """What Live draws: the newest point of the trace, and the time."""
+
+    def __init__(self, method: str) -> None:
+        self.method, self.start, self.point = method, time.perf_counter(), TracePoint(0.0, None, None)
+
+    def show(self, point: TracePoint) -> None:
+        """Take the newest point."""
+        self.point = point
+
+    def __rich__(self) -> Text:
+        _, objective, bound = self.point
+        gap = None if objective is None or bound is None else relative_gap(objective, bound)
+        parts = (f"{name} {text(value)}" for name, value in (("objective", objective), ("bound", bound), ("gap", gap)))
+        return Text("  ".join([self.method, f"{time.perf_counter() - self.start:.1f} s", *parts]))

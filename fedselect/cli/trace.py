@@ -1,0 +1,146 @@
+"""``fedselect trace``: who is there, as a file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from fedselect.cli.common import Format, check_format, key_values, print_table, text
+from fedselect.errors import ConfigError
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Recorded availability or returns, in CSV and Parquet files: make, show.", no_args_is_help=True)
+
+#: The picture's size in cells, and the shades of a cell by the share of rounds and clients in it that are there.
+_ROWS, _COLUMNS, _SHADES = 16, 64, " ░▒▓█"
+
+
+def complete_model(incomplete: str) -> list[str]:
+    """Names of availability and dropout models."""
+    from fedselect.availability import AVAILABILITY, DROPOUT
+
+    return [name for name in dict.fromkeys([*AVAILABILITY.names, *DROPOUT.names]) if name.startswith(incomplete)]
+
+
+def complete_data(incomplete: str) -> list[str]:
+    """Names of data sets."""
+    from fedselect.data import DATASETS
+
+    return [name for name in DATASETS.names if name.startswith(incomplete)]
+
+
+@app.command("make")
+def make(
+    model: Annotated[
+        str,
+        typer.Argument(help="An availability model; 'fedselect list' names them.", autocompletion=complete_model),
+    ],
+    out: Annotated[Path, typer.Option(help="The file: .csv, .csv.gz or .parquet.")] = Path("trace.csv"),
+    clients: Annotated[int, typer.Option(help="Number of clients.")] = 100,
+    rounds: Annotated[int, typer.Option(help="Number of rounds.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the model.")] = 0,
+    option: Annotated[list[str], typer.Option(help="Option of the model, as key=value. May be repeated.")] = [],  # noqa: B006  (typer copies defaults)
+    data: Annotated[str, typer.Option(help="Data set of the clients.", autocompletion=complete_data)] = "digits",
+    data_option: Annotated[list[str], typer.Option(help="Option of the data set, as key=value. May be repeated.")] = [],  # noqa: B006
+    returns: Annotated[
+        bool, typer.Option("--returns", help="Record a dropout model instead: who would come back if selected.")
+    ] = False,
+    layout: Annotated[str, typer.Option(help="'long': a row for each client there; 'wide': a row a round.")] = "long",
+    format: Format = "text",
+) -> None:
+    """Make a trace from a registered model, to look at, to change, or to run with availability 'trace'."""
+    from fedselect.availability import AVAILABILITY, DROPOUT, record, write_trace
+    from fedselect.data import load_data
+
+    check_format(format)
+    if rounds < 1:
+        raise ConfigError(f"a trace needs at least one round; got {rounds}")
+    options = key_values(option)
+    if returns:
+        dropout = DROPOUT.build(model, clients, seed, **options)
+        there = np.stack([dropout.returned(t) for t in range(rounds)])
+    else:
+        AVAILABILITY.check(model, options)  # before data are loaded for nothing
+        federation = load_data(data, **{"clients": clients} | key_values(data_option))
+        availability = AVAILABILITY.build(model, federation, seed, **options)
+        there = record(availability, rounds)
+    try:
+        write_trace(out, there, layout)
+    except OSError as error:
+        raise ConfigError(f"cannot write {out}: {error.strerror or error}") from error
+    _print(out, there, format)
+
+
+@app.command("show")
+def show(
+    file: Annotated[Path, typer.Argument(help="A .csv, .csv.gz or .parquet trace.", show_default=False)],
+    format: Format = "text",
+) -> None:
+    """Show a trace: clients, rounds, how many are there, for how long, and a picture."""
+    from fedselect.availability import read_trace
+
+    check_format(format)
+    _print(file, read_trace(file), format)
+
+
+def _print(file: Path, there: NDArray[np.bool_], format: str) -> None:
+    facts = {"file": str(file)} | summary(there)
+    if format == "json":
+        print(json.dumps(facts))
+        return
+    print_table(("measure", "value"), [(key.replace("_", " "), text(value)) for key, value in facts.items()])
+    print("clients from top to bottom, by how often they are there; rounds from left to right")
+    encoding = (sys.stdout.encoding or "ascii").lower()
+    print(picture(there, _SHADES if encoding.startswith("utf") else " .:*#"))
+
+
+def summary(there: NDArray[np.bool_]) -> dict[str, Any]:
+    """What a (T, N) trace amounts to.
+
+    Returns
+    -------
+    dict
+        ``rounds``, ``clients``; ``available``: share of all client-rounds; ``fewest`` and ``most`` clients in a
+        round; ``rounds_without_anybody``, ``clients_never_there``; ``mean_spell`` and ``mean_absence`` in rounds, over
+        the runs of each client, cut off at both ends of the trace (``None`` where there is no run).
+    """
+    rounds, clients = there.shape
+    counts = there.sum(axis=1)
+    return {
+        "rounds": rounds,
+        "clients": clients,
+        "available": float(there.mean()),
+        "fewest": int(counts.min()),
+        "most": int(counts.max()),
+        "rounds_without_anybody": int((counts == 0).sum()),
+        "clients_never_there": int((~there.any(axis=0)).sum()),
+        "mean_spell": _mean_run(there),
+        "mean_absence": _mean_run(~there),
+    }
+
+
+def _mean_run(state: NDArray[np.bool_]) -> float | None:
+    """Mean length of the runs of true entries down the columns."""
+    starts = state & ~np.vstack([np.zeros((1, state.shape[1]), dtype=bool), state[:-1]])
+    return float(state.sum() / starts.sum()) if starts.any() else None
+
+
+def picture(there: NDArray[np.bool_], shades: str = _SHADES) -> str:
+    """Draw a (T, N) trace with characters: clients down, the most available first; rounds across.
+
+    A cell is a block of clients and rounds, the darker the larger the share of it that is there; the first shade is
+    for none of it, the last for all.
+    """
+    grid = there[:, np.argsort(-there.sum(axis=0), kind="stable")].T.astype(np.float64)
+    for axis, most in ((0, _ROWS), (1, _COLUMNS)):
+        blocks = np.array_split(grid, min(most, grid.shape[axis]), axis=axis)
+        grid = np.stack([block.mean(axis=axis) for block in blocks], axis=axis)
+    levels = np.ceil(grid * (len(shades) - 2)).astype(int) + (grid >= 1.0)
+    return "\n".join("|" + "".join(shades[level] for level in row) + "|" for row in levels)

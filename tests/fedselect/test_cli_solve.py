@@ -1,0 +1,236 @@
+"""``fedselect solve``: what it prints, what it writes, and the exit codes that its help promises."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from solvers import instances, method, solve
+from solvers.capping import CappingProblem
+from solvers.dispersion import DispersionProblem, write_mdplib
+
+SMALL = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
+HARD = "fedgs-synthetic-n1000-m200-ideal-alpha100-r2"
+
+
+def test_an_instance_of_the_library(call):
+    code, out, err = call("solve", SMALL, "--require-proof", "--format", "json")
+    assert (code, err) == (0, "")
+    found, known = json.loads(out), instances.info(SMALL)
+    assert found["status"] == "optimal"
+    assert found["objective"] == pytest.approx(known.best_known, rel=1e-6)
+    assert found["best_known"] == known.best_known
+    assert found["gap_to_best_known"] <= 1e-6
+    x = np.array(found["x"])
+    problem = instances.load(SMALL)
+    assert problem.objective(x) == found["objective"]
+    assert problem.selected(x).tolist() == found["selected"]
+
+
+def test_text_names_what_is_known(call):
+    code, out, err = call("solve", SMALL, "--method", "greedy")
+    assert (code, err) == (0, "")
+    for word in ("objective", "best known", "selected", "greedy", "feasible"):
+        assert word in out
+    code, out, _ = call("solve", "e3cs-digits-n100-m20-incremental-r90")
+    assert code == 0
+    assert "100 values; --out has all" in out
+
+
+def test_a_solution_file_has_everything(call, tmp_path):
+    path = tmp_path / "solution.json"
+    arguments = ("--method", "annealing", "--seed", 7, "--option", "moves=3000", "--time-limit", 2, "--out", path)
+    assert call("solve", SMALL, *arguments)[0] == 0
+    found = json.loads(path.read_text())
+    assert (found["method"], found["seed"], found["options"]) == ("annealing", 7, {"moves": 3000})
+    assert found["trace"][-1][1] == found["objective"]
+    again = json.loads(call("solve", SMALL, *arguments[:-2], "--format", "json")[1])
+    assert again["x"] == found["x"]
+
+
+def test_files_of_problems_and_of_mdplib(call, tmp_path):
+    problem = CappingProblem(weights=[8.0, 4.0, 1.0, 1.0], size=2)
+    problem.save(tmp_path / "p.npz")
+    code, out, _ = call("solve", tmp_path / "p.npz", "--format", "json")
+    assert code == 0
+    assert sum(json.loads(out)["x"]) == pytest.approx(2)
+    write_mdplib(
+        DispersionProblem(np.arange(4) ** 2 * (1 - np.eye(4)) * np.arange(4)[:, None] ** 2, size=2), tmp_path / "m.txt"
+    )
+    assert json.loads(call("solve", tmp_path / "m.txt", "--format", "json")[1])["selected"] == [2, 3]
+    assert json.loads(call("solve", tmp_path / "m.txt", "--size", 3, "--format", "json")[1])["selected"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["fedgs-digits-twolabel-n30-m5-lognormal-r1"], f"did you mean '{SMALL}'"),
+        (["nothing.npz"], "there is no file nothing.npz"),
+        ([SMALL, "--method", "gredy"], "did you mean 'greedy'"),
+        ([SMALL, "--method", "tabu", "--option", "move=3"], "has no option 'move' (accepted:"),
+        ([SMALL, "--method", "tabu", "--option", "moves"], "an option reads key=value; got 'moves'"),
+        ([SMALL, "--time-limit", "-1"], "time_limit must be a positive number"),
+        ([SMALL, "--size", "3"], "--size is for MDPLIB files"),
+        ([SMALL, "--out", "nowhere/solution.json"], "there is no folder nowhere"),
+        ([SMALL, "--format", "yaml"], "--format must be 'text' or 'json'"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_2(call, arguments, sentence):
+    code, out, err = call("solve", *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("fedselect: ")
+    assert sentence in err
+    assert len(err.splitlines()) == 1
+
+
+def test_no_proof_is_exit_4_where_one_is_required(call):
+    assert call("solve", SMALL, "--method", "greedy", "--require-proof")[0] == 4
+    assert call("solve", SMALL, "--method", "greedy")[0] == 0
+
+
+def test_infeasible_is_exit_3_and_nothing_found_exit_5(call, scratch_registry):
+    @method(DispersionProblem, "gives-up", kind="heuristic")
+    def gives_up(problem, run):
+        """Find nothing."""
+
+    @method(DispersionProblem, "denies", kind="exact")
+    def denies(problem, run):
+        """Prove what is not so."""
+        run.infeasible()
+
+    code, out, _ = call("solve", SMALL, "--method", "gives-up", "--format", "json")
+    assert (code, json.loads(out)["status"]) == (5, "unknown")
+    assert call("solve", SMALL, "--method", "gives-up", "--require-proof")[0] == 5
+    code, out, _ = call("solve", SMALL, "--method", "denies")
+    assert code == 3
+    assert "infeasible" in out
+
+
+def test_a_method_that_lies_is_a_sentence(call, scratch_registry):
+    @method(DispersionProblem, "lies", kind="exact")
+    def lies(problem, run):
+        """Claim a bound below its own decision."""
+        x = np.zeros(problem.n, dtype=int)
+        x[: problem.size] = 1
+        run.offer(x)
+        run.tighten(run.objective - 1.0)
+
+    code, _, err = call("solve", SMALL, "--method", "lies")
+    assert code == 2
+    assert "reported the bound" in err
+
+
+def environment():
+    return os.environ | {"PYTHONPATH": os.pathsep.join(str(Path(part).resolve()) for part in sys.path if part)}
+
+
+def test_ctrl_c_prints_the_incumbent_and_exits_130(tmp_path):
+    """The method says through the file system that it is at work, so that no time has to be guessed."""
+    sign = tmp_path / "at-work"
+    code = (
+        "import sys, time, pathlib, numpy as np\n"
+        "from solvers import method\n"
+        "from solvers.dispersion import DispersionProblem\n"
+        "@method(DispersionProblem, 'dawdles', kind='heuristic')\n"
+        "def dawdles(problem, run):\n"
+        "    run.offer(np.arange(problem.n) < problem.size)\n"
+        f"    pathlib.Path({str(sign)!r}).touch()\n"
+        "    time.sleep(60)\n"
+        "from fedselect.cli import main\n"
+        f"sys.argv = ['fedselect', 'solve', {SMALL!r}, '--method', 'dawdles', '--format', 'json']\n"
+        "main()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    deadline = time.monotonic() + 60
+    while not sign.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors == ""
+    found = json.loads(out)
+    assert (found["stopped"], len(found["selected"])) == ("interrupted", 5)
+
+
+def test_a_terminal_sees_progress_and_a_pipe_does_not():
+    """Standard error is a pseudo-terminal here, standard output a pipe."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "fedselect", "solve", HARD, "--time-limit", "0.5", "--format", "json"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=theirs, env=environment() | {"TERM": "xterm", "COLUMNS": "120"}
+    )
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:  # Linux says so when the other end is closed
+            break
+        if not part:
+            break
+        seen += part
+    out, _ = process.communicate(timeout=60)
+    os.close(ours)
+    assert process.returncode == 0
+    assert json.loads(out)["status"] == "feasible"
+    for word in (b"auto", b"objective", b"bound", b"gap"):
+        assert word in seen
+    quiet = subprocess.run(command, capture_output=True, env=environment(), timeout=60)
+    assert (quiet.returncode, quiet.stderr) == (0, b"")
+
+
+def test_every_improvement_is_watched_as_it_enters_the_trace():
+    seen = []
+    solution = solve(instances.load(SMALL), "local-search", seed=2, watch=seen.append)
+    assert tuple(seen) == solution.trace
+    assert len(seen) >= 1
+
+
+COMPLETIONS = [
+    ("solve fedau-cutoff-digits-n30-", {"fedau-cutoff-digits-n30-t200-r0"}),
+    ("solve cafed-clustered-n24-r50 --method s", {"sorting"}),
+    (f"solve {SMALL} --method gre", {"greedy"}),
+    ("instances show theorem2-opt-syn", {"theorem2-opt-synthetic-n1000-r5"}),
+    ("instances list --family w", {"weighting"}),
+    ("compare x.toml --selectors uniform,fedg", {"uniform,fedgs"}),
+    ("trace make sin", {"sin-lognormal"}),
+    ("trace make lognormal --data syn", {"synthetic"}),
+]
+
+
+HEAVY = ("torch", "pandas", "cvxpy", "ortools", "sklearn", "matplotlib")
+
+
+@pytest.mark.parametrize(("words", "offered"), COMPLETIONS)
+def test_shells_complete(words, offered):
+    """What bash asks when the tab key is pressed after these words; nothing that is slow to import is imported."""
+    code = (
+        "import atexit, sys\n"
+        f"atexit.register(lambda: print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr))\n"
+        "sys.argv = ['fedselect']\n"
+        "from fedselect.cli import main\n"
+        "main()\n"
+    )
+    line = f"fedselect {words}"
+    asked = {"_FEDSELECT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment() | asked, timeout=60
+    )
+    assert set(done.stdout.split()) == offered
+    assert done.stderr.strip() == "[]"
