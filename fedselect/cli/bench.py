@@ -14,20 +14,20 @@ from typing import Annotated, Any
 
 import typer
 
-from fedselect.cli.common import Format, check_format, print_table, seed_list, text
+from fedselect.cli.common import Format, check_format, key_values, print_table, seed_list, text
 from fedselect.errors import ConfigError
 from fedselect.progress import progress_bar
+from solvers import instances as library
+from solvers.problem import FAMILIES
 
 __all__ = ["bench"]
-
-_FAMILIES = ("dispersion", "weighting", "capping", "allocation", "participation")
 
 #: Verdicts that say a method went wrong; "nondeterministic" and "missing" are findings, not failures.
 _FAILURES = ("crashed", "hung", "error", "invalid")
 
 
 def bench(
-    family: Annotated[str, typer.Argument(help=f"One of {', '.join(_FAMILIES)}.")],
+    family: Annotated[str, typer.Argument(help=f"One of {', '.join(FAMILIES)}.")],
     instances: Annotated[
         str,
         typer.Option(help="Library names (* and ? too) and files (.npz, MDPLIB), with commas; the family if left out."),
@@ -57,8 +57,8 @@ def bench(
     from solvers.comparison import compare
 
     check_format(format)
-    if family not in _FAMILIES:
-        raise ConfigError(f"there is no family {family!r} (known: {', '.join(_FAMILIES)})")
+    if family not in FAMILIES:
+        raise ConfigError(f"there is no family {family!r} (known: {', '.join(FAMILIES)})")
     for source in load:
         _load(source)
     limits = [_seconds(part) for part in _parts(time_limit)]
@@ -116,25 +116,24 @@ def _methods(names: str, variants: list[str]) -> dict[str, Any]:
     for variant in variants:
         head, *options = shlex.split(variant)
         label, equals, name = head.partition("=")
-        if not (label and equals and name) or not all("=" in option for option in options):
+        if not (label and equals and name):
             raise ConfigError(f"a variant reads like 'LABEL=NAME option=value'; got {variant!r}")
         if label in labelled:
             raise ConfigError(f"method label {label!r} is given twice")
-        labelled[label] = (name, {key: _value(value) for key, _, value in (o.partition("=") for o in options)})
+        labelled[label] = (name, key_values(options))
     return labelled
 
 
 def _instances(family: str, names: str) -> dict[str, Any]:
     """Problems of the family by name, from files and from the library."""
-    from solvers.comparison.plan import library, resolve_instance
+    from solvers.comparison.plan import resolve_instance
 
-    known = None
+    known = library.names(family)
     found: dict[str, Any] = {}
     for part in _parts(names):
         if Path(part).is_file():
             sources = [part]
         else:
-            known = library(part).names(family) if known is None else known
             sources = fnmatch.filter(known, part)
             if not sources:
                 close = difflib.get_close_matches(part, known, n=1)
@@ -185,11 +184,3 @@ def _seconds(text: str) -> float | None:
         return float(text)
     except ValueError:
         raise ConfigError(f"a time limit is a number of seconds or 'none'; got {text!r}") from None
-
-
-def _value(text: str) -> Any:
-    """An option's value: JSON where it is some, and text elsewhere."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from typing import Any
 
@@ -17,11 +18,7 @@ def list_(format: Format = "text") -> None:
     from fedselect.selectors import SELECTORS
     from fedselect.training.models import MODELS
     from solvers import methods
-    from solvers.allocation import AllocationProblem
-    from solvers.capping import CappingProblem
-    from solvers.dispersion import DispersionProblem
-    from solvers.participation import CutoffProblem
-    from solvers.weighting import ExclusionProblem, OptimizationErrorProblem, TotalErrorProblem
+    from solvers.problem import FAMILIES, Problem
 
     check_format(format)
     found: dict[str, list[dict[str, Any]]] = {}
@@ -30,15 +27,10 @@ def list_(format: Format = "text") -> None:
             {"name": name, "options": sorted(registry.options(name)), "summary": registry.summary(name)}
             for name in registry.names
         ]
-    for problem in (
-        DispersionProblem,
-        ExclusionProblem,
-        OptimizationErrorProblem,
-        TotalErrorProblem,
-        CappingProblem,
-        AllocationProblem,
-        CutoffProblem,
-    ):
+    for family in FAMILIES:
+        importlib.import_module(f"solvers.{family}")
+    kinds = [kind for family in FAMILIES for kind in Problem.types() if kind.family == family]
+    for problem in filter(methods, kinds):  # the rest are abstract
         found[f"method for a {problem.__name__}"] = [
             {
                 "name": method.name,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import hashlib
-import importlib
 import inspect
 import itertools
 import json
@@ -18,11 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from solvers import instances
 from solvers.errors import ComparisonError, InvalidOption, MissingBackend
 from solvers.problem import Problem, load
 from solvers.registry import Method, find, methods
 
-__all__ = ["Cell", "Instance", "Plan", "Variant", "digest", "library", "resolve_instance"]
+__all__ = ["Cell", "Instance", "Plan", "Variant", "resolve_instance"]
 
 
 class Cell(NamedTuple):
@@ -54,7 +54,7 @@ class Instance:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the problem's content."""
-        return digest(self.problem)
+        return instances.digest(self.problem)
 
     @property
     def n(self) -> int:
@@ -79,19 +79,6 @@ class Instance:
         }
 
 
-def digest(problem: Problem) -> str:
-    """SHA-256 of a problem's type and fields, whatever file it came from."""
-    content = hashlib.sha256(f"{problem.family}.{type(problem).__name__}".encode())
-    for field in dataclasses.fields(problem):  # type: ignore[arg-type]
-        value = getattr(problem, field.name)
-        if isinstance(value, np.ndarray):
-            content.update(f"|{field.name}{value.dtype.str}{value.shape}".encode())
-            content.update(np.ascontiguousarray(value).tobytes())
-        else:
-            content.update(f"|{field.name}{json.dumps(value)}".encode())
-    return content.hexdigest()
-
-
 def resolve_instance(source: str | Path | Problem, name: str | None = None) -> Instance:
     """An instance from a problem, a file (``.npz`` of `Problem.save`, or MDPLIB text), or a name of the library.
 
@@ -111,21 +98,12 @@ def resolve_instance(source: str | Path | Problem, name: str | None = None) -> I
         from solvers.dispersion import read_mdplib
 
         return Instance(name or path.stem, read_mdplib(path))
-    label, shelf = str(source), library(source)
-    known = shelf.names()
+    label, known = str(source), instances.names()
     if label not in known:
         close = difflib.get_close_matches(label, known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise ComparisonError(f"there is neither a file nor a library instance {label!r}{hint}")
-    return Instance(name or label, shelf.load(label), shelf.info(label).best_known)
-
-
-def library(wanted: str | Path) -> Any:
-    """The module of the instance library, in which something is to be looked up that is no file."""
-    try:
-        return importlib.import_module("solvers.instances")
-    except ImportError as error:
-        raise ComparisonError(f"there is no file {str(wanted)!r}, and no instance library: {error}") from None
+    return Instance(name or label, instances.load(label), instances.info(label).best_known)
 
 
 @dataclass(frozen=True)
