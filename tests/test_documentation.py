@@ -32,7 +32,8 @@ def test_examples_in_docstrings(name, scratch_registry):
     assert doctest.testmod(module).failed == 0
 
 
-def test_python_in_the_readme_runs(scratch_registry):
+def test_python_in_the_readme_runs(scratch_registry, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     assert len(blocks) >= 2
     namespace: dict[str, object] = {}
