@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from fedselect.cli import catalogue, experiments
+from fedselect.cli import catalogue, experiments, flower
 from fedselect.errors import FedselectError
 from solvers import SolversError
 
@@ -21,6 +21,7 @@ app = typer.Typer(
 app.command("run")(experiments.run)
 app.command("compare")(experiments.compare)
 app.command("list")(catalogue.list_)
+app.command("export-flower")(flower.export_flower)
 
 
 def main() -> None:

@@ -1,0 +1,28 @@
+"""``fedselect export-flower``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedselect.cli.experiments import Config, Overrides
+
+__all__ = ["export_flower"]
+
+
+def export_flower(
+    config: Config,
+    folder: Annotated[Path, typer.Argument(help="New or empty directory for the app.")],
+    set: Overrides = [],  # noqa: B006  (typer copies defaults)
+) -> None:
+    """Write an experiment as a Flower app: 'flwr run' starts it on a simulation or a real federation."""
+    from fedselect.experiments import read_config
+    from fedselect.integrations.flower import export_app
+
+    experiment, _ = read_config(config, set)
+    export_app(experiment, folder)
+    clients = len(experiment.federation())
+    print(f"on this machine:  flwr run {folder} local --stream --federation-config 'num-supernodes={clients}'")
+    print(f"in a federation:  flwr run {folder} NAME --stream, with SuperNodes 'partition-id=0' to {clients - 1}")
