@@ -1,6 +1,6 @@
 """Experiments: configuration, runs that resume, comparisons, reports."""
 
-from fedselect.experiments.batch import run_all
+from fedselect.experiments.batch import carried_by, run_all
 from fedselect.experiments.compare import Comparison, compare, write_report
 from fedselect.experiments.config import Choice, Experiment, read_config
 from fedselect.experiments.run import build, read_records, run, run_folder
@@ -12,6 +12,7 @@ __all__ = [
     "Experiment",
     "beside_paper",
     "build",
+    "carried_by",
     "compare",
     "read_config",
     "read_records",
