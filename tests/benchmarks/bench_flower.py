@@ -1,6 +1,6 @@
 """Wall times of one experiment on every engine: own loop, in-process grid, Flower's simulation on Ray, SuperLink.
 
-    python tests/benchmarks/bench_flower.py [--clients 4] [--selected 4] [--rounds 10] [--engines own,grid,ray,superlink]
+    python tests/benchmarks/bench_flower.py [--clients 4] [--selected 4] [--rounds 10] [--engines own,grid]
 
 ``total`` is from the start of the engine's first process to the end of its last; ``a round`` the median of decision and
 training (evaluation, which is the same everywhere, is left out). The last column says whether the final model has the

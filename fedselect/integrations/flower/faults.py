@@ -12,6 +12,8 @@ from flwr.app import Error
 
 __all__ = ["Fault", "reason_of"]
 
+#: Characters of a reason that are kept.
+_LONGEST = 500
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -38,8 +40,8 @@ class Fault:
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"), compare=False)
 
     def table(self) -> dict[str, Any]:
-        """As the record of the round has it."""
-        return dataclasses.asdict(self)
+        """As the record of the round has it; a client may say as much as it likes, but not there."""
+        return dataclasses.asdict(self) | {"reason": self.reason[:_LONGEST]}
 
 
 def reason_of(error: Error) -> str:

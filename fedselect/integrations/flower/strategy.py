@@ -44,7 +44,7 @@ class SelectorStrategy(Strategy):
     that are to drop out do so themselves. A round in which nobody is there, selected or back passes, and the model
     stays.
 
-    Drive it by `run`. The model is the coordinator's throughout; Flower's ``initial_arrays`` only are what it logs.
+    Drive it by `run`. The model is the coordinator's throughout; Flower's ``initial_arrays`` are only what it logs.
 
     Parameters
     ----------
@@ -56,7 +56,8 @@ class SelectorStrategy(Strategy):
     timeout : float
         Seconds to wait for the answers to a set of messages.
     patience : float
-        Seconds to wait, before the first round, for all clients to connect, and before any other for one of them.
+        Seconds to wait for all clients to connect before the first round that is played, and for one of them before
+        any other.
     """
 
     def __init__(

@@ -78,12 +78,12 @@ def everyone(on_failure="keep") -> Fixed:
     return Fixed(range(N), [0.5, 0.25, 2.0, -1.0], on_failure)
 
 
-def play(selector, grid, rounds=1, availability=None):
+def play(selector, grid, rounds=1, availability=None, patience=0.0):
     """Play rounds; return the strategy and the records."""
     records = []
     availability = availability or Independent(np.ones(N), 0)
     coordinator = Coordinator(selector, np.full(N, 10), torch.from_numpy(START), availability)
-    strategy = SelectorStrategy(coordinator, on_round=records.append, timeout=5, patience=0)
+    strategy = SelectorStrategy(coordinator, on_round=records.append, timeout=5, patience=patience)
     strategy.run(grid, rounds)
     return strategy, records
 
@@ -356,10 +356,34 @@ def test_errors_of_the_superlink_are_found_by_message():
                 self.disconnect(messages[2].metadata.dst_node_id)
             return super().push_messages(messages)
 
-    selector = everyone()
-    _, records = play(selector, Fragile(honest(), N))
+        def pull_messages(self, message_ids):
+            replies = super().pull_messages(message_ids)
+            self.sources = [reply.metadata.src_node_id for reply in replies] or self.sources
+            return replies
+
+    selector, grid = everyone(), Fragile(honest(), N)
+    _, records = play(selector, grid)
+    assert grid.sources == [1001, 1002, 1, 1004]
     assert selector.told[0].outcomes.tolist()[2] == Outcome.MISSING
     assert [(f["client"], f["code"]) for f in records[0]["faults"]] == [(2, 5)]
+
+
+def test_the_start_waits_for_all_and_later_rounds_for_one():
+    """Nodes come one by one, and all go at once after the first round; one of them comes back."""
+
+    class Hesitant(LocalGrid):
+        def get_node_ids(self):
+            self.calls = getattr(self, "calls", -1) + 1
+            if self.calls < N:
+                self.connect(self.calls)
+            if self.calls == N:
+                self._contexts.clear()
+            if self.calls == N + 1:
+                self.connect(2)
+            return super().get_node_ids()
+
+    _, records = play(everyone(), Hesitant(honest(), 0), rounds=2, patience=60)
+    assert [record["available"] for record in records] == [[0, 1, 2, 3], [2]]
 
 
 # -- who is who ----------------------------------------------------------------------------------------------------
