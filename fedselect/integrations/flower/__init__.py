@@ -9,9 +9,11 @@ from fedselect.errors import MissingExtraError
 
 try:
     import flwr.serverapp  # noqa: F401
+    import torch  # noqa: F401
 except ImportError as error:
     raise MissingExtraError(
-        "federations need Flower, which is not installed (or too old): pip install 'fedselect[fl,flower]'"
+        f"federations need Flower and PyTorch; one of them is missing or too old ({error}): "
+        "pip install 'fedselect[fl,flower]'"
     ) from error
 
 from fedselect.integrations.flower.app import experiment_client_app, run_on, server_app

@@ -1,14 +1,14 @@
 """What server and clients say to each other, as Flower messages; the only place that knows their keys.
 
-=========  ================================================  ====================================================
-message    the server sends                                  the client answers
-=========  ================================================  ====================================================
-query      nothing                                           config: ``client``
-train      arrays: ``model`` (d,) float32; config: ``round``  arrays: ``update`` (d,) float32; metrics: ``client``,
+========  =================================================  =====================================================
+message   the server sends                                   the client answers
+========  =================================================  =====================================================
+query     nothing                                            config: ``client``
+train     arrays: ``model`` (d,) float32; config: ``round``  arrays: ``update`` (d,) float32; metrics: ``client``,
                                                              ``round``, ``num-examples``, ``loss``,
                                                              ``received-loss``, ``norm``
-evaluate   as for train                                      metrics: ``client``, ``round``, ``loss`` of the model
-=========  ================================================  ====================================================
+evaluate  as for train                                       metrics: ``client``, ``round``, ``loss`` of the model
+========  =================================================  =====================================================
 
 Whatever a client sends is checked here: `Refused` says what is wrong with it.
 """

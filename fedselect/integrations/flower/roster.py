@@ -48,7 +48,8 @@ class Roster:
         self.nodes = {client: node for client, node in self.nodes.items() if node in online}
         new = sorted(online - self._claims.keys())
         faults = self._interview(grid, new, round, timeout) if new else []
-        waiting = {node: client for node, client in self._claims.items() if node not in self.nodes.values()}
+        settled = set(self.nodes.values())
+        waiting = {node: client for node, client in self._claims.items() if node not in settled}
         rivals = Counter(waiting.values())
         for node, client in waiting.items():
             if client is None:

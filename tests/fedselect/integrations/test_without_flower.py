@@ -24,7 +24,8 @@ def test_the_command_says_what_to_install(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert done.stderr == (
-        "fedselect: federations need Flower, which is not installed (or too old): pip install 'fedselect[fl,flower]'\n"
+        "fedselect: federations need Flower and PyTorch; one of them is missing or too old (No module named flwr): "
+        "pip install 'fedselect[fl,flower]'\n"
     )
     assert not (tmp_path / "app").exists()
 
