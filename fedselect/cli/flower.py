@@ -24,5 +24,10 @@ def export_flower(
     experiment, _ = read_config(config, set)
     export_app(experiment, folder)
     clients = len(experiment.federation())
-    print(f"on this machine:  flwr run {folder} local --stream --federation-config 'num-supernodes={clients}'")
-    print(f"in a federation:  flwr run {folder} NAME --stream, with SuperNodes 'partition-id=0' to {clients - 1}")
+    print("The environment is this one: keep Flower from building another for every run, then start a simulation")
+    print("  export FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1")
+    print(
+        f"  flwr run {folder} local --stream --federation-config 'num-supernodes={clients} client-resources-num-cpus=1'"
+    )
+    print(f"or a federation: {clients} SuperNodes with --node-config partition-id=0, ..., at the SuperLink NAME")
+    print(f"  flwr run {folder} NAME --stream")
