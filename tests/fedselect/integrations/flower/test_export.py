@@ -21,6 +21,7 @@ from fedselect.integrations.flower import export_app
 TABLES = {"experiment": {"rounds": 3, "clients_per_round": 2}, "data": {"name": "digits", "clients": 4}}
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:pathspec")
 def test_the_app_is_what_flower_accepts_and_holds_the_experiment(tmp_path):
     from flwr.cli.build import build_fab_from_disk
     from flwr.common.config import validate_config
