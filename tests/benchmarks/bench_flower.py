@@ -2,9 +2,9 @@
 
     python tests/benchmarks/bench_flower.py [--clients 4] [--selected 4] [--rounds 10] [--engines own,grid]
 
-``total`` is from the start of the engine's first process to the end of its last; ``a round`` the median of decision and
-training (evaluation, which is the same everywhere, is left out). The last column says whether the final model has the
-bits of the own loop.
+``total`` is from the start of the engine's first process to the end of its last; ``decide`` and ``train`` are medians
+over rounds (evaluation, which is the same everywhere, is left out). The last column says whether the final model has
+the bits of the first engine's.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--selected", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--selector", default="fedgs")
+    parser.add_argument("--selector", default="e3cs")
     parser.add_argument("--engines", default=",".join(ENGINES))
     options = parser.parse_args()
     experiment = Experiment.from_tables(
@@ -83,7 +83,7 @@ def main() -> None:
         f"{options.selector}, N = {options.clients}, m = {options.selected}, {options.rounds} rounds; "
         f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start"
     )
-    print(f"{'engine':<12}{'total s':>10}{'a round, s':>12}  same bits")
+    print(f"{'engine':<12}{'total s':>10}{'decide, s':>12}{'train, s':>12}  same bits")
     with tempfile.TemporaryDirectory() as scratch:
         # The first run of a process pays for imports and compilation.
         run(replace(experiment, rounds=1), Path(scratch) / "warm")
@@ -94,10 +94,13 @@ def main() -> None:
             ENGINES[name](experiment, out)
             total = time.perf_counter() - start
             folder = run_folder(experiment, out)
-            rounds = [record["select_seconds"] + record["train_seconds"] for record in read_records(folder)]
+            decide, train = (
+                statistics.median(record[key] for record in read_records(folder))
+                for key in ("select_seconds", "train_seconds")
+            )
             bits = load_checkpoint(folder / "checkpoint.npz")["weights"].tobytes()
             reference = reference or bits
-            print(f"{name:<12}{total:>10.2f}{statistics.median(rounds):>12.4f}  {bits == reference}", flush=True)
+            print(f"{name:<12}{total:>10.2f}{decide:>12.4f}{train:>12.4f}  {bits == reference}", flush=True)
 
 
 if __name__ == "__main__":
