@@ -128,7 +128,7 @@ def run(
     if folder.finished:
         return folder.path
     loop = build(experiment)
-    from fedselect.training.device import one_thread
+    from fedselect.training.device import one_thread  # behind `build`, which says what to install without PyTorch
 
     with folder.opened(loop), one_thread():
         while loop.round < experiment.rounds:

@@ -12,9 +12,11 @@ from flwr.serverapp import Grid
 # Flower's messages read their sender from this class, which only its own runtimes set: the one private name used here.
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedselect.integrations.flower.messages import SUPERLINK
+
 __all__ = ["LocalGrid"]
 
-_RUN, _SERVER = 1, 1
+_RUN = 1
 _APP_RAISED, _NODE_UNAVAILABLE = 2, 5
 
 
@@ -30,7 +32,7 @@ class LocalGrid(Grid):
     """
 
     def __init__(self, app: ClientApp, partitions: int) -> None:
-        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = _RUN, _SERVER, 1
+        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = _RUN, SUPERLINK, 1
         self.app, self.partitions = app, partitions
         self._contexts: dict[int, Context] = {}
         self._replies: dict[str, Message] = {}
@@ -87,7 +89,7 @@ class LocalGrid(Grid):
         context = self._contexts.get(message.metadata.dst_node_id)
         if context is None:
             reply = Message(Error(_NODE_UNAVAILABLE, "the node is not connected"), reply_to=message)
-            reply.metadata.__dict__["_src_node_id"] = _SERVER  # as the SuperLink, which makes these, has it
+            reply.metadata.__dict__["_src_node_id"] = SUPERLINK  # which makes these in the node's name
             return reply
         try:
             return self.app(message, context)

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 __all__ = [
     "DROPPED_OUT",
     "LOST",
+    "SUPERLINK",
     "Refused",
     "answer",
     "ask",
@@ -41,6 +42,8 @@ DROPPED_OUT = 101
 #: Codes of errors that the SuperLink makes in a client's name: message, reply or node unavailable. Like silence and
 #: like `DROPPED_OUT`, they say that nothing came back, not that something went wrong in the training.
 LOST = (3, 4, 5)
+#: The node id under which it does so.
+SUPERLINK = 1
 
 
 class Refused(Exception):

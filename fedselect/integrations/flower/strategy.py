@@ -18,6 +18,7 @@ from fedselect.integrations.flower.faults import Fault, reason_of
 from fedselect.integrations.flower.messages import (
     DROPPED_OUT,
     LOST,
+    SUPERLINK,
     Refused,
     ask,
     model_record,
@@ -206,18 +207,19 @@ class SelectorStrategy(Strategy):
                 blame(reason, owners.get(source), source)
                 continue
             node = self._sent[client].metadata.dst_node_id
+            if source != node and not (reply.has_error() and source == SUPERLINK):
+                blame(f"an answer in the place of client {client}", owners.get(source), source)
+                continue
             if client in heard:
                 blame("another answer to the same message; the first one counts", client, node)
                 continue
             heard.add(client)
-            if reply.has_error():  # made by the client, or by the SuperLink in its name: the source tells nothing
+            if reply.has_error():
                 blame(reason_of(reply.error), client, node, reply.error.code)
                 if reply.error.code not in (DROPPED_OUT, *LOST):
                     failed.add(client)
                 continue
             try:
-                if source != node:
-                    raise Refused(f"node {source} answers in its place")
                 answers[client] = read_update(reply, client, round, self._parameters)
             except Refused as refusal:
                 blame(str(refusal), client, node)

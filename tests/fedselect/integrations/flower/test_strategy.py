@@ -285,6 +285,13 @@ class Meddling(LocalGrid):
         return replies
 
 
+def asked(reply) -> Message:
+    """The message that was answered, as far as another answer to it needs."""
+    message = Message(RecordDict(), reply.metadata.src_node_id, "train")
+    message.metadata.__dict__["_message_id"] = reply.metadata.reply_to_message_id
+    return message
+
+
 def test_a_duplicate_counts_once():
     strategy, records = play(
         everyone(), Meddling(honest(), N, lambda grid, replies: [*replies, replies[2], replies[2]])
@@ -300,13 +307,7 @@ def test_a_good_answer_after_a_bad_one_is_too_late():
     """What counts is the first answer: a client cannot try until one is accepted."""
 
     def both(grid, replies):
-        bad = Message(Error(2, "oops"), reply_to=_asked(replies[1]))
-        return [replies[0], bad, *replies[1:]]
-
-    def _asked(reply):
-        asked = Message(RecordDict(), reply.metadata.src_node_id, "train")
-        asked.metadata.__dict__["_message_id"] = reply.metadata.reply_to_message_id
-        return asked
+        return [replies[0], Message(Error(2, "oops"), reply_to=asked(replies[1])), *replies[1:]]
 
     _, records = play(everyone(), Meddling(honest(), N, both))
     assert records[0]["failed"] == [1]
@@ -337,14 +338,20 @@ def test_a_late_answer_is_named_and_left_out():
     assert np.array_equal(strategy.coordinator.weights, expected({0: 0.5, 1: 0.25, 2: 2.0, 3: -1.0}, 1, first))
 
 
-def test_an_answer_from_another_node_is_refused():
-    def swap(grid, replies):
-        replies[1].metadata.__dict__["_src_node_id"] = replies[2].metadata.src_node_id
-        return replies
+@pytest.mark.parametrize("kind", ["update", "error"])
+def test_an_answer_in_anothers_place_counts_for_nobody(kind):
+    """Client 2 answers the message to client 1, and comes first: it can neither speak nor fail for client 1."""
 
-    _, records = play(everyone(), Meddling(honest(), N, swap))
-    assert records[0]["failed"] == [1]
-    assert "answers in its place" in records[0]["faults"][0]["reason"]
+    def forge(grid, replies):
+        error = Message(Error(2, "oops"), reply_to=asked(replies[1]))
+        forged = Message(content(), reply_to=asked(replies[1])) if kind == "update" else error
+        forged.metadata.__dict__["_src_node_id"] = replies[2].metadata.src_node_id
+        return [forged, *replies]
+
+    strategy, records = play(everyone(), Meddling(honest(), N, forge))
+    assert np.array_equal(strategy.coordinator.weights, expected({0: 0.5, 1: 0.25, 2: 2.0, 3: -1.0}))
+    (fault,) = records[0]["faults"]
+    assert (fault["client"], fault["reason"]) == (2, "an answer in the place of client 1")
 
 
 def test_errors_of_the_superlink_are_found_by_message():
