@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fedselect.training.coordinator import Coordinator, Round
     from fedselect.training.fedavg import FedAvg
 
-__all__ = ["RunFolder", "build", "read_records", "round_record", "run", "run_folder"]
+__all__ = ["RunFolder", "build", "one_thread", "read_records", "round_record", "run", "run_folder"]
 
 _PACKAGES = (
     "fedselect",
@@ -128,8 +128,6 @@ def run(
     if folder.finished:
         return folder.path
     loop = build(experiment)
-    from fedselect.training.device import one_thread  # behind `build`, which says what to install without PyTorch
-
     with folder.opened(loop), one_thread():
         while loop.round < experiment.rounds:
             last = loop.round + 1 == experiment.rounds
@@ -324,3 +322,16 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread: the models are small, and runs go side by side instead."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,15 +1,12 @@
-"""Where PyTorch computes, and with how many threads."""
+"""Where PyTorch computes."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 
 from fedselect.errors import ConfigError
 
-__all__ = ["one_thread", "pick_device"]
+__all__ = ["pick_device"]
 
 
 def pick_device(name: str) -> torch.device:
@@ -25,14 +22,3 @@ def pick_device(name: str) -> torch.device:
             "training: device 'cuda' was asked for, but PyTorch sees no CUDA device (use 'auto' or 'cpu')"
         )
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let PyTorch use one thread: the models are small, runs go side by side instead, and bits depend on the number."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
