@@ -22,7 +22,7 @@ lint: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[fl,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[fl,flower,dev]'
 	touch $@
 
 clean:

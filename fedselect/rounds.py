@@ -58,6 +58,7 @@ def decide(
     seed: int,
     time_limit: float | None = None,
     probe: Callable[[Sequence[int]], NDArray[np.float64]] | None = None,
+    connected: NDArray[np.bool_] | None = None,
 ) -> Decision:
     """Ask the selector for one round.
 
@@ -73,6 +74,8 @@ def decide(
         Seed of the selector's draws.
     time_limit, probe
         Passed on in the `RoundContext`.
+    connected : (N,) ndarray of bool, optional
+        Who can be reached at all, where the clients are real; only those can be available.
 
     Returns
     -------
@@ -84,6 +87,8 @@ def decide(
         When the selector chose clients that are not available.
     """
     available = availability.available(round)
+    if connected is not None:
+        available = available & connected
     context = RoundContext(
         round=round,
         available=available,

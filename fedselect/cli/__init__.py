@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from fedselect.cli import catalogue, experiments, instances, solve, trace
+from fedselect.cli import catalogue, experiments, flower, instances, solve, trace
 from fedselect.cli.bench import bench
 from fedselect.cli.common import Ended
 from fedselect.cli.report import report
@@ -25,6 +25,7 @@ app.command("run")(experiments.run)
 app.command("compare")(experiments.compare)
 app.command("report")(report)
 app.command("list")(catalogue.list_)
+app.command("export-flower")(flower.export_flower)
 app.command("solve")(solve.solve)
 app.command("bench")(bench)
 app.add_typer(instances.app, name="instances")

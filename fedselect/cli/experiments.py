@@ -68,18 +68,20 @@ def compare(
     out: Annotated[Path, typer.Option(help="Directory of the run folders.")] = Path("runs"),
     report: Annotated[Path | None, typer.Option(help="Report folder; OUT/NAME/report if left out.")] = None,
     jobs: Annotated[int, typer.Option(help="Runs side by side.")] = 1,
+    backend: Annotated[str | None, typer.Option(help="What carries them: 'ray', or a backend of joblib's.")] = None,
     format: Format = "text",
 ) -> None:
     """Run several selectors under the same seeds and write a report with tables and pictures."""
+    from fedselect.experiments import carried_by, read_config, write_report
     from fedselect.experiments import compare as compare_experiments
-    from fedselect.experiments import read_config, write_report
     from fedselect.experiments.reports import results_table
 
     check_format(format)
     experiment, tables = read_config(config, set)
     variants = _variants(selectors, tables)
     numbers = seed_list(seeds)
-    with progress_bar("rounds", experiment.rounds * len(variants) * len(numbers)) as advance:
+    total = experiment.rounds * len(variants) * len(numbers)
+    with carried_by(backend), progress_bar("rounds", total) as advance:
         comparison = compare_experiments(experiment, variants, numbers, out, jobs, advance)
     written = write_report(comparison, report or out / experiment.name / "report")
     page = written.with_suffix(".html")

@@ -1,6 +1,6 @@
 """Experiments: configuration, runs that resume, comparisons, reports."""
 
-from fedselect.experiments.batch import run_all
+from fedselect.experiments.batch import carried_by, run_all
 from fedselect.experiments.compare import Comparison, compare
 from fedselect.experiments.config import Choice, Experiment, read_config
 from fedselect.experiments.reports import read_report, write_report
@@ -14,6 +14,7 @@ __all__ = [
     "beside_paper",
     "build",
     "build_scenario",
+    "carried_by",
     "compare",
     "read_config",
     "read_records",

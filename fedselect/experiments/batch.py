@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
-from fedselect.errors import ConfigError
+from fedselect.errors import ConfigError, MissingExtraError
 from fedselect.experiments.config import Experiment
 from fedselect.experiments.run import run, run_folder
 
-__all__ = ["run_all"]
+__all__ = ["carried_by", "run_all"]
 
 
 def run_all(
@@ -21,6 +21,10 @@ def run_all(
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Path]:
     """Run many experiments; finished ones are not repeated, interrupted ones continue.
+
+    They go through joblib, and so to a cluster where one is: ``with carried_by("ray"): run_all(experiments, out, 64)``,
+    or ``with joblib.parallel_config("dask")`` behind a ``dask.distributed.Client``. ``out`` must be a directory that
+    all machines share.
 
     Parameters
     ----------
@@ -50,9 +54,46 @@ def run_all(
         raise ConfigError(f"jobs must be at least 1; got {jobs}")
     folders = [run_folder(each, out) for each in experiments]
     once = dict(zip(folders, experiments, strict=True))
+    there = Path(out).resolve()  # a worker may stand in another directory
     with _watch({folder: each.rounds for folder, each in once.items()}, progress):
-        joblib.Parallel(n_jobs=jobs)(joblib.delayed(run)(each, out) for each in once.values())
+        joblib.Parallel(n_jobs=jobs)(joblib.delayed(run)(each, there) for each in once.values())
     return folders
+
+
+@contextmanager
+def carried_by(backend: str | None) -> Iterator[None]:
+    """Let another engine than processes of this machine carry what `run_all` runs inside the block.
+
+    Parameters
+    ----------
+    backend : str or None
+        ``"ray"``: the cluster that ``RAY_ADDRESS`` names, or a Ray of this machine, with at least two ``jobs``; or any
+        backend that joblib knows. None changes nothing.
+
+    Raises
+    ------
+    ConfigError
+        When joblib does not know the backend, or it is not ready.
+    MissingExtraError
+        When Ray is not installed.
+    """
+    import joblib
+
+    if backend is None:
+        yield
+        return
+    if backend == "ray":
+        try:
+            from ray.util.joblib import register_ray
+        except ImportError as error:
+            raise MissingExtraError("Ray is not installed: pip install 'fedselect[flower]'") from error
+        register_ray()
+    try:
+        config = joblib.parallel_config(backend)
+    except (ValueError, ImportError) as error:
+        raise ConfigError(f"joblib cannot use the backend {backend!r}: {error}") from error
+    with config:
+        yield
 
 
 @contextmanager

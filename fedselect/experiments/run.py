@@ -29,11 +29,34 @@ from fedselect.selectors import SELECTORS
 from solvers import Solution
 
 if TYPE_CHECKING:
-    from fedselect.training.fedavg import FedAvg, Round
+    from fedselect.training.coordinator import Coordinator, Round
+    from fedselect.training.fedavg import FedAvg
 
-__all__ = ["build", "build_scenario", "one_thread", "read_records", "run", "run_folder", "solution_record"]
+__all__ = [
+    "RunFolder",
+    "build",
+    "build_scenario",
+    "one_thread",
+    "read_records",
+    "round_record",
+    "run",
+    "run_folder",
+    "solution_record",
+]
 
-_PACKAGES = ("fedselect", "numpy", "scipy", "networkx", "cvxpy", "ortools", "highspy", "scikit-learn", "torch")
+_PACKAGES = (
+    "fedselect",
+    "numpy",
+    "scipy",
+    "networkx",
+    "cvxpy",
+    "ortools",
+    "highspy",
+    "scikit-learn",
+    "torch",
+    "flwr",
+    "ray",
+)
 
 
 def run_folder(experiment: Experiment, out: str | Path) -> Path:
@@ -128,19 +151,71 @@ def run(
         When the experiment cannot be built (nothing is written then), the folder holds another run, or another
         process is at work in it.
     """
-    folder = run_folder(experiment, out)
-    if (folder / "summary.json").exists():
-        return folder
+    folder = RunFolder(run_folder(experiment, out), experiment)
+    if folder.finished:
+        return folder.path
     loop = build(experiment)
-    config = tomli_w.dumps(experiment.tables())
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot write the run folder {folder}: {error}") from error
-    with _alone(folder):
-        _claim(folder, config)
-        _train(folder, loop, experiment, progress)
-    return folder
+    with folder.opened(loop), one_thread():
+        while loop.round < experiment.rounds:
+            last = loop.round + 1 == experiment.rounds
+            folder.append(round_record(loop.step(evaluate=True if last else None)), loop)
+            if progress is not None:
+                progress(loop.round, experiment.rounds)
+        folder.finish(loop.federation, loop.client_scores())
+    return folder.path
+
+
+class RunFolder:
+    """A folder that holds one run, whichever engine plays it: claimed, continued, written round by round, finished.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The folder, from `run_folder`.
+    experiment : Experiment
+        What is run in it.
+    """
+
+    def __init__(self, path: Path, experiment: Experiment) -> None:
+        self.path, self.experiment = path, experiment
+        self.records: list[dict[str, Any]] = []
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has ended; nothing is left to do then."""
+        return (self.path / "summary.json").exists()
+
+    @contextmanager
+    def opened(self, loop: Coordinator) -> Iterator[None]:
+        """Have the folder to oneself, and bring ``loop`` to the last checkpoint in it.
+
+        Raises
+        ------
+        RunError
+            When the folder cannot be written, holds another run, or another process is at work in it.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"cannot write the run folder {self.path}: {error}") from error
+        with _alone(self.path):
+            _claim(self.path, tomli_w.dumps(self.experiment.tables()))
+            self.records = _resume(self.path, loop)
+            with (self.path / "rounds.jsonl").open("a", encoding="utf-8") as self._lines:
+                yield
+
+    def append(self, record: dict[str, Any], loop: Coordinator) -> None:
+        """Write down the round that ``loop`` has just played, and its state where a checkpoint is due."""
+        self.records.append(record)
+        # The line first: a checkpoint never speaks of a round whose line may be lost.
+        self._lines.write(json.dumps(record) + "\n")
+        self._lines.flush()
+        if loop.round == self.experiment.rounds or loop.round % self.experiment.checkpoint_every == 0:
+            save_checkpoint(self.path / "checkpoint.npz", loop.state_dict())
+
+    def finish(self, federation: Federation, scores: tuple[NDArray[np.float64], NDArray[np.float64]]) -> None:
+        """Write tables, pictures and the summary; ``scores`` are the final model's loss and accuracy, each (N,)."""
+        _finish(self.path, self.records, federation, self.experiment, scores)
 
 
 def _claim(folder: Path, config: str) -> None:
@@ -152,25 +227,6 @@ def _claim(folder: Path, config: str) -> None:
         write_atomically(folder / "versions.json", json.dumps(_versions(), indent=1).encode())
     except OSError as error:
         raise RunError(f"cannot write the run folder {folder}: {error}") from error
-
-
-def _train(folder: Path, loop: FedAvg, experiment: Experiment, progress: Callable[[int, int], None] | None) -> None:
-    """Run the rounds that are missing, then write what a finished run has."""
-    records = _resume(folder, loop)
-    with (folder / "rounds.jsonl").open("a", encoding="utf-8") as lines, one_thread():
-        while loop.round < experiment.rounds:
-            last = loop.round + 1 == experiment.rounds
-            record = _record(loop.step(evaluate=True if last else None))
-            records.append(record)
-            # The line first: a checkpoint never speaks of a round whose line may be lost.
-            lines.write(json.dumps(record) + "\n")
-            lines.flush()
-            if last or loop.round % experiment.checkpoint_every == 0:
-                save_checkpoint(folder / "checkpoint.npz", loop.state_dict())
-            if progress is not None:
-                progress(loop.round, experiment.rounds)
-        scores = loop.client_scores()
-    _finish(folder, records, loop.federation, experiment, scores)
 
 
 def read_records(folder: str | Path) -> list[dict[str, Any]]:
@@ -199,7 +255,7 @@ def _same_results(first: str, second: str) -> bool:
     return tables[0] == tables[1]
 
 
-def _resume(folder: Path, loop: FedAvg) -> list[dict[str, Any]]:
+def _resume(folder: Path, loop: Coordinator) -> list[dict[str, Any]]:
     """Bring the loop to the last checkpoint, and the record file to the same round."""
     path = folder / "rounds.jsonl"
     if (folder / "checkpoint.npz").exists():
@@ -211,7 +267,8 @@ def _resume(folder: Path, loop: FedAvg) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def _record(done: Round) -> dict[str, Any]:
+def round_record(done: Round) -> dict[str, Any]:
+    """One round as the line of ``rounds.jsonl`` has it."""
     selection, outcomes = done.selection, done.outcomes
     ids = {outcome: np.flatnonzero(outcomes == outcome).tolist() for outcome in Outcome}
     return {

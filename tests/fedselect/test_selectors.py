@@ -13,7 +13,7 @@ from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import digits
 from fedselect.errors import ConfigError, DataError
 from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
-from fedselect.experiments.run import _solution_record
+from fedselect.experiments.run import solution_record
 from fedselect.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.randomness import generator
 from fedselect.scenario import Scenario
@@ -112,7 +112,7 @@ def test_every_selector_keeps_the_contract(federation, name, tmp_path):
             if name not in FEWER:
                 assert selection.inclusion.sum() == pytest.approx(selection.clients.size)
         if selection.solution is not None:
-            json.dumps(_solution_record(selection.solution), allow_nan=False)  # it goes into the run's record
+            json.dumps(solution_record(selection.solution), allow_nan=False)  # it goes into the run's record
         if t >= 8:
             again = restored.select(dataclasses.replace(asked, rng=generator(0, "selector", t)))
             assert np.array_equal(again.clients, selection.clients)

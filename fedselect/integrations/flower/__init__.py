@@ -1,0 +1,38 @@
+"""Flower as the engine: the same `Selector` in a real federation, or in a simulation on Ray.
+
+`SelectorStrategy` is the server's half, `client_app` the client's; `LocalGrid` plays both in one process.
+`server_app` and `experiment_client_app` make the two of a configuration file, `export_app` writes them as an app that
+``flwr run`` starts. (Source: Beutel et al., Flower: A Friendly Federated Learning Framework, 2020.)
+"""
+
+from fedselect.errors import MissingExtraError
+
+try:
+    import flwr.serverapp  # noqa: F401
+    import torch  # noqa: F401
+except ImportError as error:
+    raise MissingExtraError(
+        f"federations need Flower and PyTorch; one of them is missing or too old ({error}): "
+        "pip install 'fedselect[fl,flower]'"
+    ) from error
+
+from fedselect.integrations.flower.app import experiment_client_app, run_on, server_app
+from fedselect.integrations.flower.client import DroppedOut, LocalClient, Update, client_app
+from fedselect.integrations.flower.export import export_app
+from fedselect.integrations.flower.faults import Fault
+from fedselect.integrations.flower.grid import LocalGrid
+from fedselect.integrations.flower.strategy import SelectorStrategy
+
+__all__ = [
+    "DroppedOut",
+    "Fault",
+    "LocalClient",
+    "LocalGrid",
+    "SelectorStrategy",
+    "Update",
+    "client_app",
+    "experiment_client_app",
+    "export_app",
+    "run_on",
+    "server_app",
+]

@@ -1,0 +1,144 @@
+"""An experiment of ours as the two apps of Flower: what its configuration says, on other machines."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import lru_cache, partial
+from pathlib import Path
+
+import numpy as np
+import tomli_w
+import torch
+from flwr.app import Context
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+from numpy.typing import NDArray
+from torch.nn.utils import vector_to_parameters
+
+from fedselect.availability import DROPOUT, Dropout
+from fedselect.data import Federation
+from fedselect.errors import ConfigError
+from fedselect.experiments.config import Experiment
+from fedselect.experiments.run import RunFolder, build, one_thread, run_folder
+from fedselect.integrations.flower.client import DroppedOut, Update, client_app
+from fedselect.integrations.flower.strategy import SelectorStrategy
+from fedselect.training.device import pick_device
+from fedselect.training.evaluation import client_means
+from fedselect.training.local import LocalTraining
+from fedselect.training.models import MODELS
+
+__all__ = ["experiment_client_app", "run_on", "server_app"]
+
+
+def run_on(
+    grid: Grid, experiment: Experiment, out: str | Path = "runs", *, timeout: float = 3600.0, patience: float = 60.0
+) -> Path:
+    """Run an experiment over a Flower grid into its run folder, or continue it where it was stopped.
+
+    The folder is that of `fedselect.experiments.run`, its records with ``faults`` beside the rest. With the clients of
+    `experiment_client_app` the final model has the same bits, too, as long as everyone trains alone there as here
+    (``batching = "never"``) on the same kind of machine, and nothing fails that the configuration does not make fail.
+
+    Parameters
+    ----------
+    grid : flwr.serverapp.Grid
+        Where the clients are.
+    experiment : Experiment
+        What to run.
+    out : path-like
+        Directory below which the folder is made.
+    timeout, patience : float
+        See `SelectorStrategy`.
+
+    Returns
+    -------
+    pathlib.Path
+        The run folder.
+
+    Raises
+    ------
+    FedselectError
+        As `fedselect.experiments.run` does.
+    """
+    folder = RunFolder(run_folder(experiment, out), experiment)
+    if folder.finished:
+        return folder.path
+    loop = build(experiment)
+    with folder.opened(loop), one_thread():
+        strategy = SelectorStrategy(
+            loop, on_round=lambda record: folder.append(record, loop), timeout=timeout, patience=patience
+        )
+        strategy.run(grid, experiment.rounds)
+        folder.finish(loop.federation, loop.client_scores())
+    return folder.path
+
+
+def server_app(experiment: Experiment) -> ServerApp:
+    """The ``ServerApp`` of an experiment; Flower's run configuration may give ``out``, ``timeout`` and ``patience``."""
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        config = context.run_config
+        options = {key: float(config[key]) for key in ("timeout", "patience") if key in config}
+        run_on(grid, experiment, str(config.get("out", "runs")), **options)
+
+    return app
+
+
+def experiment_client_app(experiment: Experiment) -> ClientApp:
+    """The ``ClientApp`` of an experiment: a node with ``partition-id`` k is its client k, with the data of the seed."""
+    return client_app(partial(_client, tomli_w.dumps(experiment.tables())))
+
+
+def _client(config: str, context: Context) -> _ExperimentClient:
+    client = context.node_config.get("partition-id")
+    if not isinstance(client, int):
+        raise ConfigError(f"this node's configuration must say which client it is (partition-id=3); got {client!r}")
+    return _ExperimentClient(_workshop(config), client)
+
+
+class _Workshop:
+    """What the clients of one experiment have in common: data, model, batches, who drops out when."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        settings, seed = experiment.training, experiment.seed
+        self.federation: Federation = experiment.federation()
+        self.dropout: Dropout = DROPOUT.build(
+            experiment.dropout.name, len(self.federation), seed, **experiment.dropout.options
+        )
+        self.device = pick_device(settings.device)
+        self.model = MODELS.build(settings.model, self.federation, **settings.model_options).to(self.device)
+        self.local = LocalTraining(self.model, self.federation, settings, seed, self.device)
+
+
+@lru_cache(maxsize=1)
+def _workshop(config: str) -> _Workshop:
+    """Build it once a process: a simulation asks the same workers for client after client."""
+    return _Workshop(Experiment.from_tables(tomllib.loads(config)))
+
+
+class _ExperimentClient:
+    """One client of an experiment, trained by our loop's code on our loop's batches."""
+
+    def __init__(self, workshop: _Workshop, client: int) -> None:
+        self._shop, self.client = workshop, client
+
+    def train(self, weights: NDArray[np.float32], round: int) -> Update:
+        shop = self._shop
+        if not shop.dropout.returned(round)[self.client]:
+            raise DroppedOut(f"client {self.client} drops out of round {round}, as the dropout model has it")
+        with one_thread():
+            trained = shop.local.train([self.client], torch.from_numpy(weights).to(shop.device), round)
+        return Update(
+            trained.updates[0].cpu().numpy(),
+            float(trained.losses[0]),
+            float(trained.received_losses[0]),
+            len(shop.federation.clients[self.client]),
+        )
+
+    def loss(self, weights: NDArray[np.float32]) -> float:
+        shop = self._shop
+        vector_to_parameters(torch.from_numpy(weights).to(shop.device), shop.model.parameters())
+        with one_thread():
+            return float(client_means(shop.model, [shop.local.clients[self.client]])[0][0])

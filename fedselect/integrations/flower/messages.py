@@ -1,0 +1,126 @@
+"""What server and clients say to each other, as Flower messages; the only place that knows their keys.
+
+========  =================================================  =====================================================
+message   the server sends                                   the client answers
+========  =================================================  =====================================================
+query     nothing                                            config: ``client``
+train     arrays: ``model`` (d,) float32; config: ``round``  arrays: ``update`` (d,) float32; metrics: ``client``,
+                                                             ``round``, ``num-examples``, ``loss``,
+                                                             ``received-loss``, ``norm``
+evaluate  as for train                                       metrics: ``client``, ``round``, ``loss`` of the model
+========  =================================================  =====================================================
+
+Whatever a client sends is checked here: `Refused` says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from numpy.typing import NDArray
+
+__all__ = [
+    "DROPPED_OUT",
+    "LOST",
+    "SUPERLINK",
+    "Refused",
+    "answer",
+    "ask",
+    "model_record",
+    "read_identity",
+    "read_loss",
+    "read_task",
+    "read_update",
+]
+
+#: Code of the error with which a client says that it leaves the round (a simulated dropout, an empty battery).
+DROPPED_OUT = 101
+#: Codes of errors that the SuperLink makes in a client's name: message, reply or node unavailable. Like silence and
+#: like `DROPPED_OUT`, they say that nothing came back, not that something went wrong in the training.
+LOST = (3, 4, 5)
+#: The node id under which it does so.
+SUPERLINK = 1
+
+
+class Refused(Exception):
+    """An answer that cannot be used; the message says why."""
+
+
+def ask(node: int, kind: str, round: int, model: ArrayRecord | None = None) -> Message:
+    """Make a message to a node; the round is its group, so that a late answer can be told."""
+    content = RecordDict()
+    if model is not None:
+        content = RecordDict({"arrays": model, "config": ConfigRecord({"round": round})})
+    return Message(content, dst_node_id=node, message_type=kind, group_id=str(round))
+
+
+def answer(message: Message, numbers: Mapping[str, float], update: NDArray[np.float32] | None = None) -> Message:
+    """Answer with numbers (the identity when it is a query), and the update where there is one."""
+    if message.metadata.message_type == "query":
+        return Message(RecordDict({"config": ConfigRecord(dict(numbers))}), reply_to=message)
+    content = RecordDict({"metrics": MetricRecord(dict(numbers))})
+    if update is not None:
+        content["arrays"] = ArrayRecord({"update": Array(np.ascontiguousarray(update, dtype=np.float32))})
+    return Message(content, reply_to=message)
+
+
+def model_record(weights: NDArray[np.float32]) -> ArrayRecord:
+    """The global model as Flower carries it."""
+    return ArrayRecord({"model": Array(np.ascontiguousarray(weights, dtype=np.float32))})
+
+
+def read_task(message: Message) -> tuple[NDArray[np.float32], int]:
+    """Model (d,) and round of a message to a client."""
+    # A copy: what was read from a message's bytes cannot be written to.
+    return message.content["arrays"]["model"].numpy().copy(), int(message.content["config"]["round"])
+
+
+def read_identity(reply: Message, clients: int) -> int:
+    """The client that a node says it is, in [0, clients)."""
+    client = reply.content.config_records.get("config", {}).get("client")
+    if isinstance(client, bool) or not isinstance(client, int) or not 0 <= client < clients:
+        raise Refused(f"it says it is client {client!r}; accepted is a whole number from 0 to {clients - 1}")
+    return client
+
+
+def read_loss(reply: Message, client: int, round: int) -> float:
+    """The loss that a client has measured of the model it was sent."""
+    return _numbers(reply, client, round, "loss")[0]
+
+
+def read_update(reply: Message, client: int, round: int, parameters: int) -> tuple[NDArray[np.float32], float, float]:
+    """The update (parameters,) of a client, its mean loss, and its loss before the first step; all are finite."""
+    loss, received = _numbers(reply, client, round, "loss", "received-loss")
+    try:
+        update = reply.content.array_records["arrays"]["update"].numpy()
+    except KeyError:
+        raise Refused("its answer has no update") from None
+    except Exception as error:  # bytes of a stranger's making: NumPy may raise anything
+        raise Refused(f"its update cannot be read: {error}") from error
+    if update.shape != (parameters,) or update.dtype != np.float32:
+        raise Refused(
+            f"its update has shape {update.shape} and type {update.dtype}; accepted is ({parameters},) and float32"
+        )
+    if not np.isfinite(update).all():
+        raise Refused("its update is not finite")
+    return update, loss, received
+
+
+def _numbers(reply: Message, client: int, round: int, *names: str) -> list[float]:
+    """These metrics of an answer, once it is sure that it is this client's and of this round."""
+    metrics: Mapping[str, Any] = reply.content.metric_records.get("metrics", {})
+    if metrics.get("round") != round:
+        raise Refused(f"it answers round {metrics.get('round')!r}; this is round {round}")
+    if metrics.get("client") != client:
+        raise Refused(f"it answers as client {metrics.get('client')!r}; client {client} was asked")
+    found = []
+    for name in names:
+        value = metrics.get(name)
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            raise Refused(f"its {name} is {value!r}; accepted is a finite number")
+        found.append(float(value))
+    return found

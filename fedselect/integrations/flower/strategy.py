@@ -1,0 +1,237 @@
+"""The server's half: a Flower strategy that asks a selector whom to train and applies the weights that it gives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+from numpy.typing import NDArray
+
+from fedselect.experiments.run import round_record
+from fedselect.integrations.flower.faults import Fault, reason_of
+from fedselect.integrations.flower.messages import (
+    DROPPED_OUT,
+    LOST,
+    SUPERLINK,
+    Refused,
+    ask,
+    model_record,
+    read_loss,
+    read_update,
+)
+from fedselect.integrations.flower.roster import Roster
+from fedselect.rounds import Decision
+from fedselect.training.coordinator import Coordinator
+from fedselect.training.local import Trained
+
+__all__ = ["SelectorStrategy"]
+
+_Answer = tuple[NDArray[np.float32], float, float]
+
+
+class SelectorStrategy(Strategy):
+    r"""Drive a `Coordinator`, and so any selector, over a Flower grid.
+
+    Available is who is connected and, where the coordinator's availability model has a say, there by it too. The
+    updates are summed in client order with the selection's absolute weights, so that arrival changes no bit. Every
+    selected client ends as returned, failed (it reported an error, or its answer was refused) or missing (silence, an
+    error that the SuperLink made in its name, or `DroppedOut`); the coordinator's dropout model plays no part: clients
+    that are to drop out do so themselves. A round in which nobody is there, selected or back passes, and the model
+    stays.
+
+    Drive it by `run`. The model is the coordinator's throughout; Flower's ``initial_arrays`` are only what it logs.
+
+    Parameters
+    ----------
+    coordinator : Coordinator
+        Selector, model, weights; its state, checkpointed after a round, is all that the next round depends on.
+    on_round : callable, optional
+        Called after every round with its record: the line of a run folder
+        (`fedselect.experiments.run.round_record`) and, as ``faults``, who failed, why and when.
+    timeout : float
+        Seconds to wait for the answers to a set of messages.
+    patience : float
+        Seconds to wait for all clients to connect before the first round that is played, and for one of them before
+        any other.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        *,
+        on_round: Callable[[dict[str, Any]], None] | None = None,
+        timeout: float = 3600.0,
+        patience: float = 60.0,
+    ) -> None:
+        self.coordinator, self.timeout, self.patience = coordinator, timeout, patience
+        self.roster = Roster(coordinator.sizes.size)
+        self._on_round = on_round or (lambda record: None)
+        self._parameters = coordinator.weights.size
+        self._wanted = coordinator.sizes.size  # clients to wait for
+        self._last: int | None = None  # the round that is evaluated in any case
+        self._faults: list[Fault] = []
+
+    def run(self, grid: Grid, rounds: int) -> Result:
+        """Play rounds until ``rounds`` of them are done, those of earlier processes included.
+
+        Raises
+        ------
+        FedselectError
+            When the selector raises one.
+        """
+        self._last = rounds - 1
+        todo = max(rounds - self.coordinator.round, 0)
+        return self.start(grid, model_record(self.coordinator.weights), num_rounds=todo, timeout=self.timeout)
+
+    # -- what Flower asks of a strategy --------------------------------------------------------------------------
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Ask the selector, and make one message to each client that it chose."""
+        t, self._faults = self.coordinator.round, []
+        self._meet(grid)
+        model = model_record(self.coordinator.weights)
+        self._decision = self._decide(grid, model)
+        self._sent = {
+            client: ask(self.roster.nodes[client], MessageType.TRAIN, t, model)
+            for client in self._decision.selection.clients.tolist()
+        }
+        self._start = time.perf_counter()
+        return list(self._sent.values())
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Check what came, apply it, tell the selector, write down the round."""
+        t, coordinator = self.coordinator.round, self.coordinator
+        seconds = time.perf_counter() - self._start
+        answers, failed = self._sort(replies, t)
+        clients = sorted(answers)
+        updates = np.empty((len(clients), self._parameters), dtype=np.float32)
+        losses = np.empty((2, len(clients)))
+        for place, client in enumerate(clients):
+            updates[place], *losses[:, place] = answers[client]
+        done = coordinator.conclude(
+            self._decision,
+            clients,
+            Trained(torch.from_numpy(updates).to(coordinator.device), *losses),
+            failed=failed,
+            train_seconds=seconds,
+            evaluate=True if t == self._last else None,
+        )
+        record = round_record(done)
+        self._on_round(record | {"faults": [fault.table() for fault in self._faults]})
+        numbers = {key: len(record[key]) for key in ("available", "selected", "returned", "failed", "missing")}
+        scores = {key: record[key] for key in ("loss", "accuracy") if record[key] is not None}
+        return model_record(coordinator.weights), MetricRecord(numbers | scores)
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Ask nobody: the coordinator evaluates where it has a test set."""
+        return []
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Aggregate nothing."""
+        return None
+
+    def summary(self) -> None:
+        """Log nothing; the run folder says what the run is of."""
+
+    # -- the round, piece by piece -------------------------------------------------------------------------------
+
+    def _meet(self, grid: Grid) -> None:
+        """Learn who is connected; wait where too few are."""
+        deadline = time.monotonic() + self.patience
+        while True:
+            found = self.roster.refresh(grid, self.coordinator.round, self.timeout)
+            self._faults += [fault for fault in found if fault not in self._faults]
+            if len(self.roster.nodes) >= self._wanted or time.monotonic() > deadline:
+                break
+            time.sleep(0.2)
+        self._wanted = 1
+
+    def _decide(self, grid: Grid, model: ArrayRecord) -> Decision:
+        """Ask the selector; a client that does not answer its probe is not there, and the selector is asked again."""
+        connected = self.roster.connected
+        while True:
+            try:
+                return self.coordinator.decide(connected, lambda clients: self._probe(grid, model, clients))
+            except _Silent as silent:
+                connected[silent.clients] = False
+
+    def _probe(self, grid: Grid, model: ArrayRecord, clients: Sequence[int]) -> NDArray[np.float64]:
+        t = self.coordinator.round
+        sent = {client: ask(self.roster.nodes[client], MessageType.EVALUATE, t, model) for client in clients}
+        replies = {
+            reply.metadata.reply_to_message_id: reply
+            for reply in grid.send_and_receive(list(sent.values()), timeout=self.timeout)
+        }
+        losses, silent = [], []
+        for client, message in sent.items():
+            reply = replies.get(message.metadata.message_id)
+            try:
+                if reply is None or reply.has_error():
+                    raise Refused(f"no answer within {self.timeout:g} s" if reply is None else reason_of(reply.error))
+                losses.append(read_loss(reply, client, t))
+            except Refused as refusal:
+                self._faults.append(Fault(f"when asked for its loss: {refusal}", client, self.roster.nodes[client]))
+                silent.append(client)
+        if silent:
+            raise _Silent(silent)
+        return np.array(losses, dtype=np.float64)
+
+    def _sort(self, replies: Iterable[Message], round: int) -> tuple[dict[int, _Answer], set[int]]:
+        """The usable answers by client, and the clients that failed; what else came, or did not, is a fault alone."""
+        asked = {message.metadata.message_id: client for client, message in self._sent.items()}
+        owners = {node: client for client, node in self.roster.nodes.items()}
+        answers: dict[int, _Answer] = {}
+        failed: set[int] = set()
+        heard: set[int] = set()
+
+        def blame(reason: str, client: int | None, node: int, code: int | None = None) -> None:
+            self._faults.append(Fault(reason, client, node, code))
+
+        for reply in replies:
+            source = reply.metadata.src_node_id
+            client = asked.get(reply.metadata.reply_to_message_id)
+            if client is None:
+                reason = f"a late answer, to a message of round {reply.metadata.group_id}; this is round {round}"
+                blame(reason, owners.get(source), source)
+                continue
+            node = self._sent[client].metadata.dst_node_id
+            if source != node and not (reply.has_error() and source == SUPERLINK):
+                blame(f"an answer in the place of client {client}", owners.get(source), source)
+                continue
+            if client in heard:
+                blame("another answer to the same message; the first one counts", client, node)
+                continue
+            heard.add(client)
+            if reply.has_error():
+                blame(reason_of(reply.error), client, node, reply.error.code)
+                if reply.error.code not in (DROPPED_OUT, *LOST):
+                    failed.add(client)
+                continue
+            try:
+                answers[client] = read_update(reply, client, round, self._parameters)
+            except Refused as refusal:
+                blame(str(refusal), client, node)
+                failed.add(client)
+        for client in sorted(self._sent.keys() - heard):
+            blame(f"no answer within {self.timeout:g} s", client, self._sent[client].metadata.dst_node_id)
+        return answers, failed
+
+
+class _Silent(Exception):
+    """Raised through a selector by a probe that some clients did not answer."""
+
+    def __init__(self, clients: list[int]) -> None:
+        super().__init__(f"clients {clients} did not answer")
+        self.clients = clients

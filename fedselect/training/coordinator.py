@@ -1,0 +1,249 @@
+"""The server's half of federated averaging: ask the selector, apply what arrived, tell the selector.
+
+Who trains, and where, is the business of whoever drives it: `fedselect.training.fedavg.FedAvg` in this process,
+`fedselect.integrations.flower` on other machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from fedselect.availability import DROPOUT, Availability, Dropout
+from fedselect.errors import ConfigError
+from fedselect.protocol import RoundFeedback, Selection, Selector
+from fedselect.rounds import Decision, decide
+from fedselect.training.local import Trained
+from fedselect.training.server import server_rule
+from fedselect.training.settings import TrainingSettings
+
+__all__ = ["Coordinator", "Round"]
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """What happened in one round.
+
+    Attributes
+    ----------
+    round : int
+        Round index, from 0.
+    selection : Selection
+        The selector's decision.
+    outcomes : (N,) ndarray of Outcome
+        What became of every client.
+    applied : (m,) ndarray of float
+        Weights actually applied, in the order of ``selection.clients``.
+    loss, accuracy : float or None
+        Mean cross-entropy and share of correct answers on the server's test set, after the round; None in rounds
+        without an evaluation.
+    select_seconds, train_seconds : float
+        Wall time of the decision and of the local training.
+    """
+
+    round: int
+    selection: Selection
+    outcomes: NDArray[np.int8]
+    applied: NDArray[np.float64]
+    loss: float | None
+    accuracy: float | None
+    select_seconds: float
+    train_seconds: float
+
+
+class Coordinator:
+    r"""The global model, the selector, and what passes between them in a round: `decide`, then `conclude`.
+
+    An update that is not finite makes its client *failed* and is not applied; :math:`w \leftarrow w + \eta \sum_i a_i
+    \Delta_i` is summed in client order, or is what another server rule makes of the updates
+    (`fedselect.training.server`).
+
+    Parameters
+    ----------
+    selector : Selector
+        Who decides.
+    sizes : (N,) array-like of int
+        Training samples of each client.
+    weights : (d,) tensor of float32
+        The initial model as one vector, on the device that aggregates; it is copied.
+    availability : Availability
+        Who is there.
+    dropout : Dropout, optional
+        Who comes back; everyone by default.
+    settings : TrainingSettings, optional
+        How the server aggregates (and clients train).
+    seed : int
+        Seed of the selector's draws.
+    time_limit : float, optional
+        Seconds a selector may take for a decision (FedGS's τ_max is 5).
+
+    Raises
+    ------
+    ConfigError
+        When ``sizes`` is not a positive number of samples for each client.
+    """
+
+    def __init__(
+        self,
+        selector: Selector,
+        sizes: ArrayLike,
+        weights: torch.Tensor,
+        availability: Availability,
+        *,
+        dropout: Dropout | None = None,
+        settings: TrainingSettings | None = None,
+        seed: int = 0,
+        time_limit: float | None = 5.0,
+    ) -> None:
+        self.selector, self.availability = selector, availability
+        self.sizes = np.asarray(sizes, dtype=np.int64)
+        if self.sizes.ndim != 1 or self.sizes.size == 0 or (self.sizes < 1).any():
+            raise ConfigError("sizes must be one positive number of samples a client, and there must be a client")
+        self.dropout = dropout or DROPOUT.build("none", self.sizes.size, seed)
+        self.settings = settings = settings or TrainingSettings()
+        self.seed, self.time_limit = seed, time_limit
+        self.round = 0
+        self.device = weights.device
+        self._weights = weights.detach().clone()
+        self._velocity = torch.zeros_like(self._weights) if settings.server_momentum else None
+        self._rule = server_rule(settings, settings.importances(self.sizes), self._weights.numel(), self.device)
+
+    @property
+    def weights(self) -> NDArray[np.float32]:
+        """The global model's parameters as one vector (a copy)."""
+        return self._weights.cpu().numpy().copy()
+
+    def decide(
+        self,
+        connected: NDArray[np.bool_] | None = None,
+        probe: Callable[[Sequence[int]], NDArray[np.float64]] | None = None,
+    ) -> Decision:
+        """Ask the selector for this round; see `fedselect.rounds.decide`."""
+        return decide(
+            self.selector,
+            self.availability,
+            self.dropout,
+            round=self.round,
+            sizes=self.sizes,
+            seed=self.seed,
+            time_limit=self.time_limit,
+            probe=probe,
+            connected=connected,
+        )
+
+    def conclude(
+        self,
+        decision: Decision,
+        clients: Sequence[int],
+        trained: Trained,
+        *,
+        failed: Collection[int] = (),
+        train_seconds: float = 0.0,
+        evaluate: bool | None = None,
+    ) -> Round:
+        """Apply what arrived, tell the selector, and go on to the next round.
+
+        Parameters
+        ----------
+        decision : Decision
+            From `decide`.
+        clients : sequence of int
+            The selected clients that sent an update, sorted.
+        trained : Trained
+            What they sent, in this order.
+        failed : collection of int
+            The selected clients that reported an error, or whose answer was refused.
+        train_seconds : float
+            Wall time of the local training.
+        evaluate : bool, optional
+            Whether to evaluate the model afterwards; by default as ``settings.evaluate_every`` has it.
+
+        Returns
+        -------
+        Round
+        """
+        t, selection = self.round, decision.selection
+        norms = torch.linalg.vector_norm(trained.updates, dim=1).cpu().numpy()
+        finite = np.isfinite(norms)
+        for place in np.flatnonzero(~finite):  # the norm of finite numbers may overflow
+            finite[place] = bool(torch.isfinite(trained.updates[place]).all())
+        usable = [client for client, good in zip(clients, finite, strict=True) if good]
+        arrived = np.isin(selection.clients, usable)
+        updates = trained.updates if finite.all() else trained.updates[torch.from_numpy(finite).to(self.device)]
+        applied = selection.applied_weights(arrived)
+        self._apply(self._rule.change(usable, applied[arrived].tolist(), updates, self.settings.rate(t)))
+
+        heard = np.isin(selection.clients, [*clients, *failed])
+        outcomes = replace(decision, returned=heard).outcomes(failed=heard & ~arrived)
+        self.selector.update(
+            RoundFeedback(
+                t,
+                selection,
+                outcomes,
+                losses=dict(zip(usable, trained.losses[finite].tolist(), strict=True)),
+                norms=dict(zip(usable, norms[finite].tolist(), strict=True)),
+                received_losses=dict(zip(usable, trained.received_losses[finite].tolist(), strict=True)),
+                updates=_Updates(usable, updates),
+            )
+        )
+        self.round += 1
+        if evaluate is None:
+            evaluate = self.round % self.settings.evaluate_every == 0
+        loss, accuracy = self.evaluate() if evaluate else (None, None)
+        return Round(t, selection, outcomes, applied, loss, accuracy, decision.seconds, train_seconds)
+
+    def evaluate(self) -> tuple[float | None, float | None]:
+        """Loss and accuracy of the global model: not known to a server without a test set."""
+        return None, None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the next round depends on."""
+        return {
+            "round": self.round,
+            "weights": self.weights,
+            "velocity": None if self._velocity is None else self._velocity.cpu().numpy().copy(),
+            "server": self._rule.state_dict(),
+            "selector": self.selector.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state that `state_dict` returned, to the same bits as without the break."""
+        self.round = int(state["round"])
+        self._weights.copy_(torch.from_numpy(np.asarray(state["weights"])))
+        if self._velocity is not None:
+            self._velocity.copy_(torch.from_numpy(np.asarray(state["velocity"])))
+        self._rule.load_state_dict(state["server"])
+        self.selector.load_state_dict(state["selector"])
+
+    def _apply(self, change: torch.Tensor | None) -> None:
+        """Move the global model by what the server's rule gave."""
+        if change is None:
+            return
+        settings = self.settings
+        if self._velocity is not None:
+            change = self._velocity.mul_(settings.server_momentum).add_(change)
+        self._weights.add_(change, alpha=settings.server_learning_rate)
+        if settings.projection is not None and (norm := float(self._weights.norm())) > settings.projection:
+            self._weights.mul_(settings.projection / norm)
+
+
+class _Updates(Mapping[int, NDArray[np.float32]]):
+    """The updates by client, fetched from the device when looked up."""
+
+    def __init__(self, clients: Sequence[int], updates: torch.Tensor) -> None:
+        self._places = {client: place for place, client in enumerate(clients)}
+        self._updates = updates
+
+    def __getitem__(self, client: int) -> NDArray[np.float32]:
+        return self._updates[self._places[client]].cpu().numpy()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)

@@ -1,0 +1,144 @@
+"""Own loop, in-process grid and Flower's simulation on Ray: the same records and the same bits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr")
+pytest.importorskip("torch")
+
+from fedselect.experiments import Choice, Experiment, read_config, read_records, run, run_folder
+from fedselect.experiments.checkpoint import load_checkpoint
+from fedselect.integrations.flower import LocalGrid, experiment_client_app, run_on
+from tests.fedselect.integrations.flower.processes import environment
+
+CONFIG = """
+[experiment]
+name = "parity"
+rounds = 6
+clients_per_round = 4
+seed = 3
+
+[data]
+name = "digits"
+clients = 12
+
+[availability]
+name = "lognormal"
+beta = 0.5
+
+[dropout]
+name = "bernoulli"
+rate = 0.2
+
+[training]
+batching = "never"      # everyone trains alone on a machine of its own, so here, too
+
+[compare.fedgs]
+name = "fedgs"
+
+[compare.e3cs]
+name = "e3cs"
+
+[compare.fedau]
+name = "fedau"
+"""
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory) -> Experiment:
+    path = tmp_path_factory.mktemp("parity") / "parity.toml"
+    path.write_text(CONFIG)
+    return read_config(path)[0]
+
+
+def same(first: Path, second: Path) -> bool:
+    """Whether two run folders hold the same model to the bit, the same state and, times aside, the same records."""
+
+    def decisions(folder):
+        other = ("select_seconds", "train_seconds", "solution", "faults")
+        return [{key: value for key, value in line.items() if key not in other} for line in read_records(folder)]
+
+    states = [load_checkpoint(folder / "checkpoint.npz") for folder in (first, second)]
+    assert states[0]["weights"].dtype == states[1]["weights"].dtype == np.float32
+    return states[0]["weights"].tobytes() == states[1]["weights"].tobytes() and decisions(first) == decisions(second)
+
+
+@pytest.mark.parametrize("selector", ["fedgs", "e3cs", "fedau", "power-of-choice", "fedss"])
+def test_in_process_it_is_the_own_loop(experiment, tmp_path, selector):
+    experiment = replace(experiment, selector=Choice(selector))
+    own = run(experiment, tmp_path / "own")
+    grid = LocalGrid(experiment_client_app(experiment), 12)
+    flower = run_on(grid, experiment, tmp_path / "flower")
+    assert same(own, flower)
+    assert {path.name for path in own.iterdir()} == {path.name for path in flower.iterdir()}
+    # Whoever drops out says so, and is missing, as in the own loop.
+    for record in read_records(flower):
+        assert [(fault["client"], fault["code"]) for fault in record["faults"]] == [(k, 101) for k in record["missing"]]
+
+
+@pytest.mark.parametrize("rule", ["fedvarp", "mifa"])
+def test_server_rules_and_momentum_are_those_of_the_loop(experiment, tmp_path, rule):
+    training = replace(experiment.training, server_rule=rule, server_momentum=0.5, evaluate_every=4)
+    experiment = replace(experiment, training=training)
+    own = run(experiment, tmp_path / "own")
+    assert same(own, run_on(LocalGrid(experiment_client_app(experiment), 12), experiment, tmp_path / "flower"))
+
+
+def test_a_stopped_server_continues_to_the_same_bits(experiment, tmp_path):
+    """Between two rounds, and within one: what was not written down is played again, by nodes with other ids."""
+    experiment = replace(experiment, selector=Choice("fedau"))
+    own = run(experiment, tmp_path / "own")
+
+    class Stopped(LocalGrid):
+        def __init__(self, trainings):
+            super().__init__(experiment_client_app(experiment), 12)
+            self.left = trainings
+
+        def send_and_receive(self, messages, *, timeout=None):
+            messages = list(messages)
+            if messages and messages[0].metadata.message_type == "train":
+                self.left -= 1
+                if self.left < 0:
+                    raise KeyboardInterrupt
+            return super().send_and_receive(messages, timeout=timeout)
+
+    for trainings in (1, 0, 3):
+        with pytest.raises(KeyboardInterrupt):
+            run_on(Stopped(trainings), experiment, tmp_path / "flower")
+    folder = run_folder(experiment, tmp_path / "flower")
+    assert len(read_records(folder)) == 4
+    assert same(own, run_on(Stopped(2), experiment, tmp_path / "flower"))
+    assert run_on(Stopped(0), experiment, tmp_path / "flower") == folder  # finished: nothing is played
+
+
+def test_together_and_alone_agree_to_float_error(experiment, tmp_path):
+    """With batching the loop trains clients in stacks, nodes alone: equal decisions, and models a rounding apart."""
+    experiment = replace(experiment, training=replace(experiment.training, batching="auto"), selector=Choice("fedau"))
+    own = run(experiment, tmp_path / "own")
+    flower = run_on(LocalGrid(experiment_client_app(experiment), 12), experiment, tmp_path / "flower")
+    first, second = (load_checkpoint(folder / "checkpoint.npz")["weights"] for folder in (own, flower))
+    assert np.abs(first - second).max() < 1e-6
+
+
+def test_on_ray_it_is_the_own_loop(experiment, tmp_path):
+    pytest.importorskip("ray")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "parity.toml").write_text(CONFIG)
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("simulate.py"), tmp_path / "parity.toml", tmp_path / "ray"],
+        env=environment(tmp_path / "home"),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    for selector in ("fedgs", "e3cs", "fedau"):
+        each = replace(experiment, selector=Choice(selector))
+        assert same(run(each, tmp_path / "own"), run_folder(each, tmp_path / "ray"))
