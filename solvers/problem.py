@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.errors import InvalidProblem
+from solvers.files import appearing_whole
 
 __all__ = ["FAMILIES", "Problem", "assembled", "frozen_array", "load", "parts"]
 
@@ -96,13 +97,8 @@ class Problem(ABC):
         """
         header, arrays = parts(self)
         target = Path(path)
-        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-        try:
-            with partial.open("wb") as stream:
-                np.savez_compressed(stream, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
-            os.replace(partial, target)
-        finally:
-            partial.unlink(missing_ok=True)
+        with appearing_whole(target) as stream:
+            np.savez_compressed(stream, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
         return target
 
     @classmethod

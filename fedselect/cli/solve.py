@@ -54,7 +54,7 @@ def solve(
         solution = solve_problem(problem, method, time_limit=time_limit, seed=seed, watch=watch, **key_values(option))
     found = _record(instance, solution, known)
     if out is not None:
-        from fedselect.experiments.checkpoint import write_atomically
+        from solvers.files import write_atomically
 
         whole = found | {"trace": [list(point) for point in solution.trace], "options": key_values(option)}
         write_atomically(out, (json.dumps(whole, indent=1) + "\n").encode())

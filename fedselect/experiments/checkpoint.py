@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-__all__ = ["load_checkpoint", "save_checkpoint", "write_atomically"]
+from solvers.files import appearing_whole
+
+__all__ = ["load_checkpoint", "save_checkpoint"]
 
 _ARRAY = "__array__"
-
-
-@contextmanager
-def _appearing_whole(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for writing that takes its place only when everything is on the disk."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write ``data`` to ``path`` so that a reader sees the old file or the new one, never a part."""
-    with _appearing_whole(path) as stream:
-        stream.write(data)
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
@@ -49,7 +28,7 @@ def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
         return value
 
     tree = json.dumps(strip(state))
-    with _appearing_whole(path) as stream:
+    with appearing_whole(path) as stream:
         np.savez(stream, tree=np.array(tree), **arrays)
 
 

@@ -13,10 +13,10 @@ import pandas as pd
 
 from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.batch import run_all
-from fedselect.experiments.checkpoint import write_atomically
 from fedselect.experiments.config import Choice, Experiment
 from fedselect.experiments.metrics import round_table, rounds_to
 from fedselect.experiments.run import read_records, run_folder
+from solvers.files import write_atomically
 
 __all__ = ["FORMAT", "Comparison", "compare", "mean_table", "read_manifest", "summary_table"]
 

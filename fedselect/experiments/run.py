@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import math
-import os
 import platform
 import tomllib
 from collections.abc import Callable, Iterator
@@ -20,13 +19,14 @@ from numpy.typing import NDArray
 from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import Federation
 from fedselect.errors import RunError
-from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint, write_atomically
+from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
 from fedselect.experiments.config import Experiment
 from fedselect.experiments.metrics import client_table, round_table, summary
 from fedselect.protocol import Outcome
 from fedselect.scenario import Scenario
 from fedselect.selectors import SELECTORS
 from solvers import Solution
+from solvers.files import alone, write_atomically
 
 if TYPE_CHECKING:
     from fedselect.training.coordinator import Coordinator, Round
@@ -198,7 +198,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(f"cannot write the run folder {self.path}: {error}") from error
-        with _alone(self.path):
+        with alone(self.path, RunError(f"another process is running {self.path}; wait for it or stop it")):
             _claim(self.path, tomli_w.dumps(self.experiment.tables()))
             self.records = _resume(self.path, loop)
             with (self.path / "rounds.jsonl").open("a", encoding="utf-8") as self._lines:
@@ -335,25 +335,6 @@ def _versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return versions
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a run folder; the lock goes with this process, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: nothing keeps two processes apart
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f"another process is running {folder}; wait for it or stop it") from None
-        yield
-    finally:
-        os.close(handle)
 
 
 @contextmanager

@@ -19,9 +19,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fedselect.experiments.checkpoint import write_atomically
 from fedselect.instances.recipes import Recipe, recipes
 from solvers import Problem, solve
+from solvers.files import write_atomically
 from solvers.instances import InstanceInfo, digest
 from solvers.instances.coding import pack, unpack
 from solvers.instances.library import FOLDER

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from solvers.comparison import table
 from solvers.comparison.child import Request, installed
 from solvers.comparison.plan import Cell, Plan
-from solvers.comparison.store import Store, alone, read_manifest, read_records
+from solvers.comparison.store import Store, read_manifest, read_records
 from solvers.comparison.verify import examine
 from solvers.comparison.worker import Task, close, run_task
 from solvers.errors import ComparisonError
@@ -213,8 +213,7 @@ def compare(
         "platform": platform.platform(),
     }
     total = sum(1 for _ in plan.cells())
-    with _folder(out) as folder, alone(folder):
-        store = Store(folder)
+    with _folder(out) as folder, Store(folder).alone() as store:
         store.claim(manifest, retry)
         if progress is not None:
             progress(len(store.records), total)

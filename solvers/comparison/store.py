@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping
@@ -14,8 +13,9 @@ from typing import Any
 
 from solvers.comparison.plan import Cell, Instance
 from solvers.errors import ComparisonError
+from solvers.files import alone, appearing_whole, write_atomically
 
-__all__ = ["FORMAT", "Store", "alone", "read_manifest", "read_records"]
+__all__ = ["FORMAT", "Store", "read_manifest", "read_records"]
 
 FORMAT = "solvers-comparison/1"
 
@@ -28,6 +28,13 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.records: dict[Cell, dict[str, Any]] = {}
+
+    @contextmanager
+    def alone(self) -> Iterator[Store]:
+        """Keep other processes out of the folder for as long as the block runs."""
+        sentence = f"another process is at work in {self.folder}; wait for it or stop it"
+        with alone(self.folder, ComparisonError(sentence)):
+            yield self
 
     def claim(self, manifest: dict[str, Any], retry: Collection[str]) -> None:
         """Write down what is compared, or refuse where the folder is of another comparison; read the rows there are.
@@ -44,8 +51,8 @@ class Store:
         kept = [record for record in read_records(self.folder) if record["verdict"] not in retry]
         self.records = {cell_of(record): record for record in kept}
         lines = "".join(json.dumps(record) + "\n" for record in self.records.values())
-        write_whole(self.folder / ROWS, lines)
-        write_whole(self.folder / MANIFEST, json.dumps({"format": FORMAT, **manifest}, indent=1))
+        write_atomically(self.folder / ROWS, lines.encode())
+        write_atomically(self.folder / MANIFEST, json.dumps({"format": FORMAT, **manifest}, indent=1).encode())
 
     def problem_file(self, instance: Instance) -> str:
         """Where the solver processes find an instance."""
@@ -70,7 +77,7 @@ class Store:
 
     def finish(self, table: Any) -> None:
         """Write the table as CSV, and as Parquet where that can be written."""
-        write_whole(self.folder / "results.csv", table.to_csv(index=False))
+        write_atomically(self.folder / "results.csv", table.to_csv(index=False).encode())
         if importlib.util.find_spec("pyarrow") is None:
             warnings.warn(
                 "results.parquet needs pyarrow, which is not installed: pip install 'fedselect[parquet]'; "
@@ -78,9 +85,8 @@ class Store:
                 stacklevel=3,
             )
             return
-        partial = self.folder / ".results.parquet.partial"
-        table.to_parquet(partial, index=False)
-        os.replace(partial, self.folder / "results.parquet")
+        with appearing_whole(self.folder / "results.parquet") as stream:
+            table.to_parquet(stream, index=False)
 
 
 def cell_of(record: Mapping[str, Any]) -> Cell:
@@ -115,32 +121,6 @@ def read_records(folder: str | Path) -> list[dict[str, Any]]:
         return []
     whole = path.read_bytes().split(b"\n")[:-1]
     return [json.loads(line) for line in whole]
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the new one, never a part."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a folder; the lock goes with this process, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: nothing keeps two processes apart
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ComparisonError(f"another process is at work in {folder}; wait for it or stop it") from None
-        yield
-    finally:
-        os.close(handle)
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 
 from fedselect.errors import RunError
-from fedselect.experiments.checkpoint import write_atomically
 from fedselect.experiments.compare import Comparison, mean_table, summary_table
 from fedselect.experiments.reports.pictures import pictures_of
 from fedselect.experiments.reports.run import RunFolder, facts_of
 from fedselect.report import Cell, Column, Report, Table, count, number, percent, save, seconds, word
+from solvers.files import write_atomically
 
 __all__ = ["read_runs", "results_table", "selectors_report", "write_report"]
 

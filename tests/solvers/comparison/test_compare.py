@@ -20,7 +20,7 @@ from solvers import InvalidOption, UnknownMethod, solve
 from solvers.allocation import AllocationProblem
 from solvers.capping import CappingProblem
 from solvers.comparison import Comparison, ComparisonError, compare
-from solvers.comparison.store import alone
+from solvers.comparison.store import Store
 from solvers.dispersion import DispersionProblem, write_mdplib
 from solvers.participation import CutoffProblem
 from solvers.weighting import ExclusionProblem, OptimizationErrorProblem
@@ -190,7 +190,7 @@ def test_a_folder_grows_but_does_not_change(tmp_path):
     for arguments, options, sentence in refusals:
         with pytest.raises(ComparisonError, match=sentence):
             compare(*arguments, **common, **options)
-    with alone(tmp_path / "c"), pytest.raises(ComparisonError, match="another process is at work"):
+    with Store(tmp_path / "c").alone(), pytest.raises(ComparisonError, match="another process is at work"):
         compare(grown, picks(2), seeds=[0, 1], **common)
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "thesis.tex").touch()
