@@ -31,6 +31,7 @@ from matplotlib.figure import Figure
 from scipy.stats import kendalltau, t
 
 from fedselect.availability import AVAILABILITY, DROPOUT
+from fedselect.errors import FedselectError
 from fedselect.experiments import Choice, Experiment, beside_paper, read_records, run_all, show, study_arguments
 from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
 from fedselect.experiments.figures import save_figure
@@ -121,7 +122,7 @@ class Scale:
     candidates: tuple[int, ...]  # pow-d's d, which the paper does not give, in Figs. 3 and 4
 
 
-QUICK = Scale(1000, 2, 0.5, 1, ("A",), (50,))
+QUICK = Scale(1000, 4, 0.5, 2, ("A",), (50,))
 PAPER = Scale(2500, 10, 1.0, 5, ("A", "P"), (30, 50, 70))
 
 WHY_LIMIT = {
@@ -364,7 +365,7 @@ def beside(rows: pd.DataFrame, dataset: str, relative: bool) -> pd.DataFrame:
         [(*key[:3], "successive" if key[2] in QUOTAS else "", key[3], 0, v) for key, v in published(dataset).items()],
         columns=[*keys, "seed", "value"],
     )
-    paper = paper[paper["update"].isin(rows["update"].unique())]
+    paper = paper[paper["update"].isin(rows["update"]) & paper["scheme"].isin(rows["scheme"])]
     ours, theirs = (against_random(each) if relative else each for each in (rows, paper))
     if relative:  # Random against itself says nothing
         ours, theirs = (each[each["scheme"] != "Random"] for each in (ours, theirs))
@@ -394,10 +395,11 @@ def orders(rows: pd.DataFrame, dataset: str) -> pd.DataFrame:
         slow = cell[2].startswith("rounds")
         ours = part.groupby("scheme", sort=False)["value"].apply(lambda v: np.inf if v.isna().all() else v.mean())
         paper = pd.Series({s: theirs[(*cell[:2], s, cell[2])] for s in ours.index}).fillna(np.inf)
-        tau = kendalltau(paper.rank(), ours.rank()).statistic
+        tau, chance = kendalltau(paper.rank(), ours.rank())
+        verdict = "not beyond chance" if not chance < 0.05 else "agrees" if tau > 0 else "reversed"
         best = [" > ".join(each.sort_values(ascending=slow).index) for each in (paper, ours)]
         labels = dict(zip(("update", "partition", "measure"), cell, strict=True))
-        found.append(labels | {"paper's order": best[0], "our order": best[1], "Kendall's tau": float(tau)})
+        found.append(labels | {"paper's order": best[0], "our order": best[1], "tau": float(tau), "verdict": verdict})
     return pd.DataFrame(found)
 
 
@@ -483,7 +485,8 @@ def accuracy_figure(curves: dict) -> Figure:
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     for axis, partition in zip(axes, ("iid", "non-iid"), strict=True):
-        for scheme, (colour, dash) in STYLES.items():
+        for scheme in SCHEMES:
+            colour, dash = STYLES[scheme]
             seeds = curves["A", partition, scheme, "successive" if scheme in QUOTAS else ""]
             mean = np.mean(seeds, axis=0)
             axis.plot(np.arange(1, mean.size + 1), mean, linestyle=dash, color=colour, linewidth=1.3, label=scheme)
@@ -505,6 +508,7 @@ def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
     dataset, out = arguments.dataset, arguments.out
     out.mkdir(parents=True, exist_ok=True)
     where = (dataset, arguments.root, out, arguments.jobs)
+    experiment(TASKS[dataset], dataset, arguments.root, "iid").federation()  # missing files are noticed now, not later
 
     runs = selections(scale, *where)
     chosen = selection_rows(runs)
@@ -531,7 +535,11 @@ def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
         show(wide(tables[title]), f"{title}; ours (the paper's)")
     print(next(iter(why_training(dataset).values())), end="\n\n")
     order = orders(trained, dataset)
-    show(order, f"Order of the seven schemes, E3CS with the paper's draw; the paper's on {reference}", 2)
+    show(
+        order,
+        f"Order of the seven schemes, E3CS with the paper's draw, by Kendall's tau; the paper's on {reference}",
+        2,
+    )
     matters = exact_minus_successive(trained)
     show(matters, "Exact draw minus the paper's draw, paired by seed, ± half the 95 % interval")
 
@@ -549,4 +557,7 @@ def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except FedselectError as error:
+        raise SystemExit(str(error)) from None
