@@ -40,7 +40,7 @@ from fedselect.scenario import Scenario
 from fedselect.selectors import SELECTORS
 from fedselect.simulation import simulate
 from fedselect.training.settings import TrainingSettings
-from solvers.allocation import availability_bias, availability_variation
+from solvers.allocation import availability_bias, availability_variation, group_clients
 
 CLIENTS, LABELS = 100, 10
 KEYS = ("step", "ratio", "size", "per_group", "algorithm")
@@ -166,14 +166,17 @@ WHY_BIAS = {
 }
 
 
-def watch(federation: Federation, draw: str, rounds: int, seed: int, folder: Path) -> dict[str, np.ndarray]:
+def watch(
+    federation: Federation, strata: list[int], draw: str, rounds: int, seed: int, folder: Path
+) -> dict[str, np.ndarray]:
     """Draw without training: by round, the label mix that the average stands for minus the population's, and Eq. 7."""
     path = folder / f"{draw.replace(' ', '')}-{rounds}-s{seed}.npz"
     if not path.exists():
         choice, size, per_group, _ = DRAWS[draw]
         there = AVAILABILITY.build("group-trace", federation, seed, per_group=per_group)
         back = DROPOUT.build("none", len(federation), seed)
-        selector = SELECTORS.build(choice.name, Scenario(federation, there, back, size, rounds, seed), **choice.options)
+        options = {**choice.options, "groups": strata} if choice.name == "fedss" else choice.options
+        selector = SELECTORS.build(choice.name, Scenario(federation, there, back, size, rounds, seed), **options)
         vectors, groups = federation.label_distributions, there.groups
         sizes = np.bincount(groups)
         means = np.stack([vectors[groups == k].mean(axis=0) for k in range(sizes.size)])
@@ -194,11 +197,12 @@ def biases(scale: Scale, out: Path) -> tuple[pd.DataFrame, dict[str, list[dict[s
     """Share of Lemma 1's bias that each draw has, one row a trace, and the rounds behind it."""
     # Digits, whatever is trained later: only the labels count here.
     federation = experiment("digits", Path()).federation()
+    strata = group_clients(federation.label_distributions, LABELS).labels.tolist()  # once, as it takes a second
     rounds, rows, watched = 24 * scale.days, [], {draw: [] for draw in DRAWS}
     with progress_bar("drawing", scale.traces * len(DRAWS)) as update:
         for seed in range(scale.traces):
             for draw, mine in watched.items():
-                mine.append(watch(federation, draw, rounds, seed, out / "draws"))
+                mine.append(watch(federation, strata, draw, rounds, seed, out / "draws"))
                 found, lemma = mine[-1]["found"], mine[-1]["lemma"]
                 # Regression of what happened on Eq. 7; given who is there, the draw only adds noise of mean zero.
                 share = float((found * lemma).sum() / (lemma**2).sum())

@@ -63,6 +63,18 @@ def test_speed_ups_are_taken_within_setting_and_seed(fedss):
     np.testing.assert_allclose(found["value"], [1.5, 3.0, np.nan])
 
 
+def test_the_papers_own_numbers_agree_with_the_paper(fedss):
+    """Nothing is lost or mixed up on the way from its table to ours."""
+    paper = fedss.published(fedss.TABLE_1["mnist"], fedss.RATIOS)
+    rows = pd.DataFrame(
+        [("0.05", ratio, "10", 1, name, seed, rounds) for (ratio, name), rounds in paper.items() for seed in (0, 1)],
+        columns=[*fedss.KEYS, "seed", "value"],
+    )
+    table = fedss.beside(rows, paper, "ratio", {})
+    assert len(table) == 3 * 6
+    assert (table["verdict"] == "agrees").all()
+
+
 def test_a_small_study(fedss, monkeypatch, tmp_path, capsys):
     """Tables, figures and results appear; a second call plays only what is missing, to the same results."""
     few = {name: fedss.ALGORITHMS[name] for name in ("FedAvg", "FedSS-P", "FedProx", "CS-UCB-Q")}
