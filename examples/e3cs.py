@@ -143,7 +143,7 @@ WHY_LIMIT = {
     ("E3CS-0.8",): "cost of learning",
 }
 WHY_PROMISE = {
-    (scheme, "successive"): "torch.multinomial's inclusion probabilities are not p, so E[x̂] ≠ x" for scheme in QUOTAS
+    (scheme, "successive"): "torch.multinomial's inclusion probabilities are not p; x/p is biased" for scheme in QUOTAS
 }
 
 
@@ -550,7 +550,8 @@ def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
             beyond, {key: 0.0 for key in pairs(DRAWS) if key[0] in QUOTAS}, cell, "value", WHY_PROMISE
         ),
     }
-    show(count_table(chosen), f"Fig. 3: times selected in {scale.selections} rounds, mean (median) over a class")
+    counts = count_table(chosen)
+    show(counts, f"Fig. 3: times selected in {scale.selections} rounds, mean (median) over a class")
     fair = fairness(chosen)
     show(fair, "Order of fairness: Jain's index of the counts")
     for title, table in tables.items():
@@ -577,14 +578,15 @@ def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
     for name, table in {
         "results": pd.concat([chosen, trained]),
         "beside-paper": pd.concat([table.assign(table=title) for title, table in tables.items()]),
+        "counts": counts,
         "fairness": fair,
         "orders": order,
         "exact-draws": matters,
     }.items():
         table.to_csv(out / f"{name}.csv", index=False)
-    save_figure(counts_figure(runs), out / "selections.png")
-    save_figure(success_figure(runs), out / "success-ratio.png")
-    save_figure(accuracy_figure(curves), out / "accuracy.png")
+    save_figure(counts_figure(runs), out / "selections.png", dpi=110)
+    save_figure(success_figure(runs), out / "success-ratio.png", dpi=110)
+    save_figure(accuracy_figure(curves), out / "accuracy.png", dpi=110)
     print(f"tables, results.csv and figures: {out}")
 
 

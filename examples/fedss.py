@@ -451,8 +451,8 @@ def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
         "means": everything,
     }.items():
         table.to_csv(out / f"{name}.csv", index=False)
-    save_figure(bias_figure(watched, bias), out / "bias.png")
-    save_figure(accuracy_figure(curves, task.steps[0], scale.ratios), out / "accuracy.png")
+    save_figure(bias_figure(watched, bias), out / "bias.png", dpi=110)
+    save_figure(accuracy_figure(curves, task.steps[0], scale.ratios), out / "accuracy.png", dpi=110)
     print(f"tables, results.csv and figures: {out}")
 
 
