@@ -84,6 +84,8 @@ def run(
     experiment: Experiment,
     out: str | Path = "runs",
     progress: Callable[[int, int], None] | None = None,
+    *,
+    plots: bool = True,
 ) -> Path:
     """Run an experiment into its folder, or continue it where it was stopped.
 
@@ -99,6 +101,8 @@ def run(
         Directory below which the folder is made.
     progress : callable, optional
         Called with (rounds done, rounds in all) after every round.
+    plots : bool
+        Whether to draw ``plots/`` once the run is finished.
 
     Returns
     -------
@@ -122,7 +126,7 @@ def run(
         raise RunError(f"cannot write the run folder {folder}: {error}") from error
     with _alone(folder):
         _claim(folder, config)
-        _train(folder, loop, experiment, progress)
+        _train(folder, loop, experiment, progress, plots)
     return folder
 
 
@@ -137,7 +141,13 @@ def _claim(folder: Path, config: str) -> None:
         raise RunError(f"cannot write the run folder {folder}: {error}") from error
 
 
-def _train(folder: Path, loop: FedAvg, experiment: Experiment, progress: Callable[[int, int], None] | None) -> None:
+def _train(
+    folder: Path,
+    loop: FedAvg,
+    experiment: Experiment,
+    progress: Callable[[int, int], None] | None,
+    plots: bool,
+) -> None:
     """Run the rounds that are missing, then write what a finished run has."""
     records = _resume(folder, loop)
     with (folder / "rounds.jsonl").open("a", encoding="utf-8") as lines, _one_thread():
@@ -153,7 +163,7 @@ def _train(folder: Path, loop: FedAvg, experiment: Experiment, progress: Callabl
             if progress is not None:
                 progress(loop.round, experiment.rounds)
         scores = loop.client_scores()
-    _finish(folder, records, loop.federation, experiment, scores)
+    _finish(folder, records, loop.federation, experiment, scores, plots)
 
 
 def read_records(folder: str | Path) -> list[dict[str, Any]]:
@@ -233,17 +243,19 @@ def _finish(
     federation: Federation,
     experiment: Experiment,
     scores: tuple[NDArray[np.float64], NDArray[np.float64]],
+    plots: bool,
 ) -> None:
-    from fedselect.experiments.figures import counts_figure, curves_figure, save_figure
-
     table = round_table(records)
     importance = experiment.training.importances(federation.sizes)
     clients = client_table(records, federation.sizes, importance, scores)
     write_atomically(folder / "metrics.csv", table.to_csv(index=False).encode())
     write_atomically(folder / "clients.csv", clients.to_csv(index=False).encode())
-    label = folder.name
-    save_figure(counts_figure({label: [records]}, len(federation)), folder / "plots" / "counts.png")
-    save_figure(curves_figure({label: [table]}), folder / "plots" / "curves.png")
+    if plots:
+        from fedselect.experiments.figures import counts_figure, curves_figure, save_figure
+
+        label = folder.name
+        save_figure(counts_figure({label: [records]}, len(federation)), folder / "plots" / "counts.png")
+        save_figure(curves_figure({label: [table]}), folder / "plots" / "curves.png")
     # The summary comes last: its presence says that the run is finished.
     write_atomically(folder / "summary.json", json.dumps(summary(records, importance, scores), indent=1).encode())
 

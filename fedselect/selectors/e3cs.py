@@ -22,6 +22,7 @@ from fedselect.selectors.registry import (
 from fedselect.selectors.solving import solved
 from solvers import Solution, solve
 from solvers.capping import DRAWS, CappingProblem, constant_floors, incremental_floors, reweighted
+from solvers.capping.successive import race
 from solvers.registry import find
 
 __all__ = ["E3CS"]
@@ -115,9 +116,9 @@ class E3CS:
         logs = self.log_weights[present]
         problem = CappingProblem(log_weights=logs, size=size, floor=min(1.0, fraction) * size / present.size)
         if self.method == "one-pass":
-            solution = solve(problem, "one-pass")
+            solution = solve(problem, "one-pass", seed=int(round.rng.integers(2**31)))
             p = _allotted(solution)
-            clients = np.sort(round.rng.choice(present, size=size, replace=False, p=p / p.sum()))
+            clients = present[race(p, size, round.rng)]
         else:
             p, solution = solved(problem, self.method, round)
             clients = present[DRAWS[self.draw](p, round.rng)]
@@ -156,8 +157,11 @@ class E3CS:
 
 
 def _allotted(solution: Solution) -> NDArray[np.float64]:
-    """The probabilities of a round: the decision, or what ``one-pass`` has instead of one."""
-    return solution.details["raw"] if solution.x is None else solution.x
+    """The probabilities of a round: the decision, or what ``one-pass`` has instead of one.
+
+    Without a floor its shares underflow, as one client runs away with the weights: then all others are alike.
+    """
+    return np.maximum(solution.details["raw"], 1e-300) if solution.x is None else solution.x
 
 
 @SELECTORS.register("e3cs")

@@ -77,6 +77,17 @@ def test_the_one_pass_mistake_can_be_played():
     after = selector.log_weights - selector.log_weights[0]
     learnt = [int(k) for k in selection.clients if k != 0]
     assert (after - before)[learnt] == pytest.approx(2 * 0.5 / 4 / (2 / 13))
+    exact = E3CS(4, 2, quota=0.0, draw="successive")  # where nothing exceeds 1, the mistake makes no difference
+    selector.log_weights = exact.log_weights
+    assert (
+        selector.select(context(np.ones(4), 5)).clients.tolist()
+        == exact.select(context(np.ones(4), 5)).clients.tolist()
+    )
+    selector.log_weights = np.array([0.0, -2000.0, -2000.0, -4000.0])  # shares of 0 in floating point
+    selection = selector.select(context(np.ones(4)))
+    assert selection.clients.size == 2
+    selector.update(RoundFeedback(0, selection, outcomes(np.ones(4), selection)))
+    assert np.isfinite(selector.log_weights).all()
     with pytest.raises(ConfigError, match=r"draw 'madow' needs; use 'successive'"):
         E3CS(4, 2, method="one-pass")
 
