@@ -180,7 +180,7 @@ def main(argv: Sequence[str] | None = None, plan: Plan | None = None) -> None:
     graph_table = beside_paper(edges, edges_paper, ("split", "rate", "method", "score"), "value", why)
     show(graph_table, "Table 3: edges of the oracle's 3DG found after one round of local training")
     stacked(
-        {"Table 2": table, "claims": statements, "Fig. 4": spread(counted), "Table 3": graph_table}
+        {"Table 2": table, "Fig. 4": spread(counted), "Table 3": graph_table}
     ).to_csv(out / "results.csv", index=False)  # fmt: skip
     print(f"results and figures: {out}")
 
@@ -364,14 +364,17 @@ def spread(counted: Mapping[str, Mapping[str, History]]) -> pd.DataFrame:
 
 
 def counts_figure(counted: Mapping[str, Mapping[str, History]]) -> Figure:
-    """Fig. 4: one bar a client, the most available first."""
+    """Fig. 4: one bar a client, the most available first; the line is how often it was there."""
     columns = len(next(iter(counted.values())))
     figure = Figure(figsize=(2.6 * columns, 2.1 * len(counted)), layout="constrained")
     rows = figure.subplots(len(counted), columns, sharey="row", squeeze=False)
     for axes, (split, histories) in zip(rows, counted.items(), strict=True):
+        top = 1.1 * max(history.counts.max() for history in histories.values())
         for axis, (label, history) in zip(axes, histories.items(), strict=True):
             order = np.argsort(-history.available, kind="stable")
             axis.bar(np.arange(history.clients), history.counts[order], width=1.0, color="0.35")
+            axis.plot(history.available[order], "k--", linewidth=0.8)
+            axis.set_ylim(0, top)
             axis.set_title(f"{label}: variance {history.counts.var(ddof=1):.0f}", fontsize=9)
             axis.tick_params(labelsize=8)
         axes[0].set_ylabel(f"{split}\ntimes selected", fontsize=9)
