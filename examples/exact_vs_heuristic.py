@@ -29,6 +29,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import false_discovery_control, ttest_1samp
 
+from fedselect.errors import FedselectError
 from fedselect.experiments import Choice, Experiment, read_records, run_all, show, study_arguments
 from fedselect.progress import progress_bar
 from fedselect.training.settings import TrainingSettings
@@ -332,4 +333,7 @@ def effects_figure(runs: pd.DataFrame, effects: pd.DataFrame) -> Figure:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except FedselectError as error:
+        raise SystemExit(str(error)) from None

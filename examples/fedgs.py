@@ -18,6 +18,7 @@ level of all losses: ``--paper`` runs three draws, so that a reader sees what th
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +31,9 @@ from matplotlib.figure import Figure
 from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import Federation, Samples, load_data
 from fedselect.embeddings import client_embeddings
+from fedselect.errors import FedselectError
 from fedselect.experiments import Choice, Experiment, beside_paper, run_all, show, study_arguments
+from fedselect.experiments.checkpoint import write_atomically
 from fedselect.history import History
 from fedselect.progress import progress_bar
 from fedselect.protocol import RoundFeedback
@@ -169,7 +172,7 @@ def main(argv: Sequence[str] | None = None, plan: Plan | None = None) -> None:
     show(spread(counted), "Fig. 4: how often clients were selected")
     counts_figure(counted).savefig(out / "counts.png", dpi=100)
 
-    edges = recovery(setting, plan)
+    edges = recovery(setting, plan, out)
     edges_paper = {
         (split, f"{rate:g}", name, score): value
         for (split, name), values in TABLE_3.items() if split in setting.graphs
@@ -394,27 +397,26 @@ class Everybody(AllAvailable):
         self.updates = np.stack([feedback.updates[client] for client in feedback.selection.clients.tolist()])
 
 
-def recovery(setting: Setting, plan: Plan) -> pd.DataFrame:
-    """Table 3: one row a score, over splits, step sizes, methods and seeds."""
+def recovery(setting: Setting, plan: Plan, out: Path) -> pd.DataFrame:
+    """Table 3: one row a score, over splits, seeds, step sizes and methods; a file each for what is there already."""
     model = setting.training.model if setting.training.model.startswith("cnn") else "cnn-fashion"
-    batch = setting.training.batch_size
+    cells = list(itertools.product(setting.graphs.items(), range(plan.seeds), plan.rates))
     rows = []
-    with progress_bar("Table 3, graphs", len(setting.graphs) * len(plan.rates) * plan.seeds) as advance:
-        for split, data in setting.graphs.items():
-            for seed in range(plan.seeds):
+    with progress_bar("Table 3, graphs", len(cells)) as advance:
+        for done, ((split, data), seed, rate) in enumerate(cells):
+            advance(done, len(cells))
+            path = out / "graphs" / f"{split}-{rate:g}-s{seed}.json"
+            if not path.exists():
                 federation = as_images(load_data(data.name, **{**data.options, "seed": seed}))
-                for rate in plan.rates:
-                    training = TrainingSettings(model, learning_rate=rate, batch_size=batch)
-                    for method, scores in recovered(federation, training, seed):
-                        for score, value in zip(("precision", "recall", "F1"), scores, strict=True):
-                            rows.append((split, f"{rate:g}", method, score, seed, value))
-                    advance(len(rows) // 6, len(setting.graphs) * len(plan.rates) * plan.seeds)
+                training = TrainingSettings(model, learning_rate=rate, batch_size=setting.training.batch_size)
+                path.parent.mkdir(exist_ok=True)
+                write_atomically(path, json.dumps(recovered(federation, training, seed)).encode())
+            for method, scores in json.loads(path.read_text()).items():
+                rows += [(split, f"{rate:g}", method, score, seed, value) for score, value in scores.items()]
     return pd.DataFrame(rows, columns=["split", "rate", "method", "score", "seed", "value"])
 
 
-def recovered(
-    federation: Federation, training: TrainingSettings, seed: int
-) -> Iterator[tuple[str, tuple[float, float, float]]]:
+def recovered(federation: Federation, training: TrainingSettings, seed: int) -> dict[str, dict[str, float]]:
     """Train everybody for a round, and score the 3DG of what they send back at the best of the paper's thresholds."""
     import torch
     from torch.nn.utils import vector_to_parameters
@@ -438,9 +440,8 @@ def recovered(
     noise = client_embeddings(models(), federation.test.features, np.random.default_rng(seed))
     oracle = dependency_graph(similarity(federation.label_distributions, "dot"), "paper")
     found = {"func-sim": similarity(noise, "functional"), "cos-sim": similarity(selector.updates, "update")}
-    for method, matrix in found.items():
-        best = epsilon_sweep(matrix, oracle).best
-        yield method, (best.precision, best.recall, best.f1)
+    best = {method: epsilon_sweep(matrix, oracle).best for method, matrix in found.items()}
+    return {name: {"precision": b.precision, "recall": b.recall, "F1": b.f1} for name, b in best.items()}
 
 
 def as_images(federation: Federation) -> Federation:
@@ -462,4 +463,7 @@ def stacked(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except FedselectError as error:
+        raise SystemExit(str(error)) from None

@@ -9,10 +9,8 @@ from scipy.stats import t
 
 pytest.importorskip("torch")
 
+from examples import exact_vs_heuristic as study
 from fedselect.experiments import Choice
-from tests.examples.scripts import script
-
-study = script("exact_vs_heuristic")
 
 
 def runs(**losses):

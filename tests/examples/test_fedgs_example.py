@@ -11,12 +11,10 @@ import pytest
 
 pytest.importorskip("torch")
 
+from examples import fedgs
 from fedselect.data import load_data
 from fedselect.errors import DataError
 from fedselect.experiments import Choice
-from tests.examples.scripts import script
-
-fedgs = script("fedgs")
 
 TINY = fedgs.Plan(rounds=3, seeds=2, draws=2, sizes=2, count_rounds=10, rates=(0.1,))
 
@@ -83,12 +81,14 @@ def test_a_tiny_study_writes_everything_and_repeats_nothing(small, tmp_path, cap
 
     folders = sorted((out / "runs").glob("*/*/rounds.jsonl"))
     before = {folder: folder.stat().st_mtime_ns for folder in folders}
+    graphs = {path: path.stat().st_mtime_ns for path in (out / "graphs").iterdir()}
     last = folders[-1].parent
     for name in ("summary.json", "checkpoint.npz"):  # as if killed in this run
         (last / name).unlink()
     fedgs.main(arguments, TINY)
     repeated = {folder.parent for folder in folders if folder.stat().st_mtime_ns != before[folder]}
     assert repeated == {last}
+    assert {path: path.stat().st_mtime_ns for path in (out / "graphs").iterdir()} == graphs
     pd.testing.assert_frame_equal(pd.read_csv(out / "results.csv"), results)
 
 
