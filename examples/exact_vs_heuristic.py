@@ -174,7 +174,9 @@ def main(
     effects = compare(runs)
     runs.to_csv(arguments.out / "runs.csv", index=False)
     effects.to_csv(arguments.out / "results.csv", index=False)
-    show(printed(runs, effects), f"The gap and what it did: differences to exact, {seeds} paired seeds")
+    table = printed(runs, effects)
+    table.to_csv(arguments.out / "table.csv", index=False, float_format="%.4g")
+    show(table, f"The gap and what it did: differences to exact, {seeds} paired seeds")
     for sentence in verdict(runs, effects):
         print(sentence)
     effects_figure(runs, effects).savefig(arguments.out / "exact_vs_heuristic.png", dpi=100)
