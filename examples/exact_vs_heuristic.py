@@ -65,7 +65,7 @@ def fedgs(title: str, *, alpha: float = 1.0, scale: str = "pairs", **setting: An
     return Regime(
         "FedGS",
         title,
-        dataclasses.replace(Experiment(rounds=150, data=data, availability=Choice("lognormal")), **setting),
+        dataclasses.replace(Experiment(rounds=100, data=data, availability=Choice("lognormal")), **setting),
         Choice("fedgs", {**common, "method": "auto"}),
         {
             LIGHT if method == "random" else method: Choice("fedgs", {**common, "method": method, "certify": "auto"})
@@ -116,7 +116,7 @@ def e3cs(title: str, quota: float) -> Regime:
         "E3CS",
         title,
         Experiment(
-            rounds=400,
+            rounds=300,
             data=Choice("digits", {"partition": "primary-label", "samples": 50}),
             dropout=Choice("success-classes", {"shuffle": True}),
             clients_per_round=20,
@@ -169,7 +169,7 @@ def main(
     regimes = regimes or (PAPER if arguments.paper else QUICK)
     if not arguments.paper:
         rounds = rounds or 60
-    seeds = seeds or (10 if arguments.paper else 4)
+    seeds = seeds or (8 if arguments.paper else 4)
     runs = play(regimes, rounds, seeds, arguments.out, arguments.jobs)
     effects = compare(runs)
     runs.to_csv(arguments.out / "runs.csv", index=False)
