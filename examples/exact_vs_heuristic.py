@@ -12,8 +12,7 @@ it says how large a difference could be.
 
 Intervals are Student's t at 95 %, one at a time. Stars take into account how many comparisons there are: of the starred
 differences of heuristics (and of those of "no optimisation", apart), at most 5 % are expected to be none (Benjamini and
-Hochberg). Exact and heuristic decisions may be
-different optima of equal value, so that runs differ without any gap.
+Hochberg). Exact and heuristic decisions may be different optima of equal value: then runs differ without any gap.
 """
 
 from __future__ import annotations
