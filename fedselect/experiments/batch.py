@@ -19,6 +19,7 @@ def run_all(
     out: str | Path = "runs",
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
+    plots: bool = True,
 ) -> list[Path]:
     """Run many experiments; finished ones are not repeated, interrupted ones continue.
 
@@ -37,6 +38,9 @@ def run_all(
         machine solves less within a time limit).
     progress : callable, optional
         Called about twice a second with (rounds done, rounds in all), from a thread of its own.
+    plots : bool
+        Whether each finished run gets pictures of its own; where there are hundreds of short ones, drawing takes longer
+        than training.
 
     Returns
     -------
@@ -56,7 +60,7 @@ def run_all(
     once = dict(zip(folders, experiments, strict=True))
     there = Path(out).resolve()  # a worker may stand in another directory
     with _watch({folder: each.rounds for folder, each in once.items()}, progress):
-        joblib.Parallel(n_jobs=jobs)(joblib.delayed(run)(each, there) for each in once.values())
+        joblib.Parallel(n_jobs=jobs)(joblib.delayed(run)(each, there, plots=plots) for each in once.values())
     return folders
 
 

@@ -124,6 +124,8 @@ def run(
     experiment: Experiment,
     out: str | Path = "runs",
     progress: Callable[[int, int], None] | None = None,
+    *,
+    plots: bool = True,
 ) -> Path:
     """Run an experiment into its folder, or continue it where it was stopped.
 
@@ -139,6 +141,8 @@ def run(
         Directory below which the folder is made.
     progress : callable, optional
         Called with (rounds done, rounds in all) after every round.
+    plots : bool
+        Whether to draw ``plots/`` once the run is finished.
 
     Returns
     -------
@@ -161,7 +165,7 @@ def run(
             folder.append(round_record(loop.step(evaluate=True if last else None)), loop)
             if progress is not None:
                 progress(loop.round, experiment.rounds)
-        folder.finish(loop.federation, loop.client_scores())
+        folder.finish(loop.federation, loop.client_scores(), plots)
     return folder.path
 
 
@@ -213,9 +217,27 @@ class RunFolder:
         if loop.round == self.experiment.rounds or loop.round % self.experiment.checkpoint_every == 0:
             save_checkpoint(self.path / "checkpoint.npz", loop.state_dict())
 
-    def finish(self, federation: Federation, scores: tuple[NDArray[np.float64], NDArray[np.float64]]) -> None:
+    def finish(
+        self,
+        federation: Federation,
+        scores: tuple[NDArray[np.float64], NDArray[np.float64]],
+        plots: bool = True,
+    ) -> None:
         """Write tables, pictures and the summary; ``scores`` are the final model's loss and accuracy, each (N,)."""
-        _finish(self.path, self.records, federation, self.experiment, scores)
+        folder, records = self.path, self.records
+        table = round_table(records)
+        importance = self.experiment.training.importances(federation.sizes)
+        clients = client_table(records, federation.sizes, importance, scores)
+        write_atomically(folder / "metrics.csv", table.to_csv(index=False).encode())
+        write_atomically(folder / "clients.csv", clients.to_csv(index=False).encode())
+        if plots:
+            from fedselect.experiments.figures import counts_figure, curves_figure, save_figure
+
+            label = folder.name
+            save_figure(counts_figure({label: [records]}, len(federation)), folder / "plots" / "counts.png")
+            save_figure(curves_figure({label: [table]}), folder / "plots" / "curves.png")
+        # The summary comes last: its presence says that the run is finished.
+        write_atomically(folder / "summary.json", json.dumps(summary(records, importance, scores), indent=1).encode())
 
 
 def _claim(folder: Path, config: str) -> None:
@@ -304,27 +326,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _finish(
-    folder: Path,
-    records: list[dict[str, Any]],
-    federation: Federation,
-    experiment: Experiment,
-    scores: tuple[NDArray[np.float64], NDArray[np.float64]],
-) -> None:
-    from fedselect.experiments.figures import counts_figure, curves_figure, save_figure
-
-    table = round_table(records)
-    importance = experiment.training.importances(federation.sizes)
-    clients = client_table(records, federation.sizes, importance, scores)
-    write_atomically(folder / "metrics.csv", table.to_csv(index=False).encode())
-    write_atomically(folder / "clients.csv", clients.to_csv(index=False).encode())
-    label = folder.name
-    save_figure(counts_figure({label: [records]}, len(federation)), folder / "plots" / "counts.png")
-    save_figure(curves_figure({label: [table]}), folder / "plots" / "curves.png")
-    # The summary comes last: its presence says that the run is finished.
-    write_atomically(folder / "summary.json", json.dumps(summary(records, importance, scores), indent=1).encode())
 
 
 def _versions() -> dict[str, str]:

@@ -14,6 +14,9 @@ from fedselect.errors import ConfigError
 
 __all__ = ["beside_paper", "show", "study_arguments"]
 
+#: Half a confidence interval that is wider than this share of the paper's number says nothing about agreement.
+_WIDE = 0.1
+
 
 def study_arguments(
     description: str,
@@ -81,8 +84,10 @@ def beside_paper(
         One row a cell, in the order of ``ours``: ``keys``, ``paper``, ``ours`` (mean over seeds), ``deviation``
         (standard deviation over seeds), ``seeds``, ``verdict`` and ``why``. The verdict is "agrees" where the paper's
         number lies in the 95 % confidence interval of our mean (Student's t; the paper's own error is not known, so
-        this is strict), else "higher" or "lower" (than the paper's), and "" where there is nothing to compare. A
-        difference without a reason is called "unexplained".
+        this is strict), else "higher" or "lower" (than the paper's), and "" where there is nothing to compare. With
+        two or three seeds the interval may be so wide that it holds nearly everything: where it reaches farther than
+        a tenth of the paper's number, lying in it is "inconclusive". A difference without a reason is called
+        "unexplained".
 
     Raises
     ------
@@ -103,7 +108,9 @@ def beside_paper(
         half = float(t.ppf(0.975, n - 1)) * deviation / math.sqrt(n) if n > 1 else 0.0
         verdict = ""
         if not math.isnan(theirs) and not math.isnan(mean):
-            verdict = "agrees" if abs(mean - theirs) <= half else "higher" if mean > theirs else "lower"
+            verdict = "higher" if mean > theirs else "lower"
+            if abs(mean - theirs) <= half:
+                verdict = "agrees" if half <= _WIDE * abs(theirs) else "inconclusive"
         reason = ""
         if verdict in ("higher", "lower"):
             reasons = (text for key, text in (why or {}).items() if cell[: len(key)] == tuple(key))
@@ -116,17 +123,26 @@ def beside_paper(
 
 
 def show(table: pd.DataFrame, title: str, digits: int = 3) -> None:
-    """Print a table to stdout: numbers with so many decimals, a dash for what is not there."""
+    """Print a table to stdout: numbers with so many decimals, a dash for what is not there.
+
+    Reasons (the column ``why``) are long and come again and again: each is printed once, below, under a number.
+    """
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
+    notes: dict[str, int] = {}
     printed = Table(*map(str, table.columns), title=title, title_justify="left")
-    for row in table.itertuples(index=False):
-        printed.add_row(*(_cell(value, digits) for value in row))
+    for row in table.to_dict("records"):
+        if row.get("why"):
+            row["why"] = f"[{notes.setdefault(row['why'], len(notes) + 1)}]"
+        printed.add_row(*(Text(_cell(value, digits)) for value in row.values()))
     console = Console()
-    if not console.is_terminal:
-        console = Console(width=max(80, console.measure(printed).maximum))
+    if not console.is_terminal:  # nothing is to be cut off in a file
+        console = Console(width=max(80, Console(width=10_000).measure(printed).maximum))
     console.print(printed)
+    for note, number in notes.items():
+        console.print(Text(f"[{number}] {note}"), soft_wrap=True)
 
 
 def _cell(value: Any, digits: int) -> str:

@@ -65,6 +65,8 @@ class CAFed:
         Order of the greedy's first pass; see `solvers.weighting.ca_fed`.
     ties : {"keep", "exclude"}
         Whether exclusions that change nothing are made.
+    certify : str, optional
+        A second method, whose bound is put beside the decision; see `fedselect.selectors.solving.solved`.
     time_limit : float, optional
         Seconds for the decision; the context's limit by default.
 
@@ -86,6 +88,7 @@ class CAFed:
         method: str = "ca-fed",
         order: Literal["signed", "absolute"] = "signed",
         ties: Literal["keep", "exclude"] = "keep",
+        certify: str | None = None,
         time_limit: float | None = None,
     ) -> None:
         self.importance = check_importance(importance)
@@ -97,8 +100,9 @@ class CAFed:
         self.bias_weight = check_number("bias_weight", bias_weight, 0, largest)
         self.order = check_choice("order", order, ("signed", "absolute"))
         self.ties = check_choice("ties", ties, ("keep", "exclude"))
-        self.method, self.time_limit = method, time_limit
-        find(ExclusionProblem, method)  # raises a sentence now rather than in the first round
+        self.method, self.certify, self.time_limit = method, certify, time_limit
+        for name in filter(None, (method, certify)):
+            find(ExclusionProblem, name)  # raises a sentence now rather than in the first round
         if time_limit is not None and not time_limit > 0:
             raise ConfigError(f"time_limit must be a positive number of seconds; got {time_limit}")
         self.minima: NDArray[np.float64] | None = None
@@ -127,7 +131,9 @@ class CAFed:
         options: dict[str, Any] = {"order": self.order, "ties": self.ties} if self.method == "ca-fed" else {}
         # Starting from everybody kept: a decision no better than that does not replace it.
         start = np.ones(self.importance.size, dtype=np.bool_) if self.ties == "keep" else None
-        kept, solution = solved(problem, self.method, round, self.time_limit, start=start, **options)
+        kept, solution = solved(
+            problem, self.method, round, self.time_limit, certify=self.certify, start=start, **options
+        )
         clients = np.flatnonzero(round.available & kept)
         weights = self.importance[clients] / self.chains.availability[clients]
         return Selection(clients, weights, solution=solution)
@@ -174,6 +180,7 @@ def ca_fed(
     threshold: float = 0.0,
     bias_weight: float = 1.0,
     importance: Literal["samples", "equal"] = "samples",
+    certify: str | None = None,
     time_limit: float | None = None,
 ) -> CAFed:
     """Exclude clients that are seldom there, or in long spells, where that lowers the error estimate.
@@ -204,5 +211,6 @@ def ca_fed(
         method=method,
         order="absolute" if authors else "signed",
         ties="exclude" if authors else "keep",
+        certify=certify,
         time_limit=time_limit,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
 from fedselect.protocol import Outcome, RoundContext, RoundFeedback, Selection
@@ -19,7 +20,9 @@ from fedselect.selectors.registry import (
     nobody,
 )
 from fedselect.selectors.solving import solved
+from solvers import Solution, solve
 from solvers.capping import DRAWS, CappingProblem, constant_floors, incremental_floors, reweighted
+from solvers.capping.successive import race
 from solvers.registry import find
 
 __all__ = ["E3CS"]
@@ -56,7 +59,9 @@ class E3CS:
     rate : float
         Learning rate η > 0; 0.5 in the paper's experiments, `solvers.capping.best_rate` in its theory.
     method : str
-        Any method registered for the capping problem.
+        Any method registered for the capping problem; ``"one-pass"``, whose probabilities sum to less than m and are
+        no feasible decision, only with ``draw="successive"``, which looks at their ratios alone. So do public
+        implementations that make this mistake.
     aggregation : {"deadline", "samples", "mean"}
         See `fedselect.selectors.registry.aggregate`; ``"deadline"`` is Eq. 5: weights :math:`n_i / \sum_{\text{all}}
         n_j`, neither renormalised over the returned nor divided by p.
@@ -85,6 +90,11 @@ class E3CS:
         self.rate = check_number("rate", rate, 0, np.finfo(np.float64).max, open_low=True)
         self.method, self.aggregation = method, aggregation
         find(CappingProblem, method)  # raises a sentence now rather than in the first round
+        if method == "one-pass" and draw != "successive":
+            raise ConfigError(
+                f"the probabilities of method 'one-pass' need not sum to a whole number, which draw {draw!r} needs; "
+                "use 'successive'"
+            )
         check_choice("aggregation", aggregation, ("deadline", "samples", "mean"))
         if quota == "incremental":
             if rounds is None:
@@ -105,8 +115,13 @@ class E3CS:
         fraction = self.floors[min(round.round, self.floors.size - 1)] * self.clients / self.size
         logs = self.log_weights[present]
         problem = CappingProblem(log_weights=logs, size=size, floor=min(1.0, fraction) * size / present.size)
-        p, solution = solved(problem, self.method, round)
-        clients = present[DRAWS[self.draw](p, round.rng)]
+        if self.method == "one-pass":
+            solution = solve(problem, "one-pass", seed=int(round.rng.integers(2**31)))
+            p = _allotted(solution)
+            clients = present[race(p, size, round.rng)]
+        else:
+            p, solution = solved(problem, self.method, round)
+            clients = present[DRAWS[self.draw](p, round.rng)]
         inclusion = None
         if self.draw != "successive":  # whose inclusion probabilities are others, and not known
             inclusion = np.zeros(self.clients)
@@ -119,16 +134,18 @@ class E3CS:
         solution = feedback.selection.solution
         if solution is None:  # nobody was there
             return
-        problem, x = solution.problem, solution.x
+        problem, x = solution.problem, _allotted(solution)
         assert isinstance(problem, CappingProblem)
-        assert x is not None
         present = np.flatnonzero(feedback.outcomes != Outcome.UNAVAILABLE)
         p = np.zeros(self.clients)
         p[present] = x
         overflow = present[problem.overflow(x)]
         returned = np.flatnonzero(feedback.outcomes == Outcome.RETURNED)
         floor = problem.floor * present.size / self.clients  # so that the residual mass is that of those present
-        self.log_weights = reweighted(self.log_weights, p, overflow, returned, floor, self.rate)
+        rate = self.rate
+        if solution.x is None:  # Eq. 16 has the mass that should have been allotted, `reweighted` the one that was
+            rate *= problem.mass / (p.sum() - self.clients * floor)
+        self.log_weights = reweighted(self.log_weights, p, overflow, returned, floor, rate)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the log-weights."""
@@ -137,6 +154,14 @@ class E3CS:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the log-weights."""
         self.log_weights = np.array(state["log_weights"], dtype=np.float64)
+
+
+def _allotted(solution: Solution) -> NDArray[np.float64]:
+    """The probabilities of a round: the decision, or what ``one-pass`` has instead of one.
+
+    Without a floor its shares underflow, as one client runs away with the weights: then all others are alike.
+    """
+    return np.maximum(solution.details["raw"], 1e-300) if solution.x is None else solution.x
 
 
 @SELECTORS.register("e3cs")

@@ -41,8 +41,7 @@ class FedGS:
     method : str
         Any method registered for the dispersion problem.
     certify : str, optional
-        A second method, given the same problem after the decision, whose bound is put on the decision's `Solution`:
-        what a heuristic without a bound of its own is worth. It changes neither the selection nor its ``seconds``.
+        A second method, whose bound is put beside the decision; see `fedselect.selectors.solving.solved`.
     time_limit : float, optional
         Seconds for each of the two; the context's limit by default.
 
@@ -92,10 +91,7 @@ class FedGS:
         problem = DispersionProblem.fedgs(
             self.distances, self.counts, round.available, self.size, self.alpha, self.scale
         )
-        x, solution = solved(problem, self.method, round, self.time_limit, **self._options)
-        if self.certify is not None and solution.status != "optimal":
-            _, proof = solved(problem, self.certify, round, self.time_limit, start=x)
-            solution = solution.with_bound(proof.bound, certified_by=self.certify, certify_seconds=proof.seconds)
+        _, solution = solved(problem, self.method, round, self.time_limit, certify=self.certify, **self._options)
         clients = solution.selected
         return Selection(clients, data_weights(round.sizes, clients), on_failure="renormalise", solution=solution)
 
@@ -124,22 +120,33 @@ def fedgs(
     certify: str | None = None,
     time_limit: float | None = None,
     graph: str = "reference",
+    features: str = "labels",
     distances_file: str | None = None,
 ) -> FedGS:
     """Select clients far apart on the 3DG while balancing how often each was selected.
 
-    The 3DG is the oracle one, from the clients' label distributions, under the ``graph`` preset of
-    `graphs.dependency_graph` ("reference" or "paper"), unless ``distances_file`` names an N x N matrix to use
-    instead (``.npy``, or text that `numpy.loadtxt` reads with commas).
+    The 3DG is the oracle one under the ``graph`` preset of `graphs.dependency_graph` ("reference" or "paper"), from
+    the clients' label distributions or, as in the authors' runs on Synthetic(α, β), from the ``"parameters"`` that
+    generated their data; unless ``distances_file`` names an N x N matrix to use instead (``.npy``, or text that
+    `numpy.loadtxt` reads with commas).
     """
     if graph not in ("reference", "paper"):
         raise ConfigError(f"selector 'fedgs': graph must be 'reference' or 'paper'; got {graph!r}")
+    if features not in ("labels", "parameters"):
+        raise ConfigError(f"selector 'fedgs': features must be 'labels' or 'parameters'; got {features!r}")
     if distances_file is not None:
         h = _read_distances(distances_file)
         if h.shape != (scenario.clients,) * 2:
             raise DataError(f"{distances_file} holds shape {h.shape}; {scenario.clients} clients need a square matrix")
     else:
-        h = distances(dependency_graph(similarity(scenario.federation.label_distributions), preset=graph))  # type: ignore[arg-type]  # checked above
+        known = scenario.federation.label_distributions
+        if features == "parameters":
+            if scenario.federation.parameters is None:
+                raise ConfigError(
+                    f"selector 'fedgs': {scenario.federation.name} has no generating parameters; use labels"
+                )
+            known = scenario.federation.parameters
+        h = distances(dependency_graph(similarity(known), preset=graph))  # type: ignore[arg-type]  # checked above
     return FedGS(h, scenario.size, alpha=alpha, scale=scale, method=method, certify=certify, time_limit=time_limit)  # type: ignore[arg-type]
 
 

@@ -14,7 +14,13 @@ __all__ = ["solved"]
 
 
 def solved(
-    problem: Problem, method: str, round: RoundContext, time_limit: float | None = None, **options: Any
+    problem: Problem,
+    method: str,
+    round: RoundContext,
+    time_limit: float | None = None,
+    *,
+    certify: str | None = None,
+    **options: Any,
 ) -> tuple[NDArray[Any], Solution]:
     """Solve a problem within the round's time and with its randomness.
 
@@ -28,6 +34,10 @@ def solved(
         Gives the seed, and the time limit where ``time_limit`` is ``None``.
     time_limit : float, optional
         Seconds.
+    certify : str, optional
+        A second method, given the same problem after the decision, whose bound is put on the decision's `Solution`:
+        what a heuristic without a bound of its own is worth. It has as much time, and changes neither the decision,
+        nor its ``seconds``, nor what is drawn afterwards.
     **options
         Passed on to `solvers.solve`.
 
@@ -44,7 +54,8 @@ def solved(
         When the method found no decision in its time.
     """
     limit = round.time_limit if time_limit is None else time_limit
-    solution = solve(problem, method, time_limit=limit, seed=int(round.rng.integers(2**31)), **options)
+    seed = int(round.rng.integers(2**31))
+    solution = solve(problem, method, time_limit=limit, seed=seed, **options)
     if solution.stopped == "interrupted":
         raise KeyboardInterrupt
     if solution.x is None:
@@ -52,4 +63,10 @@ def solved(
             f"method {method!r} found no decision in round {round.round} ({solution.stopped}); "
             "give it more time, or choose another method"
         )
+    if certify is not None and solution.status != "optimal":
+        proof = solve(problem, certify, time_limit=limit, seed=seed, start=solution.x)
+        if proof.stopped == "interrupted":
+            raise KeyboardInterrupt
+        solution = solution.with_bound(proof.bound, certified_by=certify, certify_seconds=proof.seconds)
+    assert solution.x is not None
     return solution.x, solution

@@ -51,14 +51,22 @@ def successive(p: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
         When ``p`` is not as described.
     """
     array, size = checked(p)
-    positive = np.flatnonzero(array > 0)
-    if positive.size < size:  # only by the rounding that `checked` accepts
-        raise InvalidProblem(f"p must be positive for at least {size} clients; it is for {positive.size}")
+    if (positive := np.count_nonzero(array)) < size:  # only by the rounding that `checked` accepts
+        raise InvalidProblem(f"p must be positive for at least {size} clients; it is for {positive}")
+    return race(array, size, rng)
+
+
+def race(weights: NDArray[np.float64], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw ``size`` of those with a positive weight, one after the other in proportion to it; sorted ids.
+
+    Unlike `successive` it asks of the weights nothing but their ratios.
+    """
+    positive = np.flatnonzero(weights > 0)
     # The k smallest of independent exponentials with rates p come in the order of successive draws. Their logarithms
     # do not overflow where p is tiny.
     arrival = np.log(1.0 - rng.random(positive.size))
     with np.errstate(divide="ignore"):
-        arrival = np.log(-arrival) - np.log(array[positive])
+        arrival = np.log(-arrival) - np.log(weights[positive])
     return np.sort(positive[np.argsort(arrival, kind="stable")[:size]])
 
 

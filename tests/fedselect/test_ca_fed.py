@@ -141,6 +141,26 @@ def test_exact_methods_do_no_worse_than_the_greedy():
             assert e.solution.objective <= g.solution.objective + 1e-12
 
 
+def test_certify_puts_a_bound_beside_algorithm_1_and_changes_nothing_else():
+    """Unequal importance, where Algorithm 1 stops short of the optimum in some rounds."""
+    rng = np.random.default_rng(4)
+    importance = rng.dirichlet(np.ones(8))
+    selectors = {certify: CAFed(importance, bias_weight=0.5, certify=certify) for certify in (None, "brute-force")}
+    exact = []
+    for t in range(40):
+        losses = rng.random(8)
+        there = rng.random(8) < 0.7
+        plain, certified = (selector.select(context(there, t, losses=losses)) for selector in selectors.values())
+        assert certified.clients.tolist() == plain.clients.tolist()
+        assert certified.weights.tolist() == plain.weights.tolist()
+        best = solve(certified.solution.problem, "brute-force").objective
+        assert certified.solution.bound == pytest.approx(best, abs=1e-9)
+        exact.append(certified.solution.objective <= best + 1e-9)
+    assert not all(exact)
+    with pytest.raises(UnknownMethod, match="no method 'proof'"):
+        CAFed(importance, certify="proof")
+
+
 @pytest.mark.parametrize("correlated", [1, 2])
 def test_the_most_correlated_is_examined_first(correlated):
     """Clients 1 and 2 have loss gap 1 and Γ' = 2: excluding one gains 1/6 for 1/8, the other then 1/3 for 3/8.

@@ -60,6 +60,38 @@ def test_one_update_by_hand():
     assert selector.log_weights - selector.log_weights[0] == pytest.approx(expected - expected[0])
 
 
+def test_the_one_pass_mistake_can_be_played():
+    """Weights (10, 1, 1, 1), cut off once: p = (1, 2/13, 2/13, 2/13), 0.54 short of 2; a return at 2/13 adds 1.625."""
+    selector = E3CS(4, 2, quota=0.0, draw="successive", method="one-pass")
+    selector.log_weights = np.log([10.0, 1.0, 1.0, 1.0])
+    drawn = np.zeros(4)
+    for t in range(2000):
+        selection = selector.select(context(np.ones(4), t))
+        assert selection.clients.size == 2
+        drawn[selection.clients] += 1 / 2000
+    assert selection.solution.details["shortfall"] == pytest.approx(2 - 1 - 6 / 13)
+    # First 13/19 and second (6/19)(13/17) in the race of 13 against 2, 2, 2; four deviations of a share.
+    assert drawn[0] == pytest.approx(13 / 19 + 6 / 19 * 13 / 17, abs=0.023)
+    before = selector.log_weights - selector.log_weights[0]
+    selector.update(RoundFeedback(0, selection, outcomes(np.ones(4), selection)))
+    after = selector.log_weights - selector.log_weights[0]
+    learnt = [int(k) for k in selection.clients if k != 0]
+    assert (after - before)[learnt] == pytest.approx(2 * 0.5 / 4 / (2 / 13))
+    exact = E3CS(4, 2, quota=0.0, draw="successive")  # where nothing exceeds 1, the mistake makes no difference
+    selector.log_weights = exact.log_weights
+    assert (
+        selector.select(context(np.ones(4), 5)).clients.tolist()
+        == exact.select(context(np.ones(4), 5)).clients.tolist()
+    )
+    selector.log_weights = np.array([0.0, -2000.0, -2000.0, -4000.0])  # shares of 0 in floating point
+    selection = selector.select(context(np.ones(4)))
+    assert selection.clients.size == 2
+    selector.update(RoundFeedback(0, selection, outcomes(np.ones(4), selection)))
+    assert np.isfinite(selector.log_weights).all()
+    with pytest.raises(ConfigError, match=r"draw 'madow' needs; use 'successive'"):
+        E3CS(4, 2, method="one-pass")
+
+
 def test_missing_clients_learn_nothing():
     selector = E3CS(4, 2, quota=0.0)
     selection = selector.select(context(np.ones(4)))

@@ -17,7 +17,17 @@ import pytest
 import tomli_w
 
 from fedselect.errors import ConfigError, FedselectError, RunError
-from fedselect.experiments import Choice, Experiment, compare, read_config, read_records, run, run_folder, write_report
+from fedselect.experiments import (
+    Choice,
+    Experiment,
+    compare,
+    read_config,
+    read_records,
+    run,
+    run_all,
+    run_folder,
+    write_report,
+)
 from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
 from fedselect.experiments.metrics import selection_counts, summary
 from fedselect.experiments.reports import results_table
@@ -204,6 +214,15 @@ def test_a_finished_run_is_not_repeated(config, tmp_path):
     run(experiment, tmp_path, lambda done, total: calls.append(done))
     assert calls == []
     assert (folder / "rounds.jsonl").stat().st_mtime_ns == before
+
+
+def test_runs_without_pictures_are_the_same_runs(config, tmp_path):
+    experiment, _ = read_config(config)
+    with_them = run(experiment, tmp_path / "with")
+    [without] = run_all([experiment], tmp_path / "without", plots=False)
+    assert (with_them / "plots").is_dir()
+    assert not (without / "plots").exists()
+    assert (without / "clients.csv").read_bytes() == (with_them / "clients.csv").read_bytes()
 
 
 @pytest.mark.parametrize(

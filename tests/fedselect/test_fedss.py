@@ -181,6 +181,21 @@ def test_bad_groups_are_sentences():
         FedSS([0, 1], 3, variant="best")
 
 
+def test_certify_bounds_an_allocation_and_leaves_the_draw_alone():
+    """Deviations 1 and 3: in proportion 6 and 4, the best 3 and 7; who is drawn stays the same."""
+    selections = {}
+    for certify in (None, "auto"):
+        selector = FedSS(SIXTY_FORTY, 10, method="proportional", certify=certify)
+        selector.variances[:] = [1.0, 9.0]
+        selections[certify] = selector.select(context(np.ones(100), seed=3))
+    plain, certified = selections.values()
+    assert certified.clients.tolist() == plain.clients.tolist()
+    problem = certified.solution.problem
+    assert certified.solution.x.tolist() == [6, 4]
+    assert certified.solution.bound == pytest.approx(problem.objective(np.array([3, 7])), rel=1e-9)
+    assert certified.solution.status == "feasible"
+
+
 def test_allocations_in_fractions_are_refused():
     selector = FedSS(groups_of(60, 25, 10, 5), 10, method="kkt")
     with pytest.raises(ConfigError, match="'kkt' allots fractions of clients"):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedselect.availability import AVAILABILITY, DROPOUT
-from fedselect.data import digits
+from fedselect.data import digits, synthetic
 from fedselect.errors import ConfigError, DataError
 from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
 from fedselect.experiments.run import solution_record
@@ -207,6 +207,18 @@ def test_distances_from_a_file(federation, tmp_path):
     np.save(tmp_path / "small.npy", h[:5, :5])
     with pytest.raises(DataError, match="30 clients need a square matrix"):
         SELECTORS.build("fedgs", scenario(federation, 3), distances_file=str(tmp_path / "small.npy"))
+
+
+def test_fedgs_can_take_what_generated_the_data(federation):
+    """On Synthetic(α, β) the authors' features are each client's own true model, not its labels."""
+    generated = synthetic(clients=12)
+    selector = SELECTORS.build("fedgs", scenario(generated, 3), features="parameters")
+    expected = distances(dependency_graph(similarity(generated.parameters), preset="reference"))
+    assert np.array_equal(selector.distances, expected)
+    with pytest.raises(ConfigError, match="digits has no generating parameters"):
+        SELECTORS.build("fedgs", scenario(federation, 3), features="parameters")
+    with pytest.raises(ConfigError, match="features must be 'labels' or 'parameters'; got 'models'"):
+        SELECTORS.build("fedgs", scenario(federation, 3), features="models")
 
 
 def test_fedgs_refuses_at_construction():
