@@ -33,7 +33,6 @@ from fedselect.data import Federation, Samples, load_data
 from fedselect.embeddings import client_embeddings
 from fedselect.errors import FedselectError
 from fedselect.experiments import Choice, Experiment, beside_paper, run_all, show, study_arguments
-from fedselect.experiments.checkpoint import write_atomically
 from fedselect.history import History
 from fedselect.progress import progress_bar
 from fedselect.protocol import RoundFeedback
@@ -42,6 +41,7 @@ from fedselect.selectors import SELECTORS, AllAvailable
 from fedselect.simulation import simulate
 from fedselect.training.settings import TrainingSettings
 from graphs import dependency_graph, epsilon_sweep, similarity
+from solvers.files import write_atomically
 
 #: Test losses by (mode, method).
 Losses = Mapping[tuple[str, str], float]
