@@ -5,6 +5,7 @@ from fedselect.experiments.compare import Comparison, compare, write_report
 from fedselect.experiments.config import Choice, Experiment, read_config
 from fedselect.experiments.run import build, read_records, run, run_folder
 from fedselect.experiments.study import beside_paper, show, study_arguments
+from fedselect.experiments.tuning import tune
 
 __all__ = [
     "Choice",
@@ -20,5 +21,6 @@ __all__ = [
     "run_folder",
     "show",
     "study_arguments",
+    "tune",
     "write_report",
 ]
