@@ -17,24 +17,27 @@ SMALL = Experiment(
 GRID = {"learning_rate": [1e-3, 0.3, 1e-2], "server_learning_rate": [1.0, 0.5]}
 
 
-def test_the_best_of_all_combinations_is_found_and_nothing_is_run_twice(tmp_path):
+@pytest.mark.parametrize(
+    ("criterion", "key", "pick"), [("objective", "client_loss_mean", min), ("mean accuracy", "mean_accuracy", max)]
+)
+def test_the_best_of_all_combinations_is_found_and_nothing_is_run_twice(criterion, key, pick, tmp_path):
     labels = {"uniform": SMALL, "everyone": replace(SMALL, selector=Choice("all-available"))}
     seen = []
-    best = tune(labels, GRID, tmp_path, progress=lambda done, total: seen.append((done, total)))
+    best = tune(labels, GRID, tmp_path, progress=lambda done, total: seen.append((done, total)), criterion=criterion)
     assert seen[-1] == (24, 24)
     for label, experiment in labels.items():
-        losses = {}
+        values = {}
         for rate in GRID["learning_rate"]:
             for server in GRID["server_learning_rate"]:
                 training = replace(experiment.training, learning_rate=rate, server_learning_rate=server)
                 each = replace(experiment, training=training)
                 summary = run_folder(each, tmp_path) / "summary.json"
-                losses[rate, server] = json.loads(summary.read_text())["client_loss_mean"]
+                values[rate, server] = json.loads(summary.read_text())[key]
         chosen = best[label].training
-        assert losses[chosen.learning_rate, chosen.server_learning_rate] == min(losses.values())
+        assert values[chosen.learning_rate, chosen.server_learning_rate] == pick(values.values())
         assert best[label] == replace(experiment, training=chosen)
     written = {path: path.stat().st_mtime_ns for path in tmp_path.glob("tuning/*/*")}
-    assert tune(labels, GRID, tmp_path) == best
+    assert tune(labels, GRID, tmp_path, criterion=criterion) == best
     assert written == {path: path.stat().st_mtime_ns for path in tmp_path.glob("tuning/*/*")}
 
 
@@ -52,6 +55,8 @@ def test_a_loss_that_is_not_finite_never_wins(tmp_path):
         tune(everyone, {"learning_rate": [1e20], "server_learning_rate": [1e20, 1e21]}, tmp_path)
 
 
-def test_an_empty_grid_is_a_sentence(tmp_path):
+def test_what_cannot_be_tuned_is_a_sentence(tmp_path):
     with pytest.raises(ConfigError, match="at least one value"):
         tune({"uniform": SMALL}, {"learning_rate": []}, tmp_path)
+    with pytest.raises(ConfigError, match="criterion must be one of 'objective', 'mean accuracy'; got 'loss'"):
+        tune({"uniform": SMALL}, GRID, tmp_path, criterion="loss")
