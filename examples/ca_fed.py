@@ -3,7 +3,7 @@
 ``python examples/ca_fed.py`` takes about a minute; ``--paper`` has the paper's grid of learning rates and the
 scripts' nine seeds. ``--dataset swapped-mnist`` is Table I's second column, where MNIST's files are below ``--root``.
 
-Three readings stand side by side:
+Four readings stand side by side:
 
 paper
     What the text says. What it leaves open is as in the authors' scripts: 150 rounds, 2 local epochs, batches of 32
@@ -14,6 +14,8 @@ code's classes
 code
     Sizes, momentum, learning rates, filter and loss minima are the code's too. Not reproduced: selection by the
     clients' *test* loss, momentum buffers that clients keep between rounds, weight decay at the server.
+code, equal rates
+    The same with CA-Fed's learning rates for all: the scripts let it take steps 3.3 times those of Unbiased.
 
 The data are drawn once, with the authors' seed 42 (our generator is another, so the draw is too); under one seed all
 methods meet the same clients.
@@ -41,7 +43,22 @@ from fedselect.history import History
 from fedselect.progress import progress_bar
 from fedselect.training.settings import TrainingSettings
 
-READINGS = ("paper", "code's classes", "code")
+
+@dataclass(frozen=True)
+class Reading:
+    """How much is as in the authors' code: who is there, the rest of the setting, one pair of rates for everybody."""
+
+    classes: str
+    code: bool = False
+    equal_rates: bool = False
+
+
+READINGS = {
+    "paper": Reading(classes="paper"),
+    "code's classes": Reading(classes="code"),
+    "code": Reading(classes="code", code=True),
+    "code, equal rates": Reading(classes="code", code=True, equal_rates=True),
+}
 
 #: Columns of Table I, and what a run calls them.
 MEASURES = {
@@ -66,8 +83,11 @@ TABLE_I = {
     },
 }
 
-#: Local and server learning rates in the authors' scripts for the synthetic data.
-SCRIPTS = {"Unbiased": (0.03, 0.03), "F3AST": (0.03, 0.03), "AdaFed": (0.001, 1.0), "CA-Fed": (0.01, 0.3)}
+#: Local and server learning rates in the authors' scripts, where these have them.
+SCRIPTS = {
+    "clustered": {"Unbiased": (0.03, 0.03), "F3AST": (0.03, 0.03), "AdaFed": (0.001, 1.0), "CA-Fed": (0.01, 0.3)},
+    "swapped-mnist": {"CA-Fed": (0.001, 0.1)},
+}
 
 
 @dataclass(frozen=True)
@@ -94,7 +114,7 @@ QUICK = replace(PAPER, seeds=PAPER.seeds[:3], local=PAPER.local[3:], server=PAPE
 
 def experiments(reading: str, dataset: str, root: Path, rounds: int) -> dict[str, Experiment]:
     """The runs of a reading by method, but for seeds and learning rates."""
-    code, images = reading == "code", dataset == "swapped-mnist"
+    code, images = READINGS[reading].code, dataset == "swapped-mnist"
     if images:
         data = {"root": str(root), "swapped": "both" if code else "second", "validation_fraction": 0.0 if code else 0.2}
     else:
@@ -113,7 +133,7 @@ def experiments(reading: str, dataset: str, root: Path, rounds: int) -> dict[str
         clients_per_round=12,
         checkpoint_every=25,
         data=Choice(dataset, {"seed": 42, **data}),
-        availability=Choice("ca-fed", {"design": "paper" if reading == "paper" else "code"}),
+        availability=Choice("ca-fed", {"design": READINGS[reading].classes}),
         training=TrainingSettings(
             decay=1.0,
             local_epochs=2,
@@ -127,22 +147,18 @@ def experiments(reading: str, dataset: str, root: Path, rounds: int) -> dict[str
 
 
 def with_rates(dataset: str, root: Path, scale: Scale, out: Path, jobs: int) -> dict[tuple[str, str], Experiment]:
-    """All experiments by (reading, method), with the scripts' learning rates where these have them, else tuned."""
-    ready = {
-        (reading, method): each
-        for reading in READINGS
-        for method, each in experiments(reading, dataset, root, scale.rounds).items()
-    }
-    known = {cell for cell in ready if cell[0] == "code" and dataset == "clustered"}
-    for cell in known:
-        local, server = SCRIPTS[cell[1].removesuffix(", no oracle")]
-        training = replace(ready[cell].training, learning_rate=local, server_learning_rate=server)
-        ready[cell] = replace(ready[cell], training=training)
-    elsewhere = {
-        cell: replace(each, name="tuning", seed=42, data=Choice(dataset, {**each.data.options, "seed": 43}))
-        for cell, each in ready.items()
-        if cell not in known
-    }
+    """All experiments by (reading, method), with the scripts' learning rates where they are asked for, else tuned."""
+    ready, elsewhere = {}, {}
+    for name, reading in READINGS.items():
+        for method, each in experiments(name, dataset, root, scale.rounds).items():
+            ready[name, method] = each
+            known = SCRIPTS[dataset].get("CA-Fed" if reading.equal_rates else method.removesuffix(", no oracle"))
+            if reading.code and known is not None:
+                training = replace(each.training, learning_rate=known[0], server_learning_rate=known[1])
+                ready[name, method] = replace(each, training=training)
+            else:
+                data = Choice(dataset, {**each.data.options, "seed": 43})
+                elsewhere[name, method] = replace(each, name="tuning", seed=42, data=data)
     grid = {"learning_rate": scale.local, "server_learning_rate": scale.server}
     with progress_bar("tuning", 1) as progress:
         best = tune(elsewhere, grid, out, jobs, progress, criterion="mean accuracy")
@@ -285,8 +301,8 @@ def importance_figure(runs: pd.DataFrame) -> Figure:
 
 def accuracy_figure(runs: pd.DataFrame) -> Figure:
     """Figure 3: time average of the test accuracy up to each round, mean over seeds."""
-    figure = Figure(figsize=(9, 3), layout="constrained")
-    for axis, reading in zip(figure.subplots(1, 3), READINGS, strict=True):
+    figure = Figure(figsize=(11, 3), layout="constrained")
+    for axis, reading in zip(figure.subplots(1, len(READINGS)), READINGS, strict=True):
         for method, (colour, dashes, _) in _STYLES.items():
             group = runs[(runs["reading"] == reading) & (runs["method"] == method)]
             curves = np.array([round_table(read_records(folder))["accuracy"] for folder in group["folder"]])
