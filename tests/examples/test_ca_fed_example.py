@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from examples import ca_fed
+from tests.fedselect import test_images
 
 TINY = ca_fed.Scale(rounds=6, seeds=(12,), local=(0.05,), server=(0.5,))
 
@@ -57,6 +58,18 @@ def test_nothing_is_run_twice(finished, monkeypatch, capsys):
     assert {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/*/*")} == before
     assert (finished / "results.csv").read_bytes() == written
     assert "AdaFed" in capsys.readouterr().out
+
+
+def test_mnist_runs_from_the_same_script(tmp_path, monkeypatch):
+    monkeypatch.setattr(test_images, "TEST", 48)  # two for each client
+    test_images.write("mnist", tmp_path, monkeypatch)
+    monkeypatch.setattr(ca_fed, "QUICK", ca_fed.Scale(rounds=1, seeds=(12,), local=(0.05,), server=(0.5,)))
+    ca_fed.main(["--dataset", "swapped-mnist", "--root", str(tmp_path), "--out", str(tmp_path), "--jobs", "1"])
+    runs = pd.read_csv(tmp_path / "quick-swapped-mnist" / "results.csv").set_index(["reading", "method"])
+    assert runs.loc[("code", "CA-Fed"), ["local rate", "server rate"]].tolist() == [0.001, 0.1]
+    assert runs.loc[("code", "Unbiased"), "local rate"] == 0.05  # the scripts do not have it
+    table = pd.read_csv(tmp_path / "quick-swapped-mnist" / "table1.csv").set_index(["measure", "reading", "method"])
+    assert table.loc[("maximum", "paper", "F3AST"), "paper"] == 64.91
 
 
 def test_classes_are_those_of_each_reading():

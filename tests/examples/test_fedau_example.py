@@ -9,6 +9,7 @@ import pytest
 from examples import fedau
 from fedselect.availability import label_rates
 from fedselect.errors import DataError
+from tests.fedselect.test_images import write
 
 TINY = fedau.Scale(clients=20, rounds=20, seeds=(1,), horizons=(10, 40))
 
@@ -99,6 +100,17 @@ def test_published_numbers_are_ordered_as_the_poster_has_them():
         # Leaving absent clients out beats counting them as no change, but for cyclic participation.
         assert (naive["average all"] > naive["average participating"]).eq(pattern == "cyclic").all()
     assert fedau.PUBLISHED["Markov"]["known participation"] == (88.6, 76.9, 50.3, 60.7)
+
+
+@pytest.mark.filterwarnings("ignore:An input array is constant")  # one round teaches little
+def test_the_papers_data_are_held_against_its_own_numbers(tmp_path, monkeypatch):
+    write("svhn", tmp_path, monkeypatch)
+    monkeypatch.setattr(fedau, "QUICK", fedau.Scale(clients=5, rounds=1, seeds=(1,), horizons=(10,)))
+    fedau.main(["--dataset", "svhn", "--root", str(tmp_path), "--out", str(tmp_path), "--jobs", "1"])
+    table = pd.read_csv(tmp_path / "quick-svhn" / "accuracy.csv").set_index(["pattern", "method"])
+    assert table.loc[("cyclic", "average all"), "paper"] == 87.4
+    assert table.loc[("cyclic", "average all"), "verdict"] == "lower"
+    assert "1 rounds, no augmentation" in table.loc[("cyclic", "average all"), "why"]
 
 
 def test_missing_files_are_a_sentence(tmp_path):
