@@ -8,11 +8,12 @@ import json
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from fedselect.errors import ConfigError
 from fedselect.experiments.batch import run_all
 from fedselect.experiments.config import Experiment
+from fedselect.training.settings import TrainingSettings
 
 __all__ = ["tune"]
 
@@ -24,7 +25,7 @@ _CRITERIA = {"objective": ("client_loss_mean", 1.0), "mean accuracy": ("mean_acc
 
 def tune(
     experiments: Mapping[K, Experiment],
-    grid: Mapping[str, Sequence[float]],
+    grid: Mapping[str, Sequence[Any]],
     out: str | Path = "runs",
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
@@ -39,7 +40,7 @@ def tune(
     ----------
     experiments : mapping of hashable to Experiment
         By label, with the seed to tune under. Report results under other seeds.
-    grid : mapping of str to sequence of float
+    grid : mapping of str to sequence
         Values to try, by field of `TrainingSettings`; all combinations are. A single one is taken without a run.
     out, jobs, progress
         As for `run_all`.
@@ -56,13 +57,18 @@ def tune(
     Raises
     ------
     ConfigError
-        When there is nothing to try, or no run of an experiment has a finite value.
+        When there is nothing to try, a field or criterion is unknown, or no run of an experiment has a finite value.
     """
+    known = [each.name for each in dataclasses.fields(TrainingSettings)]
+    if unknown := [name for name in grid if name not in known]:
+        raise ConfigError(f"training: there is no {unknown[0]!r} to tune (accepted: {', '.join(known)})")
     if not all(len(values) for values in grid.values()):
         raise ConfigError("every setting to tune needs at least one value")
     if criterion not in _CRITERIA:
         raise ConfigError(f"criterion must be one of {', '.join(map(repr, _CRITERIA))}; got {criterion!r}")
-    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    points: list[dict[str, Any]] = [
+        dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
+    ]
     candidates = {
         label: [dataclasses.replace(each, training=dataclasses.replace(each.training, **point)) for point in points]
         for label, each in experiments.items()

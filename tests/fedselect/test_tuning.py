@@ -58,5 +58,7 @@ def test_a_loss_that_is_not_finite_never_wins(tmp_path):
 def test_what_cannot_be_tuned_is_a_sentence(tmp_path):
     with pytest.raises(ConfigError, match="at least one value"):
         tune({"uniform": SMALL}, {"learning_rate": []}, tmp_path)
+    with pytest.raises(ConfigError, match="there is no 'rate' to tune"):
+        tune({"uniform": SMALL}, {"rate": [0.1]}, tmp_path)
     with pytest.raises(ConfigError, match="criterion must be one of 'objective', 'mean accuracy'; got 'loss'"):
         tune({"uniform": SMALL}, GRID, tmp_path, criterion="loss")
