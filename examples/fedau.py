@@ -118,7 +118,7 @@ PAPER = Scale(
     horizons=(500, 2000, 10000),
     tuning_rounds=500,
     local=(10**-1.5, 0.1, 10**-0.5),
-    server=(1.0, 10**0.5, 10.0, 10**1.5),
+    server=(1.0, 10**0.5, 10.0),  # up to the README's largest; 10^1.5 learns fast under one seed and fails under others
 )
 QUICK = Scale(clients=250, rounds=300, seeds=(1, 2), horizons=(500, 2000))
 TUNING_SEED = 1000
