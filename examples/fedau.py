@@ -203,16 +203,27 @@ def leads(runs: pd.DataFrame) -> pd.DataFrame:
                 continue
             lead = (wide["FedAU, K = 50"] - wide[method]).loc[pattern]
             half = t.ppf(0.975, len(lead) - 1) * lead.std() / math.sqrt(len(lead)) if len(lead) > 1 else math.inf
-            row = {"pattern": pattern, "method": method, "lead": lead.mean(), "+-": half, "paper's leads": "-"}
-            row["verdict"] = ours = "ahead" if lead.mean() > half else "behind" if lead.mean() < -half else "open"
-            if method in methods:
-                theirs = np.round(np.subtract(methods["FedAU, K = 50"], methods[method]), 1)
-                row["paper's leads"] = f"{theirs.min()} to {theirs.max()}"
-                signs = {np.sign(theirs.min()), np.sign(theirs.max())}
-                agrees = {"ahead": signs == {1}, "behind": signs == {-1}}.get(ours, True)
-                row["verdict"] += "" if ours == "open" else ", as in the paper" if agrees else ", unlike the paper"
-            rows.append(row)
+            theirs = np.subtract(methods["FedAU, K = 50"], methods[method]) if method in methods else np.array([])
+            rows.append(
+                {"pattern": pattern, "method": method, "lead": lead.mean(), "+-": half}
+                | {"paper's leads": f"{theirs.min():.1f} to {theirs.max():.1f}" if theirs.size else "-"}
+                | {"verdict": _verdict(lead.mean() - half, lead.mean() + half, theirs)}
+            )
     return pd.DataFrame(rows)
+
+
+def _verdict(low: float, high: float, theirs: np.ndarray) -> str:
+    """What an interval of ours says, and whether it is what the paper's four leads say."""
+    if low <= 0 <= high:
+        return "open"
+    words, sign = ("ahead", 1) if low > 0 else ("behind", -1)
+    if not theirs.size:
+        return words
+    if (np.sign(theirs) != sign).any():
+        return f"{words}, unlike the paper"
+    if low > theirs.max() or high < theirs.min():
+        return f"{words}, by {'more' if low > theirs.max() else 'less'} than in the paper"
+    return f"{words}, as in the paper"
 
 
 def orders(runs: pd.DataFrame) -> pd.DataFrame:

@@ -73,13 +73,27 @@ def test_leads_are_paired_and_compared_with_the_papers():
     table = fedau.leads(runs_of(accuracy)).set_index(["pattern", "method"])
     behind, ahead = table.loc[("cyclic", "average all")], table.loc[("cyclic", "average participating")]
     assert (behind["lead"], behind["verdict"]) == (pytest.approx(-1), "behind, unlike the paper")
-    assert (ahead["lead"], ahead["verdict"]) == (pytest.approx(2), "ahead, as in the paper")
+    assert (ahead["lead"], ahead["verdict"]) == (pytest.approx(2), "ahead, by less than in the paper")
     assert ahead["paper's leads"] == "2.7 to 5.9"
     # Differences of 0, -0.1, 0, -0.1: mean -0.05, interval 3.182 * 0.0577 / 2.
     known = table.loc[("Bernoulli", "known participation")]
     assert (known["lead"], known["+-"]) == (pytest.approx(-0.05), pytest.approx(0.0919, abs=1e-4))
     assert known["verdict"] == "open"
     assert table.loc[("Markov", "MIFA"), "verdict"] == "behind"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (-1, 1, "open"),
+        (3, 4, "ahead, as in the paper"),
+        (0.1, 0.4, "ahead, by less than in the paper"),
+        (80, 90, "ahead, by more than in the paper"),
+        (-3, -2, "behind, unlike the paper"),
+    ],
+)
+def test_verdicts_weigh_the_interval_against_the_papers_leads(low, high, verdict):
+    assert fedau._verdict(low, high, np.array([2.4, 6.1, 3.5, 3.2])) == verdict
 
 
 def test_orders_compare_with_each_data_set():
