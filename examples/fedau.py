@@ -219,6 +219,8 @@ def _verdict(low: float, high: float, theirs: np.ndarray) -> str:
     words, sign = ("ahead", 1) if low > 0 else ("behind", -1)
     if not theirs.size:
         return words
+    if theirs.min() <= 0 <= theirs.max():
+        return f"{words}, where the paper has both"
     if (np.sign(theirs) != sign).any():
         return f"{words}, unlike the paper"
     if low > theirs.max() or high < theirs.min():

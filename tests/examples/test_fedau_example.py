@@ -94,6 +94,8 @@ def test_leads_are_paired_and_compared_with_the_papers():
 )
 def test_verdicts_weigh_the_interval_against_the_papers_leads(low, high, verdict):
     assert fedau._verdict(low, high, np.array([2.4, 6.1, 3.5, 3.2])) == verdict
+    assert fedau._verdict(1, 2, np.array([-0.2, 1.2, 0.3, 0.2])) == "ahead, where the paper has both"
+    assert fedau._verdict(1, 2, np.array([])) == "ahead"
 
 
 def test_orders_compare_with_each_data_set():
