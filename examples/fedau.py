@@ -17,7 +17,7 @@ of participation, model and batches all depend on the seed, as in the authors' c
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from scipy.stats import spearmanr, t
 from fedselect.availability import AVAILABILITY
 from fedselect.errors import FedselectError
 from fedselect.experiments import Choice, Experiment, beside_paper, read_records, run_all, show, study_arguments, tune
+from fedselect.experiments.checkpoint import write_atomically
 from fedselect.experiments.figures import save_figure
 from fedselect.experiments.metrics import round_table
 from fedselect.progress import progress_bar
@@ -264,22 +265,26 @@ def weight_errors(dataset: str, root: Path, scale: Scale, out: Path) -> pd.DataF
         for done, seed in enumerate(scale.seeds):
             path = out / f"weights-{seed}.csv"
             if not path.exists():
-                rows = []
-                for pattern, (history, rates) in histories(dataset, root, scale, seed).items():
-                    for horizon in scale.horizons:
-                        bound = CutoffProblem(rates, horizon)
-                        rows += [
-                            {"pattern": pattern, "seed": seed, "T": horizon, "K": k or math.inf}
-                            | {"error": weight_error(history[:horizon], rates, k)}
-                            | {"bound": bound.objective(k) if k else math.inf}
-                            | {"corollary 4": solve(bound, method="corollary").x, "bound's best": solve(bound).x}
-                            for k in CUTOFFS
-                        ]
                 out.mkdir(parents=True, exist_ok=True)
-                pd.DataFrame(rows).to_csv(path, index=False)
+                found = pd.DataFrame(_weight_errors(dataset, root, scale, seed))
+                write_atomically(path, found.to_csv(index=False).encode())
             parts.append(pd.read_csv(path))
             progress(done + 1, len(scale.seeds))
     return pd.concat(parts, ignore_index=True)
+
+
+def _weight_errors(dataset: str, root: Path, scale: Scale, seed: int) -> Iterator[dict[str, object]]:
+    for pattern, (history, rates) in histories(dataset, root, scale, seed).items():
+        for horizon in scale.horizons:
+            problem = CutoffProblem(rates, horizon)
+            best = {"corollary 4": solve(problem, method="corollary").x, "bound's best": solve(problem).x}
+            for k in CUTOFFS:
+                yield (
+                    {"pattern": pattern, "seed": seed, "T": horizon, "K": k or math.inf}
+                    | {"error": weight_error(history[:horizon], rates, k)}
+                    | {"bound": problem.objective(k) if k else math.nan}
+                    | best
+                )
 
 
 def error_table(errors: pd.DataFrame) -> pd.DataFrame:
