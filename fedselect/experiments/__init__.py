@@ -6,6 +6,7 @@ from fedselect.experiments.config import Choice, Experiment, read_config
 from fedselect.experiments.reports import read_report, write_report
 from fedselect.experiments.run import build, build_scenario, read_records, run, run_folder
 from fedselect.experiments.study import beside_paper, show, study_arguments
+from fedselect.experiments.tuning import tune
 
 __all__ = [
     "Choice",
@@ -24,5 +25,6 @@ __all__ = [
     "run_folder",
     "show",
     "study_arguments",
+    "tune",
     "write_report",
 ]

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedselect.data import Federation
 from fedselect.errors import ConfigError
 from fedselect.protocol import RoundContext, RoundFeedback, Selection
 from fedselect.scenario import Scenario
@@ -58,7 +59,7 @@ class CAFed:
     bias_weight : float
         Multiplier ≥ 0 of Γ' (the paper's footnote 4).
     minima : (N,) array-like, optional
-        Known smallest losses instead of the running minima; the authors' code has constants (0 on image data).
+        Known smallest losses instead of the running minima; the authors' code has constants.
     method : str
         Any method registered for the exclusion problem: ``"ca-fed"`` is Algorithm 1's greedy, ``"auto"`` exact.
     order : {"signed", "absolute"}
@@ -187,8 +188,9 @@ def ca_fed(
 
     ``oracle=True`` takes the true availability and correlation from the scenario, as the paper's experiments do.
     ``variant="authors"`` is the authors' code where it differs: the first pass by absolute correlation, exclusions
-    that change nothing made, smallest losses constant at 0 (their value on image data), and, without the oracle, a
-    prior of 100 rounds at the true values with an estimator of λ that is not consistent (see `ChainEstimates`).
+    that change nothing made, smallest losses constant (those of a logistic regression on each client's own samples; 0
+    on images, and where a client has one class), and, without the oracle, a prior of 100 rounds at the true values
+    with an estimator of λ that is not consistent (see `ChainEstimates`).
     """
     n, authors = scenario.clients, variant == "authors"
     chains: ChainEstimates | KnownChains
@@ -207,10 +209,25 @@ def ca_fed(
         beta=beta,
         threshold=threshold,
         bias_weight=bias_weight,
-        minima=np.zeros(n) if authors else None,
+        minima=_fitted_losses(scenario.federation) if authors else None,
         method=method,
         order="absolute" if authors else "signed",
         ties="exclude" if authors else "keep",
         certify=certify,
         time_limit=time_limit,
     )
+
+
+def _fitted_losses(federation: Federation) -> NDArray[np.float64]:
+    """The authors' smallest losses, shape (N,): what scikit-learn's logistic regression reaches, 0 where it refuses."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import log_loss
+
+    smallest = np.zeros(len(federation))
+    for client, samples in enumerate(federation.clients):
+        try:
+            model = LogisticRegression(max_iter=1000).fit(samples.features, samples.labels)
+        except ValueError:  # features that are no vectors, or labels of one class
+            continue
+        smallest[client] = log_loss(samples.labels, model.predict_proba(samples.features), labels=model.classes_)
+    return smallest

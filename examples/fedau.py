@@ -1,0 +1,400 @@
+"""FedAU's comparison under unknown participation, and its weights against Theorem 3 (Wang & Ji, ICLR 2024).
+
+``python examples/fedau.py`` takes one to two minutes; ``--paper`` has 2 000 rounds and five seeds, and tunes learning
+rates. ``--dataset synthetic`` is another task that needs no files; svhn, cifar10, cifar100 and cinic10 are the
+paper's, where their files are below ``--root``.
+
+250 clients whose data and participation rates depend on the same label mixes, 5 local steps on batches of 16, under
+three patterns of participation. The paper's numbers are known for image data alone (its poster's table, which leaves
+out FedVARP and MIFA). On other data only orders and signs compare, and that is what is printed: how far FedAU leads
+every other method, and how alike the orders of the methods are.
+
+Learning rates: ``--quick`` takes those of the authors' README (for CIFAR-10), ``--paper`` the best of a grid of half
+decades for every method, by the objective after 500 rounds of Bernoulli participation under another seed. Data, rates
+of participation, model and batches all depend on the seed, as in the authors' code; image data are not augmented here.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy.stats import spearmanr, t
+
+from fedselect.availability import AVAILABILITY
+from fedselect.errors import FedselectError
+from fedselect.experiments import Choice, Experiment, beside_paper, read_records, run_all, show, study_arguments, tune
+from fedselect.experiments.checkpoint import write_atomically
+from fedselect.experiments.figures import save_figure
+from fedselect.experiments.metrics import round_table
+from fedselect.progress import progress_bar
+from fedselect.training.settings import TrainingSettings
+from solvers import solve
+from solvers.participation import CutoffProblem, ParticipationWeights, expected_weight, weight_error
+
+PATTERNS = {"Bernoulli": "fedau-bernoulli", "Markov": "fedau-markov", "cyclic": "fedau-cyclic"}
+
+#: Selector and server rule.
+METHODS = {
+    "FedAU, K = ∞": (Choice("fedau"), "fedavg"),
+    "FedAU, K = 50": (Choice("fedau", {"cutoff": 50}), "fedavg"),
+    "average participating": (Choice("average-participating"), "fedavg"),
+    "average all": (Choice("average-all"), "fedavg"),
+    "known participation": (Choice("known-participation"), "fedavg"),
+    "FedVARP": (Choice("average-participating"), "fedvarp"),
+    "MIFA": (Choice("average-participating"), "mifa"),
+}
+
+#: Test accuracy in per cent on SVHN, CIFAR-10, CIFAR-100 and CINIC-10, from the poster.
+IMAGES = ("svhn", "cifar10", "cifar100", "cinic10")
+PUBLISHED = {
+    "Bernoulli": {
+        "FedAU, K = ∞": (89.3, 77.1, 52.3, 61.5),
+        "FedAU, K = 50": (89.6, 77.3, 52.1, 62.7),
+        "average participating": (87.2, 74.1, 48.8, 56.6),
+        "average all": (87.0, 72.7, 47.9, 56.2),
+        "known participation": (88.4, 77.0, 50.6, 60.5),
+    },
+    "Markov": {
+        "FedAU, K = ∞": (89.3, 77.1, 51.8, 61.2),
+        "FedAU, K = 50": (89.5, 77.2, 51.7, 62.3),
+        "average participating": (87.1, 74.2, 48.6, 56.9),
+        "average all": (86.8, 72.5, 47.7, 55.7),
+        "known participation": (88.6, 76.9, 50.3, 60.7),
+    },
+    "cyclic": {
+        "FedAU, K = ∞": (88.7, 76.3, 50.6, 60.0),
+        "FedAU, K = 50": (88.8, 76.6, 51.0, 60.9),
+        "average participating": (85.5, 73.3, 48.3, 55.0),
+        "average all": (87.4, 73.8, 48.8, 57.6),
+        "known participation": (88.7, 76.1, 50.8, 59.8),
+    },
+}
+
+#: Local and server learning rates of the authors' README.
+README = {
+    "FedAU, K = ∞": (0.1, 1.0),
+    "FedAU, K = 50": (0.1, 1.0),
+    "average participating": (0.0562, 1.78),
+    "average all": (0.1, 10.0),
+    "known participation": (0.0562, 1.0),
+    "FedVARP": (0.0562, 1.0),
+    "MIFA": (0.0562, 1.0),
+}
+
+#: The paper's CNNs; the small tasks have one hidden layer of 64.
+MODELS = {
+    "svhn": "cnn-fedau-svhn",
+    "cifar10": "cnn-fedau-cifar10",
+    "cifar100": "cnn-fedau-cifar100",
+    "cinic10": "cnn-fedau-cifar100",
+}
+
+CUTOFFS = (1, 2, 5, 10, 20, 50, 100, 200, None)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is run; without learning rates to try, the README's are taken."""
+
+    clients: int
+    rounds: int
+    seeds: tuple[int, ...]
+    horizons: tuple[int, ...]
+    tuning_rounds: int = 0
+    local: tuple[float, ...] = ()
+    server: tuple[float, ...] = ()
+
+
+# 2 000 rounds are the code's default; the README has 10 000 for CIFAR-10.
+PAPER = Scale(
+    clients=250,
+    rounds=2000,
+    seeds=(1, 2, 3, 4, 5),
+    horizons=(500, 2000, 10000),
+    tuning_rounds=500,
+    local=(10**-1.5, 0.1, 10**-0.5),
+    server=(1.0, 10**0.5, 10.0),  # up to the README's largest; 10^1.5 learns fast under one seed and fails under others
+)
+QUICK = Scale(clients=250, rounds=300, seeds=(1, 2), horizons=(500, 2000))
+TUNING_SEED = 1000
+
+
+# -- learning --------------------------------------------------------------------------------------------------------
+
+
+def experiment(pattern: str, method: str, dataset: str, root: Path, scale: Scale, seed: int) -> Experiment:
+    """One run, at the README's learning rates."""
+    selector, rule = METHODS[method]
+    data: dict[str, object] = {"clients": scale.clients, "seed": seed}
+    if dataset == "synthetic":
+        data["samples"] = 200
+    else:
+        data["partition"] = "dirichlet-per-class"
+    if dataset in IMAGES:
+        data["root"] = str(root)
+    local, server = README[method]
+    return Experiment(
+        name="fedau",
+        rounds=scale.rounds,
+        seed=seed,
+        clients_per_round=1,  # of no account: everybody who is there takes part
+        checkpoint_every=200,
+        data=Choice(dataset, data),
+        availability=Choice(PATTERNS[pattern]),
+        selector=selector,
+        training=TrainingSettings(
+            model=MODELS.get(dataset, "mlp"),
+            learning_rate=local,
+            decay=1.0,
+            local_steps=5,
+            batch_size=16,
+            server_rule=rule,
+            server_learning_rate=server,
+            importance="equal",
+            evaluate_every=10,
+        ),
+    )
+
+
+def compare_methods(dataset: str, root: Path, scale: Scale, out: Path, jobs: int) -> pd.DataFrame:
+    """Run every method under every pattern and seed; one row a run, accuracies in per cent."""
+    first = {method: experiment("Bernoulli", method, dataset, root, scale, TUNING_SEED) for method in METHODS}
+    rates = {method: each.training for method, each in first.items()}
+    if scale.tuning_rounds:
+        shorter = {method: replace(each, name="tuning", rounds=scale.tuning_rounds) for method, each in first.items()}
+        grid = {"learning_rate": scale.local, "server_learning_rate": scale.server}
+        with progress_bar("tuning", 1) as progress:
+            best = tune(shorter, grid, out / "runs", jobs, progress)
+        rates = {method: each.training for method, each in best.items()}
+    planned = [
+        (pattern, method, replace(experiment(pattern, method, dataset, root, scale, seed), training=rates[method]))
+        for seed in scale.seeds
+        for pattern in PATTERNS
+        for method in METHODS
+    ]
+    with progress_bar("rounds", 1) as progress:
+        folders = run_all([each for _, _, each in planned], out / "runs", jobs, progress)
+    rows = []
+    for (pattern, method, each), folder in zip(planned, folders, strict=True):
+        summary = json.loads((folder / "summary.json").read_text())
+        accuracy = round_table(read_records(folder))["accuracy"].dropna()
+        rows.append(
+            {"pattern": pattern, "method": method, "seed": each.seed}
+            | {"local rate": each.training.learning_rate, "server rate": each.training.server_learning_rate}
+            | {"accuracy": 100 * accuracy.tail(math.ceil(len(accuracy) / 10)).mean()}  # over the last tenth
+            | {"objective": summary["client_loss_mean"], "worst client's loss": summary["client_loss_worst"]}
+            | {"importance distance": summary["importance_distance"], "folder": folder}
+        )
+    return pd.DataFrame(rows)
+
+
+def leads(runs: pd.DataFrame) -> pd.DataFrame:
+    """How far FedAU (K = 50) leads each method in test accuracy, with a 95 % interval over seeds, beside the paper."""
+    wide = runs.pivot(index=["pattern", "seed"], columns="method", values="accuracy")
+    rows = []
+    for pattern, methods in PUBLISHED.items():
+        for method in METHODS:
+            if method == "FedAU, K = 50":
+                continue
+            lead = (wide["FedAU, K = 50"] - wide[method]).loc[pattern]
+            half = t.ppf(0.975, len(lead) - 1) * lead.std() / math.sqrt(len(lead)) if len(lead) > 1 else math.inf
+            theirs = np.subtract(methods["FedAU, K = 50"], methods[method]) if method in methods else np.array([])
+            rows.append(
+                {"pattern": pattern, "method": method, "lead": lead.mean(), "+-": half}
+                | {"paper's leads": f"{theirs.min():.1f} to {theirs.max():.1f}" if theirs.size else "-"}
+                | {"verdict": _verdict(lead.mean() - half, lead.mean() + half, theirs)}
+            )
+    return pd.DataFrame(rows)
+
+
+def _verdict(low: float, high: float, theirs: np.ndarray) -> str:
+    """What an interval of ours says, and whether it is what the paper's four leads say."""
+    if low <= 0 <= high:
+        return "open"
+    words, sign = ("ahead", 1) if low > 0 else ("behind", -1)
+    if not theirs.size:
+        return words
+    if theirs.min() <= 0 <= theirs.max():
+        return f"{words}, where the paper has both"
+    if (np.sign(theirs) != sign).any():
+        return f"{words}, unlike the paper"
+    if low > theirs.max() or high < theirs.min():
+        return f"{words}, by {'more' if low > theirs.max() else 'less'} than in the paper"
+    return f"{words}, as in the paper"
+
+
+def orders(runs: pd.DataFrame) -> pd.DataFrame:
+    """Spearman's rank correlation of our order of the methods with the paper's on each of its data sets."""
+    ours = runs.groupby(["pattern", "method"])["accuracy"].mean()
+    rows = []
+    for pattern, methods in PUBLISHED.items():
+        mine = [ours[pattern, method] for method in methods]
+        theirs = np.array(list(methods.values()))
+        correlations = {name: spearmanr(mine, column).statistic for name, column in zip(IMAGES, theirs.T, strict=True)}
+        rows.append({"pattern": pattern, **correlations})
+    return pd.DataFrame(rows)
+
+
+# -- weights ---------------------------------------------------------------------------------------------------------
+
+
+def histories(dataset: str, root: Path, scale: Scale, seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Who participates in which round, (T, N), and the rates p, (N,), under each pattern; nothing is trained."""
+    federation = experiment("Bernoulli", "MIFA", dataset, root, scale, seed).federation()
+    found = {}
+    for pattern, name in PATTERNS.items():
+        availability = AVAILABILITY.build(name, federation, seed)
+        rounds = [availability.available(t) for t in range(max(scale.horizons))]
+        found[pattern] = np.array(rounds), availability.rates(0)
+    return found
+
+
+def weight_errors(dataset: str, root: Path, scale: Scale, out: Path) -> pd.DataFrame:
+    """Weight error by pattern, seed, horizon T and cutoff K, with Theorem 3's bound (constant factor 1).
+
+    One file a seed is kept, so that a study that was stopped goes on behind the last of them.
+    """
+    parts = []
+    with progress_bar("weights", len(scale.seeds)) as progress:
+        for done, seed in enumerate(scale.seeds):
+            path = out / f"weights-{seed}.csv"
+            if not path.exists():
+                out.mkdir(parents=True, exist_ok=True)
+                found = pd.DataFrame(_weight_errors(dataset, root, scale, seed))
+                write_atomically(path, found.to_csv(index=False).encode())
+            parts.append(pd.read_csv(path))
+            progress(done + 1, len(scale.seeds))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _weight_errors(dataset: str, root: Path, scale: Scale, seed: int) -> Iterator[dict[str, object]]:
+    for pattern, (history, rates) in histories(dataset, root, scale, seed).items():
+        for horizon in scale.horizons:
+            problem = CutoffProblem(rates, horizon)
+            best = {"corollary 4": solve(problem, method="corollary").x, "bound's best": solve(problem).x}
+            for k in CUTOFFS:
+                yield (
+                    {"pattern": pattern, "seed": seed, "T": horizon, "K": k or math.inf}
+                    | {"error": weight_error(history[:horizon], rates, k)}
+                    | {"bound": problem.objective(k) if k else math.nan}
+                    | best
+                )
+
+
+def error_table(errors: pd.DataFrame) -> pd.DataFrame:
+    """Weight errors, means over seeds: a row for each T and K, a column for each pattern, beside the bound."""
+    table = errors.pivot_table(index=["T", "K"], columns="pattern", values="error")[list(PATTERNS)]
+    table["Theorem 3"] = errors[errors["pattern"] == "Bernoulli"].groupby(["T", "K"])["bound"].mean()
+    table["Bernoulli / Theorem 3"] = table["Bernoulli"] / table["Theorem 3"]
+    return table.reset_index()
+
+
+# -- figures ---------------------------------------------------------------------------------------------------------
+
+_STYLES = {"Bernoulli": ("#0072B2", "-", "o"), "Markov": ("#D55E00", "--", "s"), "cyclic": ("#009E73", ":", "^")}
+_COLOURS = ("#D55E00", "#E69F00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#000000")
+_DASHES = ("-", "--", "-", "--", "-.", ":", "-.")
+
+
+def weights_figure(errors: pd.DataFrame, dataset: str, root: Path, scale: Scale) -> Figure:
+    """Weight error against the cutoff, and what the weights of K = 50 become for clients of each rate."""
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    last = errors[errors["T"] == max(scale.horizons)]
+    bounded = last[np.isfinite(last["K"])]
+    for pattern, (colour, dashes, marker) in _STYLES.items():
+        means = last[last["pattern"] == pattern].groupby("K")["error"].mean()
+        places = [min(k, 2.5 * bounded["K"].max()) for k in means.index]
+        left.plot(places, means, dashes, color=colour, marker=marker, markersize=4, label=pattern)
+    bound = bounded[bounded["pattern"] == "Bernoulli"].groupby("K")["bound"].mean()
+    left.plot(bound.index, bound, color="grey", linewidth=2.5, alpha=0.6, label="Theorem 3, constant 1")
+    left.set_xscale("log")
+    left.set_yscale("log")
+    left.set_xticks(places, [f"{k:g}" if math.isfinite(k) else "∞" for k in means.index])
+    left.minorticks_off()
+    left.set_xlabel("cutoff K")
+    left.set_ylabel(f"weight error, T = {max(scale.horizons)}")
+    for pattern, (history, rates) in histories(dataset, root, scale, scale.seeds[0]).items():
+        online = ParticipationWeights(rates.size, 50)
+        for participated in history:
+            online.update(participated)
+        colour, _, marker = _STYLES[pattern]
+        right.plot(rates, rates * online.weights, marker, color=colour, markersize=3, fillstyle="none", alpha=0.6)
+    grid = np.geomspace(0.01, 1, 100)
+    right.plot(grid, grid * expected_weight(grid, 50), color="grey", label="limit under Bernoulli")
+    right.set_xscale("log")
+    right.set_xlabel("participation rate p")
+    right.set_ylabel(f"p ω after {max(scale.horizons)} rounds, K = 50")
+    for axis in (left, right):
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=7)
+    return figure
+
+
+def accuracy_figure(runs: pd.DataFrame) -> Figure:
+    """Test accuracy over the rounds under each pattern, mean over seeds."""
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    axes = figure.subplots(1, len(PATTERNS), sharey=True)
+    for axis, pattern in zip(axes, PATTERNS, strict=True):
+        for method, colour, dashes in zip(METHODS, _COLOURS, _DASHES, strict=True):
+            group = runs[(runs["pattern"] == pattern) & (runs["method"] == method)]
+            tables = [round_table(read_records(folder)).dropna(subset="accuracy") for folder in group["folder"]]
+            mean = 100 * np.mean([table["accuracy"] for table in tables], axis=0)
+            axis.plot(tables[0]["round"] + 1, mean, dashes, color=colour, label=method, linewidth=1.2)
+        axis.set_title(pattern, fontsize=9)
+        axis.set_xlabel("round")
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("test accuracy, %")
+    axes[-1].legend(fontsize=7)
+    return figure
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the study; see this file's first lines."""
+    datasets = ("digits", "synthetic", *IMAGES)
+    arguments = study_arguments("FedAU's comparison, and its weights against Theorem 3", "fedau", datasets, argv)
+    dataset, root, out = arguments.dataset, arguments.root, arguments.out
+    scale = PAPER if arguments.paper else QUICK
+    errors = weight_errors(dataset, root, scale, out)
+    runs = compare_methods(dataset, root, scale, out, arguments.jobs)
+
+    order, published = ["pattern", "method"], {}
+    if dataset in IMAGES:
+        published = {
+            (pattern, method): numbers[IMAGES.index(dataset)]
+            for pattern, methods in PUBLISHED.items()
+            for method, numbers in methods.items()
+        }
+    why = {(): f"{scale.rounds} rounds, no augmentation, other learning rates"}
+    table = beside_paper(runs, published, order, "accuracy", why)
+    more = ["local rate", "server rate", "objective", "worst client's loss"]
+    table = table.merge(runs.groupby(order, sort=False)[more].mean().reset_index(), on=order)
+    weights, ahead, alike = error_table(errors), leads(runs), orders(runs)
+
+    cutoffs = weights["K"].map(lambda k: f"{k:.0f}" if math.isfinite(k) else "∞")
+    show(weights.assign(K=cutoffs), "Weight error (mean over seeds) and Theorem 3's bound with constant 1", 4)
+    best = errors[errors["pattern"] == "Bernoulli"].groupby("T")[["corollary 4", "bound's best"]].mean().reset_index()
+    best["measured best"] = [weights["K"][part["Bernoulli"].idxmin()] for _, part in weights.groupby("T")]
+    show(best, "Best cutoff K (mean over seeds)", 1)
+    printed = table if published else table.drop(columns=["paper", "verdict", "why"])
+    show(printed, f"Test accuracy on {dataset} over the last tenth of the rounds, per cent", 3)
+    show(ahead, "Lead of FedAU (K = 50), percentage points; the paper's on four image data sets", 2)
+    show(alike, "Rank correlation of the order of five methods with the paper's", 2)
+    for name, frame in {"weights": weights, "accuracy": table, "leads": ahead, "orders": alike}.items():
+        frame.to_csv(out / f"{name}.csv", index=False)
+    runs.drop(columns="folder").to_csv(out / "results.csv", index=False)
+    print(save_figure(weights_figure(errors, dataset, root, scale), out / "weights.png"))
+    print(save_figure(accuracy_figure(runs), out / "curves.png"))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except FedselectError as error:
+        sys.exit(f"error: {error}")
