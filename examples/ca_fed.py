@@ -169,7 +169,7 @@ def run_seeds(ready: Mapping[tuple[str, str], Experiment], seeds: Sequence[int],
     """Run everything under every seed; one row a run, accuracies in per cent."""
     planned = [(cell, replace(each, seed=seed)) for seed in seeds for cell, each in ready.items()]
     with progress_bar("rounds", 1) as progress:
-        folders = run_all([each for _, each in planned], out, jobs, progress)
+        folders = run_all([each for _, each in planned], out, jobs, progress, plots=False)
     rows = []
     for ((reading, method), each), folder in zip(planned, folders, strict=True):
         summary = json.loads((folder / "summary.json").read_text())

@@ -254,7 +254,7 @@ def selections(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> 
         for d in scale.candidates
     }
     with progress_bar("pow-d, which has to train", len(losses) * scale.selections) as update:
-        folders = run_all(list(losses.values()), out / "runs", jobs, update)
+        folders = run_all(list(losses.values()), out / "runs", jobs, update, plots=False)
     for (d, seed), folder in zip(losses, folders, strict=True):
         history = History.from_records(read_records(folder), CLIENTS)
         ratio, empty = success_ratio(history), np.empty(0)
@@ -355,7 +355,7 @@ def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tu
                         selector=selector(scheme, draw),
                     )
     with progress_bar("training", len(grid) * rounds) as report:
-        folders = run_all(list(grid.values()), out / "runs", jobs, report)
+        folders = run_all(list(grid.values()), out / "runs", jobs, report, plots=False)
     rows, curves = [], {}
     for key, folder in zip(grid, folders, strict=True):
         table = round_table(read_records(folder))

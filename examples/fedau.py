@@ -10,10 +10,11 @@ out FedVARP and MIFA). On other data only orders and signs compare, and that is 
 every other method, and how alike the orders of the methods are.
 
 Learning rates: ``--quick`` takes those of the authors' README (for CIFAR-10), ``--paper`` the best of a grid of half
-decades for every method, by the objective after 500 rounds of Bernoulli participation under another seed. Data, rates
-of participation, model and batches all depend on the seed, as in the authors' code; image data are not augmented here.
+decades for every method and pattern, by the objective after 500 rounds under another seed. Data, rates of
+participation, model and batches all depend on the seed, as in the authors' code; image data are not augmented here.
 """
 
+import itertools
 import json
 import math
 import sys
@@ -29,12 +30,12 @@ from scipy.stats import spearmanr, t
 from fedselect.availability import AVAILABILITY
 from fedselect.errors import FedselectError
 from fedselect.experiments import Choice, Experiment, beside_paper, read_records, run_all, show, study_arguments, tune
-from fedselect.experiments.checkpoint import write_atomically
 from fedselect.experiments.figures import save_figure
 from fedselect.experiments.metrics import round_table
 from fedselect.progress import progress_bar
 from fedselect.training.settings import TrainingSettings
 from solvers import solve
+from solvers.files import write_atomically
 from solvers.participation import CutoffProblem, ParticipationWeights, expected_weight, weight_error
 
 PATTERNS = {"Bernoulli": "fedau-bernoulli", "Markov": "fedau-markov", "cyclic": "fedau-cyclic"}
@@ -164,22 +165,20 @@ def experiment(pattern: str, method: str, dataset: str, root: Path, scale: Scale
 
 def compare_methods(dataset: str, root: Path, scale: Scale, out: Path, jobs: int) -> pd.DataFrame:
     """Run every method under every pattern and seed; one row a run, accuracies in per cent."""
-    first = {method: experiment("Bernoulli", method, dataset, root, scale, TUNING_SEED) for method in METHODS}
-    rates = {method: each.training for method, each in first.items()}
+    keys = list(itertools.product(PATTERNS, METHODS))
+    tuned = {(p, method): experiment(p, method, dataset, root, scale, TUNING_SEED) for p, method in keys}
     if scale.tuning_rounds:
-        shorter = {method: replace(each, name="tuning", rounds=scale.tuning_rounds) for method, each in first.items()}
+        shorter = {key: replace(each, name="tuning", rounds=scale.tuning_rounds) for key, each in tuned.items()}
         grid = {"learning_rate": scale.local, "server_learning_rate": scale.server}
         with progress_bar("tuning", 1) as progress:
-            best = tune(shorter, grid, out / "runs", jobs, progress)
-        rates = {method: each.training for method, each in best.items()}
+            tuned = tune(shorter, grid, out / "runs", jobs, progress)
     planned = [
-        (pattern, method, replace(experiment(pattern, method, dataset, root, scale, seed), training=rates[method]))
+        (*key, replace(experiment(*key, dataset, root, scale, seed), training=tuned[key].training))
         for seed in scale.seeds
-        for pattern in PATTERNS
-        for method in METHODS
+        for key in keys
     ]
     with progress_bar("rounds", 1) as progress:
-        folders = run_all([each for _, _, each in planned], out / "runs", jobs, progress)
+        folders = run_all([each for _, _, each in planned], out / "runs", jobs, progress, plots=False)
     rows = []
     for (pattern, method, each), folder in zip(planned, folders, strict=True):
         summary = json.loads((folder / "summary.json").read_text())

@@ -242,7 +242,7 @@ def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tu
                 training=replace(base.training, learning_rate=step, proximal=proximal),
             )
     with progress_bar("training", len(grid) * rounds) as update:
-        folders = run_all(list(grid.values()), out / "runs", jobs, update)
+        folders = run_all(list(grid.values()), out / "runs", jobs, update, plots=False)
     rows, curves = [], {}
     for (*key, seed), folder in zip(grid, folders, strict=True):
         table = round_table(read_records(folder))

@@ -75,7 +75,9 @@ def tune(
     }
     if len(points) == 1:
         return {label: tried[0] for label, tried in candidates.items()}
-    finished = iter(run_all([each for tried in candidates.values() for each in tried], out, jobs, progress))
+    finished = iter(
+        run_all([each for tried in candidates.values() for each in tried], out, jobs, progress, plots=False)
+    )
     best = {}
     for label, tried in candidates.items():
         values = [_value(next(finished), *_CRITERIA[criterion]) for _ in tried]
