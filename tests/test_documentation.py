@@ -67,3 +67,11 @@ def test_makefile_has_the_two_commands():
     for target in ("demo", "test"):
         assert f"make {target}" in README
         assert re.search(rf"^{target}:", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text(encoding="utf-8"))
+    local = [link.split("#")[0] for link in links if not link.startswith("http")]
+    assert local or page != "README.md"
+    assert [link for link in local if not (ROOT / link).exists()] == []
