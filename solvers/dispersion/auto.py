@@ -8,6 +8,7 @@ from solvers.dispersion.branch_and_bound import branch_and_bound
 from solvers.dispersion.brute_force import brute_force
 from solvers.dispersion.memory import Memory
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.threads import one_thread
 from solvers.registry import method
 from solvers.run import Run
 
@@ -18,6 +19,7 @@ _ENUMERABLE = 5_000
 
 
 @method(DispersionProblem, "auto", kind="exact")
+@one_thread
 def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None) -> None:
     """Enumerate what is small; otherwise swap ascent, tabu search, a certified bound, and branch and bound.
 

@@ -20,6 +20,7 @@ from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.semidefinite import relax
 from solvers.dispersion.slice_form import Normal, SliceForm, apply
 from solvers.dispersion.tabu import Search
+from solvers.dispersion.threads import one_thread
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
@@ -41,6 +42,7 @@ _SMALL = 300
 
 
 @method(DispersionProblem, "branch-and-bound", kind="exact")
+@one_thread
 def branch_and_bound(
     problem: DispersionProblem,
     run: Run,

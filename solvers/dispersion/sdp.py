@@ -15,6 +15,7 @@ from solvers.dispersion.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.semidefinite import relax
 from solvers.dispersion.slice_form import Normal, SliceForm
+from solvers.dispersion.threads import one_thread
 from solvers.errors import InvalidOption, MissingBackend
 from solvers.registry import method
 from solvers.run import Run
@@ -32,6 +33,7 @@ _PAIRS, _ROUNDS = 2, 4
 
 
 @method(DispersionProblem, "sdp", kind="relaxation")
+@one_thread
 def sdp(
     problem: DispersionProblem,
     run: Run,
