@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedselect.cli.common import Format, check_format, key_values, print_table, seed_list, text
+from fedselect.cli.common import Format, check_format, key_values, plain_rows, print_table, seed_list, text
 from fedselect.errors import ConfigError
 from fedselect.progress import progress_bar
 from solvers import instances as library
@@ -79,7 +79,8 @@ def bench(
     table = comparison.table
     failures = table[table["verdict"].isin(_FAILURES)]
     if format == "json":
-        print(json.dumps({"folder": str(out), "rows": [_plain(row) for row in table.to_dict("records")]}, indent=1))
+        opened = table.assign(**{column: table[column].map(json.loads) for column in ("options", "versions")})
+        print(json.dumps({"folder": str(out), "rows": plain_rows(opened)}, indent=1))
     else:
         _print(table)
         for row in failures.itertuples():
@@ -100,14 +101,6 @@ def _print(table: Any) -> None:
         cells = [None if math.isnan(value) else float(value) for value in medians]
         rows.append((method, *map(str, (len(group), len(sound), proved, best)), *map(text, cells)))
     print_table(head, rows)
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """A row that JSON can hold: null for what is not there, and the JSON columns opened."""
-    import pandas as pd
-
-    row = {key: None if pd.isna(value) else value for key, value in row.items()}
-    return {**row, "options": json.loads(row["options"]), "versions": json.loads(row["versions"])}
 
 
 def _methods(names: str, variants: list[str]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,7 +13,10 @@ from rich.table import Table
 from fedselect.errors import ConfigError
 from fedselect.options import parsed
 
-__all__ = ["Ended", "Format", "check_format", "key_values", "print_table", "seed_list", "text"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Ended", "Format", "check_format", "key_values", "plain_rows", "print_table", "seed_list", "text"]
 
 Format = Annotated[str, typer.Option("--format", help="'text' or 'json'.")]
 
@@ -59,6 +62,11 @@ def print_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     for row in rows:
         table.add_row(*row)
     Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+def plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table as JSON can hold them: null for what is not there."""
+    return table.astype(object).where(table.notna(), None).to_dict("records")
 
 
 def text(value: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedselect.cli.common import Format, check_format, print_table, seed_list, text
+from fedselect.cli.common import Format, check_format, plain_rows, print_table, seed_list, text
 from fedselect.errors import ConfigError
 from fedselect.progress import progress_bar
 
@@ -86,7 +86,7 @@ def compare(
     written = write_report(comparison, report or out / experiment.name / "report")
     page = written.with_suffix(".html")
     if format == "json":
-        runs = comparison.table().to_dict("records")
+        runs = plain_rows(comparison.table())
         print(json.dumps({"report": str(written), "page": str(page), "runs": runs}, indent=1))
         return
     head, *rows = results_table(comparison.means()).texts

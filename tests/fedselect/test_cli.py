@@ -66,7 +66,7 @@ def test_compare_tables_and_registered_names(config, tmp_path):
     arguments = ("compare", config, "--selectors", "uniform,apart", "--seeds", "0,2", "--out", tmp_path / "out")
     done = fedselect(*arguments, "--report", tmp_path / "report", "--format", "json")
     assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)["runs"]
+    rows = json.loads(done.stdout, parse_constant=pytest.fail)["runs"]  # NaN is not JSON
     assert [(row["selector"], row["seed"]) for row in rows] == [
         ("uniform", 0),
         ("uniform", 2),
