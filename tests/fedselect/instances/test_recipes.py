@@ -37,7 +37,10 @@ def test_recording_again_gives_the_same_bits(name):
     assert digest(problem) == instances.info(name).digest
 
 
-@pytest.mark.parametrize("name", ["cafed-clustered-n24-r50", "fedss-clustered-n24-m6-groups4-r12"])
+@pytest.mark.parametrize(
+    "name",
+    ["cafed-clustered-n24-r50", "cafed-digits-twolabel-n100-authors-r20", "fedss-clustered-n24-m6-groups4-r12"],
+)
 def test_recording_again_with_training_gives_the_same_problem(name):
     """To rounding: PyTorch's kernels differ between processors."""
     pytest.importorskip("torch")
