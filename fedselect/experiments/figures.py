@@ -16,7 +16,7 @@ from fedselect.history import History
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["counts_figure", "curves_figure", "gap_figure", "save_figure", "success_figure"]
+__all__ = ["counts_figure", "curves_figure", "gap_figure", "panels_figure", "save_figure", "success_figure"]
 
 #: Colours that stay apart for colour-blind readers (Okabe and Ito), with markers and dashes for black and white.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -100,6 +100,54 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
         axis.set_ylabel(f"test {column}")
         axis.grid(alpha=0.3)
     axes[0, 0].legend(fontsize=8)
+    return figure
+
+
+def panels_figure(
+    panels: Mapping[str, Mapping[str, Sequence[pd.Series]]],
+    styles: Mapping[str, tuple[Any, ...]],
+    ylabel: str,
+    *,
+    size: tuple[float, float] = (9.0, 3.4),
+    banded: Sequence[str] = (),
+    sharey: bool = True,
+) -> Figure:
+    """Any curve over rounds, mean over seeds, one panel a setting.
+
+    Parameters
+    ----------
+    panels : mapping of str to mapping of str to sequence of Series
+        For each panel's title, the curves of each label, one a seed: values by round, counted from 1.
+    styles : mapping of str to tuple
+        Colour and dashes of each label (what follows them is left out).
+    ylabel : str
+        What the curves are.
+    size : (float, float)
+        Width and height in inches.
+    banded : sequence of str
+        Labels that get a band from lowest to highest.
+    sharey : bool
+        Whether the panels have one scale.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The last panel has the legend.
+    """
+    figure, axes = _figure(*size, columns=len(panels), sharey=sharey)
+    for axis, (title, curves) in zip(axes[0], panels.items(), strict=True):
+        for label, seeds in curves.items():
+            colour, dashes, *_ = styles[label]
+            values = pd.concat(seeds, axis=1)
+            axis.plot(values.index, values.mean(axis=1), linestyle=dashes, color=colour, label=label, linewidth=1.3)
+            if label in banded:
+                low, high = values.min(axis=1), values.max(axis=1)
+                axis.fill_between(values.index, low, high, color=colour, alpha=0.15, linewidth=0)
+        axis.set_title(title, fontsize=9)
+        axis.set_xlabel("round")
+        axis.grid(alpha=0.3)
+    axes[0, 0].set_ylabel(ylabel)
+    axes[0, -1].legend(fontsize=7)
     return figure
 
 
