@@ -106,7 +106,7 @@ def run_grid(experiments: Mapping[K, Experiment], out: Path, jobs: int, what: st
     return dict(zip(experiments, folders, strict=True))
 
 
-def kept(path: Path, compute: Callable[[], Any]) -> Any:
+def kept(path: Path, compute: Callable[..., Any], *arguments: Any) -> Any:
     """Keep a part of a study that is no run in a file, so that it is computed once.
 
     Parameters
@@ -115,6 +115,8 @@ def kept(path: Path, compute: Callable[[], Any]) -> Any:
         The file; its folder is made. ``.csv`` holds a table, ``.npz`` a nested dictionary of arrays and JSON values.
     compute : callable
         Makes what belongs into the file, where there is none.
+    *arguments
+        What ``compute`` is called with; the file's name has to tell them apart.
 
     Returns
     -------
@@ -129,7 +131,7 @@ def kept(path: Path, compute: Callable[[], Any]) -> Any:
     if path.suffix not in (".csv", ".npz"):
         raise ConfigError(f"a part of a study is kept as .csv or .npz; got {path.name!r}")
     if not path.exists():
-        found = compute()
+        found = compute(*arguments)
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".csv":
             write_atomically(path, found.to_csv(index=False).encode())

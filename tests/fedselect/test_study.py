@@ -111,22 +111,22 @@ def test_a_part_is_computed_once(tmp_path):
     """What comes back is what the file says, at once and later."""
     calls = []
 
-    def table():
+    def table(first):
         calls.append("table")
-        return pd.DataFrame({"K": [1.0, math.inf], "error": [0.1 + 0.2, math.nan]}, index=[5, 6])
+        return pd.DataFrame({"K": [first, math.inf], "error": [0.1 + 0.2, math.nan]}, index=[5, 6])
 
-    def state():
+    def state(clients):
         calls.append("state")
-        return {"counts": np.arange(3), "scores": {"F1": 0.1 + 0.2}}
+        return {"counts": np.arange(clients), "scores": {"F1": 0.1 + 0.2}}
 
-    for make, name in ((table, "tables/a.csv"), (state, "states/a.npz")):
-        first, second = (kept(tmp_path / name, make) for _ in range(2))
+    for name, make, argument in (("tables/a.csv", table, 1.0), ("states/a.npz", state, 3)):
+        first, second = (kept(tmp_path / name, make, argument) for _ in range(2))
         assert str(first) == str(second)
     assert calls == ["table", "state"]
     assert second["scores"] == {"F1": 0.1 + 0.2}
     assert second["counts"].tolist() == [0, 1, 2]
     with pytest.raises(ConfigError, match=r"kept as \.csv or \.npz; got 'a\.json'"):
-        kept(tmp_path / "a.json", state)
+        kept(tmp_path / "a.json", state, 3)
 
 
 def test_a_grid_gives_the_folder_of_each_label(tmp_path):
