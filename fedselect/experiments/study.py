@@ -5,18 +5,22 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from fedselect.errors import ConfigError, FedselectError
 from fedselect.experiments.batch import run_all
 from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
-from fedselect.experiments.config import Experiment
+from fedselect.experiments.config import Choice, Experiment
 from fedselect.experiments.paired import half_width
 from fedselect.progress import progress_bar
+from fedselect.scenario import Scenario
+from fedselect.selectors import SELECTORS
+from fedselect.simulation import SimulatedRound, simulate
 from solvers.files import write_atomically
 
 __all__ = [
@@ -27,6 +31,7 @@ __all__ = [
     "run_script",
     "show",
     "study_arguments",
+    "without_training",
     "write_tables",
 ]
 
@@ -104,6 +109,33 @@ def run_grid(experiments: Mapping[K, Experiment], out: Path, jobs: int, what: st
     with progress_bar(what, 1) as progress:
         folders = run_all(list(experiments.values()), out, jobs, progress, plots=False)
     return dict(zip(experiments, folders, strict=True))
+
+
+def without_training(scenario: Scenario, selector: Choice, sizes: ArrayLike | None = None) -> Iterator[SimulatedRound]:
+    """Play a scenario's rounds with a registered selector, no model in sight.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        From `fedselect.experiments.build_scenario`.
+    selector : Choice
+        Who decides; one that needs losses, norms or probes cannot be played this way.
+    sizes : (N,) array-like of int, optional
+        Samples of each client; the federation's if left out.
+
+    Yields
+    ------
+    SimulatedRound
+        As of `fedselect.simulation.simulate`.
+    """
+    return simulate(
+        SELECTORS.build(selector.name, scenario, **selector.options),
+        scenario.availability,
+        scenario.dropout,
+        sizes=scenario.federation.sizes if sizes is None else sizes,
+        rounds=scenario.rounds,
+        seed=scenario.seed,
+    )
 
 
 def kept(path: Path, compute: Callable[..., Any], *arguments: Any) -> Any:

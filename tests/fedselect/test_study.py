@@ -11,8 +11,18 @@ import pandas as pd
 import pytest
 
 from fedselect.errors import ConfigError, RunError
-from fedselect.experiments import Choice, Experiment, beside_paper, read_summary, run_folder, show, study_arguments
-from fedselect.experiments.study import kept, paper_table, run_grid, run_script, write_tables
+from fedselect.experiments import (
+    Choice,
+    Experiment,
+    beside_paper,
+    build_scenario,
+    read_records,
+    read_summary,
+    run_folder,
+    show,
+    study_arguments,
+)
+from fedselect.experiments.study import kept, paper_table, run_grid, run_script, without_training, write_tables
 
 
 def measured(**cells):
@@ -156,3 +166,12 @@ def test_a_script_ends_with_a_sentence():
         run_script(main)
     with pytest.raises(ZeroDivisionError):  # a defect is not made to look like a mistake of the user
         run_script(lambda: 1 // 0)
+
+
+def test_rounds_without_training_are_those_of_the_trained_run(tmp_path):
+    pytest.importorskip("torch")
+    data, there = Choice("digits", {"clients": 12, "partition": "dirichlet"}), Choice("lognormal")
+    trained = Experiment(rounds=5, seed=3, clients_per_round=3, data=data, availability=there, selector=Choice("fedgs"))
+    (folder,) = run_grid({"": trained}, tmp_path, 1).values()
+    played = without_training(build_scenario(trained), trained.selector)
+    assert [each.selection.clients.tolist() for each in played] == [each["selected"] for each in read_records(folder)]
