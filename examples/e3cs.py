@@ -30,8 +30,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 
-from fedselect.availability import AVAILABILITY, DROPOUT
-from fedselect.experiments import Choice, Experiment, read_records, read_summary
+from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
 from fedselect.experiments.figures import panels_figure, save_figure
 from fedselect.experiments.metrics import jain_index, round_table, rounds_to, success_ratio
 from fedselect.experiments.paired import half_width, of_baseline
@@ -43,13 +42,11 @@ from fedselect.experiments.study import (
     run_script,
     show,
     study_arguments,
+    without_training,
     write_tables,
 )
 from fedselect.history import History
 from fedselect.progress import progress_bar
-from fedselect.scenario import Scenario
-from fedselect.selectors import SELECTORS
-from fedselect.simulation import simulate
 from fedselect.training.settings import TrainingSettings
 
 CLIENTS, SIZE, RATES = 100, 20, (0.1, 0.3, 0.6, 0.9)
@@ -208,22 +205,12 @@ def play(scheme: str, draw: str, rounds: int, seed: int, folder: Path) -> dict[s
 
 def selected(scheme: str, draw: str, rounds: int, seed: int) -> dict[str, Any]:
     """Counts, success ratio after each round, and the ratio that p promised in it (Eq. 9); nothing is trained."""
-    choice = selector(scheme, draw)
-    federation = Experiment().federation()  # 100 clients; nothing looks at their data
-    there = AVAILABILITY.build("ideal", federation, seed)
-    back = DROPOUT.build("success-classes", CLIENTS, seed)
-    chosen = SELECTORS.build(choice.name, Scenario(federation, there, back, SIZE, rounds, seed), **choice.options)
-    sizes = np.ones(CLIENTS, dtype=np.int64)
-    promised: list[float] = []
-
-    def watched(played: Iterator[Any]) -> Iterator[Any]:
-        for each in played:
-            if each.selection.solution is not None:
-                promised.append(float(each.selection.solution.x @ back.rates(each.round)) / SIZE)
-            yield each
-
-    played = simulate(chosen, there, back, sizes=sizes, rounds=rounds, seed=seed)
-    history = History.collect(watched(played), CLIENTS)
+    dropout = Choice("success-classes")  # 100 clients of digits; nothing looks at their data
+    scenario = build_scenario(Experiment(rounds=rounds, seed=seed, clients_per_round=SIZE, dropout=dropout))
+    played = list(without_training(scenario, selector(scheme, draw), sizes=[1] * CLIENTS))
+    history = History.collect(played, CLIENTS)
+    decisions = [(each.selection.solution, scenario.dropout.rates(each.round)) for each in played]
+    promised = [float(solution.x @ rates) / SIZE for solution, rates in decisions if solution is not None]
     return {"counts": history.counts, "ratio": success_ratio(history), "promised": np.array(promised)}
 
 
@@ -270,8 +257,9 @@ def selection_rows(runs: list[dict[str, Any]]) -> pd.DataFrame:
         ratio, counts = run["ratio"], run["counts"]
         values = {"success ratio": ratio[-1], "effective participation": ratio[-1] * len(ratio) * SIZE}
         values |= {f"success ratio at {r}": ratio[r - 1] for r in (100, len(ratio) // 4) if r <= len(ratio)}
-        values |= {f"mean count, class {c}": v.mean() for c, v in zip(RATES, by_class(counts), strict=True)}
-        values |= {f"median count, class {c}": np.median(v) for c, v in zip(RATES, by_class(counts), strict=True)}
+        of_class = dict(zip(RATES, by_class(counts), strict=True))
+        values |= {f"mean count, class {c}": v.mean() for c, v in of_class.items()}
+        values |= {f"median count, class {c}": np.median(v) for c, v in of_class.items()}
         values["Jain index of counts"] = jain_index(counts)
         if run["promised"].size:
             # E3CS-0 keeps some poor clients: one lucky return at small p caps them, and capped weights are frozen.
@@ -287,10 +275,8 @@ def count_table(rows: pd.DataFrame) -> pd.DataFrame:
     means = rows.groupby(["scheme", "draw", "measure"], sort=False)["value"].mean().unstack("measure")
     table = pd.DataFrame(index=means.index)
     for c in RATES:
-        table[f"class {c}"] = [
-            f"{mean:.0f} ({median:.0f})"
-            for mean, median in zip(means[f"mean count, class {c}"], means[f"median count, class {c}"], strict=True)
-        ]
+        pair = means[[f"mean count, class {c}", f"median count, class {c}"]].to_numpy()
+        table[f"class {c}"] = [f"{mean:.0f} ({median:.0f})" for mean, median in pair]
     table["Jain index"] = means["Jain index of counts"]
     table["poor favourites"] = means["poor clients selected in a fifth of the rounds"]
     return table.reset_index()
@@ -304,15 +290,10 @@ def fairness(rows: pd.DataFrame) -> pd.DataFrame:
         for d in index.loc["pow-d"].index:
             chosen = {s: index[s, draw if s in QUOTAS else d if s == "pow-d" else ""] for s in FAIRNESS if s in SCHEMES}
             ours = sorted(chosen, key=lambda s: -chosen[s])
+            verdict, why = ("agrees", "") if ours == list(chosen) else ("differs", WHY_FAIRNESS)
             found.append(
-                {
-                    "draw": draw,
-                    "pow-d": d,
-                    "paper": " > ".join(chosen),
-                    "ours": " > ".join(f"{s} {chosen[s]:.2f}" for s in ours),
-                    "verdict": "agrees" if ours == list(chosen) else "differs",
-                    "why": "" if ours == list(chosen) else WHY_FAIRNESS,
-                }
+                {"draw": draw, "pow-d": d, "paper": " > ".join(chosen)}
+                | {"ours": " > ".join(f"{s} {chosen[s]:.2f}" for s in ours), "verdict": verdict, "why": why}
             )
     return pd.DataFrame(found)
 
@@ -426,7 +407,7 @@ def exact_minus_successive(rows: pd.DataFrame) -> pd.DataFrame:
     keys = ["partition", "scheme", "measure"]
     wide = both.pivot_table(index=[*keys, "seed"], columns="draw", values="value", sort=False)
     change = (wide["madow"] - wide["successive"]).groupby(keys, sort=False)
-    text = change.apply(lambda each: f"{each.mean():+.3f} ± {half_width(each):.3f}".replace("inf", "nan"))
+    text = change.apply(lambda each: f"{each.mean():+.3f} ± {half_width(each):.3f}")
     return text.unstack("measure", sort=False).reset_index()
 
 

@@ -28,9 +28,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import Federation
-from fedselect.experiments import Choice, Experiment, read_records, read_summary
+from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
 from fedselect.experiments.figures import panels_figure, save_figure
 from fedselect.experiments.metrics import late_deviation, round_table, rounds_to
 from fedselect.experiments.paired import half_width, of_baseline
@@ -42,13 +41,11 @@ from fedselect.experiments.study import (
     run_script,
     show,
     study_arguments,
+    without_training,
     write_tables,
 )
 from fedselect.progress import progress_bar
 from fedselect.protocol import Outcome
-from fedselect.scenario import Scenario
-from fedselect.selectors import SELECTORS
-from fedselect.simulation import simulate
 from fedselect.training.settings import TrainingSettings
 from solvers.allocation import availability_bias, availability_variation, group_clients
 
@@ -170,17 +167,16 @@ WHY_BIAS = {
 def watch(federation: Federation, strata: list[int], draw: str, rounds: int, seed: int) -> dict[str, np.ndarray]:
     """Draw without training: by round, the label mix that the average stands for minus the population's, and Eq. 7."""
     choice, size, per_group, _ = DRAWS[draw]
-    there = AVAILABILITY.build("group-trace", federation, seed, per_group=per_group)
-    back = DROPOUT.build("none", len(federation), seed)
-    options = {**choice.options, "groups": strata} if choice.name == "fedss" else choice.options
-    selector = SELECTORS.build(choice.name, Scenario(federation, there, back, size, rounds, seed), **options)
-    vectors, groups = federation.label_distributions, there.groups
+    setting = experiment("digits", Path(), size=size, per_group=per_group)
+    scenario = build_scenario(replace(setting, rounds=rounds, seed=seed), federation)
+    if choice.name == "fedss":
+        choice = Choice("fedss", {**choice.options, "groups": strata})
+    vectors, groups = federation.label_distributions, scenario.availability.groups
     sizes = np.bincount(groups)
     means = np.stack([vectors[groups == k].mean(axis=0) for k in range(sizes.size)])
     found, lemma, variation = [], [], []
     # One sample each, as the lemmas have it: clients differ by one otherwise.
-    ones = np.ones(len(federation), dtype=np.int64)
-    for played in simulate(selector, there, back, sizes=ones, rounds=rounds, seed=seed):
+    for played in without_training(scenario, choice, sizes=[1] * CLIENTS):
         present = np.bincount(groups[played.outcomes != Outcome.UNAVAILABLE], minlength=sizes.size)
         found.append(played.applied @ vectors[played.selection.clients] - vectors.mean(axis=0))
         lemma.append(availability_bias(sizes, present) @ means)
