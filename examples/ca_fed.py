@@ -41,6 +41,32 @@ from fedselect.history import History
 from fedselect.progress import progress_bar
 from fedselect.training.settings import TrainingSettings
 
+# -- the paper's numbers ---------------------------------------------------------------------------------------------
+
+#: Table I, in per cent.
+TABLE_I = {
+    "clustered": {
+        "Unbiased": (78.94, 75.32, 0.48),
+        "F3AST": (78.97, 75.33, 0.40),
+        "AdaFed": (78.69, 74.81, 0.59),
+        "CA-Fed": (79.03, 76.22, 0.28),
+    },
+    "swapped-mnist": {
+        "Unbiased": (64.87, 61.39, 1.09),
+        "F3AST": (64.91, 61.52, 0.94),
+        "AdaFed": (63.77, 60.48, 1.37),
+        "CA-Fed": (64.94, 62.76, 0.61),
+    },
+}
+
+#: Local and server learning rates in the authors' scripts, where these have them.
+SCRIPTS = {
+    "clustered": {"Unbiased": (0.03, 0.03), "F3AST": (0.03, 0.03), "AdaFed": (0.001, 1.0), "CA-Fed": (0.01, 0.3)},
+    "swapped-mnist": {"CA-Fed": (0.001, 0.1)},
+}
+
+# -- settings --------------------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -65,28 +91,6 @@ MEASURES = {
     "late deviation": "late_accuracy_deviation",
 }
 
-#: Table I, in per cent.
-TABLE_I = {
-    "clustered": {
-        "Unbiased": (78.94, 75.32, 0.48),
-        "F3AST": (78.97, 75.33, 0.40),
-        "AdaFed": (78.69, 74.81, 0.59),
-        "CA-Fed": (79.03, 76.22, 0.28),
-    },
-    "swapped-mnist": {
-        "Unbiased": (64.87, 61.39, 1.09),
-        "F3AST": (64.91, 61.52, 0.94),
-        "AdaFed": (63.77, 60.48, 1.37),
-        "CA-Fed": (64.94, 62.76, 0.61),
-    },
-}
-
-#: Local and server learning rates in the authors' scripts, where these have them.
-SCRIPTS = {
-    "clustered": {"Unbiased": (0.03, 0.03), "F3AST": (0.03, 0.03), "AdaFed": (0.001, 1.0), "CA-Fed": (0.01, 0.3)},
-    "swapped-mnist": {"CA-Fed": (0.001, 0.1)},
-}
-
 
 @dataclass(frozen=True)
 class Scale:
@@ -105,7 +109,6 @@ PAPER = Scale(
     server=(1e-2, 10**-1.5, 1e-1, 10**-0.5, 1.0),
 )
 QUICK = replace(PAPER, seeds=PAPER.seeds[:3], local=PAPER.local[3:], server=PAPER.server[2:])
-
 
 # -- what is run -----------------------------------------------------------------------------------------------------
 
@@ -178,7 +181,24 @@ def run_seeds(ready: Mapping[tuple[str, str], Experiment], seeds: Sequence[int],
     return pd.DataFrame(rows)
 
 
-# -- Table I ---------------------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+CLASSES = ("often there,\ncorrelated", "often there", "seldom there,\ncorrelated", "seldom there")
+
+
+def classes(experiment: Experiment) -> np.ndarray:
+    """The class of each client, shape (N,), as an index into `CLASSES`."""
+    chains = build_scenario(experiment).availability
+    return 2 * (chains.stationary < 0.5) + (chains.correlation < 0.5)
+
+
+def activity(records: Sequence[Mapping[str, Any]], clients: int) -> np.ndarray:
+    """State of each client in each round, shape (N, T): 0 inactive, 1 active but excluded, 2 selected."""
+    states = np.zeros((clients, len(records)), dtype=np.int64)
+    for t, record in enumerate(records):
+        states[record["available"], t] = 1
+        states[record["selected"], t] = 2
+    return states
 
 
 def table_one(runs: pd.DataFrame, dataset: str, why: Mapping[tuple[str, ...], str]) -> pd.DataFrame:
@@ -214,32 +234,6 @@ def reasons(ready: Mapping[tuple[str, str], Experiment]) -> dict[tuple[str, ...]
     return why
 
 
-# -- Figures 1 to 3 --------------------------------------------------------------------------------------------------
-
-CLASSES = ("often there,\ncorrelated", "often there", "seldom there,\ncorrelated", "seldom there")
-_STYLES = {
-    "Unbiased": ("#000000", ":", "o"),
-    "F3AST": ("#E69F00", "-.", "s"),
-    "AdaFed": ("#56B4E9", "--", "^"),
-    "CA-Fed": ("#D55E00", "-", "D"),
-}
-
-
-def classes(experiment: Experiment) -> np.ndarray:
-    """The class of each client, shape (N,), as an index into `CLASSES`."""
-    chains = build_scenario(experiment).availability
-    return 2 * (chains.stationary < 0.5) + (chains.correlation < 0.5)
-
-
-def activity(records: Sequence[Mapping[str, Any]], clients: int) -> np.ndarray:
-    """State of each client in each round, shape (N, T): 0 inactive, 1 active but excluded, 2 selected."""
-    states = np.zeros((clients, len(records)), dtype=np.int64)
-    for t, record in enumerate(records):
-        states[record["available"], t] = 1
-        states[record["selected"], t] = 2
-    return states
-
-
 def exclusions(runs: pd.DataFrame) -> pd.DataFrame:
     """Per cent of the rounds it is active in that CA-Fed excludes a client, by class; over all seeds."""
     rows = []
@@ -254,6 +248,16 @@ def exclusions(runs: pd.DataFrame) -> pd.DataFrame:
             row[name.replace("\n", " ")] = 100 * int((own == 1).sum()) / active if active else math.nan
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+# -- figures ---------------------------------------------------------------------------------------------------------
+
+_STYLES = {
+    "Unbiased": ("#000000", ":", "o"),
+    "F3AST": ("#E69F00", "-.", "s"),
+    "AdaFed": ("#56B4E9", "--", "^"),
+    "CA-Fed": ("#D55E00", "-", "D"),
+}
 
 
 def of_first_seed(runs: pd.DataFrame, reading: str, method: str) -> tuple[list[dict[str, Any]], np.ndarray]:

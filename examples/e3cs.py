@@ -49,16 +49,7 @@ from fedselect.history import History
 from fedselect.progress import progress_bar
 from fedselect.training.settings import TrainingSettings
 
-CLIENTS, SIZE, RATES = 100, 20, (0.1, 0.3, 0.6, 0.9)
-DRAWS = ("successive", "madow", "dep-round")
-QUOTAS = {"E3CS-0": 0.0, "E3CS-0.5": 0.5, "E3CS-0.8": 0.8, "E3CS-inc": "incremental"}
-BASELINES = {
-    "Random": Choice("uniform", {"aggregation": "deadline"}),
-    "FedCS": Choice("fedcs"),
-    "pow-d": Choice("power-of-choice", {"candidates": 50, "aggregation": "deadline"}),
-}
-SCHEMES = (*QUOTAS, *BASELINES)
-SCHEDULES = {"A": 0.0, "P": 0.5}  # FedAvg and FedProx, by their proximal coefficient
+# -- the paper's numbers ---------------------------------------------------------------------------------------------
 
 #: Tables II and III: rounds to three accuracies and the final accuracy (%), each iid and non-iid.
 PUBLISHED = {
@@ -94,9 +85,21 @@ PUBLISHED = {
         pow-d(P) 208 736 483 1928 1083 NaN 70.38 58.48""",
 }
 
-
 #: Section VI-B, from fair to unfair.
 FAIRNESS = ("Random", "E3CS-0.8", "pow-d", "E3CS-0.5", "E3CS-0", "FedCS")
+
+# -- settings --------------------------------------------------------------------------------------------------------
+
+CLIENTS, SIZE, RATES = 100, 20, (0.1, 0.3, 0.6, 0.9)
+DRAWS = ("successive", "madow", "dep-round")
+QUOTAS = {"E3CS-0": 0.0, "E3CS-0.5": 0.5, "E3CS-0.8": 0.8, "E3CS-inc": "incremental"}
+BASELINES = {
+    "Random": Choice("uniform", {"aggregation": "deadline"}),
+    "FedCS": Choice("fedcs"),
+    "pow-d": Choice("power-of-choice", {"candidates": 50, "aggregation": "deadline"}),
+}
+SCHEMES = (*QUOTAS, *BASELINES)
+SCHEDULES = {"A": 0.0, "P": 0.5}  # FedAvg and FedProx, by their proximal coefficient
 
 
 @dataclass(frozen=True)
@@ -134,27 +137,7 @@ class Scale:
 QUICK = Scale(1000, 4, 0.5, 2, ("A",), (50,))
 PAPER = Scale(2500, 10, 1.0, 3, ("A", "P"), (30, 50, 70))
 
-CHANCE = "chance: one in twenty such intervals misses the exact expectation"
-MULTINOMIAL = "torch.multinomial includes large p too rarely, small p too often"
-WHY_LIMIT = {
-    ("pow-d",): "prefers clients of large loss, who are those that seldom return; d is not in the paper",
-    ("Random",): CHANCE,
-    ("FedCS",): CHANCE,
-    ("E3CS-inc",): "as for E3CS-0 in the first quarter; uniform after it",
-    ("E3CS-0", "successive"): "cost of learning, and a draw that misses clients with p = 1",
-    ("E3CS-0",): "cost of learning, and a lucky poor client that stays: capped weights are frozen (Eq. 16)",
-    ("E3CS-0.5", "successive"): MULTINOMIAL,
-    ("E3CS-0.8", "successive"): MULTINOMIAL,
-    ("E3CS-0.5",): "cost of learning",
-    ("E3CS-0.8",): "cost of learning",
-}
-BIASED = "torch.multinomial's inclusion probabilities are not p; x/p is biased"
-WHY_PROMISE = {(scheme, "successive"): BIASED for scheme in QUOTAS}
-WHY_FAIRNESS = "pow-d's place depends on its d, which the paper does not give"
-WHY_ORDER = {
-    "iid": "pow-d (d = 50) is quick here, which is unexplained; the others are close together",
-    "non-iid": "pow-d as in iid, more so; FedCS keeps to 20 clients, whose main labels leave some of ten out",
-}  # on digits
+# -- what is run -----------------------------------------------------------------------------------------------------
 
 
 def selector(scheme: str, draw: str) -> Choice:
@@ -195,9 +178,6 @@ def experiment(dataset: str, root: Path, partition: str, seed: int = 0, update: 
     )
 
 
-# -- Figs. 3 and 4 -------------------------------------------------------------------------------------------------
-
-
 def play(scheme: str, draw: str, rounds: int, seed: int, folder: Path) -> dict[str, Any]:
     """Select without training, once: see `selected`."""
     return kept(folder / f"{scheme}-{draw}-{rounds}-s{seed}.npz", selected, scheme, draw, rounds, seed)
@@ -235,6 +215,60 @@ def selections(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> 
         played = {"counts": history.counts, "ratio": success_ratio(history), "promised": np.empty(0)}
         runs.append({"scheme": "pow-d", "draw": name, "seed": seed, **played})
     return runs
+
+
+def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tuple[pd.DataFrame, dict]:
+    """Train every scheme; one row for each run and measure, and the accuracy curves."""
+    task, grid = TASKS[dataset], {}
+    rounds = max(1, round(task.rounds * scale.training_share))
+    for seed in range(scale.training_seeds):
+        for update in scale.updates:
+            for partition in ("iid", "non-iid"):
+                for scheme, draw in pairs(DRAWS[:2] if update == "A" else DRAWS[:1]):
+                    changes = {"name": f"{partition}-{update}", "rounds": rounds, "selector": selector(scheme, draw)}
+                    each = experiment(dataset, root, partition, seed, update, **changes)
+                    grid[update, partition, scheme, draw, seed] = each
+    rows, curves = [], {}
+    for key, folder in run_grid(grid, out / "runs", jobs, "training").items():
+        table, end = round_table(read_records(folder)), read_summary(folder)
+        values = {f"rounds to {a} %": rounds_to(table, a / 100) for a in task.accuracies}
+        values |= {"final accuracy": 100 * end["final_accuracy"], "success ratio": end["success_ratio"]}
+        labels = dict(zip(("update", "partition", "scheme", "draw", "seed"), key, strict=True))
+        rows += [{"part": "training", **labels, "measure": name, "value": value} for name, value in values.items()]
+        curves.setdefault(key[:-1], []).append(table.set_index(table["round"] + 1)["accuracy"])
+    return pd.DataFrame(rows).astype({"value": float}), curves
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+CHANCE = "chance: one in twenty such intervals misses the exact expectation"
+MULTINOMIAL = "torch.multinomial includes large p too rarely, small p too often"
+WHY_LIMIT = {
+    ("pow-d",): "prefers clients of large loss, who are those that seldom return; d is not in the paper",
+    ("Random",): CHANCE,
+    ("FedCS",): CHANCE,
+    ("E3CS-inc",): "as for E3CS-0 in the first quarter; uniform after it",
+    ("E3CS-0", "successive"): "cost of learning, and a draw that misses clients with p = 1",
+    ("E3CS-0",): "cost of learning, and a lucky poor client that stays: capped weights are frozen (Eq. 16)",
+    ("E3CS-0.5", "successive"): MULTINOMIAL,
+    ("E3CS-0.8", "successive"): MULTINOMIAL,
+    ("E3CS-0.5",): "cost of learning",
+    ("E3CS-0.8",): "cost of learning",
+}
+BIASED = "torch.multinomial's inclusion probabilities are not p; x/p is biased"
+WHY_PROMISE = {(scheme, "successive"): BIASED for scheme in QUOTAS}
+WHY_FAIRNESS = "pow-d's place depends on its d, which the paper does not give"
+WHY_ORDER = {
+    "iid": "pow-d (d = 50) is quick here, which is unexplained; the others are close together",
+    "non-iid": "pow-d as in iid, more so; FedCS keeps to 20 clients, whose main labels leave some of ten out",
+}  # on digits
+
+
+def why_training(dataset: str) -> str:
+    """What explains that trained numbers differ."""
+    if dataset == "digits":
+        return "digits and one hidden layer instead of letters and a CNN: the order compares, the size does not"
+    return "evaluation, normalisation, pooling and pow-d's d are not stated in the paper"
 
 
 def limits() -> dict[tuple[str, ...], float]:
@@ -296,38 +330,6 @@ def fairness(rows: pd.DataFrame) -> pd.DataFrame:
                 | {"ours": " > ".join(f"{s} {chosen[s]:.2f}" for s in ours), "verdict": verdict, "why": why}
             )
     return pd.DataFrame(found)
-
-
-# -- training ------------------------------------------------------------------------------------------------------
-
-
-def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tuple[pd.DataFrame, dict]:
-    """Train every scheme; one row for each run and measure, and the accuracy curves."""
-    task, grid = TASKS[dataset], {}
-    rounds = max(1, round(task.rounds * scale.training_share))
-    for seed in range(scale.training_seeds):
-        for update in scale.updates:
-            for partition in ("iid", "non-iid"):
-                for scheme, draw in pairs(DRAWS[:2] if update == "A" else DRAWS[:1]):
-                    changes = {"name": f"{partition}-{update}", "rounds": rounds, "selector": selector(scheme, draw)}
-                    each = experiment(dataset, root, partition, seed, update, **changes)
-                    grid[update, partition, scheme, draw, seed] = each
-    rows, curves = [], {}
-    for key, folder in run_grid(grid, out / "runs", jobs, "training").items():
-        table, end = round_table(read_records(folder)), read_summary(folder)
-        values = {f"rounds to {a} %": rounds_to(table, a / 100) for a in task.accuracies}
-        values |= {"final accuracy": 100 * end["final_accuracy"], "success ratio": end["success_ratio"]}
-        labels = dict(zip(("update", "partition", "scheme", "draw", "seed"), key, strict=True))
-        rows += [{"part": "training", **labels, "measure": name, "value": value} for name, value in values.items()]
-        curves.setdefault(key[:-1], []).append(table.set_index(table["round"] + 1)["accuracy"])
-    return pd.DataFrame(rows).astype({"value": float}), curves
-
-
-def why_training(dataset: str) -> str:
-    """What explains that trained numbers differ."""
-    if dataset == "digits":
-        return "digits and one hidden layer instead of letters and a CNN: the order compares, the size does not"
-    return "evaluation, normalisation, pooling and pow-d's d are not stated in the paper"
 
 
 def published(dataset: str) -> dict[tuple[str, ...], float]:
@@ -411,7 +413,7 @@ def exact_minus_successive(rows: pd.DataFrame) -> pd.DataFrame:
     return text.unstack("measure", sort=False).reset_index()
 
 
-# -- figures -------------------------------------------------------------------------------------------------------
+# -- figures ---------------------------------------------------------------------------------------------------------
 
 POW_D = f"d = {BASELINES['pow-d'].options['candidates']}"
 STYLES = {
@@ -483,9 +485,6 @@ def accuracy_figure(curves: dict) -> Figure:
         for partition in ("iid", "non-iid")
     }
     return panels_figure(panels, STYLES, "test accuracy", size=(9, 3.6))
-
-
-# ------------------------------------------------------------------------------------------------------------------
 
 
 def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:

@@ -33,6 +33,8 @@ from fedselect.experiments import Choice, Experiment, read_records, read_summary
 from fedselect.experiments.study import run_grid, run_script, show, study_arguments, write_tables
 from fedselect.training.settings import TrainingSettings
 
+# -- settings --------------------------------------------------------------------------------------------------------
+
 #: What is compared, by its name in a run's summary: heading and decimals.
 OUTCOMES = {
     "count_variance": ("variance of counts", 1),
@@ -145,32 +147,7 @@ PAPER = [
     e3cs("quota 0.5", 0.5),
 ]
 
-
-def main(
-    argv: Sequence[str] | None = None,
-    regimes: Sequence[Regime] | None = None,
-    rounds: int | None = None,
-    seeds: int | None = None,
-) -> None:
-    """Run every federation that is not there yet, and show what the gaps did."""
-    arguments = study_arguments(__doc__.splitlines()[0], "exact_vs_heuristic", argv=argv)
-    regimes = regimes or (PAPER if arguments.paper else QUICK)
-    if not arguments.paper:
-        rounds = rounds or 60
-    seeds = seeds or (8 if arguments.paper else 4)
-    runs = play(regimes, rounds, seeds, arguments.out, arguments.jobs)
-    effects = compare(runs)
-    write_tables(arguments.out, {"runs": runs, "results": effects})
-    table = printed(runs, effects)
-    table.to_csv(arguments.out / "table.csv", index=False, float_format="%.4g")
-    show(table, f"The gap and what it did: differences to exact, {seeds} paired seeds")
-    for sentence in verdict(effects):
-        print(sentence)
-    effects_figure(effects).savefig(arguments.out / "exact_vs_heuristic.png", dpi=80)
-    print(f"results and figure: {arguments.out}")
-
-
-# -- runs ----------------------------------------------------------------------------------------------------------
+# -- what is run -----------------------------------------------------------------------------------------------------
 
 
 def play(regimes: Sequence[Regime], rounds: int | None, seeds: int, out: Path, jobs: int) -> pd.DataFrame:
@@ -219,7 +196,7 @@ def decisions(records: Sequence[dict[str, Any]], size: int) -> dict[str, float]:
     return {"gap": gap, "proved": float(np.mean([each["status"] == "optimal" for each in solutions]))}
 
 
-# -- comparison ----------------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------------------------
 
 
 def compare(runs: pd.DataFrame) -> pd.DataFrame:
@@ -287,6 +264,9 @@ def verdict(effects: pd.DataFrame) -> Iterator[str]:
             yield f"{paper}, {kind}{gap}: {', '.join(found)} differ"
 
 
+# -- figures ---------------------------------------------------------------------------------------------------------
+
+
 def effects_figure(effects: pd.DataFrame) -> Figure:
     """Effects on counts and on test loss against the gap, with 95 % intervals; full marks have a star in the table."""
     least, unknown = 0.003, 300.0  # where gaps of nothing, and those that are not known, are drawn
@@ -323,6 +303,30 @@ def effects_figure(effects: pd.DataFrame) -> Figure:
         axes[0, 0].plot([], [], marker, color="0.6" if method == LIGHT else "black", fillstyle="none", label=method)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
     return figure
+
+
+def main(
+    argv: Sequence[str] | None = None,
+    regimes: Sequence[Regime] | None = None,
+    rounds: int | None = None,
+    seeds: int | None = None,
+) -> None:
+    """Run every federation that is not there yet, and show what the gaps did."""
+    arguments = study_arguments(__doc__.splitlines()[0], "exact_vs_heuristic", argv=argv)
+    regimes = regimes or (PAPER if arguments.paper else QUICK)
+    if not arguments.paper:
+        rounds = rounds or 60
+    seeds = seeds or (8 if arguments.paper else 4)
+    runs = play(regimes, rounds, seeds, arguments.out, arguments.jobs)
+    effects = compare(runs)
+    write_tables(arguments.out, {"runs": runs, "results": effects})
+    table = printed(runs, effects)
+    table.to_csv(arguments.out / "table.csv", index=False, float_format="%.4g")
+    show(table, f"The gap and what it did: differences to exact, {seeds} paired seeds")
+    for sentence in verdict(effects):
+        print(sentence)
+    effects_figure(effects).savefig(arguments.out / "exact_vs_heuristic.png", dpi=80)
+    print(f"results and figure: {arguments.out}")
 
 
 if __name__ == "__main__":

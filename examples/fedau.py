@@ -36,18 +36,7 @@ from fedselect.training.settings import TrainingSettings
 from solvers import solve
 from solvers.participation import CutoffProblem, ParticipationWeights, expected_weight, weight_error
 
-PATTERNS = {"Bernoulli": "fedau-bernoulli", "Markov": "fedau-markov", "cyclic": "fedau-cyclic"}
-
-#: Selector and server rule; local and server learning rates of the authors' README.
-METHODS = {
-    "FedAU, K = ∞": (Choice("fedau"), "fedavg", 0.1, 1.0),
-    "FedAU, K = 50": (Choice("fedau", {"cutoff": 50}), "fedavg", 0.1, 1.0),
-    "average participating": (Choice("average-participating"), "fedavg", 0.0562, 1.78),
-    "average all": (Choice("average-all"), "fedavg", 0.1, 10.0),
-    "known participation": (Choice("known-participation"), "fedavg", 0.0562, 1.0),
-    "FedVARP": (Choice("average-participating"), "fedvarp", 0.0562, 1.0),
-    "MIFA": (Choice("average-participating"), "mifa", 0.0562, 1.0),
-}
+# -- the paper's numbers ---------------------------------------------------------------------------------------------
 
 #: Test accuracy in per cent on SVHN, CIFAR-10, CIFAR-100 and CINIC-10, from the poster.
 IMAGES = ("svhn", "cifar10", "cifar100", "cinic10")
@@ -73,6 +62,21 @@ PUBLISHED = {
         "average all": (87.4, 73.8, 48.8, 57.6),
         "known participation": (88.7, 76.1, 50.8, 59.8),
     },
+}
+
+# -- settings --------------------------------------------------------------------------------------------------------
+
+PATTERNS = {"Bernoulli": "fedau-bernoulli", "Markov": "fedau-markov", "cyclic": "fedau-cyclic"}
+
+#: Selector and server rule; local and server learning rates of the authors' README.
+METHODS = {
+    "FedAU, K = ∞": (Choice("fedau"), "fedavg", 0.1, 1.0),
+    "FedAU, K = 50": (Choice("fedau", {"cutoff": 50}), "fedavg", 0.1, 1.0),
+    "average participating": (Choice("average-participating"), "fedavg", 0.0562, 1.78),
+    "average all": (Choice("average-all"), "fedavg", 0.1, 10.0),
+    "known participation": (Choice("known-participation"), "fedavg", 0.0562, 1.0),
+    "FedVARP": (Choice("average-participating"), "fedvarp", 0.0562, 1.0),
+    "MIFA": (Choice("average-participating"), "mifa", 0.0562, 1.0),
 }
 
 #: The paper's CNNs; the small tasks have one hidden layer of 64.
@@ -108,8 +112,7 @@ PAPER = Scale(
 QUICK = Scale(clients=250, rounds=300, seeds=(1, 2), horizons=(500, 2000))
 TUNING_SEED = 1000
 
-
-# -- learning --------------------------------------------------------------------------------------------------------
+# -- what is run -----------------------------------------------------------------------------------------------------
 
 
 def experiment(pattern: str, method: str, dataset: str, root: Path, scale: Scale, seed: int) -> Experiment:
@@ -179,6 +182,47 @@ def accuracy_curve(folder: Path) -> pd.Series:
     return table.set_index(table["round"] + 1)["accuracy"].dropna()
 
 
+def histories(dataset: str, root: Path, scale: Scale, seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Who participates in which round, (T, N), and the rates p, (N,), under each pattern; nothing is trained."""
+    federation = experiment("Bernoulli", "MIFA", dataset, root, scale, seed).federation()
+    found = {}
+    for pattern, name in PATTERNS.items():
+        availability = AVAILABILITY.build(name, federation, seed)
+        rounds = [availability.available(t) for t in range(max(scale.horizons))]
+        found[pattern] = np.array(rounds), availability.rates(0)
+    return found
+
+
+def weight_errors(dataset: str, root: Path, scale: Scale, out: Path) -> pd.DataFrame:
+    """Weight error by pattern, seed, horizon T and cutoff K, with Theorem 3's bound (constant factor 1)."""
+    parts = []
+    with progress_bar("weights", len(scale.seeds)) as progress:
+        for seed in scale.seeds:
+            parts.append(kept(out / f"weights-{seed}.csv", weight_errors_of, seed, dataset, root, scale))
+            progress(len(parts), len(scale.seeds))
+    return pd.concat(parts, ignore_index=True)
+
+
+def weight_errors_of(seed: int, dataset: str, root: Path, scale: Scale) -> pd.DataFrame:
+    """The same under one seed."""
+    rows = []
+    for pattern, (history, rates) in histories(dataset, root, scale, seed).items():
+        for horizon in scale.horizons:
+            problem = CutoffProblem(rates, horizon)
+            best = {"corollary 4": solve(problem, method="corollary").x, "bound's best": solve(problem).x}
+            rows += [
+                {"pattern": pattern, "seed": seed, "T": horizon, "K": k or math.inf}
+                | {"error": weight_error(history[:horizon], rates, k)}
+                | {"bound": problem.objective(k) if k else math.nan}
+                | best
+                for k in CUTOFFS
+            ]
+    return pd.DataFrame(rows)
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+
 def leads(runs: pd.DataFrame) -> pd.DataFrame:
     """How far FedAU (K = 50) leads each method in test accuracy, with a 95 % interval over seeds, beside the paper."""
     wide = runs.pivot(index=["pattern", "seed"], columns="method", values="accuracy")
@@ -223,47 +267,6 @@ def orders(runs: pd.DataFrame) -> pd.DataFrame:
         theirs = np.array(list(methods.values()))
         correlations = {name: spearmanr(mine, column).statistic for name, column in zip(IMAGES, theirs.T, strict=True)}
         rows.append({"pattern": pattern, **correlations})
-    return pd.DataFrame(rows)
-
-
-# -- weights ---------------------------------------------------------------------------------------------------------
-
-
-def histories(dataset: str, root: Path, scale: Scale, seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Who participates in which round, (T, N), and the rates p, (N,), under each pattern; nothing is trained."""
-    federation = experiment("Bernoulli", "MIFA", dataset, root, scale, seed).federation()
-    found = {}
-    for pattern, name in PATTERNS.items():
-        availability = AVAILABILITY.build(name, federation, seed)
-        rounds = [availability.available(t) for t in range(max(scale.horizons))]
-        found[pattern] = np.array(rounds), availability.rates(0)
-    return found
-
-
-def weight_errors(dataset: str, root: Path, scale: Scale, out: Path) -> pd.DataFrame:
-    """Weight error by pattern, seed, horizon T and cutoff K, with Theorem 3's bound (constant factor 1)."""
-    parts = []
-    with progress_bar("weights", len(scale.seeds)) as progress:
-        for seed in scale.seeds:
-            parts.append(kept(out / f"weights-{seed}.csv", weight_errors_of, seed, dataset, root, scale))
-            progress(len(parts), len(scale.seeds))
-    return pd.concat(parts, ignore_index=True)
-
-
-def weight_errors_of(seed: int, dataset: str, root: Path, scale: Scale) -> pd.DataFrame:
-    """The same under one seed."""
-    rows = []
-    for pattern, (history, rates) in histories(dataset, root, scale, seed).items():
-        for horizon in scale.horizons:
-            problem = CutoffProblem(rates, horizon)
-            best = {"corollary 4": solve(problem, method="corollary").x, "bound's best": solve(problem).x}
-            rows += [
-                {"pattern": pattern, "seed": seed, "T": horizon, "K": k or math.inf}
-                | {"error": weight_error(history[:horizon], rates, k)}
-                | {"bound": problem.objective(k) if k else math.nan}
-                | best
-                for k in CUTOFFS
-            ]
     return pd.DataFrame(rows)
 
 

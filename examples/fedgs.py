@@ -48,6 +48,8 @@ from fedselect.selectors import AllAvailable
 from fedselect.training.settings import TrainingSettings
 from graphs import dependency_graph, epsilon_sweep, similarity
 
+# -- the paper's numbers ---------------------------------------------------------------------------------------------
+
 #: Test losses by (mode, method).
 Losses = Mapping[tuple[str, str], float]
 
@@ -96,11 +98,13 @@ TABLE_3 = {
     ("two labels", "cos-sim"): (0.3765, 0.9853, 0.5448),
 }
 
-#: What else stands between a row of Table 2 and ours.
-ROWS = {
-    "Power-of-Choice": "; training losses decide here, validation losses there",
-    "FedProx μ=0.01": "; the paper's variant is not published, and differs more from MDSample than so small a μ can",
-}
+
+def published(dataset: str) -> Losses:
+    """The paper's Table 2 by (mode, method); empty for a data set it does not have."""
+    return paper_table(TABLE_2.get(dataset, ""))
+
+
+# -- settings --------------------------------------------------------------------------------------------------------
 
 DIGITS = {
     "two labels": Choice("digits", {"partition": "two-label"}),
@@ -156,14 +160,6 @@ QUICK = Plan(rounds=100, seeds=2, draws=1, sizes=1, count_rounds=200, rates=(0.1
 PAPER = Plan(rounds=None, seeds=3, draws=3, sizes=2, count_rounds=1000, rates=(0.03, 0.1, 0.3))
 
 
-# -- Table 2 -------------------------------------------------------------------------------------------------------
-
-
-def published(dataset: str) -> Losses:
-    """The paper's Table 2 by (mode, method); empty for a data set it does not have."""
-    return paper_table(TABLE_2.get(dataset, ""))
-
-
 def availability(mode: str, beta: float) -> Choice:
     """The paper's availability modes; the authors' code draws a round again when nobody is there."""
     return {
@@ -188,6 +184,9 @@ def methods(features: str) -> dict[str, tuple[Choice, float]]:
     for alpha in (0.0, 0.5, 1.0, 2.0, 5.0):
         rows[f"FedGS α={alpha:g}"] = (Choice("fedgs", {"alpha": alpha, "features": features}), 0.0)
     return rows
+
+
+# -- what is run -----------------------------------------------------------------------------------------------------
 
 
 def play(setting: Setting, plan: Plan, out: Path, jobs: int) -> pd.DataFrame:
@@ -215,6 +214,91 @@ def play(setting: Setting, plan: Plan, out: Path, jobs: int) -> pd.DataFrame:
     keys = ("draw", "m", "mode", "method", "seed")
     rows = [dict(zip(keys, cell, strict=True)) | read_summary(folder) for cell, folder in finished.items()]
     return pd.DataFrame(rows).astype({"proved": float, "max_gap": float})
+
+
+def counts(data: Choice, split: str, rounds: int) -> dict[str, History]:
+    """Participation without training. Swap ascent is enough here: ``exact_vs_heuristic.py`` shows what it misses."""
+    there = availability("YMF" if split == "two labels" else "LN", 0.9)
+    scenario = build_scenario(Experiment(rounds=rounds, clients_per_round=10, data=data, availability=there))
+    selectors = {
+        "UniformSample": Choice("uniform"),
+        "MDSample": Choice("md-sample"),
+        "FedGS α=1": Choice("fedgs", {"alpha": 1.0, "method": "local-search"}),
+    }
+    return {
+        label: History.collect(without_training(scenario, each), scenario.clients) for label, each in selectors.items()
+    }
+
+
+class Everybody(AllAvailable):
+    """Everybody trains; the server keeps what they send."""
+
+    def update(self, feedback: RoundFeedback) -> None:
+        """Keep the updates, one client a row."""
+        self.updates = np.stack([feedback.updates[client] for client in feedback.selection.clients.tolist()])
+
+
+def recovery(setting: Setting, plan: Plan, out: Path) -> pd.DataFrame:
+    """Table 3: one row a score, over splits, seeds, step sizes and methods; a file each for what is there already."""
+    model = setting.training.model if setting.training.model.startswith("cnn") else "cnn-fashion"
+    cells = list(itertools.product(setting.graphs.items(), range(plan.seeds), plan.rates))
+    rows = []
+    with progress_bar("Table 3, graphs", len(cells)) as advance:
+        for done, ((split, data), seed, rate) in enumerate(cells):
+            advance(done, len(cells))
+            training = TrainingSettings(model, learning_rate=rate, batch_size=setting.training.batch_size)
+            path = out / "graphs" / f"{split}-{rate:g}-s{seed}.npz"
+            for method, scores in kept(path, recovered, data, training, seed).items():
+                rows += [(split, f"{rate:g}", method, score, seed, value) for score, value in scores.items()]
+    return pd.DataFrame(rows, columns=["split", "rate", "method", "score", "seed", "value"])
+
+
+def recovered(data: Choice, training: TrainingSettings, seed: int) -> dict[str, dict[str, float]]:
+    """Train everybody for a round, and score the 3DG of what they send back at the best of the paper's thresholds."""
+    import torch
+    from torch.nn.utils import vector_to_parameters
+
+    from fedselect.training.fedavg import FedAvg
+    from fedselect.training.models import MODELS
+
+    torch.set_num_threads(1)
+    federation, selector = as_images(load_data(data.name, **{**data.options, "seed": seed})), Everybody()
+    loop = FedAvg(federation, selector, AVAILABILITY.build("ideal", federation, seed), settings=training, seed=seed)
+    start = loop.weights
+    loop.step(evaluate=False)
+
+    def models() -> Iterator[torch.nn.Module]:
+        network = MODELS.build(training.model, federation)
+        for update in selector.updates:
+            vector_to_parameters(torch.from_numpy(start + update), network.parameters())
+            yield network
+
+    # The noise of Eq. 12 has the moments of inputs that the server has; nothing is evaluated on these here.
+    noise = client_embeddings(models(), federation.test.features, np.random.default_rng(seed))
+    oracle = dependency_graph(similarity(federation.label_distributions, "dot"), "paper")
+    found = {"func-sim": similarity(noise, "functional"), "cos-sim": similarity(selector.updates, "update")}
+    best = {method: epsilon_sweep(matrix, oracle).best for method, matrix in found.items()}
+    return {name: {"precision": b.precision, "recall": b.recall, "F1": b.f1} for name, b in best.items()}
+
+
+def as_images(federation: Federation) -> Federation:
+    """Digits as 1 x 8 x 8 images, for a convolutional network; images as they are."""
+    if federation.test.features.ndim > 2:
+        return federation
+
+    def image(samples: Samples) -> Samples:
+        return Samples(samples.features.reshape(-1, 1, 8, 8), samples.labels)
+
+    return replace(federation, clients=tuple(map(image, federation.clients)), test=image(federation.test))
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+#: What else stands between a row of Table 2 and ours.
+ROWS = {
+    "Power-of-Choice": "; training losses decide here, validation losses there",
+    "FedProx μ=0.01": "; the paper's variant is not published, and differs more from MDSample than so small a μ can",
+}
 
 
 def over_draws(runs: pd.DataFrame, setting: Setting) -> dict[tuple[str, str], tuple[float, float]]:
@@ -280,6 +364,20 @@ def ratios(tables: Mapping[str, Losses], modes: Sequence[str]) -> pd.DataFrame:
     )
 
 
+def spread(counted: Mapping[str, Mapping[str, History]]) -> pd.DataFrame:
+    """The counts in a few numbers; the paper has them as bars alone."""
+    rows = []
+    for split, histories in counted.items():
+        for label, history in histories.items():
+            v = history.counts
+            row = {"split": split, "method": label, "variance": float(v.var(ddof=1))}
+            rows.append(row | {"smallest": v.min(), "largest": v.max(), "never selected": (v == 0).sum()})
+    return pd.DataFrame(rows)
+
+
+# -- figures ---------------------------------------------------------------------------------------------------------
+
+
 def table_2_figure(panels: Mapping[str, Losses], modes: Sequence[str]) -> Figure:
     """Table 2 as a picture, losses in units of UniformSample's under IDL."""
     shown = ["UniformSample", "MDSample", "Power-of-Choice", "FedProx μ=0.01", "FedGS α=0", "FedGS α=1", "FedGS α=5"]
@@ -296,34 +394,6 @@ def table_2_figure(panels: Mapping[str, Losses], modes: Sequence[str]) -> Figure
     figure.axes[0].set_ylabel("test loss, UniformSample under IDL = 1")
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
     return figure
-
-
-# -- Fig. 4 --------------------------------------------------------------------------------------------------------
-
-
-def counts(data: Choice, split: str, rounds: int) -> dict[str, History]:
-    """Participation without training. Swap ascent is enough here: ``exact_vs_heuristic.py`` shows what it misses."""
-    there = availability("YMF" if split == "two labels" else "LN", 0.9)
-    scenario = build_scenario(Experiment(rounds=rounds, clients_per_round=10, data=data, availability=there))
-    selectors = {
-        "UniformSample": Choice("uniform"),
-        "MDSample": Choice("md-sample"),
-        "FedGS α=1": Choice("fedgs", {"alpha": 1.0, "method": "local-search"}),
-    }
-    return {
-        label: History.collect(without_training(scenario, each), scenario.clients) for label, each in selectors.items()
-    }
-
-
-def spread(counted: Mapping[str, Mapping[str, History]]) -> pd.DataFrame:
-    """The counts in a few numbers; the paper has them as bars alone."""
-    rows = []
-    for split, histories in counted.items():
-        for label, history in histories.items():
-            v = history.counts
-            row = {"split": split, "method": label, "variance": float(v.var(ddof=1))}
-            rows.append(row | {"smallest": v.min(), "largest": v.max(), "never selected": (v == 0).sum()})
-    return pd.DataFrame(rows)
 
 
 def counts_figure(counted: Mapping[str, Mapping[str, History]]) -> Figure:
@@ -344,74 +414,6 @@ def counts_figure(counted: Mapping[str, Mapping[str, History]]) -> Figure:
     for axis in rows[-1]:
         axis.set_xlabel("clients, most available first", fontsize=9)
     return figure
-
-
-# -- Table 3 -------------------------------------------------------------------------------------------------------
-
-
-class Everybody(AllAvailable):
-    """Everybody trains; the server keeps what they send."""
-
-    def update(self, feedback: RoundFeedback) -> None:
-        """Keep the updates, one client a row."""
-        self.updates = np.stack([feedback.updates[client] for client in feedback.selection.clients.tolist()])
-
-
-def recovery(setting: Setting, plan: Plan, out: Path) -> pd.DataFrame:
-    """Table 3: one row a score, over splits, seeds, step sizes and methods; a file each for what is there already."""
-    model = setting.training.model if setting.training.model.startswith("cnn") else "cnn-fashion"
-    cells = list(itertools.product(setting.graphs.items(), range(plan.seeds), plan.rates))
-    rows = []
-    with progress_bar("Table 3, graphs", len(cells)) as advance:
-        for done, ((split, data), seed, rate) in enumerate(cells):
-            advance(done, len(cells))
-            training = TrainingSettings(model, learning_rate=rate, batch_size=setting.training.batch_size)
-            path = out / "graphs" / f"{split}-{rate:g}-s{seed}.npz"
-            for method, scores in kept(path, recovered, data, training, seed).items():
-                rows += [(split, f"{rate:g}", method, score, seed, value) for score, value in scores.items()]
-    return pd.DataFrame(rows, columns=["split", "rate", "method", "score", "seed", "value"])
-
-
-def recovered(data: Choice, training: TrainingSettings, seed: int) -> dict[str, dict[str, float]]:
-    """Train everybody for a round, and score the 3DG of what they send back at the best of the paper's thresholds."""
-    import torch
-    from torch.nn.utils import vector_to_parameters
-
-    from fedselect.training.fedavg import FedAvg
-    from fedselect.training.models import MODELS
-
-    torch.set_num_threads(1)
-    federation, selector = as_images(load_data(data.name, **{**data.options, "seed": seed})), Everybody()
-    loop = FedAvg(federation, selector, AVAILABILITY.build("ideal", federation, seed), settings=training, seed=seed)
-    start = loop.weights
-    loop.step(evaluate=False)
-
-    def models() -> Iterator[torch.nn.Module]:
-        network = MODELS.build(training.model, federation)
-        for update in selector.updates:
-            vector_to_parameters(torch.from_numpy(start + update), network.parameters())
-            yield network
-
-    # The noise of Eq. 12 has the moments of inputs that the server has; nothing is evaluated on these here.
-    noise = client_embeddings(models(), federation.test.features, np.random.default_rng(seed))
-    oracle = dependency_graph(similarity(federation.label_distributions, "dot"), "paper")
-    found = {"func-sim": similarity(noise, "functional"), "cos-sim": similarity(selector.updates, "update")}
-    best = {method: epsilon_sweep(matrix, oracle).best for method, matrix in found.items()}
-    return {name: {"precision": b.precision, "recall": b.recall, "F1": b.f1} for name, b in best.items()}
-
-
-def as_images(federation: Federation) -> Federation:
-    """Digits as 1 x 8 x 8 images, for a convolutional network; images as they are."""
-    if federation.test.features.ndim > 2:
-        return federation
-
-    def image(samples: Samples) -> Samples:
-        return Samples(samples.features.reshape(-1, 1, 8, 8), samples.labels)
-
-    return replace(federation, clients=tuple(map(image, federation.clients)), test=image(federation.test))
-
-
-# ------------------------------------------------------------------------------------------------------------------
 
 
 def main(argv: Sequence[str] | None = None, plan: Plan | None = None) -> None:

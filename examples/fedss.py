@@ -49,24 +49,9 @@ from fedselect.protocol import Outcome
 from fedselect.training.settings import TrainingSettings
 from solvers.allocation import availability_bias, availability_variation, group_clients
 
-CLIENTS, LABELS = 100, 10
-KEYS = ("step", "ratio", "size", "per_group", "algorithm")
+# -- the paper's numbers ---------------------------------------------------------------------------------------------
+
 RATIOS = ("80 %", "90 %", "95 %")
-FEDSS_O = Choice("fedss", {"largest": LABELS})
-FEDSS_P = Choice("fedss", {"largest": LABELS, "variant": "proportional"})
-
-#: Selector and FedProx's μ of each algorithm.
-ALGORITHMS = {
-    "FedAvg": (Choice("uniform"), 0.0),
-    "FedSS-O": (FEDSS_O, 0.0),
-    "FedSS-P": (FEDSS_P, 0.0),
-    "FedProx": (Choice("uniform"), 0.01),
-    "FedProxSS-O": (FEDSS_O, 0.01),
-    "FedProxSS-P": (FEDSS_P, 0.01),
-    "CS-UCB-Q": (Choice("cs-ucb-q"), 0.0),
-}
-
-IN_TABLE_2 = tuple(name for name in ALGORITHMS if name != "CS-UCB-Q")
 
 #: Tables I and II: rounds to the target loss at the non-IID ratios of 80, 90 and 95 %, and of 10, 20 and 30 clients
 #: a round (CIFAR-10, 95 %).
@@ -96,6 +81,37 @@ TABLE_2 = """
         FedProx 114 28 37
         FedProxSS-O 43 25 22
         FedProxSS-P 46 25 24"""
+
+# -- settings --------------------------------------------------------------------------------------------------------
+
+CLIENTS, LABELS = 100, 10
+KEYS = ("step", "ratio", "size", "per_group", "algorithm")
+FEDSS_O = Choice("fedss", {"largest": LABELS})
+FEDSS_P = Choice("fedss", {"largest": LABELS, "variant": "proportional"})
+
+#: Selector and FedProx's μ of each algorithm.
+ALGORITHMS = {
+    "FedAvg": (Choice("uniform"), 0.0),
+    "FedSS-O": (FEDSS_O, 0.0),
+    "FedSS-P": (FEDSS_P, 0.0),
+    "FedProx": (Choice("uniform"), 0.01),
+    "FedProxSS-O": (FEDSS_O, 0.01),
+    "FedProxSS-P": (FEDSS_P, 0.01),
+    "CS-UCB-Q": (Choice("cs-ucb-q"), 0.0),
+}
+
+IN_TABLE_2 = tuple(name for name in ALGORITHMS if name != "CS-UCB-Q")
+
+#: Selector, clients a round and clients at least there in each group; and how much of Lemma 1's bias it should have.
+DRAWS = {
+    "FedAvg, S = 10": (Choice("uniform"), 10, 1, 1.0),
+    "FedAvg, S = 20": (Choice("uniform"), 20, 1, 1.0),
+    "FedAvg, S = 30": (Choice("uniform"), 30, 1, 1.0),
+    "FedSS, S = 10": (FEDSS_P, 10, 1, 0.0),
+    "FedSS, S = 30": (FEDSS_P, 30, 1, 0.0),
+    "FedSS, S = 10, groups may be empty": (FEDSS_P, 10, 0, 0.0),
+    "CS-UCB-Q, S = 10": (Choice("cs-ucb-q"), 10, 1, None),
+}
 
 
 @dataclass(frozen=True)
@@ -131,6 +147,8 @@ class Scale:
 QUICK = Scale(20, 2, 0.5, 3, ("80 %", "95 %"), (10, 30))
 PAPER = Scale(200, 2, 1.0, 5, RATIOS, (10, 20, 30))
 
+# -- what is run -----------------------------------------------------------------------------------------------------
+
 
 def experiment(dataset: str, root: Path, ratio: str = "95 %", size: int = 10, per_group: int = 1) -> Experiment:
     """The paper's setting, as far as it is stated."""
@@ -144,24 +162,6 @@ def experiment(dataset: str, root: Path, ratio: str = "95 %", size: int = 10, pe
         availability=Choice("group-trace", {"per_group": per_group}),
         training=TrainingSettings(**{"decay": 1.0, "local_epochs": 5, "batch_size": 10} | TASKS[dataset].settings),
     )
-
-
-# -- Lemmas 1 and 2 ------------------------------------------------------------------------------------------------
-
-#: Selector, clients a round and clients at least there in each group; and how much of Lemma 1's bias it should have.
-DRAWS = {
-    "FedAvg, S = 10": (Choice("uniform"), 10, 1, 1.0),
-    "FedAvg, S = 20": (Choice("uniform"), 20, 1, 1.0),
-    "FedAvg, S = 30": (Choice("uniform"), 30, 1, 1.0),
-    "FedSS, S = 10": (FEDSS_P, 10, 1, 0.0),
-    "FedSS, S = 30": (FEDSS_P, 30, 1, 0.0),
-    "FedSS, S = 10, groups may be empty": (FEDSS_P, 10, 0, 0.0),
-    "CS-UCB-Q, S = 10": (Choice("cs-ucb-q"), 10, 1, None),
-}
-WHY_BIAS = {
-    ("FedSS, S = 10, groups may be empty",): "Lemma 2 needs a client of every group each round; an absent group's "
-    "weight goes to the others",
-}
 
 
 def watch(federation: Federation, strata: list[int], draw: str, rounds: int, seed: int) -> dict[str, np.ndarray]:
@@ -207,9 +207,6 @@ def biases(scale: Scale, out: Path) -> tuple[pd.DataFrame, dict[str, list[dict[s
     return pd.DataFrame(rows), watched
 
 
-# -- training ------------------------------------------------------------------------------------------------------
-
-
 def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tuple[pd.DataFrame, dict]:
     """Train everything; one row for each run and measure, and the accuracy curves."""
     task, grid = TASKS[dataset], {}
@@ -242,6 +239,27 @@ def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tu
         rows += [{"part": "training", **labels, "measure": name, "value": value} for name, value in values.items()]
         curves.setdefault(tuple(key), []).append(table.set_index(table["round"] + 1)["accuracy"])
     return pd.DataFrame(rows).astype({"value": float, "size": str, "step": str}), curves
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+WHY_BIAS = {
+    ("FedSS, S = 10, groups may be empty",): "Lemma 2 needs a client of every group each round; an absent group's "
+    "weight goes to the others",
+}
+
+WHY_PROX = "μ = 0.01 hardly moves a step: as many rounds as FedAvg; the paper's go both ways, 199 to 114 and 41 to 67"
+WHY_DIGITS = "smaller data and model, another trace: a round moves the model less, so that biases of a day even out"
+WHY_SIZE = "the paper's FedAvg falls to 34 rounds with 20 clients, while its bias should not depend on S (Remark 2)"
+WHY_DATA = "model, step size, batch, local epochs and trace are not stated in the paper, which has one run"
+
+
+def why(dataset: str, task: Task, column: Sequence[str]) -> dict[tuple[str, ...], str]:
+    """What explains that speed-ups differ, by step size, column of the paper's table and algorithm."""
+    steps = [str(step) for step in task.steps]
+    found = {(step, here, "FedProx"): WHY_PROX for step in steps for here in column}
+    found |= {(step, "10"): WHY_SIZE for step in steps}  # of Table II
+    return found | {(): WHY_DIGITS if dataset == "digits" else WHY_DATA}
 
 
 def speed_ups(rows: pd.DataFrame) -> pd.DataFrame:
@@ -317,7 +335,14 @@ def averages(rows: pd.DataFrame) -> pd.DataFrame:
     return table.rename(columns={"per_group": "every group there"})
 
 
-# -- figures -------------------------------------------------------------------------------------------------------
+# -- figures ---------------------------------------------------------------------------------------------------------
+
+STYLES = {
+    "FedAvg": ("black", "--"),
+    "FedSS-P": ("#0072B2", "-"),
+    "CS-UCB-Q": ("#009E73", "-."),
+    "FedProx": ("0.5", ":"),
+}
 
 
 def bias_figure(watched: Mapping[str, list[dict[str, np.ndarray]]], rows: pd.DataFrame) -> Figure:
@@ -347,14 +372,6 @@ def bias_figure(watched: Mapping[str, list[dict[str, np.ndarray]]], rows: pd.Dat
     return figure
 
 
-STYLES = {
-    "FedAvg": ("black", "--"),
-    "FedSS-P": ("#0072B2", "-"),
-    "CS-UCB-Q": ("#009E73", "-."),
-    "FedProx": ("0.5", ":"),
-}
-
-
 def accuracy_figure(curves: Mapping[tuple, list[pd.Series]], step: float, ratios: Sequence[str]) -> Figure:
     """Fig. 2: test accuracy, means over seeds; for FedAvg and FedSS-P with the band from lowest to highest."""
     panels = {
@@ -362,22 +379,6 @@ def accuracy_figure(curves: Mapping[tuple, list[pd.Series]], step: float, ratios
         for ratio in (ratios[0], ratios[-1])
     }
     return panels_figure(panels, STYLES, "test accuracy", banded=("FedAvg", "FedSS-P"))
-
-
-# ------------------------------------------------------------------------------------------------------------------
-
-WHY_PROX = "μ = 0.01 hardly moves a step: as many rounds as FedAvg; the paper's go both ways, 199 to 114 and 41 to 67"
-WHY_DIGITS = "smaller data and model, another trace: a round moves the model less, so that biases of a day even out"
-WHY_SIZE = "the paper's FedAvg falls to 34 rounds with 20 clients, while its bias should not depend on S (Remark 2)"
-WHY_DATA = "model, step size, batch, local epochs and trace are not stated in the paper, which has one run"
-
-
-def why(dataset: str, task: Task, column: Sequence[str]) -> dict[tuple[str, ...], str]:
-    """What explains that speed-ups differ, by step size, column of the paper's table and algorithm."""
-    steps = [str(step) for step in task.steps]
-    found = {(step, here, "FedProx"): WHY_PROX for step in steps for here in column}
-    found |= {(step, "10"): WHY_SIZE for step in steps}  # of Table II
-    return found | {(): WHY_DIGITS if dataset == "digits" else WHY_DATA}
 
 
 def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
