@@ -1,9 +1,11 @@
 """CA-Fed's Table I and Figures 1 to 3, as its paper and as its code have them (Rodio et al., INFOCOM 2023).
 
-``python examples/ca_fed.py`` takes about a minute; ``--paper`` has the paper's grid of learning rates and the
-scripts' nine seeds. ``--dataset swapped-mnist`` is Table I's second column, where MNIST's files are below ``--root``.
+    python examples/ca_fed.py
+    python examples/ca_fed.py --paper
+    python examples/ca_fed.py --paper --dataset swapped-mnist --root DATA
 
-Four readings stand side by side:
+``--paper`` has the paper's grid of learning rates and the scripts' nine seeds; swapped-mnist is Table I's second
+column. Four readings stand side by side:
 
 paper
     What the text says. What it leaves open is as in the authors' scripts: 150 rounds, 2 local epochs, batches of 32
@@ -20,6 +22,8 @@ code, equal rates
 The data are drawn once, with the authors' seed 42 (our generator is another, so the draw is too); under one seed all
 methods meet the same clients.
 """
+
+from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
@@ -322,7 +326,7 @@ def _mark_classes(ticks: Any, line: Any, of_client: np.ndarray) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the study; see this file's first lines."""
-    arguments = study_arguments("CA-Fed's Table I and Figures 1 to 3", "ca_fed", ("clustered", "swapped-mnist"), argv)
+    arguments = study_arguments(__doc__.partition("\n")[0], "ca_fed", ("clustered", "swapped-mnist"), argv)
     out, scale = arguments.out, PAPER if arguments.paper else QUICK
     ready = with_rates(arguments.dataset, arguments.root, scale, out / "runs", arguments.jobs)
     runs = run_seeds(ready, scale.seeds, out / "runs", arguments.jobs)

@@ -312,7 +312,7 @@ def main(
     seeds: int | None = None,
 ) -> None:
     """Run every federation that is not there yet, and show what the gaps did."""
-    arguments = study_arguments(__doc__.splitlines()[0], "exact_vs_heuristic", argv=argv)
+    arguments = study_arguments(__doc__.partition("\n")[0], "exact_vs_heuristic", argv=argv)
     regimes = regimes or (PAPER if arguments.paper else QUICK)
     if not arguments.paper:
         rounds = rounds or 60

@@ -1,8 +1,8 @@
 """FedAU's comparison under unknown participation, and its weights against Theorem 3 (Wang & Ji, ICLR 2024).
 
-``python examples/fedau.py`` takes one to two minutes; ``--paper`` has 2 000 rounds and five seeds, and tunes learning
-rates. ``--dataset synthetic`` is another task that needs no files; svhn, cifar10, cifar100 and cinic10 are the
-paper's, where their files are below ``--root``.
+    python examples/fedau.py
+    python examples/fedau.py --paper --dataset synthetic
+    python examples/fedau.py --paper --dataset cifar10 --root DATA
 
 250 clients whose data and participation rates depend on the same label mixes, 5 local steps on batches of 16, under
 three patterns of participation. The paper's numbers are known for image data alone (its poster's table, which leaves
@@ -13,6 +13,8 @@ Learning rates: ``--quick`` takes those of the authors' README (for CIFAR-10), `
 decades for every method and pattern, by the objective after 500 rounds under another seed. Data, rates of
 participation, model and batches all depend on the seed, as in the authors' code; image data are not augmented here.
 """
+
+from __future__ import annotations
 
 import itertools
 import math
@@ -342,7 +344,7 @@ def accuracy_figure(runs: pd.DataFrame) -> Figure:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the study; see this file's first lines."""
     datasets = ("digits", "synthetic", *IMAGES)
-    arguments = study_arguments("FedAU's comparison, and its weights against Theorem 3", "fedau", datasets, argv)
+    arguments = study_arguments(__doc__.partition("\n")[0], "fedau", datasets, argv)
     dataset, root, out = arguments.dataset, arguments.root, arguments.out
     scale = PAPER if arguments.paper else QUICK
     errors = weight_errors(dataset, root, scale, out)

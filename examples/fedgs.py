@@ -419,7 +419,7 @@ def counts_figure(counted: Mapping[str, Mapping[str, History]]) -> Figure:
 def main(argv: Sequence[str] | None = None, plan: Plan | None = None) -> None:
     """Run everything that is not there yet, and show it."""
     datasets = ("synthetic", "digits", "cifar10", "fashion-mnist")
-    arguments = study_arguments(__doc__.splitlines()[0], "fedgs", datasets, argv)
+    arguments = study_arguments(__doc__.partition("\n")[0], "fedgs", datasets, argv)
     plan = plan or (PAPER if arguments.paper else QUICK)
     setting, out = settings(arguments.root)[arguments.dataset], arguments.out
 

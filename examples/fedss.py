@@ -287,11 +287,8 @@ def interval(values: pd.Series) -> str:
 
 def claims(rows: pd.DataFrame, task: Task, scale: Scale) -> pd.DataFrame:
     """What the paper says about its results, held against ours by paired seeds."""
-    target, early, late = (
-        f"rounds to loss {task.targets[0]:g}",
-        "accuracy after 30 rounds",
-        "late deviation of accuracy",
-    )
+    target, early = f"rounds to loss {task.targets[0]:g}", "accuracy after 30 rounds"
+    late = "late deviation of accuracy"
     mild, worst, largest = scale.ratios[0], scale.ratios[-1], str(scale.sizes[-1])
     table = rows.set_index([*KEYS, "measure", "seed"])["value"].sort_index()
     found = []

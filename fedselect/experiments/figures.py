@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedselect.experiments.metrics import selection_counts, success_ratio
 from fedselect.history import History
@@ -35,6 +36,23 @@ def _figure(width: float, height: float, rows: int = 1, columns: int = 1, **opti
 
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def _draw_seeds(
+    axis: Any,
+    x: NDArray[np.int64],
+    values: NDArray[np.float64],
+    label: str,
+    colour: str,
+    dashes: Any,
+    *,
+    linewidth: float = 1.5,
+    band: bool = True,
+) -> None:
+    """Mean over seeds of values of shape (seeds, points), with the band from lowest to highest."""
+    axis.plot(x, values.mean(axis=0), linestyle=dashes, color=colour, label=label, linewidth=linewidth)
+    if band and len(values) > 1:
+        axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.18, linewidth=0)
 
 
 def counts_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], clients: int) -> Figure:
@@ -92,10 +110,7 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
             points = min(len(table) for table in evaluated)
             values = np.array([table[column].to_numpy()[:points] for table in evaluated])
             x = evaluated[0]["round"].to_numpy()[:points] + 1
-            colour = _COLOURS[place % len(_COLOURS)]
-            axis.plot(x, values.mean(axis=0), _DASHES[place % len(_DASHES)], color=colour, label=label, linewidth=1.5)
-            if len(values) > 1:
-                axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.18, linewidth=0)
+            _draw_seeds(axis, x, values, label, _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)])
         axis.set_xlabel("round")
         axis.set_ylabel(f"test {column}")
         axis.grid(alpha=0.3)
@@ -139,10 +154,8 @@ def panels_figure(
         for label, seeds in curves.items():
             colour, dashes, *_ = styles[label]
             values = pd.concat(seeds, axis=1)
-            axis.plot(values.index, values.mean(axis=1), linestyle=dashes, color=colour, label=label, linewidth=1.3)
-            if label in banded:
-                low, high = values.min(axis=1), values.max(axis=1)
-                axis.fill_between(values.index, low, high, color=colour, alpha=0.15, linewidth=0)
+            x, drawn = values.index.to_numpy(), values.to_numpy().T
+            _draw_seeds(axis, x, drawn, label, colour, dashes, linewidth=1.3, band=label in banded)
         axis.set_title(title, fontsize=9)
         axis.set_xlabel("round")
         axis.grid(alpha=0.3)
@@ -171,10 +184,8 @@ def success_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], cl
     for place, (label, seeds) in enumerate(runs.items()):
         rounds = min(len(records) for records in seeds)
         ratios = np.array([success_ratio(History.from_records(records, clients))[:rounds] for records in seeds])
-        x, colour = np.arange(1, rounds + 1), _COLOURS[place % len(_COLOURS)]
-        axis.plot(x, ratios.mean(axis=0), _DASHES[place % len(_DASHES)], color=colour, label=label, linewidth=1.5)
-        if len(ratios) > 1:
-            axis.fill_between(x, ratios.min(axis=0), ratios.max(axis=0), color=colour, alpha=0.18, linewidth=0)
+        x = np.arange(1, rounds + 1)
+        _draw_seeds(axis, x, ratios, label, _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)])
     axis.set_xlabel("round")
     axis.set_ylabel("success ratio")
     axis.grid(alpha=0.3)
