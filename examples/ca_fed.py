@@ -38,7 +38,7 @@ from matplotlib.figure import Figure
 
 from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary, tune
 from fedselect.experiments.figures import panels_figure, save_figure
-from fedselect.experiments.metrics import realised_importance, round_table
+from fedselect.experiments.metrics import learning_curve, realised_importance, round_table
 from fedselect.experiments.paired import of_baseline
 from fedselect.experiments.study import beside_paper, run_grid, run_script, show, study_arguments, write_tables
 from fedselect.history import History
@@ -308,8 +308,7 @@ def accuracy_figure(runs: pd.DataFrame) -> Figure:
     """Figure 3: time average of the test accuracy up to each round, mean over seeds."""
     panels: dict[str, dict[str, list[pd.Series]]] = {}
     for row in runs[runs["method"].isin(_STYLES)].itertuples():
-        curve = round_table(read_records(row.folder))["accuracy"].expanding().mean()
-        curve.index += 1
+        curve = learning_curve(round_table(read_records(row.folder))).expanding().mean()
         panels.setdefault(f"reading: {row.reading}", {}).setdefault(row.method, []).append(100 * curve)
     return panels_figure(panels, _STYLES, "mean accuracy so far, %", size=(11, 3), sharey=False)
 

@@ -32,7 +32,7 @@ from scipy.stats import kendalltau
 
 from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
 from fedselect.experiments.figures import panels_figure, save_figure
-from fedselect.experiments.metrics import jain_index, round_table, rounds_to, success_ratio
+from fedselect.experiments.metrics import jain_index, learning_curve, round_table, rounds_to, success_ratio
 from fedselect.experiments.paired import half_width, of_baseline
 from fedselect.experiments.study import (
     beside_paper,
@@ -235,7 +235,7 @@ def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tu
         values |= {"final accuracy": 100 * end["final_accuracy"], "success ratio": end["success_ratio"]}
         labels = dict(zip(("update", "partition", "scheme", "draw", "seed"), key, strict=True))
         rows += [{"part": "training", **labels, "measure": name, "value": value} for name, value in values.items()]
-        curves.setdefault(key[:-1], []).append(table.set_index(table["round"] + 1)["accuracy"])
+        curves.setdefault(key[:-1], []).append(learning_curve(table))
     return pd.DataFrame(rows).astype({"value": float}), curves
 
 

@@ -30,7 +30,7 @@ from scipy.stats import spearmanr
 from fedselect.availability import AVAILABILITY
 from fedselect.experiments import Choice, Experiment, read_records, read_summary, tune
 from fedselect.experiments.figures import panels_figure, save_figure
-from fedselect.experiments.metrics import round_table
+from fedselect.experiments.metrics import learning_curve, round_table
 from fedselect.experiments.paired import half_width
 from fedselect.experiments.study import beside_paper, kept, run_grid, run_script, show, study_arguments, write_tables
 from fedselect.progress import progress_bar
@@ -167,7 +167,7 @@ def compare_methods(dataset: str, root: Path, scale: Scale, out: Path, jobs: int
     rows = []
     for (pattern, method, seed), folder in run_grid(planned, out / "runs", jobs).items():
         summary, training = read_summary(folder), tuned[pattern, method].training
-        curve = accuracy_curve(folder)
+        curve = learning_curve(round_table(read_records(folder)))
         rows.append(
             {"pattern": pattern, "method": method, "seed": seed}
             | {"local rate": training.learning_rate, "server rate": training.server_learning_rate}
@@ -176,12 +176,6 @@ def compare_methods(dataset: str, root: Path, scale: Scale, out: Path, jobs: int
             | {"importance distance": summary["importance_distance"], "folder": folder}
         )
     return pd.DataFrame(rows)
-
-
-def accuracy_curve(folder: Path) -> pd.Series:
-    """Test accuracy by round, counted from 1, where it was evaluated."""
-    table = round_table(read_records(folder))
-    return table.set_index(table["round"] + 1)["accuracy"].dropna()
 
 
 def histories(dataset: str, root: Path, scale: Scale, seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -337,7 +331,7 @@ def accuracy_figure(runs: pd.DataFrame) -> Figure:
     """Test accuracy over the rounds under each pattern, mean over seeds."""
     panels = {pattern: {method: [] for method in METHODS} for pattern in PATTERNS}
     for row in runs.itertuples():
-        panels[row.pattern][row.method].append(100 * accuracy_curve(row.folder))
+        panels[row.pattern][row.method].append(100 * learning_curve(round_table(read_records(row.folder))))
     return panels_figure(panels, METHOD_STYLES, "test accuracy, %", size=(9, 3.2))
 
 

@@ -31,7 +31,7 @@ from matplotlib.figure import Figure
 from fedselect.data import Federation
 from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
 from fedselect.experiments.figures import panels_figure, save_figure
-from fedselect.experiments.metrics import late_deviation, round_table, rounds_to
+from fedselect.experiments.metrics import late_deviation, learning_curve, round_table, rounds_to
 from fedselect.experiments.paired import half_width, of_baseline
 from fedselect.experiments.study import (
     beside_paper,
@@ -237,7 +237,7 @@ def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tu
         values["late deviation of accuracy"] = 100 * late_deviation(table["accuracy"])
         labels = dict(zip(KEYS, key, strict=True)) | {"seed": seed}
         rows += [{"part": "training", **labels, "measure": name, "value": value} for name, value in values.items()]
-        curves.setdefault(tuple(key), []).append(table.set_index(table["round"] + 1)["accuracy"])
+        curves.setdefault(tuple(key), []).append(learning_curve(table))
     return pd.DataFrame(rows).astype({"value": float, "size": str, "step": str}), curves
 
 
