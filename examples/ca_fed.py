@@ -1,9 +1,11 @@
 """CA-Fed's Table I and Figures 1 to 3, as its paper and as its code have them (Rodio et al., INFOCOM 2023).
 
-``python examples/ca_fed.py`` takes about a minute; ``--paper`` has the paper's grid of learning rates and the
-scripts' nine seeds. ``--dataset swapped-mnist`` is Table I's second column, where MNIST's files are below ``--root``.
+    python examples/ca_fed.py
+    python examples/ca_fed.py --paper
+    python examples/ca_fed.py --paper --dataset swapped-mnist --root DATA
 
-Four readings stand side by side:
+``--paper`` has the paper's grid of learning rates and the scripts' nine seeds; swapped-mnist is Table I's second
+column. Four readings stand side by side:
 
 paper
     What the text says. What it leaves open is as in the authors' scripts: 150 rounds, 2 local epochs, batches of 32
@@ -21,9 +23,9 @@ The data are drawn once, with the authors' seed 42 (our generator is another, so
 methods meet the same clients.
 """
 
-import json
+from __future__ import annotations
+
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,14 +36,40 @@ import pandas as pd
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from fedselect.availability import AVAILABILITY
-from fedselect.errors import FedselectError
-from fedselect.experiments import Choice, Experiment, beside_paper, read_records, run_all, show, study_arguments, tune
-from fedselect.experiments.figures import save_figure
-from fedselect.experiments.metrics import realised_importance, round_table
+from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary, tune
+from fedselect.experiments.figures import panels_figure, save_figure
+from fedselect.experiments.metrics import learning_curve, realised_importance, round_table
+from fedselect.experiments.paired import of_baseline
+from fedselect.experiments.study import beside_paper, run_grid, run_script, show, study_arguments, write_tables
 from fedselect.history import History
 from fedselect.progress import progress_bar
 from fedselect.training.settings import TrainingSettings
+
+# -- the paper's numbers ---------------------------------------------------------------------------------------------
+
+#: Table I, in per cent.
+TABLE_I = {
+    "clustered": {
+        "Unbiased": (78.94, 75.32, 0.48),
+        "F3AST": (78.97, 75.33, 0.40),
+        "AdaFed": (78.69, 74.81, 0.59),
+        "CA-Fed": (79.03, 76.22, 0.28),
+    },
+    "swapped-mnist": {
+        "Unbiased": (64.87, 61.39, 1.09),
+        "F3AST": (64.91, 61.52, 0.94),
+        "AdaFed": (63.77, 60.48, 1.37),
+        "CA-Fed": (64.94, 62.76, 0.61),
+    },
+}
+
+#: Local and server learning rates in the authors' scripts, where these have them.
+SCRIPTS = {
+    "clustered": {"Unbiased": (0.03, 0.03), "F3AST": (0.03, 0.03), "AdaFed": (0.001, 1.0), "CA-Fed": (0.01, 0.3)},
+    "swapped-mnist": {"CA-Fed": (0.001, 0.1)},
+}
+
+# -- settings --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -67,28 +95,6 @@ MEASURES = {
     "late deviation": "late_accuracy_deviation",
 }
 
-#: Table I, in per cent.
-TABLE_I = {
-    "clustered": {
-        "Unbiased": (78.94, 75.32, 0.48),
-        "F3AST": (78.97, 75.33, 0.40),
-        "AdaFed": (78.69, 74.81, 0.59),
-        "CA-Fed": (79.03, 76.22, 0.28),
-    },
-    "swapped-mnist": {
-        "Unbiased": (64.87, 61.39, 1.09),
-        "F3AST": (64.91, 61.52, 0.94),
-        "AdaFed": (63.77, 60.48, 1.37),
-        "CA-Fed": (64.94, 62.76, 0.61),
-    },
-}
-
-#: Local and server learning rates in the authors' scripts, where these have them.
-SCRIPTS = {
-    "clustered": {"Unbiased": (0.03, 0.03), "F3AST": (0.03, 0.03), "AdaFed": (0.001, 1.0), "CA-Fed": (0.01, 0.3)},
-    "swapped-mnist": {"CA-Fed": (0.001, 0.1)},
-}
-
 
 @dataclass(frozen=True)
 class Scale:
@@ -107,7 +113,6 @@ PAPER = Scale(
     server=(1e-2, 10**-1.5, 1e-1, 10**-0.5, 1.0),
 )
 QUICK = replace(PAPER, seeds=PAPER.seeds[:3], local=PAPER.local[3:], server=PAPER.server[2:])
-
 
 # -- what is run -----------------------------------------------------------------------------------------------------
 
@@ -154,8 +159,8 @@ def with_rates(dataset: str, root: Path, scale: Scale, out: Path, jobs: int) -> 
             ready[name, method] = each
             known = SCRIPTS[dataset].get("CA-Fed" if reading.equal_rates else method.removesuffix(", no oracle"))
             if reading.code and known is not None:
-                training = replace(each.training, learning_rate=known[0], server_learning_rate=known[1])
-                ready[name, method] = replace(each, training=training)
+                rates = {"learning_rate": known[0], "server_learning_rate": known[1]}
+                ready[name, method] = replace(each, training=replace(each.training, **rates))
             else:
                 data = Choice(dataset, {**each.data.options, "seed": 43})
                 elsewhere[name, method] = replace(each, name="tuning", seed=42, data=data)
@@ -167,14 +172,12 @@ def with_rates(dataset: str, root: Path, scale: Scale, out: Path, jobs: int) -> 
 
 def run_seeds(ready: Mapping[tuple[str, str], Experiment], seeds: Sequence[int], out: Path, jobs: int) -> pd.DataFrame:
     """Run everything under every seed; one row a run, accuracies in per cent."""
-    planned = [(cell, replace(each, seed=seed)) for seed in seeds for cell, each in ready.items()]
-    with progress_bar("rounds", 1) as progress:
-        folders = run_all([each for _, each in planned], out, jobs, progress, plots=False)
+    planned = {(*cell, seed): replace(each, seed=seed) for seed in seeds for cell, each in ready.items()}
     rows = []
-    for ((reading, method), each), folder in zip(planned, folders, strict=True):
-        summary = json.loads((folder / "summary.json").read_text())
+    for (reading, method, seed), folder in run_grid(planned, out, jobs).items():
+        each, summary = planned[reading, method, seed], read_summary(folder)
         rows.append(
-            {"reading": reading, "method": method, "seed": each.seed}
+            {"reading": reading, "method": method, "seed": seed}
             | {"local rate": each.training.learning_rate, "server rate": each.training.server_learning_rate}
             | {measure: 100 * summary[key] for measure, key in MEASURES.items()}
             | {"importance distance": summary["importance_distance"], "folder": folder, "experiment": each}
@@ -182,16 +185,32 @@ def run_seeds(ready: Mapping[tuple[str, str], Experiment], seeds: Sequence[int],
     return pd.DataFrame(rows)
 
 
-# -- Table I ---------------------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+CLASSES = ("often there,\ncorrelated", "often there", "seldom there,\ncorrelated", "seldom there")
+
+
+def classes(experiment: Experiment) -> np.ndarray:
+    """The class of each client, shape (N,), as an index into `CLASSES`."""
+    chains = build_scenario(experiment).availability
+    return 2 * (chains.stationary < 0.5) + (chains.correlation < 0.5)
+
+
+def activity(records: Sequence[Mapping[str, Any]], clients: int) -> np.ndarray:
+    """State of each client in each round, shape (N, T): 0 inactive, 1 active but excluded, 2 selected."""
+    states = np.zeros((clients, len(records)), dtype=np.int64)
+    for t, record in enumerate(records):
+        states[record["available"], t] = 1
+        states[record["selected"], t] = 2
+    return states
 
 
 def table_one(runs: pd.DataFrame, dataset: str, why: Mapping[tuple[str, ...], str]) -> pd.DataFrame:
     """Table I beside ours; then the distances from Unbiased, paired by seed, which no level of the data moves."""
     ours = runs.melt(["reading", "method", "seed"], list(MEASURES), "measure", "value")
-    base = ours[ours["method"] == "Unbiased"].drop(columns="method")
-    beyond = ours[ours["method"] != "Unbiased"].merge(base, on=["measure", "reading", "seed"], suffixes=("", " base"))
-    beyond["value"] -= beyond["value base"]
-    beyond["measure"] += " - Unbiased's"
+    base = of_baseline(ours, "method", "Unbiased", ["measure", "reading", "seed"])
+    beyond = ours.assign(value=ours["value"] - base, measure=ours["measure"] + " - Unbiased's")
+    beyond = beyond[beyond["method"] != "Unbiased"]
     paper = {}
     for method, numbers in TABLE_I[dataset].items():
         for measure, number, base in zip(MEASURES, numbers, TABLE_I[dataset]["Unbiased"], strict=True):
@@ -219,48 +238,30 @@ def reasons(ready: Mapping[tuple[str, str], Experiment]) -> dict[tuple[str, ...]
     return why
 
 
-# -- Figures 1 to 3 --------------------------------------------------------------------------------------------------
+def exclusions(runs: pd.DataFrame) -> pd.DataFrame:
+    """Per cent of the rounds it is active in that CA-Fed excludes a client, by class; over all seeds."""
+    rows = []
+    ca_fed = runs[runs["method"].str.startswith("CA-Fed")]
+    for (reading, method), group in ca_fed.groupby(["reading", "method"], sort=False):
+        of_client = [classes(each) for each in group["experiment"]]
+        states = [activity(read_records(path), len(own)) for path, own in zip(group["folder"], of_client, strict=True)]
+        row = {"reading": reading, "method": method}
+        for number, name in enumerate(CLASSES):
+            own = np.concatenate(states)[np.concatenate(of_client) == number]
+            active = int((own > 0).sum())
+            row[name.replace("\n", " ")] = 100 * int((own == 1).sum()) / active if active else math.nan
+        rows.append(row)
+    return pd.DataFrame(rows)
 
-CLASSES = ("often there,\ncorrelated", "often there", "seldom there,\ncorrelated", "seldom there")
+
+# -- figures ---------------------------------------------------------------------------------------------------------
+
 _STYLES = {
     "Unbiased": ("#000000", ":", "o"),
     "F3AST": ("#E69F00", "-.", "s"),
     "AdaFed": ("#56B4E9", "--", "^"),
     "CA-Fed": ("#D55E00", "-", "D"),
 }
-
-
-def classes(experiment: Experiment) -> np.ndarray:
-    """The class of each client, shape (N,), as an index into `CLASSES`."""
-    there = experiment.availability
-    chains = AVAILABILITY.build(there.name, experiment.federation(), experiment.seed, **there.options)
-    return 2 * (chains.stationary < 0.5) + (chains.correlation < 0.5)
-
-
-def activity(records: Sequence[Mapping[str, Any]], clients: int) -> np.ndarray:
-    """State of each client in each round, shape (N, T): 0 inactive, 1 active but excluded, 2 selected."""
-    states = np.zeros((clients, len(records)), dtype=np.int64)
-    for t, record in enumerate(records):
-        states[record["available"], t] = 1
-        states[record["selected"], t] = 2
-    return states
-
-
-def exclusions(runs: pd.DataFrame) -> pd.DataFrame:
-    """Per cent of the rounds it is active in that CA-Fed excludes a client, by class; over all seeds."""
-    rows = []
-    for (reading, method), group in runs[runs["method"].str.startswith("CA-Fed")].groupby(
-        ["reading", "method"], sort=False
-    ):
-        of_client = [classes(each) for each in group["experiment"]]
-        states = [activity(read_records(path), len(own)) for path, own in zip(group["folder"], of_client, strict=True)]
-        shares = {}
-        for number, name in enumerate(CLASSES):
-            own = np.concatenate(states)[np.concatenate(of_client) == number]
-            active = int((own > 0).sum())
-            shares[name.replace("\n", " ")] = 100 * int((own == 1).sum()) / active if active else math.nan
-        rows.append({"reading": reading, "method": method, **shares})
-    return pd.DataFrame(rows)
 
 
 def of_first_seed(runs: pd.DataFrame, reading: str, method: str) -> tuple[list[dict[str, Any]], np.ndarray]:
@@ -305,20 +306,11 @@ def importance_figure(runs: pd.DataFrame) -> Figure:
 
 def accuracy_figure(runs: pd.DataFrame) -> Figure:
     """Figure 3: time average of the test accuracy up to each round, mean over seeds."""
-    figure = Figure(figsize=(11, 3), layout="constrained")
-    for axis, reading in zip(figure.subplots(1, len(READINGS)), READINGS, strict=True):
-        for method, (colour, dashes, _) in _STYLES.items():
-            group = runs[(runs["reading"] == reading) & (runs["method"] == method)]
-            curves = np.array([round_table(read_records(folder))["accuracy"] for folder in group["folder"]])
-            rounds = np.arange(1, curves.shape[1] + 1)
-            running = curves.cumsum(axis=1) / rounds
-            axis.plot(rounds, 100 * running.mean(axis=0), dashes, color=colour, label=method, linewidth=1.3)
-        axis.set_title(f"reading: {reading}", fontsize=9)
-        axis.set_xlabel("round")
-        axis.grid(alpha=0.3)
-    figure.axes[0].set_ylabel("mean accuracy so far, %")
-    figure.axes[0].legend(fontsize=7)
-    return figure
+    panels: dict[str, dict[str, list[pd.Series]]] = {}
+    for row in runs[runs["method"].isin(_STYLES)].itertuples():
+        curve = learning_curve(round_table(read_records(row.folder))).expanding().mean()
+        panels.setdefault(f"reading: {row.reading}", {}).setdefault(row.method, []).append(100 * curve)
+    return panels_figure(panels, _STYLES, "mean accuracy so far, %", size=(11, 3), sharey=False)
 
 
 def _mark_classes(ticks: Any, line: Any, of_client: np.ndarray) -> None:
@@ -333,7 +325,7 @@ def _mark_classes(ticks: Any, line: Any, of_client: np.ndarray) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the study; see this file's first lines."""
-    arguments = study_arguments("CA-Fed's Table I and Figures 1 to 3", "ca_fed", ("clustered", "swapped-mnist"), argv)
+    arguments = study_arguments(__doc__.partition("\n")[0], "ca_fed", ("clustered", "swapped-mnist"), argv)
     out, scale = arguments.out, PAPER if arguments.paper else QUICK
     ready = with_rates(arguments.dataset, arguments.root, scale, out / "runs", arguments.jobs)
     runs = run_seeds(ready, scale.seeds, out / "runs", arguments.jobs)
@@ -344,16 +336,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     for reading, part in table.groupby("reading", sort=False):
         show(part.drop(columns="reading"), f"Table I ({arguments.dataset}), test accuracy in per cent: {reading}", 2)
     show(excluded, "How often CA-Fed excludes an active client, per cent of its active rounds", 1)
-    runs.drop(columns=["folder", "experiment"]).to_csv(out / "results.csv", index=False)
-    table.to_csv(out / "table1.csv", index=False)
-    excluded.to_csv(out / "exclusions.csv", index=False)
+    results = runs.drop(columns=["folder", "experiment"])
+    write_tables(out, {"results": results, "table1": table, "exclusions": excluded})
     pictures = {"activity": activity_figure, "importance": importance_figure, "accuracy": accuracy_figure}
     for name, draw in pictures.items():
         print(save_figure(draw(runs), out / f"{name}.png"))
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except FedselectError as error:
-        sys.exit(f"error: {error}")
+    run_script(main)

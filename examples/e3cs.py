@@ -20,7 +20,6 @@ batches of 4 instead of 40, so that clients take as many steps. Then orders and 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,31 +28,28 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy.stats import kendalltau, t
+from scipy.stats import kendalltau
 
-from fedselect.availability import AVAILABILITY, DROPOUT
-from fedselect.errors import FedselectError
-from fedselect.experiments import Choice, Experiment, beside_paper, read_records, run_all, show, study_arguments
-from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
-from fedselect.experiments.figures import save_figure
-from fedselect.experiments.metrics import jain_index, round_table, rounds_to, success_ratio
+from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
+from fedselect.experiments.figures import panels_figure, save_figure
+from fedselect.experiments.metrics import jain_index, learning_curve, round_table, rounds_to, success_ratio
+from fedselect.experiments.paired import half_width, of_baseline
+from fedselect.experiments.study import (
+    beside_paper,
+    kept,
+    paper_table,
+    run_grid,
+    run_script,
+    show,
+    study_arguments,
+    without_training,
+    write_tables,
+)
 from fedselect.history import History
 from fedselect.progress import progress_bar
-from fedselect.scenario import Scenario
-from fedselect.selectors import SELECTORS
-from fedselect.simulation import simulate
 from fedselect.training.settings import TrainingSettings
 
-CLIENTS, SIZE, RATES = 100, 20, (0.1, 0.3, 0.6, 0.9)
-DRAWS = ("successive", "madow", "dep-round")
-QUOTAS = {"E3CS-0": 0.0, "E3CS-0.5": 0.5, "E3CS-0.8": 0.8, "E3CS-inc": "incremental"}
-BASELINES = {
-    "Random": Choice("uniform", {"aggregation": "deadline"}),
-    "FedCS": Choice("fedcs"),
-    "pow-d": Choice("power-of-choice", {"candidates": 50, "aggregation": "deadline"}),
-}
-SCHEMES = (*QUOTAS, *BASELINES)
-SCHEDULES = {"A": 0.0, "P": 0.5}  # FedAvg and FedProx, by their proximal coefficient
+# -- the paper's numbers ---------------------------------------------------------------------------------------------
 
 #: Tables II and III: rounds to three accuracies and the final accuracy (%), each iid and non-iid.
 PUBLISHED = {
@@ -89,10 +85,21 @@ PUBLISHED = {
         pow-d(P) 208 736 483 1928 1083 NaN 70.38 58.48""",
 }
 
-
 #: Section VI-B, from fair to unfair.
 FAIRNESS = ("Random", "E3CS-0.8", "pow-d", "E3CS-0.5", "E3CS-0", "FedCS")
-WHY_FAIRNESS = "pow-d's place depends on its d, which the paper does not give"
+
+# -- settings --------------------------------------------------------------------------------------------------------
+
+CLIENTS, SIZE, RATES = 100, 20, (0.1, 0.3, 0.6, 0.9)
+DRAWS = ("successive", "madow", "dep-round")
+QUOTAS = {"E3CS-0": 0.0, "E3CS-0.5": 0.5, "E3CS-0.8": 0.8, "E3CS-inc": "incremental"}
+BASELINES = {
+    "Random": Choice("uniform", {"aggregation": "deadline"}),
+    "FedCS": Choice("fedcs"),
+    "pow-d": Choice("power-of-choice", {"candidates": 50, "aggregation": "deadline"}),
+}
+SCHEMES = (*QUOTAS, *BASELINES)
+SCHEDULES = {"A": 0.0, "P": 0.5}  # FedAvg and FedProx, by their proximal coefficient
 
 
 @dataclass(frozen=True)
@@ -107,12 +114,11 @@ class Task:
     batch: int
 
 
+FILES = {"samples": 500, "validation_fraction": 0.1}
 TASKS = {
     "digits": Task("emnist-letters", (65, 75, 85), 400, {"samples": 50}, "mlp", 4),
-    "emnist-letters": Task(
-        "emnist-letters", (65, 75, 85), 400, {"samples": 500, "validation_fraction": 0.1}, "cnn-emnist", 40
-    ),
-    "cifar10": Task("cifar10", (45, 55, 65), 2500, {"samples": 500, "validation_fraction": 0.1}, "cnn-cifar", 40),
+    "emnist-letters": Task("emnist-letters", (65, 75, 85), 400, FILES, "cnn-emnist", 40),
+    "cifar10": Task("cifar10", (45, 55, 65), 2500, FILES, "cnn-cifar", 40),
 }
 
 
@@ -131,30 +137,7 @@ class Scale:
 QUICK = Scale(1000, 4, 0.5, 2, ("A",), (50,))
 PAPER = Scale(2500, 10, 1.0, 3, ("A", "P"), (30, 50, 70))
 
-WHY_LIMIT = {
-    ("pow-d",): "prefers clients of large loss, who are those that seldom return; d is not in the paper",
-    ("Random",): "chance: one in twenty such intervals misses the exact expectation",
-    ("FedCS",): "chance: one in twenty such intervals misses the exact expectation",
-    ("E3CS-inc",): "as for E3CS-0 in the first quarter; uniform after it",
-    ("E3CS-0", "successive"): "cost of learning, and a draw that misses clients with p = 1",
-    ("E3CS-0",): "cost of learning, and a lucky poor client that stays: capped weights are frozen (Eq. 16)",
-    ("E3CS-0.5", "successive"): "torch.multinomial includes large p too rarely, small p too often",
-    ("E3CS-0.8", "successive"): "torch.multinomial includes large p too rarely, small p too often",
-    ("E3CS-0.5",): "cost of learning",
-    ("E3CS-0.8",): "cost of learning",
-}
-WHY_PROMISE = {
-    (scheme, "successive"): "torch.multinomial's inclusion probabilities are not p; x/p is biased" for scheme in QUOTAS
-}
-
-
-WHY_ORDER = {
-    ("digits", "iid"): "pow-d (d = 50) is quick here, which is unexplained; the others are close together",
-    (
-        "digits",
-        "non-iid",
-    ): "pow-d as in iid, more so; FedCS keeps to 20 clients, whose main labels leave some of ten out",
-}
+# -- what is run -----------------------------------------------------------------------------------------------------
 
 
 def selector(scheme: str, draw: str) -> Choice:
@@ -168,14 +151,14 @@ def pairs(draws: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield from ((scheme, draw) for draw in draws) if scheme in QUOTAS else [(scheme, "")]
 
 
-def experiment(task: Task, dataset: str, root: Path, partition: str, seed: int = 0, **changes: Any) -> Experiment:
+def experiment(dataset: str, root: Path, partition: str, seed: int = 0, update: str = "A", **more: Any) -> Experiment:
     """A training run in the paper's setting; data are dealt anew under every seed, as FedCS keeps to 20 clients."""
+    task = TASKS[dataset]
     data = {**task.data, "partition": {"iid": "iid-draws", "non-iid": "primary-label"}[partition]}
     if dataset != "digits":
         data["root"] = str(root)
     if seed:  # 0 is the default
         data["seed"] = seed
-    update = changes.pop("update", "A")
     return Experiment(
         seed=seed,
         clients_per_round=SIZE,
@@ -191,78 +174,101 @@ def experiment(task: Task, dataset: str, root: Path, partition: str, seed: int =
             batch_size=task.batch,
             proximal=SCHEDULES[update],
         ),
-        **changes,
+        **more,
     )
 
 
-# -- Figs. 3 and 4 -------------------------------------------------------------------------------------------------
-
-
 def play(scheme: str, draw: str, rounds: int, seed: int, folder: Path) -> dict[str, Any]:
-    """Select without training: counts, success ratio after each round, and the ratio that p promised (Eq. 9)."""
-    path = folder / f"{scheme}-{draw}-{rounds}-s{seed}.npz"
-    if not path.exists():
-        choice = selector(scheme, draw)
-        federation = Experiment().federation()  # 100 clients; nothing looks at their data
-        there = AVAILABILITY.build("ideal", federation, seed)
-        back = DROPOUT.build("success-classes", CLIENTS, seed)
-        scenario = Scenario(federation, there, back, SIZE, rounds, seed)
-        promised: list[float] = []
+    """Select without training, once: see `selected`."""
+    return kept(folder / f"{scheme}-{draw}-{rounds}-s{seed}.npz", selected, scheme, draw, rounds, seed)
 
-        def watched(played: Iterator[Any]) -> Iterator[Any]:
-            for each in played:
-                if each.selection.solution is not None:
-                    promised.append(float(each.selection.solution.x @ back.rates(each.round)) / SIZE)
-                yield each
 
-        sizes = np.ones(CLIENTS, dtype=np.int64)
-        chosen = SELECTORS.build(choice.name, scenario, **choice.options)
-        rounds_played = watched(simulate(chosen, there, back, sizes=sizes, rounds=rounds, seed=seed))
-        history = History.collect(rounds_played, CLIENTS)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        state = {"counts": history.counts, "ratio": success_ratio(history), "promised": np.array(promised)}
-        save_checkpoint(path, state)
-    return load_checkpoint(path)
+def selected(scheme: str, draw: str, rounds: int, seed: int) -> dict[str, Any]:
+    """Counts, success ratio after each round, and the ratio that p promised in it (Eq. 9); nothing is trained."""
+    dropout = Choice("success-classes")  # 100 clients of digits; nothing looks at their data
+    scenario = build_scenario(Experiment(rounds=rounds, seed=seed, clients_per_round=SIZE, dropout=dropout))
+    played = list(without_training(scenario, selector(scheme, draw), sizes=[1] * CLIENTS))
+    history = History.collect(played, CLIENTS)
+    decisions = [(each.selection.solution, scenario.dropout.rates(each.round)) for each in played]
+    promised = [float(solution.x @ rates) / SIZE for solution, rates in decisions if solution is not None]
+    return {"counts": history.counts, "ratio": success_ratio(history), "promised": np.array(promised)}
 
 
 def selections(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> list[dict[str, Any]]:
     """All runs behind Figs. 3 and 4, one dictionary each."""
-    grid = [
-        (scheme, draw, seed)
-        for seed in range(scale.selection_seeds)
-        for scheme, draw in pairs(DRAWS)
-        if scheme != "pow-d"
-    ]
+    schemes = [pair for pair in pairs(DRAWS) if pair[0] != "pow-d"]
+    grid = [(*pair, seed) for seed in range(scale.selection_seeds) for pair in schemes]
     runs = []
     with progress_bar("selecting", len(grid)) as update:
-        for done, (scheme, draw, seed) in enumerate(grid, start=1):
+        for scheme, draw, seed in grid:
             played = play(scheme, draw, scale.selections, seed, out / "selections")
             runs.append({"scheme": scheme, "draw": draw, "seed": seed, **played})
-            update(done, len(grid))
-    losses = {
-        (d, seed): experiment(
-            TASKS[dataset],
-            dataset,
-            root,
-            "non-iid",
-            name="pow-d",
-            rounds=scale.selections,
-            seed=seed,
-            selector=Choice("power-of-choice", {"candidates": d, "aggregation": "deadline"}),
-        )
-        for seed in range(scale.training_seeds)
-        for d in scale.candidates
-    }
-    with progress_bar("pow-d, which has to train", len(losses) * scale.selections) as update:
-        folders = run_all(list(losses.values()), out / "runs", jobs, update, plots=False)
-    for (d, seed), folder in zip(losses, folders, strict=True):
+            update(len(runs), len(grid))
+    losses = {}
+    for seed in range(scale.training_seeds):
+        for d in scale.candidates:
+            chosen = Choice("power-of-choice", {"candidates": d, "aggregation": "deadline"})
+            changes = {"name": "pow-d", "rounds": scale.selections, "selector": chosen}
+            losses[f"d = {d}", seed] = experiment(dataset, root, "non-iid", seed, **changes)
+    for (name, seed), folder in run_grid(losses, out / "runs", jobs, "pow-d, which has to train").items():
         history = History.from_records(read_records(folder), CLIENTS)
-        ratio, empty = success_ratio(history), np.empty(0)
-        name = f"d = {d}"
-        runs.append(
-            {"scheme": "pow-d", "draw": name, "seed": seed, "counts": history.counts, "ratio": ratio, "promised": empty}
-        )
+        played = {"counts": history.counts, "ratio": success_ratio(history), "promised": np.empty(0)}
+        runs.append({"scheme": "pow-d", "draw": name, "seed": seed, **played})
     return runs
+
+
+def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tuple[pd.DataFrame, dict]:
+    """Train every scheme; one row for each run and measure, and the accuracy curves."""
+    task, grid = TASKS[dataset], {}
+    rounds = max(1, round(task.rounds * scale.training_share))
+    for seed in range(scale.training_seeds):
+        for update in scale.updates:
+            for partition in ("iid", "non-iid"):
+                for scheme, draw in pairs(DRAWS[:2] if update == "A" else DRAWS[:1]):
+                    changes = {"name": f"{partition}-{update}", "rounds": rounds, "selector": selector(scheme, draw)}
+                    each = experiment(dataset, root, partition, seed, update, **changes)
+                    grid[update, partition, scheme, draw, seed] = each
+    rows, curves = [], {}
+    for key, folder in run_grid(grid, out / "runs", jobs, "training").items():
+        table, end = round_table(read_records(folder)), read_summary(folder)
+        values = {f"rounds to {a} %": rounds_to(table, a / 100) for a in task.accuracies}
+        values |= {"final accuracy": 100 * end["final_accuracy"], "success ratio": end["success_ratio"]}
+        labels = dict(zip(("update", "partition", "scheme", "draw", "seed"), key, strict=True))
+        rows += [{"part": "training", **labels, "measure": name, "value": value} for name, value in values.items()]
+        curves.setdefault(key[:-1], []).append(learning_curve(table))
+    return pd.DataFrame(rows).astype({"value": float}), curves
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+CHANCE = "chance: one in twenty such intervals misses the exact expectation"
+MULTINOMIAL = "torch.multinomial includes large p too rarely, small p too often"
+WHY_LIMIT = {
+    ("pow-d",): "prefers clients of large loss, who are those that seldom return; d is not in the paper",
+    ("Random",): CHANCE,
+    ("FedCS",): CHANCE,
+    ("E3CS-inc",): "as for E3CS-0 in the first quarter; uniform after it",
+    ("E3CS-0", "successive"): "cost of learning, and a draw that misses clients with p = 1",
+    ("E3CS-0",): "cost of learning, and a lucky poor client that stays: capped weights are frozen (Eq. 16)",
+    ("E3CS-0.5", "successive"): MULTINOMIAL,
+    ("E3CS-0.8", "successive"): MULTINOMIAL,
+    ("E3CS-0.5",): "cost of learning",
+    ("E3CS-0.8",): "cost of learning",
+}
+BIASED = "torch.multinomial's inclusion probabilities are not p; x/p is biased"
+WHY_PROMISE = {(scheme, "successive"): BIASED for scheme in QUOTAS}
+WHY_FAIRNESS = "pow-d's place depends on its d, which the paper does not give"
+WHY_ORDER = {
+    "iid": "pow-d (d = 50) is quick here, which is unexplained; the others are close together",
+    "non-iid": "pow-d as in iid, more so; FedCS keeps to 20 clients, whose main labels leave some of ten out",
+}  # on digits
+
+
+def why_training(dataset: str) -> str:
+    """What explains that trained numbers differ."""
+    if dataset == "digits":
+        return "digits and one hidden layer instead of letters and a CNN: the order compares, the size does not"
+    return "evaluation, normalisation, pooling and pow-d's d are not stated in the paper"
 
 
 def limits() -> dict[tuple[str, ...], float]:
@@ -285,8 +291,9 @@ def selection_rows(runs: list[dict[str, Any]]) -> pd.DataFrame:
         ratio, counts = run["ratio"], run["counts"]
         values = {"success ratio": ratio[-1], "effective participation": ratio[-1] * len(ratio) * SIZE}
         values |= {f"success ratio at {r}": ratio[r - 1] for r in (100, len(ratio) // 4) if r <= len(ratio)}
-        values |= {f"mean count, class {c}": v.mean() for c, v in zip(RATES, by_class(counts), strict=True)}
-        values |= {f"median count, class {c}": np.median(v) for c, v in zip(RATES, by_class(counts), strict=True)}
+        of_class = dict(zip(RATES, by_class(counts), strict=True))
+        values |= {f"mean count, class {c}": v.mean() for c, v in of_class.items()}
+        values |= {f"median count, class {c}": np.median(v) for c, v in of_class.items()}
         values["Jain index of counts"] = jain_index(counts)
         if run["promised"].size:
             # E3CS-0 keeps some poor clients: one lucky return at small p caps them, and capped weights are frozen.
@@ -302,10 +309,8 @@ def count_table(rows: pd.DataFrame) -> pd.DataFrame:
     means = rows.groupby(["scheme", "draw", "measure"], sort=False)["value"].mean().unstack("measure")
     table = pd.DataFrame(index=means.index)
     for c in RATES:
-        table[f"class {c}"] = [
-            f"{mean:.0f} ({median:.0f})"
-            for mean, median in zip(means[f"mean count, class {c}"], means[f"median count, class {c}"], strict=True)
-        ]
+        pair = means[[f"mean count, class {c}", f"median count, class {c}"]].to_numpy()
+        table[f"class {c}"] = [f"{mean:.0f} ({median:.0f})" for mean, median in pair]
     table["Jain index"] = means["Jain index of counts"]
     table["poor favourites"] = means["poor clients selected in a fifth of the rounds"]
     return table.reset_index()
@@ -319,80 +324,28 @@ def fairness(rows: pd.DataFrame) -> pd.DataFrame:
         for d in index.loc["pow-d"].index:
             chosen = {s: index[s, draw if s in QUOTAS else d if s == "pow-d" else ""] for s in FAIRNESS if s in SCHEMES}
             ours = sorted(chosen, key=lambda s: -chosen[s])
+            verdict, why = ("agrees", "") if ours == list(chosen) else ("differs", WHY_FAIRNESS)
             found.append(
-                {
-                    "draw": draw,
-                    "pow-d": d,
-                    "paper": " > ".join(chosen),
-                    "ours": " > ".join(f"{s} {chosen[s]:.2f}" for s in ours),
-                    "verdict": "agrees" if ours == list(chosen) else "differs",
-                    "why": "" if ours == list(chosen) else WHY_FAIRNESS,
-                }
+                {"draw": draw, "pow-d": d, "paper": " > ".join(chosen)}
+                | {"ours": " > ".join(f"{s} {chosen[s]:.2f}" for s in ours), "verdict": verdict, "why": why}
             )
     return pd.DataFrame(found)
 
 
-# -- training ------------------------------------------------------------------------------------------------------
-
-
-def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tuple[pd.DataFrame, dict]:
-    """Train every scheme; one row for each run and measure, and the accuracy curves."""
-    task, grid = TASKS[dataset], {}
-    rounds = max(1, round(task.rounds * scale.training_share))
-    for seed in range(scale.training_seeds):
-        for update in scale.updates:
-            for partition in ("iid", "non-iid"):
-                for scheme, draw in pairs(DRAWS[:2] if update == "A" else DRAWS[:1]):
-                    grid[update, partition, scheme, draw, seed] = experiment(
-                        task,
-                        dataset,
-                        root,
-                        partition,
-                        update=update,
-                        name=f"{partition}-{update}",
-                        rounds=rounds,
-                        seed=seed,
-                        selector=selector(scheme, draw),
-                    )
-    with progress_bar("training", len(grid) * rounds) as report:
-        folders = run_all(list(grid.values()), out / "runs", jobs, report, plots=False)
-    rows, curves = [], {}
-    for key, folder in zip(grid, folders, strict=True):
-        table = round_table(read_records(folder))
-        end = json.loads((folder / "summary.json").read_text())
-        values = {f"rounds to {a} %": rounds_to(table, a / 100) for a in task.accuracies}
-        values |= {"final accuracy": 100 * end["final_accuracy"], "success ratio": end["success_ratio"]}
-        labels = dict(zip(("update", "partition", "scheme", "draw", "seed"), key, strict=True))
-        rows += [{"part": "training", **labels, "measure": name, "value": value} for name, value in values.items()]
-        curves.setdefault(key[:-1], []).append(table["accuracy"].to_numpy())
-    return pd.DataFrame(rows).astype({"value": float}), curves
-
-
-def why_training(dataset: str) -> dict[tuple[str, ...], str]:
-    """What explains that trained numbers differ."""
-    if dataset == "digits":
-        return {(): "digits and one hidden layer instead of letters and a CNN: the order compares, the size does not"}
-    return {(): "evaluation, normalisation, pooling and pow-d's d are not stated in the paper"}
-
-
 def published(dataset: str) -> dict[tuple[str, ...], float]:
     """The paper's table: (update, partition, scheme, measure) -> number."""
-    task, found = TASKS[dataset], {}
+    task = TASKS[dataset]
     measures = (*(f"rounds to {a} %" for a in task.accuracies), "final accuracy")
-    for line in PUBLISHED[task.published].split("\n")[1:]:
-        name, *numbers = line.split()
-        columns = [(partition, measure) for measure in measures for partition in ("iid", "non-iid")]
-        for (partition, measure), number in zip(columns, numbers, strict=True):
-            found[name[-2], partition, name[:-3], measure] = float(number)
-    return found
+    columns = [(partition, measure) for measure in measures for partition in ("iid", "non-iid")]
+    table = paper_table(PUBLISHED[task.published], columns)
+    return {(name[-2], partition, name[:-3], measure): x for ((partition, measure), name), x in table.items()}
 
 
 def against_random(rows: pd.DataFrame) -> pd.DataFrame:
     """Speed-ups over Random, and accuracy above Random's, each within its seed."""
     cell = ["update", "partition", "seed", "measure"]
     rows = rows[rows["measure"] != "success ratio"]
-    random = rows[rows["scheme"] == "Random"].set_index(cell)["value"]
-    theirs = random.reindex(pd.MultiIndex.from_frame(rows[cell])).to_numpy()
+    theirs = of_baseline(rows, "scheme", "Random", cell)
     is_rounds = rows["measure"].str.startswith("rounds")
     return rows.assign(
         value=np.where(is_rounds, theirs / rows["value"], rows["value"] - theirs),
@@ -414,7 +367,7 @@ def beside(rows: pd.DataFrame, dataset: str, relative: bool) -> pd.DataFrame:
     else:
         ours = ours[ours["measure"] != "success ratio"]
     numbers = theirs.set_index(keys)["value"].to_dict()
-    return beside_paper(ours, numbers, keys, "value", why_training(dataset))
+    return beside_paper(ours, numbers, keys, "value", {(): why_training(dataset)})
 
 
 def wide(table: pd.DataFrame) -> pd.DataFrame:
@@ -429,7 +382,7 @@ def wide(table: pd.DataFrame) -> pd.DataFrame:
 
 def orders(rows: pd.DataFrame, dataset: str) -> pd.DataFrame:
     """Whether the seven schemes come in the paper's order, for every column of its table."""
-    theirs = published(dataset)
+    theirs, reasons = published(dataset), WHY_ORDER if dataset == "digits" else {}
     rows = rows[rows["draw"].isin(("successive", "")) & (rows["measure"] != "success ratio")]
     found = []
     for cell, part in rows.groupby(["update", "partition", "measure"], sort=False):
@@ -445,10 +398,7 @@ def orders(rows: pd.DataFrame, dataset: str) -> pd.DataFrame:
             dict(zip(("update", "partition", "measure"), cell, strict=True))
             | {"paper's order": theirs_first, "our order": ours_first, "tau": float(tau)}
             | {"without pow-d": float(kendalltau(paper[others].rank(), ours[others].rank()).statistic)}
-            | {
-                "verdict": verdict,
-                "why": "" if verdict == "agrees" else WHY_ORDER.get((dataset, cell[1]), "unexplained"),
-            }
+            | {"verdict": verdict, "why": "" if verdict == "agrees" else reasons.get(cell[1], "unexplained")}
         )
     return pd.DataFrame(found)
 
@@ -459,13 +409,11 @@ def exact_minus_successive(rows: pd.DataFrame) -> pd.DataFrame:
     keys = ["partition", "scheme", "measure"]
     wide = both.pivot_table(index=[*keys, "seed"], columns="draw", values="value", sort=False)
     change = (wide["madow"] - wide["successive"]).groupby(keys, sort=False)
-    count = change.count()
-    half = t.ppf(0.975, (count - 1).clip(lower=1)) * change.std() / np.sqrt(count)
-    text = [f"{m:+.3f} ± {h:.3f}" for m, h in zip(change.mean(), half, strict=True)]
-    return pd.Series(text, change.mean().index).unstack("measure", sort=False).reset_index()
+    text = change.apply(lambda each: f"{each.mean():+.3f} ± {half_width(each):.3f}")
+    return text.unstack("measure", sort=False).reset_index()
 
 
-# -- figures -------------------------------------------------------------------------------------------------------
+# -- figures ---------------------------------------------------------------------------------------------------------
 
 POW_D = f"d = {BASELINES['pow-d'].options['candidates']}"
 STYLES = {
@@ -532,81 +480,61 @@ def success_figure(runs: list[dict[str, Any]]) -> Figure:
 
 def accuracy_figure(curves: dict) -> Figure:
     """Figs. 5 and 6 (a, b): test accuracy of every scheme, means over seeds, the paper's draw."""
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    axes = figure.subplots(1, 2, sharey=True)
-    for axis, partition in zip(axes, ("iid", "non-iid"), strict=True):
-        for scheme in SCHEMES:
-            colour, dash = STYLES[scheme]
-            seeds = curves["A", partition, scheme, "successive" if scheme in QUOTAS else ""]
-            mean = np.mean(seeds, axis=0)
-            axis.plot(np.arange(1, mean.size + 1), mean, linestyle=dash, color=colour, linewidth=1.3, label=scheme)
-        axis.set_title(partition, fontsize=9)
-        axis.set_xlabel("round")
-        axis.grid(alpha=0.3)
-    axes[0].set_ylabel("test accuracy")
-    axes[1].legend(fontsize=8)
-    return figure
-
-
-# ------------------------------------------------------------------------------------------------------------------
+    panels = {
+        partition: {s: curves["A", partition, s, "successive" if s in QUOTAS else ""] for s in SCHEMES}
+        for partition in ("iid", "non-iid")
+    }
+    return panels_figure(panels, STYLES, "test accuracy", size=(9, 3.6))
 
 
 def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
     """Run the study, or what is missing of it; print tables and write figures."""
     arguments = study_arguments(__doc__.partition("\n")[0], "e3cs", tuple(TASKS), argv)
     scale = scale or (PAPER if arguments.paper else QUICK)
-    dataset, out = arguments.dataset, arguments.out
-    out.mkdir(parents=True, exist_ok=True)
+    dataset, out, reference = arguments.dataset, arguments.out, TASKS[arguments.dataset].published
     where = (dataset, arguments.root, out, arguments.jobs)
-    experiment(TASKS[dataset], dataset, arguments.root, "iid").federation()  # missing files are noticed now, not later
+    experiment(dataset, arguments.root, "iid").federation()  # missing files are noticed now, not later
 
     runs = selections(scale, *where)
     chosen = selection_rows(runs)
     ratio = chosen[chosen["measure"] == "success ratio"]
     beyond = chosen[chosen["measure"] == "success beyond the promised"]
-    cell = ["scheme", "draw"]
+    cell, kept_promise = ["scheme", "draw"], {pair: 0.0 for pair in pairs(DRAWS) if pair[0] in QUOTAS}
+    at_limit = beside_paper(ratio, limits(), cell, "value", WHY_LIMIT)
+    promise = beside_paper(beyond, kept_promise, cell, "value", WHY_PROMISE)
     tables = {
-        "Fig. 4: success ratio at the end, against its limit": beside_paper(ratio, limits(), cell, "value", WHY_LIMIT),
-        "Success ratio minus what p promised, which the paper takes for 0": beside_paper(
-            beyond, {key: 0.0 for key in pairs(DRAWS) if key[0] in QUOTAS}, cell, "value", WHY_PROMISE
-        ),
+        "Fig. 4: success ratio at the end, against its limit": at_limit,
+        "Success ratio minus what p promised, which the paper takes for 0": promise,
     }
-    counts = count_table(chosen)
+    counts, fair = count_table(chosen), fairness(chosen)
     show(counts, f"Fig. 3: times selected in {scale.selections} rounds, mean (median) over a class")
-    fair = fairness(chosen)
     show(fair, "Order of fairness: Jain's index of the counts")
     for title, table in tables.items():
         show(table, title, 4)
 
     trained, curves = training(scale, *where)
-    reference = TASKS[dataset].published
-    relative = beside(trained, dataset, relative=True)
-    tables[f"Training on {dataset}, against Random; the paper's on {reference}"] = relative
+    compared = {f"Training on {dataset}, against Random; the paper's on {reference}": beside(trained, dataset, True)}
     if dataset == reference:
-        tables[f"Training on {dataset}: rounds and accuracy"] = beside(trained, dataset, relative=False)
-    side_by_side = {title: wide(table) for title, table in list(tables.items())[2:]}
-    for title, table in side_by_side.items():
-        show(table, f"{title}; ours (the paper's)")
-    print(next(iter(why_training(dataset).values())), end="\n\n")
-    order = orders(trained, dataset)
-    show(
-        order,
-        f"Order of the seven schemes, E3CS with the paper's draw, by Kendall's tau; the paper's on {reference}",
-        2,
-    )
-    matters = exact_minus_successive(trained)
+        compared[f"Training on {dataset}: rounds and accuracy"] = beside(trained, dataset, False)
+    for title, table in compared.items():
+        show(wide(table), f"{title}; ours (the paper's)")
+    print(why_training(dataset), end="\n\n")
+    order, matters = orders(trained, dataset), exact_minus_successive(trained)
+    title = "Order of the seven schemes, E3CS with the paper's draw, by Kendall's tau"
+    show(order, f"{title}; the paper's on {reference}", 2)
     show(matters, "Exact draw minus the paper's draw, paired by seed, ± half the 95 % interval")
 
-    for name, table in {
+    tables |= compared
+    results = {
         "results": pd.concat([chosen, trained]),
         "beside-paper": pd.concat([table.assign(table=title) for title, table in tables.items()]),
         "counts": counts,
         "fairness": fair,
-        "training": pd.concat(side_by_side.values()),
+        "training": pd.concat(map(wide, compared.values())),
         "orders": order,
         "exact-draws": matters,
-    }.items():
-        table.to_csv(out / f"{name}.csv", index=False)
+    }
+    write_tables(out, results)
     save_figure(counts_figure(runs), out / "selections.png", dpi=110)
     save_figure(success_figure(runs), out / "success-ratio.png", dpi=110)
     save_figure(accuracy_figure(curves), out / "accuracy.png", dpi=110)
@@ -614,7 +542,4 @@ def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except FedselectError as error:
-        raise SystemExit(str(error)) from None
+    run_script(main)

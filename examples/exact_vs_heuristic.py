@@ -19,10 +19,8 @@ federation.
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +29,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import false_discovery_control, ttest_1samp
 
-from fedselect.errors import FedselectError
-from fedselect.experiments import Choice, Experiment, read_records, run_all, show, study_arguments
-from fedselect.progress import progress_bar
+from fedselect.experiments import Choice, Experiment, read_records, read_summary
+from fedselect.experiments.study import run_grid, run_script, show, study_arguments, write_tables
 from fedselect.training.settings import TrainingSettings
+
+# -- settings --------------------------------------------------------------------------------------------------------
 
 #: What is compared, by its name in a run's summary: heading and decimals.
 OUTCOMES = {
@@ -59,76 +58,62 @@ class Regime:
     others: dict[str, Choice]
 
 
-def fedgs(title: str, *, alpha: float = 1.0, scale: str = "pairs", **setting: Any) -> Regime:
+def regime(
+    paper: str,
+    title: str,
+    setting: Experiment,
+    selector: Choice,
+    heuristics: dict[str, str],
+    light: Choice | None = None,
+) -> Regime:
+    """A paper's selector with the exact method and with each heuristic (by label), whose gaps are certified."""
+
+    def by(method: str, **more: Any) -> Choice:
+        return Choice(selector.name, {**selector.options, "method": method, **more})
+
+    certify = {} if selector.name == "e3cs" else {"certify": "auto"}
+    others = {label: by(method, **certify) for label, method in heuristics.items()}
+    return Regime(paper, title, setting, by("auto"), others if light is None else others | {LIGHT: light})
+
+
+def fedgs(title: str, *, alpha: float = 1.0, scale: str = "pairs", **changes: Any) -> Regime:
     """FedGS: 100 clients of digits, Dirichlet(0.5), log-normal availability, 10 a round, unless said otherwise."""
     data = Choice("digits", {"partition": "dirichlet", "concentration": 0.5})
-    common = {"alpha": alpha, "scale": scale}
-    heuristics = ("local-search", "greedy", "random")
-    return Regime(
-        "FedGS",
-        title,
-        dataclasses.replace(Experiment(rounds=100, data=data, availability=Choice("lognormal")), **setting),
-        Choice("fedgs", {**common, "method": "auto"}),
-        {
-            LIGHT if method == "random" else method: Choice("fedgs", {**common, "method": method, "certify": "auto"})
-            for method in heuristics
-        },
-    )
+    setting = replace(Experiment(rounds=100, data=data, availability=Choice("lognormal")), **changes)
+    heuristics = {"local-search": "local-search", "greedy": "greedy", LIGHT: "random"}
+    return regime("FedGS", title, setting, Choice("fedgs", {"alpha": alpha, "scale": scale}), heuristics)
 
 
 def ca_fed(title: str, bias_weight: float, data: Choice, training: TrainingSettings) -> Regime:
     """CA-Fed: Algorithm 1's greedy against the exact exclusion; with nobody excluded it is "Unbiased"."""
-    options = {"bias_weight": bias_weight}
-    return Regime(
-        "CA-Fed",
-        title,
-        Experiment(rounds=150, data=data, availability=Choice("ca-fed"), training=training),
-        Choice("ca-fed", {**options, "method": "auto"}),
-        {
-            "Algorithm 1": Choice("ca-fed", {**options, "method": "ca-fed", "certify": "auto"}),
-            LIGHT: Choice("unbiased"),
-        },
-    )
+    setting = Experiment(rounds=150, data=data, availability=Choice("ca-fed"), training=training)
+    selector = Choice("ca-fed", {"bias_weight": bias_weight})
+    return regime("CA-Fed", title, setting, selector, {"Algorithm 1": "ca-fed"}, Choice("unbiased"))
 
 
 def fedss(title: str, size: int) -> Regime:
     """FedSS-O on ten groups that come and go; proportional allocation is FedSS-P."""
-    return Regime(
-        "FedSS",
-        title,
-        Experiment(
-            rounds=150,
-            data=Choice("digits", {"partition": "sorted-blocks", "ratio": 0.8}),
-            availability=Choice("group-trace"),
-            clients_per_round=size,
-        ),
-        Choice("fedss", {"largest": 10, "method": "auto"}),
-        {
-            "largest-remainder": Choice("fedss", {"largest": 10, "method": "largest-remainder", "certify": "auto"}),
-            "proportional": Choice("fedss", {"largest": 10, "method": "proportional", "certify": "auto"}),
-            LIGHT: Choice("uniform"),
-        },
+    setting = Experiment(
+        rounds=150,
+        data=Choice("digits", {"partition": "sorted-blocks", "ratio": 0.8}),
+        availability=Choice("group-trace"),
+        clients_per_round=size,
     )
+    heuristics = {"largest-remainder": "largest-remainder", "proportional": "proportional"}
+    return regime("FedSS", title, setting, Choice("fedss", {"largest": 10}), heuristics, Choice("uniform"))
 
 
 def e3cs(title: str, quota: float) -> Regime:
     """E3CS's setting, 20 of 100 clients that return with probability 0.1 to 0.9, drawn as the paper draws."""
-    draw = {"quota": quota, "draw": "successive"}
-    return Regime(
-        "E3CS",
-        title,
-        Experiment(
-            rounds=300,
-            data=Choice("digits", {"partition": "primary-label", "samples": 50}),
-            dropout=Choice("success-classes", {"shuffle": True}),
-            clients_per_round=20,
-        ),
-        Choice("e3cs", {**draw, "method": "auto"}),
-        {
-            "one-pass": Choice("e3cs", {**draw, "method": "one-pass"}),
-            LIGHT: Choice("uniform", {"aggregation": "deadline"}),
-        },
+    setting = Experiment(
+        rounds=300,
+        data=Choice("digits", {"partition": "primary-label", "samples": 50}),
+        dropout=Choice("success-classes", {"shuffle": True}),
+        clients_per_round=20,
     )
+    selector = Choice("e3cs", {"quota": quota, "draw": "successive"})
+    light = Choice("uniform", {"aggregation": "deadline"})
+    return regime("E3CS", title, setting, selector, {"one-pass": "one-pass"}, light)
 
 
 CLUSTERED = Choice("clustered"), TrainingSettings(learning_rate=0.03, local_epochs=2, batch_size=32)
@@ -162,63 +147,36 @@ PAPER = [
     e3cs("quota 0.5", 0.5),
 ]
 
-
-def main(
-    argv: Sequence[str] | None = None,
-    regimes: Sequence[Regime] | None = None,
-    rounds: int | None = None,
-    seeds: int | None = None,
-) -> None:
-    """Run every federation that is not there yet, and show what the gaps did."""
-    arguments = study_arguments(__doc__.splitlines()[0], "exact_vs_heuristic", argv=argv)
-    regimes = regimes or (PAPER if arguments.paper else QUICK)
-    if not arguments.paper:
-        rounds = rounds or 60
-    seeds = seeds or (8 if arguments.paper else 4)
-    runs = play(regimes, rounds, seeds, arguments.out, arguments.jobs)
-    effects = compare(runs)
-    runs.to_csv(arguments.out / "runs.csv", index=False)
-    effects.to_csv(arguments.out / "results.csv", index=False)
-    table = printed(runs, effects)
-    table.to_csv(arguments.out / "table.csv", index=False, float_format="%.4g")
-    show(table, f"The gap and what it did: differences to exact, {seeds} paired seeds")
-    for sentence in verdict(effects):
-        print(sentence)
-    effects_figure(effects).savefig(arguments.out / "exact_vs_heuristic.png", dpi=80)
-    print(f"results and figure: {arguments.out}")
-
-
-# -- runs ----------------------------------------------------------------------------------------------------------
+# -- what is run -----------------------------------------------------------------------------------------------------
 
 
 def play(regimes: Sequence[Regime], rounds: int | None, seeds: int, out: Path, jobs: int) -> pd.DataFrame:
     """One row a run: gap, share of proved decisions, seconds, and the outcomes."""
-    cells, experiments = [], []
     # Seeds outside, so that a study cut short has all methods under the seeds it reached.
-    for seed in range(seeds):
-        for regime in regimes:
-            for method, selector in {"exact": regime.exact, **regime.others}.items():
-                cells.append({"paper": regime.paper, "regime": regime.title, "method": method, "seed": seed})
-                experiments.append(
-                    dataclasses.replace(
-                        regime.setting,
-                        name=f"{regime.paper}-{regime.title}".replace("/", "over"),
-                        rounds=rounds or regime.setting.rounds,
-                        seed=seed,
-                        checkpoint_every=25,
-                        time_limit=2.0,
-                        selector=selector,
-                    )
-                )
-    with progress_bar("rounds", sum(each.rounds for each in experiments)) as advance:
-        folders = run_all(experiments, out / "runs", jobs, advance, plots=False)
+    grid = {
+        (regime.paper, regime.title, method, seed): replace(
+            regime.setting,
+            name=f"{regime.paper}-{regime.title}".replace("/", "over"),
+            rounds=rounds or regime.setting.rounds,
+            seed=seed,
+            checkpoint_every=25,
+            time_limit=2.0,
+            selector=selector,
+        )
+        for seed in range(seeds)
+        for regime in regimes
+        for method, selector in {"exact": regime.exact, **regime.others}.items()
+    }
     rows = []
-    for cell, experiment, folder in zip(cells, experiments, folders, strict=True):
-        summary = json.loads((folder / "summary.json").read_text())
-        solved = decisions(read_records(folder), experiment.clients_per_round)
-        outcomes = {outcome: summary[outcome] for outcome in OUTCOMES}
+    for cell, folder in run_grid(grid, out / "runs", jobs).items():
+        summary = read_summary(folder)
         seconds = summary["median_solve_seconds"]
-        rows.append({**cell, **solved, "ms": np.nan if seconds is None else 1e3 * seconds, **outcomes})
+        rows.append(
+            dict(zip(("paper", "regime", "method", "seed"), cell, strict=True))
+            | decisions(read_records(folder), grid[cell].clients_per_round)
+            | {"ms": np.nan if seconds is None else 1e3 * seconds}
+            | {outcome: summary[outcome] for outcome in OUTCOMES}
+        )
     return pd.DataFrame(rows)
 
 
@@ -238,7 +196,7 @@ def decisions(records: Sequence[dict[str, Any]], size: int) -> dict[str, float]:
     return {"gap": gap, "proved": float(np.mean([each["status"] == "optimal" for each in solutions]))}
 
 
-# -- comparison ----------------------------------------------------------------------------------------------------
+# -- tables ----------------------------------------------------------------------------------------------------------
 
 
 def compare(runs: pd.DataFrame) -> pd.DataFrame:
@@ -306,6 +264,9 @@ def verdict(effects: pd.DataFrame) -> Iterator[str]:
             yield f"{paper}, {kind}{gap}: {', '.join(found)} differ"
 
 
+# -- figures ---------------------------------------------------------------------------------------------------------
+
+
 def effects_figure(effects: pd.DataFrame) -> Figure:
     """Effects on counts and on test loss against the gap, with 95 % intervals; full marks have a star in the table."""
     least, unknown = 0.003, 300.0  # where gaps of nothing, and those that are not known, are drawn
@@ -344,8 +305,29 @@ def effects_figure(effects: pd.DataFrame) -> Figure:
     return figure
 
 
+def main(
+    argv: Sequence[str] | None = None,
+    regimes: Sequence[Regime] | None = None,
+    rounds: int | None = None,
+    seeds: int | None = None,
+) -> None:
+    """Run every federation that is not there yet, and show what the gaps did."""
+    arguments = study_arguments(__doc__.partition("\n")[0], "exact_vs_heuristic", argv=argv)
+    regimes = regimes or (PAPER if arguments.paper else QUICK)
+    if not arguments.paper:
+        rounds = rounds or 60
+    seeds = seeds or (8 if arguments.paper else 4)
+    runs = play(regimes, rounds, seeds, arguments.out, arguments.jobs)
+    effects = compare(runs)
+    write_tables(arguments.out, {"runs": runs, "results": effects})
+    table = printed(runs, effects)
+    table.to_csv(arguments.out / "table.csv", index=False, float_format="%.4g")
+    show(table, f"The gap and what it did: differences to exact, {seeds} paired seeds")
+    for sentence in verdict(effects):
+        print(sentence)
+    effects_figure(effects).savefig(arguments.out / "exact_vs_heuristic.png", dpi=80)
+    print(f"results and figure: {arguments.out}")
+
+
 if __name__ == "__main__":
-    try:
-        main()
-    except FedselectError as error:
-        raise SystemExit(str(error)) from None
+    run_script(main)

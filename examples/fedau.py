@@ -1,8 +1,8 @@
 """FedAU's comparison under unknown participation, and its weights against Theorem 3 (Wang & Ji, ICLR 2024).
 
-``python examples/fedau.py`` takes one to two minutes; ``--paper`` has 2 000 rounds and five seeds, and tunes learning
-rates. ``--dataset synthetic`` is another task that needs no files; svhn, cifar10, cifar100 and cinic10 are the
-paper's, where their files are below ``--root``.
+    python examples/fedau.py
+    python examples/fedau.py --paper --dataset synthetic
+    python examples/fedau.py --paper --dataset cifar10 --root DATA
 
 250 clients whose data and participation rates depend on the same label mixes, 5 local steps on batches of 16, under
 three patterns of participation. The paper's numbers are known for image data alone (its poster's table, which leaves
@@ -14,42 +14,31 @@ decades for every method and pattern, by the objective after 500 rounds under an
 participation, model and batches all depend on the seed, as in the authors' code; image data are not augmented here.
 """
 
+from __future__ import annotations
+
 import itertools
-import json
 import math
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy.stats import spearmanr, t
+from scipy.stats import spearmanr
 
 from fedselect.availability import AVAILABILITY
-from fedselect.errors import FedselectError
-from fedselect.experiments import Choice, Experiment, beside_paper, read_records, run_all, show, study_arguments, tune
-from fedselect.experiments.figures import save_figure
-from fedselect.experiments.metrics import round_table
+from fedselect.experiments import Choice, Experiment, read_records, read_summary, tune
+from fedselect.experiments.figures import panels_figure, save_figure
+from fedselect.experiments.metrics import learning_curve, round_table
+from fedselect.experiments.paired import half_width
+from fedselect.experiments.study import beside_paper, kept, run_grid, run_script, show, study_arguments, write_tables
 from fedselect.progress import progress_bar
 from fedselect.training.settings import TrainingSettings
 from solvers import solve
-from solvers.files import write_atomically
 from solvers.participation import CutoffProblem, ParticipationWeights, expected_weight, weight_error
 
-PATTERNS = {"Bernoulli": "fedau-bernoulli", "Markov": "fedau-markov", "cyclic": "fedau-cyclic"}
-
-#: Selector and server rule.
-METHODS = {
-    "FedAU, K = ∞": (Choice("fedau"), "fedavg"),
-    "FedAU, K = 50": (Choice("fedau", {"cutoff": 50}), "fedavg"),
-    "average participating": (Choice("average-participating"), "fedavg"),
-    "average all": (Choice("average-all"), "fedavg"),
-    "known participation": (Choice("known-participation"), "fedavg"),
-    "FedVARP": (Choice("average-participating"), "fedvarp"),
-    "MIFA": (Choice("average-participating"), "mifa"),
-}
+# -- the paper's numbers ---------------------------------------------------------------------------------------------
 
 #: Test accuracy in per cent on SVHN, CIFAR-10, CIFAR-100 and CINIC-10, from the poster.
 IMAGES = ("svhn", "cifar10", "cifar100", "cinic10")
@@ -77,24 +66,24 @@ PUBLISHED = {
     },
 }
 
-#: Local and server learning rates of the authors' README.
-README = {
-    "FedAU, K = ∞": (0.1, 1.0),
-    "FedAU, K = 50": (0.1, 1.0),
-    "average participating": (0.0562, 1.78),
-    "average all": (0.1, 10.0),
-    "known participation": (0.0562, 1.0),
-    "FedVARP": (0.0562, 1.0),
-    "MIFA": (0.0562, 1.0),
+# -- settings --------------------------------------------------------------------------------------------------------
+
+PATTERNS = {"Bernoulli": "fedau-bernoulli", "Markov": "fedau-markov", "cyclic": "fedau-cyclic"}
+
+#: Selector and server rule; local and server learning rates of the authors' README.
+METHODS = {
+    "FedAU, K = ∞": (Choice("fedau"), "fedavg", 0.1, 1.0),
+    "FedAU, K = 50": (Choice("fedau", {"cutoff": 50}), "fedavg", 0.1, 1.0),
+    "average participating": (Choice("average-participating"), "fedavg", 0.0562, 1.78),
+    "average all": (Choice("average-all"), "fedavg", 0.1, 10.0),
+    "known participation": (Choice("known-participation"), "fedavg", 0.0562, 1.0),
+    "FedVARP": (Choice("average-participating"), "fedvarp", 0.0562, 1.0),
+    "MIFA": (Choice("average-participating"), "mifa", 0.0562, 1.0),
 }
 
 #: The paper's CNNs; the small tasks have one hidden layer of 64.
-MODELS = {
-    "svhn": "cnn-fedau-svhn",
-    "cifar10": "cnn-fedau-cifar10",
-    "cifar100": "cnn-fedau-cifar100",
-    "cinic10": "cnn-fedau-cifar100",
-}
+MODELS = {"svhn": "cnn-fedau-svhn", "cifar10": "cnn-fedau-cifar10"}
+MODELS |= dict.fromkeys(("cifar100", "cinic10"), "cnn-fedau-cifar100")
 
 CUTOFFS = (1, 2, 5, 10, 20, 50, 100, 200, None)
 
@@ -125,13 +114,12 @@ PAPER = Scale(
 QUICK = Scale(clients=250, rounds=300, seeds=(1, 2), horizons=(500, 2000))
 TUNING_SEED = 1000
 
-
-# -- learning --------------------------------------------------------------------------------------------------------
+# -- what is run -----------------------------------------------------------------------------------------------------
 
 
 def experiment(pattern: str, method: str, dataset: str, root: Path, scale: Scale, seed: int) -> Experiment:
     """One run, at the README's learning rates."""
-    selector, rule = METHODS[method]
+    selector, rule, local, server = METHODS[method]
     data: dict[str, object] = {"clients": scale.clients, "seed": seed}
     if dataset == "synthetic":
         data["samples"] = 200
@@ -139,7 +127,6 @@ def experiment(pattern: str, method: str, dataset: str, root: Path, scale: Scale
         data["partition"] = "dirichlet-per-class"
     if dataset in IMAGES:
         data["root"] = str(root)
-    local, server = README[method]
     return Experiment(
         name="fedau",
         rounds=scale.rounds,
@@ -172,25 +159,64 @@ def compare_methods(dataset: str, root: Path, scale: Scale, out: Path, jobs: int
         grid = {"learning_rate": scale.local, "server_learning_rate": scale.server}
         with progress_bar("tuning", 1) as progress:
             tuned = tune(shorter, grid, out / "runs", jobs, progress)
-    planned = [
-        (*key, replace(experiment(*key, dataset, root, scale, seed), training=tuned[key].training))
+    planned = {
+        (*key, seed): replace(experiment(*key, dataset, root, scale, seed), training=tuned[key].training)
         for seed in scale.seeds
         for key in keys
-    ]
-    with progress_bar("rounds", 1) as progress:
-        folders = run_all([each for _, _, each in planned], out / "runs", jobs, progress, plots=False)
+    }
     rows = []
-    for (pattern, method, each), folder in zip(planned, folders, strict=True):
-        summary = json.loads((folder / "summary.json").read_text())
-        accuracy = round_table(read_records(folder))["accuracy"].dropna()
+    for (pattern, method, seed), folder in run_grid(planned, out / "runs", jobs).items():
+        summary, training = read_summary(folder), tuned[pattern, method].training
+        curve = learning_curve(round_table(read_records(folder)))
         rows.append(
-            {"pattern": pattern, "method": method, "seed": each.seed}
-            | {"local rate": each.training.learning_rate, "server rate": each.training.server_learning_rate}
-            | {"accuracy": 100 * accuracy.tail(math.ceil(len(accuracy) / 10)).mean()}  # over the last tenth
+            {"pattern": pattern, "method": method, "seed": seed}
+            | {"local rate": training.learning_rate, "server rate": training.server_learning_rate}
+            | {"accuracy": 100 * curve.tail(math.ceil(len(curve) / 10)).mean()}  # over the last tenth
             | {"objective": summary["client_loss_mean"], "worst client's loss": summary["client_loss_worst"]}
             | {"importance distance": summary["importance_distance"], "folder": folder}
         )
     return pd.DataFrame(rows)
+
+
+def histories(dataset: str, root: Path, scale: Scale, seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Who participates in which round, (T, N), and the rates p, (N,), under each pattern; nothing is trained."""
+    federation = experiment("Bernoulli", "MIFA", dataset, root, scale, seed).federation()
+    found = {}
+    for pattern, name in PATTERNS.items():
+        availability = AVAILABILITY.build(name, federation, seed)
+        rounds = [availability.available(t) for t in range(max(scale.horizons))]
+        found[pattern] = np.array(rounds), availability.rates(0)
+    return found
+
+
+def weight_errors(dataset: str, root: Path, scale: Scale, out: Path) -> pd.DataFrame:
+    """Weight error by pattern, seed, horizon T and cutoff K, with Theorem 3's bound (constant factor 1)."""
+    parts = []
+    with progress_bar("weights", len(scale.seeds)) as progress:
+        for seed in scale.seeds:
+            parts.append(kept(out / f"weights-{seed}.csv", weight_errors_of, seed, dataset, root, scale))
+            progress(len(parts), len(scale.seeds))
+    return pd.concat(parts, ignore_index=True)
+
+
+def weight_errors_of(seed: int, dataset: str, root: Path, scale: Scale) -> pd.DataFrame:
+    """The same under one seed."""
+    rows = []
+    for pattern, (history, rates) in histories(dataset, root, scale, seed).items():
+        for horizon in scale.horizons:
+            problem = CutoffProblem(rates, horizon)
+            best = {"corollary 4": solve(problem, method="corollary").x, "bound's best": solve(problem).x}
+            rows += [
+                {"pattern": pattern, "seed": seed, "T": horizon, "K": k or math.inf}
+                | {"error": weight_error(history[:horizon], rates, k)}
+                | {"bound": problem.objective(k) if k else math.nan}
+                | best
+                for k in CUTOFFS
+            ]
+    return pd.DataFrame(rows)
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
 
 
 def leads(runs: pd.DataFrame) -> pd.DataFrame:
@@ -202,7 +228,7 @@ def leads(runs: pd.DataFrame) -> pd.DataFrame:
             if method == "FedAU, K = 50":
                 continue
             lead = (wide["FedAU, K = 50"] - wide[method]).loc[pattern]
-            half = t.ppf(0.975, len(lead) - 1) * lead.std() / math.sqrt(len(lead)) if len(lead) > 1 else math.inf
+            half = half_width(lead)
             theirs = np.subtract(methods["FedAU, K = 50"], methods[method]) if method in methods else np.array([])
             rows.append(
                 {"pattern": pattern, "method": method, "lead": lead.mean(), "+-": half}
@@ -240,52 +266,6 @@ def orders(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-# -- weights ---------------------------------------------------------------------------------------------------------
-
-
-def histories(dataset: str, root: Path, scale: Scale, seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Who participates in which round, (T, N), and the rates p, (N,), under each pattern; nothing is trained."""
-    federation = experiment("Bernoulli", "MIFA", dataset, root, scale, seed).federation()
-    found = {}
-    for pattern, name in PATTERNS.items():
-        availability = AVAILABILITY.build(name, federation, seed)
-        rounds = [availability.available(t) for t in range(max(scale.horizons))]
-        found[pattern] = np.array(rounds), availability.rates(0)
-    return found
-
-
-def weight_errors(dataset: str, root: Path, scale: Scale, out: Path) -> pd.DataFrame:
-    """Weight error by pattern, seed, horizon T and cutoff K, with Theorem 3's bound (constant factor 1).
-
-    One file a seed is kept, so that a study that was stopped goes on behind the last of them.
-    """
-    parts = []
-    with progress_bar("weights", len(scale.seeds)) as progress:
-        for done, seed in enumerate(scale.seeds):
-            path = out / f"weights-{seed}.csv"
-            if not path.exists():
-                out.mkdir(parents=True, exist_ok=True)
-                found = pd.DataFrame(_weight_errors(dataset, root, scale, seed))
-                write_atomically(path, found.to_csv(index=False).encode())
-            parts.append(pd.read_csv(path))
-            progress(done + 1, len(scale.seeds))
-    return pd.concat(parts, ignore_index=True)
-
-
-def _weight_errors(dataset: str, root: Path, scale: Scale, seed: int) -> Iterator[dict[str, object]]:
-    for pattern, (history, rates) in histories(dataset, root, scale, seed).items():
-        for horizon in scale.horizons:
-            problem = CutoffProblem(rates, horizon)
-            best = {"corollary 4": solve(problem, method="corollary").x, "bound's best": solve(problem).x}
-            for k in CUTOFFS:
-                yield (
-                    {"pattern": pattern, "seed": seed, "T": horizon, "K": k or math.inf}
-                    | {"error": weight_error(history[:horizon], rates, k)}
-                    | {"bound": problem.objective(k) if k else math.nan}
-                    | best
-                )
-
-
 def error_table(errors: pd.DataFrame) -> pd.DataFrame:
     """Weight errors, means over seeds: a row for each T and K, a column for each pattern, beside the bound."""
     table = errors.pivot_table(index=["T", "K"], columns="pattern", values="error")[list(PATTERNS)]
@@ -296,9 +276,20 @@ def error_table(errors: pd.DataFrame) -> pd.DataFrame:
 
 # -- figures ---------------------------------------------------------------------------------------------------------
 
-_STYLES = {"Bernoulli": ("#0072B2", "-", "o"), "Markov": ("#D55E00", "--", "s"), "cyclic": ("#009E73", ":", "^")}
-_COLOURS = ("#D55E00", "#E69F00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#000000")
-_DASHES = ("-", "--", "-", "--", "-.", ":", "-.")
+PATTERN_STYLES = {
+    "Bernoulli": ("#0072B2", "-", "o"),
+    "Markov": ("#D55E00", "--", "s"),
+    "cyclic": ("#009E73", ":", "^"),
+}
+METHOD_STYLES = {
+    "FedAU, K = ∞": ("#D55E00", "-"),
+    "FedAU, K = 50": ("#E69F00", "--"),
+    "average participating": ("#0072B2", "-"),
+    "average all": ("#56B4E9", "--"),
+    "known participation": ("#009E73", "-."),
+    "FedVARP": ("#CC79A7", ":"),
+    "MIFA": ("#000000", "-."),
+}
 
 
 def weights_figure(errors: pd.DataFrame, dataset: str, root: Path, scale: Scale) -> Figure:
@@ -307,7 +298,7 @@ def weights_figure(errors: pd.DataFrame, dataset: str, root: Path, scale: Scale)
     left, right = figure.subplots(1, 2)
     last = errors[errors["T"] == max(scale.horizons)]
     bounded = last[np.isfinite(last["K"])]
-    for pattern, (colour, dashes, marker) in _STYLES.items():
+    for pattern, (colour, dashes, marker) in PATTERN_STYLES.items():
         means = last[last["pattern"] == pattern].groupby("K")["error"].mean()
         places = [min(k, 2.5 * bounded["K"].max()) for k in means.index]
         left.plot(places, means, dashes, color=colour, marker=marker, markersize=4, label=pattern)
@@ -323,7 +314,7 @@ def weights_figure(errors: pd.DataFrame, dataset: str, root: Path, scale: Scale)
         online = ParticipationWeights(rates.size, 50)
         for participated in history:
             online.update(participated)
-        colour, _, marker = _STYLES[pattern]
+        colour, _, marker = PATTERN_STYLES[pattern]
         right.plot(rates, rates * online.weights, marker, color=colour, markersize=3, fillstyle="none", alpha=0.6)
     grid = np.geomspace(0.01, 1, 100)
     right.plot(grid, grid * expected_weight(grid, 50), color="grey", label="limit under Bernoulli")
@@ -338,26 +329,16 @@ def weights_figure(errors: pd.DataFrame, dataset: str, root: Path, scale: Scale)
 
 def accuracy_figure(runs: pd.DataFrame) -> Figure:
     """Test accuracy over the rounds under each pattern, mean over seeds."""
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
-    axes = figure.subplots(1, len(PATTERNS), sharey=True)
-    for axis, pattern in zip(axes, PATTERNS, strict=True):
-        for method, colour, dashes in zip(METHODS, _COLOURS, _DASHES, strict=True):
-            group = runs[(runs["pattern"] == pattern) & (runs["method"] == method)]
-            tables = [round_table(read_records(folder)).dropna(subset="accuracy") for folder in group["folder"]]
-            mean = 100 * np.mean([table["accuracy"] for table in tables], axis=0)
-            axis.plot(tables[0]["round"] + 1, mean, dashes, color=colour, label=method, linewidth=1.2)
-        axis.set_title(pattern, fontsize=9)
-        axis.set_xlabel("round")
-        axis.grid(alpha=0.3)
-    axes[0].set_ylabel("test accuracy, %")
-    axes[-1].legend(fontsize=7)
-    return figure
+    panels = {pattern: {method: [] for method in METHODS} for pattern in PATTERNS}
+    for row in runs.itertuples():
+        panels[row.pattern][row.method].append(100 * learning_curve(round_table(read_records(row.folder))))
+    return panels_figure(panels, METHOD_STYLES, "test accuracy, %", size=(9, 3.2))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the study; see this file's first lines."""
     datasets = ("digits", "synthetic", *IMAGES)
-    arguments = study_arguments("FedAU's comparison, and its weights against Theorem 3", "fedau", datasets, argv)
+    arguments = study_arguments(__doc__.partition("\n")[0], "fedau", datasets, argv)
     dataset, root, out = arguments.dataset, arguments.root, arguments.out
     scale = PAPER if arguments.paper else QUICK
     errors = weight_errors(dataset, root, scale, out)
@@ -385,15 +366,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     show(printed, f"Test accuracy on {dataset} over the last tenth of the rounds, per cent", 3)
     show(ahead, "Lead of FedAU (K = 50), percentage points; the paper's on four image data sets", 2)
     show(alike, "Rank correlation of the order of five methods with the paper's", 2)
-    for name, frame in {"weights": weights, "accuracy": table, "leads": ahead, "orders": alike}.items():
-        frame.to_csv(out / f"{name}.csv", index=False)
-    runs.drop(columns="folder").to_csv(out / "results.csv", index=False)
+    results = runs.drop(columns="folder")
+    write_tables(out, {"results": results, "weights": weights, "accuracy": table, "leads": ahead, "orders": alike})
     print(save_figure(weights_figure(errors, dataset, root, scale), out / "weights.png"))
     print(save_figure(accuracy_figure(runs), out / "curves.png"))
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except FedselectError as error:
-        sys.exit(f"error: {error}")
+    run_script(main)

@@ -17,31 +17,38 @@ level of all losses: ``--paper`` runs three draws, so that a reader sees what th
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedselect.availability import AVAILABILITY, DROPOUT
+from fedselect.availability import AVAILABILITY
 from fedselect.data import Federation, Samples, load_data
 from fedselect.embeddings import client_embeddings
-from fedselect.errors import FedselectError
-from fedselect.experiments import Choice, Experiment, beside_paper, run_all, show, study_arguments
+from fedselect.experiments import Choice, Experiment, build_scenario, read_summary
+from fedselect.experiments.study import (
+    beside_paper,
+    kept,
+    paper_table,
+    run_grid,
+    run_script,
+    show,
+    study_arguments,
+    without_training,
+    write_tables,
+)
 from fedselect.history import History
 from fedselect.progress import progress_bar
 from fedselect.protocol import RoundFeedback
-from fedselect.scenario import Scenario
-from fedselect.selectors import SELECTORS, AllAvailable
-from fedselect.simulation import simulate
+from fedselect.selectors import AllAvailable
 from fedselect.training.settings import TrainingSettings
 from graphs import dependency_graph, epsilon_sweep, similarity
-from solvers.files import write_atomically
+
+# -- the paper's numbers ---------------------------------------------------------------------------------------------
 
 #: Test losses by (mode, method).
 Losses = Mapping[tuple[str, str], float]
@@ -91,11 +98,13 @@ TABLE_3 = {
     ("two labels", "cos-sim"): (0.3765, 0.9853, 0.5448),
 }
 
-#: What else stands between a row of Table 2 and ours.
-ROWS = {
-    "Power-of-Choice": "; training losses decide here, validation losses there",
-    "FedProx μ=0.01": "; the paper's variant is not published, and differs more from MDSample than so small a μ can",
-}
+
+def published(dataset: str) -> Losses:
+    """The paper's Table 2 by (mode, method); empty for a data set it does not have."""
+    return paper_table(TABLE_2.get(dataset, ""))
+
+
+# -- settings --------------------------------------------------------------------------------------------------------
 
 DIGITS = {
     "two labels": Choice("digits", {"partition": "two-label"}),
@@ -122,19 +131,17 @@ def settings(root: Path) -> dict[str, Setting]:
     images = {"root": str(root), "validation_fraction": 0.2}
     fashion = Choice("fashion-mnist", {"partition": "two-label", **images})
     cifar = Choice("cifar10", {"partition": "dirichlet-unequal", **images})
-    five = ("IDL", "LN", "SLN", "LDF", "MDF")
+    small, five = TrainingSettings(), ("IDL", "LN", "SLN", "LDF", "MDF")
+    of_fashion = TrainingSettings("cnn-fashion", batch_size=32)
+    of_cifar = TrainingSettings("cnn-cifar", learning_rate=0.03, batch_size=32)
     return {
-        "synthetic": Setting(Choice("synthetic"), TrainingSettings(), 300, (6, 10), five, 0.7, "parameters"),
-        "digits": Setting(DIGITS["Dirichlet"], TrainingSettings(), 300, (10,), five, 0.7),
-        "cifar10": Setting(
-            cifar, TrainingSettings("cnn-cifar", learning_rate=0.03, batch_size=32), 1000, (10,), five, 0.9,
-            graphs={"Dirichlet": cifar},
-        ),
+        "synthetic": Setting(Choice("synthetic"), small, 300, (6, 10), five, 0.7, "parameters"),
+        "digits": Setting(DIGITS["Dirichlet"], small, 300, (10,), five, 0.7),
+        "cifar10": Setting(cifar, of_cifar, 1000, (10,), five, 0.9, graphs={"Dirichlet": cifar}),
         "fashion-mnist": Setting(
-            fashion, TrainingSettings("cnn-fashion", batch_size=32), 300, (10,), ("IDL", "YMF", "YC"), 0.9,
-            graphs={"two labels": fashion},
+            fashion, of_fashion, 300, (10,), ("IDL", "YMF", "YC"), 0.9, graphs={"two labels": fashion}
         ),
-    }  # fmt: skip
+    }
 
 
 @dataclass(frozen=True)
@@ -151,58 +158,6 @@ class Plan:
 
 QUICK = Plan(rounds=100, seeds=2, draws=1, sizes=1, count_rounds=200, rates=(0.1,))
 PAPER = Plan(rounds=None, seeds=3, draws=3, sizes=2, count_rounds=1000, rates=(0.03, 0.1, 0.3))
-
-
-def main(argv: Sequence[str] | None = None, plan: Plan | None = None) -> None:
-    """Run everything that is not there yet, and show it."""
-    datasets = ("synthetic", "digits", "cifar10", "fashion-mnist")
-    arguments = study_arguments(__doc__.splitlines()[0], "fedgs", datasets, argv)
-    plan = plan or (PAPER if arguments.paper else QUICK)
-    setting, out = settings(arguments.root)[arguments.dataset], arguments.out
-
-    runs = play(setting, plan, out, arguments.jobs)
-    runs.to_csv(out / "runs.csv", index=False)
-    paper = published(arguments.dataset)
-    main_runs = runs[(runs.draw == 0) & (runs.m == setting.sizes[0])]
-    table = beside_paper(main_runs, paper, ("mode", "method"), "best_loss", reasons(runs, paper, setting))
-    table.insert(6, "over draws", ["{:.3f}-{:.3f}".format(*ends) for ends in over_draws(runs, setting).values()])
-    show(table, f"Table 2, {arguments.dataset}: smallest test loss, M = {setting.sizes[0]}")
-    tables = variants(runs, paper)
-    show(claims(tables, setting.modes), "What the paper says of Table 2", digits=2)
-    show(ratios(tables, setting.modes), "Loss of FedGS α=1 over that of UniformSample")
-    proofs = main_runs[main_runs.method.str.startswith("FedGS")]
-    print(f"FedGS: {100 * proofs.proved.mean():.1f} % of the decisions proved, largest gap {proofs.max_gap.max():.1e}")
-    table_2_figure(dict(itertools.islice(tables.items(), 2)), setting.modes).savefig(out / "table2.png", dpi=100)
-
-    counted = {title: counts(choice, title, plan.count_rounds) for title, choice in setting.graphs.items()}
-    show(spread(counted), "Fig. 4: how often clients were selected")
-    counts_figure(counted).savefig(out / "counts.png", dpi=90)
-
-    edges = recovery(setting, plan, out)
-    edges_paper = {
-        (split, f"{rate:g}", name, score): value
-        for (split, name), values in TABLE_3.items() if split in setting.graphs
-        for rate in plan.rates
-        for score, value in zip(("precision", "recall", "F1"), values, strict=True)
-    }  # fmt: skip
-    why = {(): "other data and network; the paper's local training before the graph is not described"}
-    graph_table = beside_paper(edges, edges_paper, ("split", "rate", "method", "score"), "value", why)
-    show(graph_table, "Table 3: edges of the oracle's 3DG found after one round of local training")
-    stacked(
-        {"Table 2": table, "Fig. 4": spread(counted), "Table 3": graph_table}
-    ).to_csv(out / "results.csv", index=False)  # fmt: skip
-    print(f"results and figures: {out}")
-
-
-# -- Table 2 -------------------------------------------------------------------------------------------------------
-
-
-def published(dataset: str) -> Losses:
-    """The paper's Table 2 by (mode, method); empty for a data set it does not have."""
-    head, *rows = TABLE_2.get(dataset, "").strip().splitlines() or [""]
-    modes = head.split()
-    cells = [row.rsplit(maxsplit=len(modes)) for row in rows]
-    return {(mode, row[0].strip()): float(value) for row in cells for mode, value in zip(modes, row[1:], strict=True)}
 
 
 def availability(mode: str, beta: float) -> Choice:
@@ -231,35 +186,119 @@ def methods(features: str) -> dict[str, tuple[Choice, float]]:
     return rows
 
 
+# -- what is run -----------------------------------------------------------------------------------------------------
+
+
 def play(setting: Setting, plan: Plan, out: Path, jobs: int) -> pd.DataFrame:
     """All runs of Table 2, and of what else it might have been; one row a run."""
     generated = setting.data.name == "synthetic"
     variants = [(draw, setting.sizes[0]) for draw in range(plan.draws if generated else 1)]
     variants += [(0, size) for size in setting.sizes[1 : plan.sizes]]
-    cells, experiments = [], []
+    grid = {}
     for draw, size in variants:
         for seed in range(plan.seeds):
             for mode in setting.modes:
                 for method, (selector, proximal) in methods(setting.features).items():
-                    cells.append({"draw": draw, "m": size, "mode": mode, "method": method, "seed": seed})
-                    experiments.append(
-                        Experiment(
-                            name=f"{mode}-m{size}-draw{draw}",
-                            rounds=plan.rounds or setting.rounds,
-                            seed=seed,
-                            clients_per_round=size,
-                            checkpoint_every=50,
-                            data=Choice(setting.data.name, {**setting.data.options, "seed": draw}),
-                            availability=availability(mode, setting.beta),
-                            selector=selector,
-                            training=dataclasses.replace(setting.training, proximal=proximal),
-                        )
+                    grid[draw, size, mode, method, seed] = Experiment(
+                        name=f"{mode}-m{size}-draw{draw}",
+                        rounds=plan.rounds or setting.rounds,
+                        seed=seed,
+                        clients_per_round=size,
+                        checkpoint_every=50,
+                        data=Choice(setting.data.name, {**setting.data.options, "seed": draw}),
+                        availability=availability(mode, setting.beta),
+                        selector=selector,
+                        training=replace(setting.training, proximal=proximal),
                     )
-    with progress_bar("Table 2, rounds", sum(each.rounds for each in experiments)) as advance:
-        folders = run_all(experiments, out / "runs", jobs, advance, plots=False)
-    summaries = [json.loads((folder / "summary.json").read_text()) for folder in folders]
-    rows = pd.DataFrame([{**cell, **found} for cell, found in zip(cells, summaries, strict=True)])
-    return rows.astype({"proved": float, "max_gap": float})
+    finished = run_grid(grid, out / "runs", jobs, "Table 2, rounds")
+    keys = ("draw", "m", "mode", "method", "seed")
+    rows = [dict(zip(keys, cell, strict=True)) | read_summary(folder) for cell, folder in finished.items()]
+    return pd.DataFrame(rows).astype({"proved": float, "max_gap": float})
+
+
+def counts(data: Choice, split: str, rounds: int) -> dict[str, History]:
+    """Participation without training. Swap ascent is enough here: ``exact_vs_heuristic.py`` shows what it misses."""
+    there = availability("YMF" if split == "two labels" else "LN", 0.9)
+    scenario = build_scenario(Experiment(rounds=rounds, clients_per_round=10, data=data, availability=there))
+    selectors = {
+        "UniformSample": Choice("uniform"),
+        "MDSample": Choice("md-sample"),
+        "FedGS α=1": Choice("fedgs", {"alpha": 1.0, "method": "local-search"}),
+    }
+    return {
+        label: History.collect(without_training(scenario, each), scenario.clients) for label, each in selectors.items()
+    }
+
+
+class Everybody(AllAvailable):
+    """Everybody trains; the server keeps what they send."""
+
+    def update(self, feedback: RoundFeedback) -> None:
+        """Keep the updates, one client a row."""
+        self.updates = np.stack([feedback.updates[client] for client in feedback.selection.clients.tolist()])
+
+
+def recovery(setting: Setting, plan: Plan, out: Path) -> pd.DataFrame:
+    """Table 3: one row a score, over splits, seeds, step sizes and methods; a file each for what is there already."""
+    model = setting.training.model if setting.training.model.startswith("cnn") else "cnn-fashion"
+    cells = list(itertools.product(setting.graphs.items(), range(plan.seeds), plan.rates))
+    rows = []
+    with progress_bar("Table 3, graphs", len(cells)) as advance:
+        for done, ((split, data), seed, rate) in enumerate(cells):
+            advance(done, len(cells))
+            training = TrainingSettings(model, learning_rate=rate, batch_size=setting.training.batch_size)
+            path = out / "graphs" / f"{split}-{rate:g}-s{seed}.npz"
+            for method, scores in kept(path, recovered, data, training, seed).items():
+                rows += [(split, f"{rate:g}", method, score, seed, value) for score, value in scores.items()]
+    return pd.DataFrame(rows, columns=["split", "rate", "method", "score", "seed", "value"])
+
+
+def recovered(data: Choice, training: TrainingSettings, seed: int) -> dict[str, dict[str, float]]:
+    """Train everybody for a round, and score the 3DG of what they send back at the best of the paper's thresholds."""
+    import torch
+    from torch.nn.utils import vector_to_parameters
+
+    from fedselect.training.fedavg import FedAvg
+    from fedselect.training.models import MODELS
+
+    torch.set_num_threads(1)
+    federation, selector = as_images(load_data(data.name, **{**data.options, "seed": seed})), Everybody()
+    loop = FedAvg(federation, selector, AVAILABILITY.build("ideal", federation, seed), settings=training, seed=seed)
+    start = loop.weights
+    loop.step(evaluate=False)
+
+    def models() -> Iterator[torch.nn.Module]:
+        network = MODELS.build(training.model, federation)
+        for update in selector.updates:
+            vector_to_parameters(torch.from_numpy(start + update), network.parameters())
+            yield network
+
+    # The noise of Eq. 12 has the moments of inputs that the server has; nothing is evaluated on these here.
+    noise = client_embeddings(models(), federation.test.features, np.random.default_rng(seed))
+    oracle = dependency_graph(similarity(federation.label_distributions, "dot"), "paper")
+    found = {"func-sim": similarity(noise, "functional"), "cos-sim": similarity(selector.updates, "update")}
+    best = {method: epsilon_sweep(matrix, oracle).best for method, matrix in found.items()}
+    return {name: {"precision": b.precision, "recall": b.recall, "F1": b.f1} for name, b in best.items()}
+
+
+def as_images(federation: Federation) -> Federation:
+    """Digits as 1 x 8 x 8 images, for a convolutional network; images as they are."""
+    if federation.test.features.ndim > 2:
+        return federation
+
+    def image(samples: Samples) -> Samples:
+        return Samples(samples.features.reshape(-1, 1, 8, 8), samples.labels)
+
+    return replace(federation, clients=tuple(map(image, federation.clients)), test=image(federation.test))
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+#: What else stands between a row of Table 2 and ours.
+ROWS = {
+    "Power-of-Choice": "; training losses decide here, validation losses there",
+    "FedProx μ=0.01": "; the paper's variant is not published, and differs more from MDSample than so small a μ can",
+}
 
 
 def over_draws(runs: pd.DataFrame, setting: Setting) -> dict[tuple[str, str], tuple[float, float]]:
@@ -298,27 +337,23 @@ def variants(runs: pd.DataFrame, paper: Losses) -> dict[str, Losses]:
 def claims(tables: Mapping[str, Losses], modes: Sequence[str]) -> pd.DataFrame:
     """What the paper's text says of Table 2, computed from its numbers and from ours."""
     fedgs = [name for name in methods("labels") if name.startswith("FedGS")]
-
-    def worst(losses: Losses, method: str) -> float:
-        return 100 * (max(losses[mode, method] for mode in modes) / losses["IDL", method] - 1)
-
-    def best(losses: Losses, mode: str) -> str:
-        return min((loss, name) for (m, name), loss in losses.items() if m == mode)[1]
-
-    return pd.DataFrame(
-        [
-            {
-                "data": title,
-                "UniformSample's worst mode, % over IDL": worst(losses, "UniformSample"),
-                "MDSample's": worst(losses, "MDSample"),
-                "FedGS's, worst α": max(worst(losses, name) for name in fedgs),
-                "FedGS is best in": " ".join(mode for mode in modes if best(losses, mode) in fedgs) or "none",
+    rows = []
+    for title, losses in tables.items():
+        table = pd.Series(losses).unstack(sort=False)  # a row for each mode
+        worst = 100 * (table.loc[list(modes)].max() / table.loc["IDL"] - 1)
+        best = [mode for mode in modes if table.loc[mode].idxmin() in fedgs]
+        rows.append(
+            {"data": title}
+            | {"UniformSample's worst mode, % over IDL": worst["UniformSample"]}
+            | {"MDSample's": worst["MDSample"]}
+            | {"FedGS's, worst α": worst[fedgs].max()}
+            | {"FedGS is best in": " ".join(best) or "none"}
+            | {
                 "Power-of-Choice / UniformSample, IDL": losses["IDL", "Power-of-Choice"]
-                / losses["IDL", "UniformSample"],
+                / losses["IDL", "UniformSample"]
             }
-            for title, losses in tables.items()
-        ]
-    )
+        )
+    return pd.DataFrame(rows)
 
 
 def ratios(tables: Mapping[str, Losses], modes: Sequence[str]) -> pd.DataFrame:
@@ -327,6 +362,20 @@ def ratios(tables: Mapping[str, Losses], modes: Sequence[str]) -> pd.DataFrame:
         {"data": title, **{mode: losses[mode, "FedGS α=1"] / losses[mode, "UniformSample"] for mode in modes}}
         for title, losses in tables.items()
     )
+
+
+def spread(counted: Mapping[str, Mapping[str, History]]) -> pd.DataFrame:
+    """The counts in a few numbers; the paper has them as bars alone."""
+    rows = []
+    for split, histories in counted.items():
+        for label, history in histories.items():
+            v = history.counts
+            row = {"split": split, "method": label, "variance": float(v.var(ddof=1))}
+            rows.append(row | {"smallest": v.min(), "largest": v.max(), "never selected": (v == 0).sum()})
+    return pd.DataFrame(rows)
+
+
+# -- figures ---------------------------------------------------------------------------------------------------------
 
 
 def table_2_figure(panels: Mapping[str, Losses], modes: Sequence[str]) -> Figure:
@@ -345,44 +394,6 @@ def table_2_figure(panels: Mapping[str, Losses], modes: Sequence[str]) -> Figure
     figure.axes[0].set_ylabel("test loss, UniformSample under IDL = 1")
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
     return figure
-
-
-# -- Fig. 4 --------------------------------------------------------------------------------------------------------
-
-
-def counts(data: Choice, split: str, rounds: int) -> dict[str, History]:
-    """Participation without training. Swap ascent is enough here: ``exact_vs_heuristic.py`` shows what it misses."""
-    federation = load_data(data.name, **data.options)
-    chosen = availability("YMF" if split == "two labels" else "LN", 0.9)
-    there = AVAILABILITY.build(chosen.name, federation, 0, **chosen.options)
-    scenario = Scenario(federation, there, DROPOUT.build("none", len(federation), 0), size=10, rounds=rounds, seed=0)
-    selectors = {
-        "UniformSample": SELECTORS.build("uniform", scenario),
-        "MDSample": SELECTORS.build("md-sample", scenario),
-        "FedGS α=1": SELECTORS.build("fedgs", scenario, alpha=1.0, method="local-search"),
-    }
-    return {
-        label: History.collect(simulate(each, there, sizes=federation.sizes, rounds=rounds), len(federation))
-        for label, each in selectors.items()
-    }
-
-
-def spread(counted: Mapping[str, Mapping[str, History]]) -> pd.DataFrame:
-    """The counts in a few numbers; the paper has them as bars alone."""
-    return pd.DataFrame(
-        [
-            {
-                "split": split,
-                "method": label,
-                "variance": float(history.counts.var(ddof=1)),
-                "smallest": int(history.counts.min()),
-                "largest": int(history.counts.max()),
-                "never selected": int((history.counts == 0).sum()),
-            }
-            for split, histories in counted.items()
-            for label, history in histories.items()
-        ]
-    )
 
 
 def counts_figure(counted: Mapping[str, Mapping[str, History]]) -> Figure:
@@ -405,84 +416,48 @@ def counts_figure(counted: Mapping[str, Mapping[str, History]]) -> Figure:
     return figure
 
 
-# -- Table 3 -------------------------------------------------------------------------------------------------------
+def main(argv: Sequence[str] | None = None, plan: Plan | None = None) -> None:
+    """Run everything that is not there yet, and show it."""
+    datasets = ("synthetic", "digits", "cifar10", "fashion-mnist")
+    arguments = study_arguments(__doc__.partition("\n")[0], "fedgs", datasets, argv)
+    plan = plan or (PAPER if arguments.paper else QUICK)
+    setting, out = settings(arguments.root)[arguments.dataset], arguments.out
 
+    runs, paper = play(setting, plan, out, arguments.jobs), published(arguments.dataset)
+    main_runs = runs[(runs.draw == 0) & (runs.m == setting.sizes[0])]
+    table = beside_paper(main_runs, paper, ("mode", "method"), "best_loss", reasons(runs, paper, setting))
+    table.insert(6, "over draws", ["{:.3f}-{:.3f}".format(*ends) for ends in over_draws(runs, setting).values()])
+    show(table, f"Table 2, {arguments.dataset}: smallest test loss, M = {setting.sizes[0]}")
+    tables = variants(runs, paper)
+    show(claims(tables, setting.modes), "What the paper says of Table 2", digits=2)
+    show(ratios(tables, setting.modes), "Loss of FedGS α=1 over that of UniformSample")
+    proofs = main_runs[main_runs.method.str.startswith("FedGS")]
+    print(f"FedGS: {100 * proofs.proved.mean():.1f} % of the decisions proved, largest gap {proofs.max_gap.max():.1e}")
 
-class Everybody(AllAvailable):
-    """Everybody trains; the server keeps what they send."""
+    counted = {title: counts(choice, title, plan.count_rounds) for title, choice in setting.graphs.items()}
+    spreads = spread(counted)
+    show(spreads, "Fig. 4: how often clients were selected")
 
-    def update(self, feedback: RoundFeedback) -> None:
-        """Keep the updates, one client a row."""
-        self.updates = np.stack([feedback.updates[client] for client in feedback.selection.clients.tolist()])
+    edges_paper = {
+        (split, f"{rate:g}", name, score): value
+        for (split, name), values in TABLE_3.items()
+        for rate in plan.rates
+        for score, value in zip(("precision", "recall", "F1"), values, strict=True)
+        if split in setting.graphs
+    }
+    why = {(): "other data and network; the paper's local training before the graph is not described"}
+    edges = recovery(setting, plan, out)
+    graphs = beside_paper(edges, edges_paper, ("split", "rate", "method", "score"), "value", why)
+    show(graphs, "Table 3: edges of the oracle's 3DG found after one round of local training")
 
-
-def recovery(setting: Setting, plan: Plan, out: Path) -> pd.DataFrame:
-    """Table 3: one row a score, over splits, seeds, step sizes and methods; a file each for what is there already."""
-    model = setting.training.model if setting.training.model.startswith("cnn") else "cnn-fashion"
-    cells = list(itertools.product(setting.graphs.items(), range(plan.seeds), plan.rates))
-    rows = []
-    with progress_bar("Table 3, graphs", len(cells)) as advance:
-        for done, ((split, data), seed, rate) in enumerate(cells):
-            advance(done, len(cells))
-            path = out / "graphs" / f"{split}-{rate:g}-s{seed}.json"
-            if not path.exists():
-                federation = as_images(load_data(data.name, **{**data.options, "seed": seed}))
-                training = TrainingSettings(model, learning_rate=rate, batch_size=setting.training.batch_size)
-                path.parent.mkdir(exist_ok=True)
-                write_atomically(path, json.dumps(recovered(federation, training, seed)).encode())
-            for method, scores in json.loads(path.read_text()).items():
-                rows += [(split, f"{rate:g}", method, score, seed, value) for score, value in scores.items()]
-    return pd.DataFrame(rows, columns=["split", "rate", "method", "score", "seed", "value"])
-
-
-def recovered(federation: Federation, training: TrainingSettings, seed: int) -> dict[str, dict[str, float]]:
-    """Train everybody for a round, and score the 3DG of what they send back at the best of the paper's thresholds."""
-    import torch
-    from torch.nn.utils import vector_to_parameters
-
-    from fedselect.training.fedavg import FedAvg
-    from fedselect.training.models import MODELS
-
-    torch.set_num_threads(1)
-    selector = Everybody()
-    loop = FedAvg(federation, selector, AVAILABILITY.build("ideal", federation, seed), settings=training, seed=seed)
-    start = loop.weights
-    loop.step(evaluate=False)
-
-    def models() -> Iterator[torch.nn.Module]:
-        network = MODELS.build(training.model, federation)
-        for update in selector.updates:
-            vector_to_parameters(torch.from_numpy(start + update), network.parameters())
-            yield network
-
-    # The noise of Eq. 12 has the moments of inputs that the server has; nothing is evaluated on these here.
-    noise = client_embeddings(models(), federation.test.features, np.random.default_rng(seed))
-    oracle = dependency_graph(similarity(federation.label_distributions, "dot"), "paper")
-    found = {"func-sim": similarity(noise, "functional"), "cos-sim": similarity(selector.updates, "update")}
-    best = {method: epsilon_sweep(matrix, oracle).best for method, matrix in found.items()}
-    return {name: {"precision": b.precision, "recall": b.recall, "F1": b.f1} for name, b in best.items()}
-
-
-def as_images(federation: Federation) -> Federation:
-    """Digits as 1 x 8 x 8 images, for a convolutional network; images as they are."""
-    if federation.test.features.ndim > 2:
-        return federation
-
-    def image(samples: Samples) -> Samples:
-        return Samples(samples.features.reshape(-1, 1, 8, 8), samples.labels)
-
-    return dataclasses.replace(federation, clients=tuple(map(image, federation.clients)), test=image(federation.test))
-
-
-def stacked(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """The printed tables in one, each row with the name of its table."""
-    return pd.concat([table.assign(table=name) for name, table in tables.items()])[
-        ["table", *dict.fromkeys(column for table in tables.values() for column in table)]
-    ]
+    shown = {"Table 2": table, "Fig. 4": spreads, "Table 3": graphs}
+    results = pd.concat([each.assign(table=title) for title, each in shown.items()])
+    results.insert(0, "table", results.pop("table"))
+    write_tables(out, {"runs": runs, "results": results})
+    table_2_figure(dict(itertools.islice(tables.items(), 2)), setting.modes).savefig(out / "table2.png", dpi=100)
+    counts_figure(counted).savefig(out / "counts.png", dpi=90)
+    print(f"results and figures: {out}")
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except FedselectError as error:
-        raise SystemExit(str(error)) from None
+    run_script(main)

@@ -19,7 +19,6 @@ bit. In Table I the paper has up to 20 % between them (39 and 47 rounds), which 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,41 +27,31 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy.stats import t
 
-from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import Federation
-from fedselect.errors import FedselectError
-from fedselect.experiments import Choice, Experiment, beside_paper, read_records, run_all, show, study_arguments
-from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
-from fedselect.experiments.figures import save_figure
-from fedselect.experiments.metrics import late_deviation, round_table, rounds_to
+from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
+from fedselect.experiments.figures import panels_figure, save_figure
+from fedselect.experiments.metrics import late_deviation, learning_curve, round_table, rounds_to
+from fedselect.experiments.paired import half_width, of_baseline
+from fedselect.experiments.study import (
+    beside_paper,
+    kept,
+    paper_table,
+    run_grid,
+    run_script,
+    show,
+    study_arguments,
+    without_training,
+    write_tables,
+)
 from fedselect.progress import progress_bar
 from fedselect.protocol import Outcome
-from fedselect.scenario import Scenario
-from fedselect.selectors import SELECTORS
-from fedselect.simulation import simulate
 from fedselect.training.settings import TrainingSettings
 from solvers.allocation import availability_bias, availability_variation, group_clients
 
-CLIENTS, LABELS = 100, 10
-KEYS = ("step", "ratio", "size", "per_group", "algorithm")
+# -- the paper's numbers ---------------------------------------------------------------------------------------------
+
 RATIOS = ("80 %", "90 %", "95 %")
-FEDSS_O = Choice("fedss", {"largest": LABELS})
-FEDSS_P = Choice("fedss", {"largest": LABELS, "variant": "proportional"})
-
-#: Selector and FedProx's μ of each algorithm.
-ALGORITHMS = {
-    "FedAvg": (Choice("uniform"), 0.0),
-    "FedSS-O": (FEDSS_O, 0.0),
-    "FedSS-P": (FEDSS_P, 0.0),
-    "FedProx": (Choice("uniform"), 0.01),
-    "FedProxSS-O": (FEDSS_O, 0.01),
-    "FedProxSS-P": (FEDSS_P, 0.01),
-    "CS-UCB-Q": (Choice("cs-ucb-q"), 0.0),
-}
-
-IN_TABLE_2 = tuple(name for name in ALGORITHMS if name != "CS-UCB-Q")
 
 #: Tables I and II: rounds to the target loss at the non-IID ratios of 80, 90 and 95 %, and of 10, 20 and 30 clients
 #: a round (CIFAR-10, 95 %).
@@ -85,12 +74,44 @@ TABLE_1 = {
         CS-UCB-Q 36 42 61""",
 }
 TABLE_2 = """
+                    10  20  30
         FedAvg 199 34 32
         FedSS-O 39 25 24
         FedSS-P 47 24 23
         FedProx 114 28 37
         FedProxSS-O 43 25 22
         FedProxSS-P 46 25 24"""
+
+# -- settings --------------------------------------------------------------------------------------------------------
+
+CLIENTS, LABELS = 100, 10
+KEYS = ("step", "ratio", "size", "per_group", "algorithm")
+FEDSS_O = Choice("fedss", {"largest": LABELS})
+FEDSS_P = Choice("fedss", {"largest": LABELS, "variant": "proportional"})
+
+#: Selector and FedProx's μ of each algorithm.
+ALGORITHMS = {
+    "FedAvg": (Choice("uniform"), 0.0),
+    "FedSS-O": (FEDSS_O, 0.0),
+    "FedSS-P": (FEDSS_P, 0.0),
+    "FedProx": (Choice("uniform"), 0.01),
+    "FedProxSS-O": (FEDSS_O, 0.01),
+    "FedProxSS-P": (FEDSS_P, 0.01),
+    "CS-UCB-Q": (Choice("cs-ucb-q"), 0.0),
+}
+
+IN_TABLE_2 = tuple(name for name in ALGORITHMS if name != "CS-UCB-Q")
+
+#: Selector, clients a round and clients at least there in each group; and how much of Lemma 1's bias it should have.
+DRAWS = {
+    "FedAvg, S = 10": (Choice("uniform"), 10, 1, 1.0),
+    "FedAvg, S = 20": (Choice("uniform"), 20, 1, 1.0),
+    "FedAvg, S = 30": (Choice("uniform"), 30, 1, 1.0),
+    "FedSS, S = 10": (FEDSS_P, 10, 1, 0.0),
+    "FedSS, S = 30": (FEDSS_P, 30, 1, 0.0),
+    "FedSS, S = 10, groups may be empty": (FEDSS_P, 10, 0, 0.0),
+    "CS-UCB-Q, S = 10": (Choice("cs-ucb-q"), 10, 1, None),
+}
 
 
 @dataclass(frozen=True)
@@ -126,15 +147,7 @@ class Scale:
 QUICK = Scale(20, 2, 0.5, 3, ("80 %", "95 %"), (10, 30))
 PAPER = Scale(200, 2, 1.0, 5, RATIOS, (10, 20, 30))
 
-
-def published(rows: str, columns: Sequence[Any]) -> dict[tuple[str, ...], float]:
-    """A table of the paper as (column, algorithm) -> rounds."""
-    table = [line.split() for line in rows.split("\n")[1:]]
-    return {
-        (str(column), name): float(value)
-        for name, *values in table
-        for column, value in zip(columns, values, strict=True)
-    }
+# -- what is run -----------------------------------------------------------------------------------------------------
 
 
 def experiment(dataset: str, root: Path, ratio: str = "95 %", size: int = 10, per_group: int = 1) -> Experiment:
@@ -151,49 +164,24 @@ def experiment(dataset: str, root: Path, ratio: str = "95 %", size: int = 10, pe
     )
 
 
-# -- Lemmas 1 and 2 ------------------------------------------------------------------------------------------------
-
-#: Selector, clients a round and clients at least there in each group; and how much of Lemma 1's bias it should have.
-DRAWS = {
-    "FedAvg, S = 10": (Choice("uniform"), 10, 1, 1.0),
-    "FedAvg, S = 20": (Choice("uniform"), 20, 1, 1.0),
-    "FedAvg, S = 30": (Choice("uniform"), 30, 1, 1.0),
-    "FedSS, S = 10": (FEDSS_P, 10, 1, 0.0),
-    "FedSS, S = 30": (FEDSS_P, 30, 1, 0.0),
-    "FedSS, S = 10, groups may be empty": (FEDSS_P, 10, 0, 0.0),
-    "CS-UCB-Q, S = 10": (Choice("cs-ucb-q"), 10, 1, None),
-}
-WHY_BIAS = {
-    ("FedSS, S = 10, groups may be empty",): "Lemma 2 needs a client of every group each round; an absent group's "
-    "weight goes to the others",
-}
-
-
-def watch(
-    federation: Federation, strata: list[int], draw: str, rounds: int, seed: int, folder: Path
-) -> dict[str, np.ndarray]:
+def watch(federation: Federation, strata: list[int], draw: str, rounds: int, seed: int) -> dict[str, np.ndarray]:
     """Draw without training: by round, the label mix that the average stands for minus the population's, and Eq. 7."""
-    path = folder / f"{draw.replace(' ', '')}-{rounds}-s{seed}.npz"
-    if not path.exists():
-        choice, size, per_group, _ = DRAWS[draw]
-        there = AVAILABILITY.build("group-trace", federation, seed, per_group=per_group)
-        back = DROPOUT.build("none", len(federation), seed)
-        options = {**choice.options, "groups": strata} if choice.name == "fedss" else choice.options
-        selector = SELECTORS.build(choice.name, Scenario(federation, there, back, size, rounds, seed), **options)
-        vectors, groups = federation.label_distributions, there.groups
-        sizes = np.bincount(groups)
-        means = np.stack([vectors[groups == k].mean(axis=0) for k in range(sizes.size)])
-        found, lemma, variation = [], [], []
-        # One sample each, as the lemmas have it: clients differ by one otherwise.
-        ones = np.ones(len(federation), dtype=np.int64)
-        for played in simulate(selector, there, back, sizes=ones, rounds=rounds, seed=seed):
-            present = np.bincount(groups[played.outcomes != Outcome.UNAVAILABLE], minlength=sizes.size)
-            found.append(played.applied @ vectors[played.selection.clients] - vectors.mean(axis=0))
-            lemma.append(availability_bias(sizes, present) @ means)
-            variation.append(availability_variation(sizes, present))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save_checkpoint(path, {"found": np.array(found), "lemma": np.array(lemma), "variation": np.array(variation)})
-    return load_checkpoint(path)
+    choice, size, per_group, _ = DRAWS[draw]
+    setting = experiment("digits", Path(), size=size, per_group=per_group)
+    scenario = build_scenario(replace(setting, rounds=rounds, seed=seed), federation)
+    if choice.name == "fedss":
+        choice = Choice("fedss", {**choice.options, "groups": strata})
+    vectors, groups = federation.label_distributions, scenario.availability.groups
+    sizes = np.bincount(groups)
+    means = np.stack([vectors[groups == k].mean(axis=0) for k in range(sizes.size)])
+    found, lemma, variation = [], [], []
+    # One sample each, as the lemmas have it: clients differ by one otherwise.
+    for played in without_training(scenario, choice, sizes=[1] * CLIENTS):
+        present = np.bincount(groups[played.outcomes != Outcome.UNAVAILABLE], minlength=sizes.size)
+        found.append(played.applied @ vectors[played.selection.clients] - vectors.mean(axis=0))
+        lemma.append(availability_bias(sizes, present) @ means)
+        variation.append(availability_variation(sizes, present))
+    return {"found": np.array(found), "lemma": np.array(lemma), "variation": np.array(variation)}
 
 
 def biases(scale: Scale, out: Path) -> tuple[pd.DataFrame, dict[str, list[dict[str, np.ndarray]]]]:
@@ -205,7 +193,8 @@ def biases(scale: Scale, out: Path) -> tuple[pd.DataFrame, dict[str, list[dict[s
     with progress_bar("drawing", scale.traces * len(DRAWS)) as update:
         for seed in range(scale.traces):
             for draw, mine in watched.items():
-                mine.append(watch(federation, strata, draw, rounds, seed, out / "draws"))
+                path = out / "draws" / f"{draw.replace(' ', '')}-{rounds}-s{seed}.npz"
+                mine.append(kept(path, watch, federation, strata, draw, rounds, seed))
                 found, lemma = mine[-1]["found"], mine[-1]["lemma"]
                 # Regression of what happened on Eq. 7; given who is there, the draw only adds noise of mean zero.
                 share = float((found * lemma).sum() / (lemma**2).sum())
@@ -216,9 +205,6 @@ def biases(scale: Scale, out: Path) -> tuple[pd.DataFrame, dict[str, list[dict[s
                 ]
                 update(len(rows) // 2, scale.traces * len(DRAWS))
     return pd.DataFrame(rows), watched
-
-
-# -- training ------------------------------------------------------------------------------------------------------
 
 
 def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tuple[pd.DataFrame, dict]:
@@ -241,27 +227,45 @@ def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tu
                 selector=selector,
                 training=replace(base.training, learning_rate=step, proximal=proximal),
             )
-    with progress_bar("training", len(grid) * rounds) as update:
-        folders = run_all(list(grid.values()), out / "runs", jobs, update, plots=False)
     rows, curves = [], {}
-    for (*key, seed), folder in zip(grid, folders, strict=True):
+    for (*key, seed), folder in run_grid(grid, out / "runs", jobs, "training").items():
         table = round_table(read_records(folder))
         values = {f"rounds to loss {target:g}": rounds_to(table, target, "loss") for target in task.targets}
         values["rounds to 80 % accuracy"] = rounds_to(table, 0.8)
-        values["final accuracy"] = 100 * json.loads((folder / "summary.json").read_text())["final_accuracy"]
+        values["final accuracy"] = 100 * read_summary(folder)["final_accuracy"]
         values["accuracy after 30 rounds"] = 100 * table["accuracy"].iloc[min(30, rounds) - 1]
         values["late deviation of accuracy"] = 100 * late_deviation(table["accuracy"])
         labels = dict(zip(KEYS, key, strict=True)) | {"seed": seed}
         rows += [{"part": "training", **labels, "measure": name, "value": value} for name, value in values.items()]
-        curves.setdefault(tuple(key), []).append(table["accuracy"].to_numpy())
+        curves.setdefault(tuple(key), []).append(learning_curve(table))
     return pd.DataFrame(rows).astype({"value": float, "size": str, "step": str}), curves
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+WHY_BIAS = {
+    ("FedSS, S = 10, groups may be empty",): "Lemma 2 needs a client of every group each round; an absent group's "
+    "weight goes to the others",
+}
+
+WHY_PROX = "μ = 0.01 hardly moves a step: as many rounds as FedAvg; the paper's go both ways, 199 to 114 and 41 to 67"
+WHY_DIGITS = "smaller data and model, another trace: a round moves the model less, so that biases of a day even out"
+WHY_SIZE = "the paper's FedAvg falls to 34 rounds with 20 clients, while its bias should not depend on S (Remark 2)"
+WHY_DATA = "model, step size, batch, local epochs and trace are not stated in the paper, which has one run"
+
+
+def why(dataset: str, task: Task, column: Sequence[str]) -> dict[tuple[str, ...], str]:
+    """What explains that speed-ups differ, by step size, column of the paper's table and algorithm."""
+    steps = [str(step) for step in task.steps]
+    found = {(step, here, "FedProx"): WHY_PROX for step in steps for here in column}
+    found |= {(step, "10"): WHY_SIZE for step in steps}  # of Table II
+    return found | {(): WHY_DIGITS if dataset == "digits" else WHY_DATA}
 
 
 def speed_ups(rows: pd.DataFrame) -> pd.DataFrame:
     """FedAvg's rounds divided by those of each algorithm, within a seed and setting."""
     cell = [*(key for key in KEYS if key != "algorithm"), "seed"]
-    theirs = rows[rows["algorithm"] == "FedAvg"].set_index(cell)["value"]
-    return rows.assign(value=theirs.reindex(pd.MultiIndex.from_frame(rows[cell])).to_numpy() / rows["value"])
+    return rows.assign(value=of_baseline(rows, "algorithm", "FedAvg", cell) / rows["value"])
 
 
 def beside(rows: pd.DataFrame, paper: Mapping[tuple[str, ...], float], column: str, why: Mapping) -> pd.DataFrame:
@@ -278,60 +282,47 @@ def beside(rows: pd.DataFrame, paper: Mapping[tuple[str, ...], float], column: s
 
 def interval(values: pd.Series) -> str:
     """Mean and half its 95 % confidence interval, as text."""
-    low, high = bounds(values)
-    if values.count() == 0:
-        return "never"
-    return f"{values.mean():.2f} ± {(high - low) / 2:.2f}"
+    return f"{values.mean():.2f} ± {half_width(values):.2f}" if values.count() else "never"
 
 
 def claims(rows: pd.DataFrame, task: Task, scale: Scale) -> pd.DataFrame:
     """What the paper says about its results, held against ours by paired seeds."""
-    to_target = f"rounds to loss {task.targets[0]:g}"
-    mild, worst = scale.ratios[0], scale.ratios[-1]
+    target, early = f"rounds to loss {task.targets[0]:g}", "accuracy after 30 rounds"
+    late = "late deviation of accuracy"
+    mild, worst, largest = scale.ratios[0], scale.ratios[-1], str(scale.sizes[-1])
     table = rows.set_index([*KEYS, "measure", "seed"])["value"].sort_index()
     found = []
     for step in map(str, task.steps):
 
-        def runs(
-            name: str, measure: str = to_target, ratio: str = worst, size: str = "10", at: str = step
-        ) -> pd.Series:
-            return table.loc[at, ratio, size, 1, name, measure]
+        def runs(name: str, what: str = target, ratio: str = worst, size: str = "10", at: str = step) -> pd.Series:
+            return table.loc[at, ratio, size, 1, name, what]
 
-        gain = {ratio: runs("FedAvg", ratio=ratio) / runs("FedSS-P", ratio=ratio) for ratio in scale.ratios}
-        held = {f"FedSS-P needs fewer rounds than FedAvg, {r}: speed-up - 1": each - 1 for r, each in gain.items()}
+        def gain(**where: str) -> pd.Series:
+            return runs("FedAvg", **where) / runs("FedSS-P", **where)
+
+        held = {f"FedSS-P needs fewer rounds than FedAvg, {r}: speed-up - 1": gain(ratio=r) - 1 for r in scale.ratios}
         held |= {
-            f"the same to 80 % accuracy, {worst}: speed-up - 1": runs("FedAvg", "rounds to 80 % accuracy")
-            / runs("FedSS-P", "rounds to 80 % accuracy")
-            - 1,
-            f"the speed-up grows with the ratio: {worst} - {mild}": gain[worst] - gain[mild],
+            f"the same to 80 % accuracy, {worst}: speed-up - 1": gain(what="rounds to 80 % accuracy") - 1,
+            f"the speed-up grows with the ratio: {worst} - {mild}": gain() - gain(ratio=mild),
             f"CS-UCB-Q needs more rounds than FedSS-P, {worst}": runs("CS-UCB-Q") - runs("FedSS-P"),
             f"FedProx needs fewer rounds than FedAvg, {worst}": runs("FedAvg") - runs("FedProx"),
-            f"accuracy after 30 rounds, {worst}: FedSS-P - FedAvg (points)": runs("FedSS-P", "accuracy after 30 rounds")
-            - runs("FedAvg", "accuracy after 30 rounds"),
-            f"accuracy fluctuates less, {worst}: FedAvg's deviation - FedSS-P's (points)": runs(
-                "FedAvg", "late deviation of accuracy"
-            )
-            - runs("FedSS-P", "late deviation of accuracy"),
+            f"{early}, {worst}: FedSS-P - FedAvg (points)": runs("FedSS-P", early) - runs("FedAvg", early),
+            f"accuracy fluctuates less, {worst}: FedAvg's deviation - FedSS-P's (points)": (
+                runs("FedAvg", late) - runs("FedSS-P", late)
+            ),
         }
         if step == str(task.steps[0]):
-            largest = str(scale.sizes[-1])
-            many = runs("FedAvg", size=largest) / runs("FedSS-P", size=largest)
-            held[f"the speed-up shrinks with more clients a round: 10 - {largest}"] = gain[worst] - many
-            held[f"FedSS-P with 10 clients about as fast as FedAvg with {largest}: rounds saved"] = runs(
-                "FedAvg", size=largest
-            ) - runs("FedSS-P")
+            held |= {
+                f"the speed-up shrinks with more clients a round: 10 - {largest}": gain() - gain(size=largest),
+                f"FedSS-P with 10 clients about as fast as FedAvg with {largest}: rounds saved": (
+                    runs("FedAvg", size=largest) - runs("FedSS-P")
+                ),
+            }
         for claim, values in held.items():
-            low, high = bounds(values)
-            verdict = "holds" if low > 0 else "contradicted" if high < 0 else "not beyond chance"
+            mean, half = values.mean(), half_width(values)
+            verdict = "holds" if mean > half else "contradicted" if mean < -half else "not beyond chance"
             found.append({"step": step, "positive if it holds": claim, "ours": interval(values), "verdict": verdict})
     return pd.DataFrame(found)
-
-
-def bounds(values: pd.Series) -> tuple[float, float]:
-    """The 95 % confidence interval of the mean."""
-    n = values.count()
-    half = float(t.ppf(0.975, n - 1)) * values.std() / np.sqrt(n) if n > 1 else np.inf
-    return values.mean() - half, values.mean() + half
 
 
 def averages(rows: pd.DataFrame) -> pd.DataFrame:
@@ -341,7 +332,14 @@ def averages(rows: pd.DataFrame) -> pd.DataFrame:
     return table.rename(columns={"per_group": "every group there"})
 
 
-# -- figures -------------------------------------------------------------------------------------------------------
+# -- figures ---------------------------------------------------------------------------------------------------------
+
+STYLES = {
+    "FedAvg": ("black", "--"),
+    "FedSS-P": ("#0072B2", "-"),
+    "CS-UCB-Q": ("#009E73", "-."),
+    "FedProx": ("0.5", ":"),
+}
 
 
 def bias_figure(watched: Mapping[str, list[dict[str, np.ndarray]]], rows: pd.DataFrame) -> Figure:
@@ -371,47 +369,13 @@ def bias_figure(watched: Mapping[str, list[dict[str, np.ndarray]]], rows: pd.Dat
     return figure
 
 
-STYLES = {
-    "FedAvg": ("black", "--"),
-    "FedSS-P": ("#0072B2", "-"),
-    "CS-UCB-Q": ("#009E73", "-."),
-    "FedProx": ("0.5", ":"),
-}
-
-
-def accuracy_figure(curves: Mapping[tuple, list[np.ndarray]], step: float, ratios: Sequence[str]) -> Figure:
+def accuracy_figure(curves: Mapping[tuple, list[pd.Series]], step: float, ratios: Sequence[str]) -> Figure:
     """Fig. 2: test accuracy, means over seeds; for FedAvg and FedSS-P with the band from lowest to highest."""
-    ratios = [ratios[0], ratios[-1]]
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    for axis, ratio in zip(figure.subplots(1, 2, sharey=True), ratios, strict=True):
-        for name, (colour, dash) in STYLES.items():
-            values = np.array(curves[step, ratio, 10, 1, name])
-            x = np.arange(1, values.shape[1] + 1)
-            axis.plot(x, values.mean(axis=0), dash, color=colour, linewidth=1.4, label=name)
-            if name in ("FedAvg", "FedSS-P"):
-                axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.15, linewidth=0)
-        axis.set_title(f"non-IID ratio {ratio}", fontsize=9)
-        axis.set_xlabel("round")
-        axis.grid(alpha=0.3)
-    axis.legend(fontsize=8)
-    figure.axes[0].set_ylabel("test accuracy")
-    return figure
-
-
-# ------------------------------------------------------------------------------------------------------------------
-
-WHY_PROX = "μ = 0.01 hardly moves a step: as many rounds as FedAvg; the paper's go both ways, 199 to 114 and 41 to 67"
-WHY_DIGITS = "smaller data and model, another trace: a round moves the model less, so that biases of a day even out"
-WHY_SIZE = "the paper's FedAvg falls to 34 rounds with 20 clients, while its bias should not depend on S (Remark 2)"
-WHY_DATA = "model, step size, batch, local epochs and trace are not stated in the paper, which has one run"
-
-
-def why(dataset: str, task: Task, column: Sequence[str]) -> dict[tuple[str, ...], str]:
-    """What explains that speed-ups differ, by step size, column of the paper's table and algorithm."""
-    steps = [str(step) for step in task.steps]
-    found = {(step, here, "FedProx"): WHY_PROX for step in steps for here in column}
-    found |= {(step, "10"): WHY_SIZE for step in steps}  # of Table II
-    return found | {(): WHY_DIGITS if dataset == "digits" else WHY_DATA}
+    panels = {
+        f"non-IID ratio {ratio}": {name: curves[step, ratio, 10, 1, name] for name in STYLES}
+        for ratio in (ratios[0], ratios[-1])
+    }
+    return panels_figure(panels, STYLES, "test accuracy", banded=("FedAvg", "FedSS-P"))
 
 
 def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
@@ -419,7 +383,6 @@ def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
     arguments = study_arguments(__doc__.partition("\n")[0], "fedss", tuple(TASKS), argv)
     scale = scale or (PAPER if arguments.paper else QUICK)
     dataset, out, task = arguments.dataset, arguments.out, TASKS[arguments.dataset]
-    out.mkdir(parents=True, exist_ok=True)
     experiment(dataset, arguments.root).federation()  # missing files are noticed now, not after the first part
 
     bias, watched = biases(scale, out)
@@ -437,10 +400,10 @@ def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
     by_size = by_size[by_size["step"] == str(task.steps[0])]
     target = f"speed-up over FedAvg to loss {task.targets[0]:g} on {dataset}"
     tables[f"Table I: {target}; the paper's on {task.published}"] = beside(
-        by_ratio, published(TABLE_1[task.published], RATIOS), "ratio", why(dataset, task, scale.ratios)
+        by_ratio, paper_table(TABLE_1[task.published], RATIOS), "ratio", why(dataset, task, scale.ratios)
     )
     tables[f"Table II: {target} by clients a round, {scale.ratios[-1]}; the paper's on cifar10, 95 %"] = beside(
-        by_size, published(TABLE_2, (10, 20, 30)), "size", why(dataset, task, [str(size) for size in scale.sizes])
+        by_size, paper_table(TABLE_2), "size", why(dataset, task, [str(size) for size in scale.sizes])
     )
     for title in list(tables)[1:]:
         show(tables[title], title, 2)
@@ -449,20 +412,13 @@ def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
     everything = averages(trained)
     show(everything, "Everything measured, mean ± half the 95 % interval")
 
-    for name, table in {
-        "results": pd.concat([bias, trained]),
-        "beside-paper": pd.concat([table.assign(table=title) for title, table in tables.items()]),
-        "claims": held,
-        "means": everything,
-    }.items():
-        table.to_csv(out / f"{name}.csv", index=False)
+    beside_all = pd.concat([table.assign(table=title) for title, table in tables.items()])
+    results = pd.concat([bias, trained])
+    write_tables(out, {"results": results, "beside-paper": beside_all, "claims": held, "means": everything})
     save_figure(bias_figure(watched, bias), out / "bias.png", dpi=110)
     save_figure(accuracy_figure(curves, task.steps[0], scale.ratios), out / "accuracy.png", dpi=110)
     print(f"tables, results.csv and figures: {out}")
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except FedselectError as error:
-        raise SystemExit(str(error)) from None
+    run_script(main)

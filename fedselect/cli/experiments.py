@@ -37,7 +37,7 @@ def run(
     format: Format = "text",
 ) -> None:
     """Run one experiment into a run folder; a run that was stopped continues."""
-    from fedselect.experiments import read_config
+    from fedselect.experiments import read_config, read_summary
     from fedselect.experiments import run as run_experiment
 
     check_format(format)
@@ -46,7 +46,7 @@ def run(
         experiment = replace(experiment, seed=seed)
     with progress_bar("rounds", experiment.rounds) as advance:
         folder = run_experiment(experiment, out, advance)
-    results = json.loads((folder / "summary.json").read_text())
+    results = read_summary(folder)
     if format == "json":
         print(json.dumps({"folder": str(folder), **results}, indent=1))
         return

@@ -4,7 +4,7 @@ from fedselect.experiments.batch import carried_by, run_all
 from fedselect.experiments.compare import Comparison, compare
 from fedselect.experiments.config import Choice, Experiment, read_config
 from fedselect.experiments.reports import read_report, write_report
-from fedselect.experiments.run import build, build_scenario, read_records, run, run_folder
+from fedselect.experiments.run import build, build_scenario, read_records, read_summary, run, run_folder
 from fedselect.experiments.study import beside_paper, show, study_arguments
 from fedselect.experiments.tuning import tune
 
@@ -20,6 +20,7 @@ __all__ = [
     "read_config",
     "read_records",
     "read_report",
+    "read_summary",
     "run",
     "run_all",
     "run_folder",

@@ -15,7 +15,7 @@ from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.batch import run_all
 from fedselect.experiments.config import Choice, Experiment
 from fedselect.experiments.metrics import round_table, rounds_to
-from fedselect.experiments.run import read_records, run_folder
+from fedselect.experiments.run import read_records, read_summary, run_folder
 from solvers.files import write_atomically
 
 __all__ = ["FORMAT", "Comparison", "compare", "mean_table", "read_manifest", "summary_table"]
@@ -49,7 +49,7 @@ class Comparison:
     def table(self) -> pd.DataFrame:
         """One row a run: its label, seed and summary (see `fedselect.experiments.metrics.summary`)."""
         return summary_table(
-            (label, seed, json.loads((folder / "summary.json").read_text()))
+            (label, seed, read_summary(folder))
             for label, folders in self.folders.items()
             for seed, folder in zip(self.seeds, folders, strict=True)
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedselect.experiments.metrics import selection_counts, success_ratio
 from fedselect.history import History
@@ -16,7 +17,7 @@ from fedselect.history import History
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["counts_figure", "curves_figure", "gap_figure", "save_figure", "success_figure"]
+__all__ = ["counts_figure", "curves_figure", "gap_figure", "panels_figure", "save_figure", "success_figure"]
 
 #: Colours that stay apart for colour-blind readers (Okabe and Ito), with markers and dashes for black and white.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -35,6 +36,23 @@ def _figure(width: float, height: float, rows: int = 1, columns: int = 1, **opti
 
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def _draw_seeds(
+    axis: Any,
+    x: NDArray[np.int64],
+    values: NDArray[np.float64],
+    label: str,
+    colour: str,
+    dashes: Any,
+    *,
+    linewidth: float = 1.5,
+    band: bool = True,
+) -> None:
+    """Mean over seeds of values of shape (seeds, points), with the band from lowest to highest."""
+    axis.plot(x, values.mean(axis=0), linestyle=dashes, color=colour, label=label, linewidth=linewidth)
+    if band and len(values) > 1:
+        axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.18, linewidth=0)
 
 
 def counts_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], clients: int) -> Figure:
@@ -92,14 +110,57 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
             points = min(len(table) for table in evaluated)
             values = np.array([table[column].to_numpy()[:points] for table in evaluated])
             x = evaluated[0]["round"].to_numpy()[:points] + 1
-            colour = _COLOURS[place % len(_COLOURS)]
-            axis.plot(x, values.mean(axis=0), _DASHES[place % len(_DASHES)], color=colour, label=label, linewidth=1.5)
-            if len(values) > 1:
-                axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.18, linewidth=0)
+            _draw_seeds(axis, x, values, label, _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)])
         axis.set_xlabel("round")
         axis.set_ylabel(f"test {column}")
         axis.grid(alpha=0.3)
     axes[0, 0].legend(fontsize=8)
+    return figure
+
+
+def panels_figure(
+    panels: Mapping[str, Mapping[str, Sequence[pd.Series]]],
+    styles: Mapping[str, tuple[Any, ...]],
+    ylabel: str,
+    *,
+    size: tuple[float, float] = (9.0, 3.4),
+    banded: Sequence[str] = (),
+    sharey: bool = True,
+) -> Figure:
+    """Any curve over rounds, mean over seeds, one panel a setting.
+
+    Parameters
+    ----------
+    panels : mapping of str to mapping of str to sequence of Series
+        For each panel's title, the curves of each label, one a seed: values by round, counted from 1.
+    styles : mapping of str to tuple
+        Colour and dashes of each label (what follows them is left out).
+    ylabel : str
+        What the curves are.
+    size : (float, float)
+        Width and height in inches.
+    banded : sequence of str
+        Labels that get a band from lowest to highest.
+    sharey : bool
+        Whether the panels have one scale.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The last panel has the legend.
+    """
+    figure, axes = _figure(*size, columns=len(panels), sharey=sharey)
+    for axis, (title, curves) in zip(axes[0], panels.items(), strict=True):
+        for label, seeds in curves.items():
+            colour, dashes, *_ = styles[label]
+            values = pd.concat(seeds, axis=1)
+            x, drawn = values.index.to_numpy(), values.to_numpy().T
+            _draw_seeds(axis, x, drawn, label, colour, dashes, linewidth=1.3, band=label in banded)
+        axis.set_title(title, fontsize=9)
+        axis.set_xlabel("round")
+        axis.grid(alpha=0.3)
+    axes[0, 0].set_ylabel(ylabel)
+    axes[0, -1].legend(fontsize=7)
     return figure
 
 
@@ -123,10 +184,8 @@ def success_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], cl
     for place, (label, seeds) in enumerate(runs.items()):
         rounds = min(len(records) for records in seeds)
         ratios = np.array([success_ratio(History.from_records(records, clients))[:rounds] for records in seeds])
-        x, colour = np.arange(1, rounds + 1), _COLOURS[place % len(_COLOURS)]
-        axis.plot(x, ratios.mean(axis=0), _DASHES[place % len(_DASHES)], color=colour, label=label, linewidth=1.5)
-        if len(ratios) > 1:
-            axis.fill_between(x, ratios.min(axis=0), ratios.max(axis=0), color=colour, alpha=0.18, linewidth=0)
+        x = np.arange(1, rounds + 1)
+        _draw_seeds(axis, x, ratios, label, _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)])
     axis.set_xlabel("round")
     axis.set_ylabel("success ratio")
     axis.grid(alpha=0.3)

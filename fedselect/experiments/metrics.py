@@ -20,6 +20,7 @@ __all__ = [
     "effective_participation",
     "jain_index",
     "late_deviation",
+    "learning_curve",
     "realised_importance",
     "round_table",
     "rounds_to",
@@ -96,6 +97,11 @@ def total_variation(first: ArrayLike, second: ArrayLike) -> float:
 
 
 # -- learning ------------------------------------------------------------------------------------------------------
+
+
+def learning_curve(table: pd.DataFrame, column: str = "accuracy") -> pd.Series:
+    """A column of a round table (see `round_table`) by round, counted from 1, where it was evaluated."""
+    return table.set_index(table["round"] + 1)[column].dropna()
 
 
 def late_deviation(values: ArrayLike) -> float:

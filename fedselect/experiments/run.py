@@ -38,6 +38,7 @@ __all__ = [
     "build_scenario",
     "one_thread",
     "read_records",
+    "read_summary",
     "round_record",
     "run",
     "run_folder",
@@ -265,6 +266,23 @@ def read_records(folder: str | Path) -> list[dict[str, Any]]:
     *lines, _ = path.read_text(encoding="utf-8").split("\n")
     try:
         return [json.loads(line) for line in lines]
+    except ValueError as error:
+        raise RunError(f"cannot read {path}: {error}") from error
+
+
+def read_summary(folder: str | Path) -> dict[str, Any]:
+    """The summary of a finished run (see `fedselect.experiments.metrics.summary`).
+
+    Raises
+    ------
+    RunError
+        When the folder holds no finished run, or its summary cannot be read.
+    """
+    path = Path(folder) / "summary.json"
+    if not path.exists():
+        raise RunError(f"{folder} holds no finished run: it has no summary.json")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise RunError(f"cannot read {path}: {error}") from error
 

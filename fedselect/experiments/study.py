@@ -1,18 +1,41 @@
-"""What the scripts of the papers share: their arguments, printed tables, and a paper's numbers beside ours."""
+"""The frame of a paper's script: arguments, runs, parts that are kept, tables, and a paper's numbers beside ours."""
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
+from numpy.typing import ArrayLike
 
-from fedselect.errors import ConfigError
+from fedselect.errors import ConfigError, FedselectError
+from fedselect.experiments.batch import run_all
+from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
+from fedselect.experiments.config import Choice, Experiment
+from fedselect.experiments.paired import half_width
+from fedselect.progress import progress_bar
+from fedselect.scenario import Scenario
+from fedselect.selectors import SELECTORS
+from fedselect.simulation import SimulatedRound, simulate
+from solvers.files import write_atomically
 
-__all__ = ["beside_paper", "show", "study_arguments"]
+__all__ = [
+    "beside_paper",
+    "kept",
+    "paper_table",
+    "run_grid",
+    "run_script",
+    "show",
+    "study_arguments",
+    "without_training",
+    "write_tables",
+]
+
+K = TypeVar("K", bound=Hashable)
 
 #: Half a confidence interval that is wider than this share of the paper's number says nothing about agreement.
 _WIDE = 0.1
@@ -56,6 +79,134 @@ def study_arguments(
     return arguments
 
 
+def run_script(main: Callable[[], None]) -> None:
+    """Run a script's ``main``; what the toolkit does not accept ends it with one sentence and exit status 1."""
+    try:
+        main()
+    except FedselectError as error:
+        sys.exit(f"error: {error}")
+
+
+def run_grid(experiments: Mapping[K, Experiment], out: Path, jobs: int, what: str = "rounds") -> dict[K, Path]:
+    """Run experiments by label, with a progress bar and without pictures; finished ones are not repeated.
+
+    Parameters
+    ----------
+    experiments : mapping of hashable to Experiment
+        What to run, in this order. Put seeds outside: a study cut short then has everything under the seeds it reached.
+    out : pathlib.Path
+        Directory below which the run folders are made.
+    jobs : int
+        Runs side by side.
+    what : str
+        Stands before the progress bar.
+
+    Returns
+    -------
+    dict of hashable to pathlib.Path
+        The run folder of each label.
+    """
+    with progress_bar(what, 1) as progress:
+        folders = run_all(list(experiments.values()), out, jobs, progress, plots=False)
+    return dict(zip(experiments, folders, strict=True))
+
+
+def without_training(scenario: Scenario, selector: Choice, sizes: ArrayLike | None = None) -> Iterator[SimulatedRound]:
+    """Play a scenario's rounds with a registered selector, no model in sight.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        From `fedselect.experiments.build_scenario`.
+    selector : Choice
+        Who decides; one that needs losses, norms or probes cannot be played this way.
+    sizes : (N,) array-like of int, optional
+        Samples of each client; the federation's if left out.
+
+    Yields
+    ------
+    SimulatedRound
+        As of `fedselect.simulation.simulate`.
+    """
+    return simulate(
+        SELECTORS.build(selector.name, scenario, **selector.options),
+        scenario.availability,
+        scenario.dropout,
+        sizes=scenario.federation.sizes if sizes is None else sizes,
+        rounds=scenario.rounds,
+        seed=scenario.seed,
+    )
+
+
+def kept(path: Path, compute: Callable[..., Any], *arguments: Any) -> Any:
+    """Keep a part of a study that is no run in a file, so that it is computed once.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file; its folder is made. ``.csv`` holds a table, ``.npz`` a nested dictionary of arrays and JSON values.
+    compute : callable
+        Makes what belongs into the file, where there is none.
+    *arguments
+        What ``compute`` is called with; the file's name has to tell them apart.
+
+    Returns
+    -------
+    DataFrame or dict
+        What the file says, also when it was just written: a study gives the same numbers whether it was stopped or not.
+
+    Raises
+    ------
+    ConfigError
+        When the name ends in neither.
+    """
+    if path.suffix not in (".csv", ".npz"):
+        raise ConfigError(f"a part of a study is kept as .csv or .npz; got {path.name!r}")
+    if not path.exists():
+        found = compute(*arguments)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".csv":
+            write_atomically(path, found.to_csv(index=False).encode())
+        else:
+            save_checkpoint(path, found)
+    return pd.read_csv(path) if path.suffix == ".csv" else load_checkpoint(path)
+
+
+def paper_table(text: str, columns: Sequence[Hashable] | None = None) -> dict[tuple[Any, str], float]:
+    """Read a paper's table from a block of text.
+
+    Parameters
+    ----------
+    text : str
+        One line a row: its name, which may have blanks, and its numbers; ``NaN`` where the paper has none.
+    columns : sequence of hashable, optional
+        Names of the columns; the words of the first line if left out.
+
+    Returns
+    -------
+    dict of (column, str) to float
+        The numbers by column and row; empty where the text is.
+
+    Raises
+    ------
+    ConfigError
+        When a row has not as many numbers as there are columns.
+    """
+    rows = text.strip().splitlines()
+    if columns is None:
+        columns = rows.pop(0).split() if rows else ()
+    found: dict[tuple[Any, str], float] = {}
+    for row in rows:
+        name, *numbers = row.rsplit(maxsplit=len(columns))
+        try:
+            found |= {(column, name.strip()): float(x) for column, x in zip(columns, numbers, strict=True)}
+        except ValueError as error:
+            raise ConfigError(
+                f"a row of the paper's table needs {len(columns)} numbers; got {row.strip()!r}"
+            ) from error
+    return found
+
+
 def beside_paper(
     ours: pd.DataFrame,
     paper: Mapping[tuple[str, ...], float],
@@ -94,8 +245,6 @@ def beside_paper(
     ConfigError
         When ``paper`` names a cell that we have no number for.
     """
-    from scipy.stats import t
-
     rows: list[dict[str, Any]] = []
     grouped = ours.groupby(list(keys), sort=False)[value]
     missing = [cell for cell in paper if cell not in {tuple(map(str, _tuple(cell))) for cell in grouped.groups}]
@@ -105,7 +254,7 @@ def beside_paper(
         cell = tuple(map(str, _tuple(cell)))
         mean, deviation, n = float(values.mean()), float(values.std()), int(values.notna().sum())
         theirs = paper.get(cell, math.nan)
-        half = float(t.ppf(0.975, n - 1)) * deviation / math.sqrt(n) if n > 1 else 0.0
+        half = half_width(values) if n > 1 else 0.0
         verdict = ""
         if not math.isnan(theirs) and not math.isnan(mean):
             verdict = "higher" if mean > theirs else "lower"
@@ -143,6 +292,13 @@ def show(table: pd.DataFrame, title: str, digits: int = 3) -> None:
     console.print(printed)
     for note, number in notes.items():
         console.print(Text(f"[{number}] {note}"), soft_wrap=True)
+
+
+def write_tables(out: Path, tables: Mapping[str, pd.DataFrame]) -> None:
+    """Write each table as ``<name>.csv`` below ``out``, which is made where it is not there."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        table.to_csv(out / f"{name}.csv", index=False)
 
 
 def _cell(value: Any, digits: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, Literal, TypeVar
 from fedselect.errors import ConfigError
 from fedselect.experiments.batch import run_all
 from fedselect.experiments.config import Experiment
+from fedselect.experiments.run import read_summary
 from fedselect.training.settings import TrainingSettings
 
 __all__ = ["tune"]
@@ -89,5 +89,5 @@ def tune(
 
 def _value(folder: Path, key: str, sign: float) -> float:
     """What a finished run is judged by; the smaller the better."""
-    value = sign * json.loads((folder / "summary.json").read_text())[key]
+    value = sign * read_summary(folder)[key]
     return value if math.isfinite(value) else math.inf

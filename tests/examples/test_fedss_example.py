@@ -11,6 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedselect.errors import FedselectError
+from fedselect.experiments.study import paper_table
+
 SCRIPT = Path(__file__).parents[2] / "examples" / "fedss.py"
 
 
@@ -25,8 +28,8 @@ def fedss(monkeypatch):
 
 def test_published_tables(fedss):
     """Spot checks against Tables I and II, whose headline is 199 / 39 = 5.1."""
-    cifar, mnist = (fedss.published(fedss.TABLE_1[name], fedss.RATIOS) for name in ("cifar10", "mnist"))
-    by_size = fedss.published(fedss.TABLE_2, (10, 20, 30))
+    cifar, mnist = (paper_table(fedss.TABLE_1[name], fedss.RATIOS) for name in ("cifar10", "mnist"))
+    by_size = paper_table(fedss.TABLE_2)
     assert len(cifar) == len(mnist) == 21
     assert len(by_size) == 18
     assert round(cifar["95 %", "FedAvg"] / cifar["95 %", "FedSS-O"], 2) == 5.10
@@ -65,7 +68,7 @@ def test_speed_ups_are_taken_within_setting_and_seed(fedss):
 
 def test_the_papers_own_numbers_agree_with_the_paper(fedss):
     """Nothing is lost or mixed up on the way from its table to ours."""
-    paper = fedss.published(fedss.TABLE_1["mnist"], fedss.RATIOS)
+    paper = paper_table(fedss.TABLE_1["mnist"], fedss.RATIOS)
     rows = pd.DataFrame(
         [("0.05", ratio, "10", 1, name, seed, rounds) for (ratio, name), rounds in paper.items() for seed in (0, 1)],
         columns=[*fedss.KEYS, "seed", "value"],
@@ -108,5 +111,5 @@ def test_a_small_study(fedss, monkeypatch, tmp_path, capsys):
 
 
 def test_missing_files_are_one_sentence(fedss, tmp_path):
-    with pytest.raises(fedss.FedselectError, match="cifar10 is not there"):
+    with pytest.raises(FedselectError, match="cifar10 is not there"):
         fedss.main(["--dataset", "cifar10", "--root", str(tmp_path), "--out", str(tmp_path)])

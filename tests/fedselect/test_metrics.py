@@ -175,3 +175,10 @@ def test_summary_of_a_run_in_which_nothing_arrived_has_no_nan():
     results = metrics.summary([record(0, [], [], loss=0.5)], np.full(3, 1 / 3))
     for key in ("jain_index", "success_ratio", "importance_distance"):
         assert results[key] is None
+
+
+def test_a_learning_curve_has_the_evaluated_rounds_counted_from_one():
+    columns = {"round": [0, 1, 2], "accuracy": [0.2, math.nan, 0.6], "loss": [3.0, math.nan, 1.0]}
+    table = pd.DataFrame(columns, index=[7, 8, 9])
+    assert metrics.learning_curve(table).to_dict() == {1: 0.2, 3: 0.6}
+    assert metrics.learning_curve(table, "loss").to_dict() == {1: 3.0, 3: 1.0}
