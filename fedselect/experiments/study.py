@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -246,12 +246,12 @@ def beside_paper(
         When ``paper`` names a cell that we have no number for.
     """
     rows: list[dict[str, Any]] = []
-    grouped = ours.groupby(list(keys), sort=False)[value]
-    missing = [cell for cell in paper if cell not in {tuple(map(str, _tuple(cell))) for cell in grouped.groups}]
+    # Iterating gives a tuple for each cell, of one key as of several.
+    measured = {tuple(map(str, cell)): values for cell, values in ours.groupby(list(keys), sort=False)[value]}
+    missing = [cell for cell in paper if cell not in measured]
     if missing:
         raise ConfigError(f"the paper has a number for {missing[0]}, but nothing was measured there")
-    for cell, values in grouped:
-        cell = tuple(map(str, _tuple(cell)))
+    for cell, values in measured.items():
         mean, deviation, n = float(values.mean()), float(values.std()), int(values.notna().sum())
         theirs = paper.get(cell, math.nan)
         half = half_width(values) if n > 1 else 0.0
@@ -305,7 +305,3 @@ def _cell(value: Any, digits: int) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     return f"{value:.{digits}f}" if isinstance(value, float) else str(value)
-
-
-def _tuple(key: Any) -> Iterable[Any]:
-    return key if isinstance(key, tuple) else (key,)
