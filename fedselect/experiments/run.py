@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import math
-import platform
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +25,7 @@ from fedselect.scenario import Scenario
 from fedselect.selectors import SELECTORS
 from solvers import Solution
 from solvers.files import alone, write_atomically
+from solvers.versions import installed
 
 if TYPE_CHECKING:
     from fedselect.training.coordinator import Coordinator, Round
@@ -247,7 +246,7 @@ def _claim(folder: Path, config: str) -> None:
         if (folder / "config.toml").exists() and not _same_results((folder / "config.toml").read_text(), config):
             raise RunError(f"{folder} holds a run of another configuration; remove it or choose another output folder")
         write_atomically(folder / "config.toml", config.encode())
-        write_atomically(folder / "versions.json", json.dumps(_versions(), indent=1).encode())
+        write_atomically(folder / "versions.json", json.dumps(installed(_PACKAGES), indent=1).encode())
     except OSError as error:
         raise RunError(f"cannot write the run folder {folder}: {error}") from error
 
@@ -344,16 +343,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
 
 
 @contextmanager

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import faulthandler
-import importlib.metadata
 import os
 import pickle
-import platform
 import queue
 import sys
 import threading
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing.connection import Connection
@@ -23,8 +20,9 @@ from solvers import registry
 from solvers.errors import InvalidAnswer, MissingBackend
 from solvers.problem import Problem, load
 from solvers.registry import Method, solve
+from solvers.versions import installed
 
-__all__ = ["IDLE_SECONDS", "Request", "installed", "main"]
+__all__ = ["IDLE_SECONDS", "Request", "main"]
 
 #: A solver process that is asked nothing for this long ends by itself.
 IDLE_SECONDS = 60.0
@@ -95,17 +93,6 @@ def _register(name: str, pickled: bytes) -> None:
         _unusable[name] = f"it cannot be loaded in a solver process: {type(error).__name__}: {error}"
     else:
         registry._registry.setdefault(entry.problem, {})[entry.name] = entry
-
-
-def installed(packages: Iterable[str]) -> dict[str, str]:
-    """Versions of Python and of those of the ``packages`` that are installed here."""
-    versions = {"python": platform.python_version()}
-    for package in packages:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
 
 
 @lru_cache(maxsize=4)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from solvers.comparison import table
-from solvers.comparison.child import Request, installed
+from solvers.comparison.child import Request
 from solvers.comparison.plan import Cell, Plan
 from solvers.comparison.store import Store, read_manifest, read_records
 from solvers.comparison.verify import examine
@@ -22,6 +22,7 @@ from solvers.comparison.worker import Task, close, run_task
 from solvers.errors import ComparisonError
 from solvers.problem import Problem
 from solvers.registry import methods as registered
+from solvers.versions import installed
 
 if TYPE_CHECKING:
     import pandas as pd
