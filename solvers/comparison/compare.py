@@ -156,8 +156,8 @@ def compare(
         ``verdict``
             "ok"; "crashed" (the process died); "hung" (it was ended ``grace`` after its limit); "error" (it raised);
             "invalid" (the decision is infeasible, its objective is not the one claimed, or the bound is refuted by
-            its own decision or by that of another row, which the message names); "nondeterministic" (the repetition
-            differed); "missing" (a package is not installed).
+            its own decision, by that of another row, or by one in the instance library, which the message names);
+            "nondeterministic" (the repetition differed); "missing" (a package is not installed).
         ``status, stopped``
             As on `solvers.Solution`.
         ``objective``

@@ -45,11 +45,16 @@ class Variant:
 
 @dataclass(frozen=True)
 class Instance:
-    """A named problem, and the best objective value known from elsewhere."""
+    """A named problem, and the best objective value known from elsewhere.
+
+    ``witnessed`` says that a decision of that value is at hand, so that it can refute a bound; a value that somebody
+    typed may be rounded.
+    """
 
     name: str
     problem: Problem
     best_known: float | None = None
+    witnessed: bool = False
 
     @cached_property
     def digest(self) -> str:
@@ -75,6 +80,7 @@ class Instance:
             "sense": self.problem.sense,
             "scale": scale if math.isfinite(scale) else None,
             "best_known": self.best_known,
+            "witnessed": self.witnessed,
             "digest": self.digest,
         }
 
@@ -98,12 +104,13 @@ def resolve_instance(source: str | Path | Problem, name: str | None = None) -> I
         from solvers.dispersion import read_mdplib
 
         return Instance(name or path.stem, read_mdplib(path))
-    label, known = str(source), instances.names()
-    if label not in known:
-        close = difflib.get_close_matches(label, known, n=1)
+    label = str(source)
+    if label not in instances.names():
+        close = difflib.get_close_matches(label, instances.names(), n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise ComparisonError(f"there is neither a file nor a library instance {label!r}{hint}")
-    return Instance(name or label, instances.load(label), instances.info(label).best_known)
+    known = instances.info(label).best_known
+    return Instance(name or label, instances.load(label), known, witnessed=known is not None)
 
 
 @dataclass(frozen=True)
@@ -214,7 +221,7 @@ def _with_best(instance: Instance, best_known: Mapping[str, float]) -> Instance:
     value = float(best_known[instance.name])
     if not math.isfinite(value):
         raise ComparisonError(f"the best known value of {instance.name!r} must be finite; got {value}")
-    return dataclasses.replace(instance, best_known=value)
+    return dataclasses.replace(instance, best_known=value, witnessed=False)
 
 
 def _seed(seed: Any) -> int:

@@ -134,7 +134,7 @@ def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
             if name not in now[axis]:
                 return f"it has {what} {name!r}"
             for key, value in described.items():
-                if key != "best_known" and now[axis][name][key] != value:
+                if key not in ("best_known", "witnessed") and now[axis][name][key] != value:
                     return f"{what} {name!r} differs in its {key}, {value!r} there and {now[axis][name][key]!r} here"
     for name, code in before["code"].items():
         if now["code"].get(name, code) != code:

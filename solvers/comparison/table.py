@@ -94,8 +94,13 @@ def _instance_rows(
         verdict, message = record["verdict"], record["message"]
         # A bound on a relaxation is one on everything; a bound on whole decisions says nothing about real ones.
         rival = _best(records, sense) if record["relaxed"] else best
-        if rival is not None and (lie := _refuted(record, rival, sense, scale)):
-            verdict, message = "invalid", lie
+        witnesses = [] if rival is None else [(rival["objective"], _decided_by(rival))]
+        if instance.get("witnessed"):
+            witnesses.append((instance["best_known"], "the instance library, which holds a decision"))
+        for value, witness in witnesses:
+            if lie := _refuted(record, value, witness, sense, scale):
+                verdict, message = "invalid", lie
+                break
         rows.append(
             {
                 "family": instance["family"],
@@ -125,15 +130,18 @@ def _best(records: Sequence[Record], sense: str) -> Record | None:
     return (max if sense == "max" else min)(decided, key=lambda record: record["objective"], default=None)
 
 
-def _refuted(record: Record, rival: Record, sense: str, scale: float) -> str:
-    """What is wrong with a row's bound or its claim that nothing is feasible, given the best decision of all rows."""
-    value, bound = rival["objective"], record["bound"]
-    limit = "" if rival["time_limit"] is None else f", time limit {rival['time_limit']:g} s"
-    witness = f"{rival['method']} (seed {rival['seed']}{limit}), whose decision is worth {value:.12g}"
+def _decided_by(record: Record) -> str:
+    limit = "" if record["time_limit"] is None else f", time limit {record['time_limit']:g} s"
+    return f"{record['method']} (seed {record['seed']}{limit}), whose decision is"
+
+
+def _refuted(record: Record, value: float, witness: str, sense: str, scale: float) -> str:
+    """What is wrong with a row's bound, or its claim that nothing is feasible, given a decision of this value."""
+    bound = record["bound"]
     if record["status"] == "infeasible":
-        return f"claims that no decision is feasible, which is refuted by {witness}"
+        return f"claims that no decision is feasible, which is refuted by {witness} worth {value:.12g}"
     if bound is not None and is_better(value, bound, sense) and abs(value - bound) > slack(value, scale):
-        return f"claims the bound {bound:.12g}, which is refuted by {witness}"
+        return f"claims the bound {bound:.12g}, which is refuted by {witness} worth {value:.12g}"
     return ""
 
 

@@ -17,12 +17,14 @@ import pandas as pd
 import pytest
 
 from solvers import InvalidOption, UnknownMethod, solve
+from solvers import instances as library
 from solvers.allocation import AllocationProblem
 from solvers.capping import CappingProblem
 from solvers.comparison import Comparison, ComparisonError, compare
 from solvers.comparison.store import Store
 from solvers.dispersion import DispersionProblem, write_mdplib
 from solvers.participation import CutoffProblem
+from solvers.registry import method as registered
 from solvers.weighting import ExclusionProblem, OptimizationErrorProblem
 from tests.solvers.comparison.misbehaving import Pick, picks
 
@@ -283,6 +285,7 @@ SCRIPT = """
 import sys
 from solvers.comparison import compare
 from solvers.participation import CutoffProblem
+from solvers.registry import method as registered
 from solvers.weighting import ExclusionProblem, OptimizationErrorProblem
 from tests.solvers.comparison.misbehaving import picks
 
@@ -339,3 +342,23 @@ def _alive(pid):
         return False
     state = Path(f"/proc/{pid}/stat")
     return not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+def test_the_librarys_decision_refutes_a_lie_that_nobody_else_in_the_table_does(scratch_registry):
+    name = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
+
+    @registered(DispersionProblem, "settles", kind="exact")
+    def settles(problem, run):
+        x = np.zeros(problem.n, dtype=int)
+        x[: problem.size] = 1
+        run.tighten(problem.objective(x))
+        return x
+
+    row = compare(["settles"], [name], warm_up=0).table.iloc[0]
+    assert row["verdict"] == "invalid"
+    assert row["message"].startswith("claims the bound")
+    assert "refuted by the instance library" in row["message"]
+    # A value that somebody typed may be rounded: it is what gaps are measured to, and accuses nobody.
+    row = compare(["settles"], [name], best_known={name: library.info(name).best_known}, warm_up=0).table.iloc[0]
+    assert row["verdict"] == "ok"
+    assert row["gap_to_best"] > 0
