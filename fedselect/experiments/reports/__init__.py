@@ -2,11 +2,11 @@
 
 from fedselect.experiments.reports.folder import read_report
 from fedselect.experiments.reports.methods import methods_report
-from fedselect.experiments.reports.run import RunFolder, run_report
+from fedselect.experiments.reports.run import RecordedRun, run_report
 from fedselect.experiments.reports.selectors import results_table, selectors_report, write_report
 
 __all__ = [
-    "RunFolder",
+    "RecordedRun",
     "methods_report",
     "read_report",
     "results_table",

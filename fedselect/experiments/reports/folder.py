@@ -8,7 +8,7 @@ from fedselect.errors import RunError
 from fedselect.experiments.compare import FORMAT as SELECTORS
 from fedselect.experiments.compare import read_manifest
 from fedselect.experiments.reports.methods import methods_report
-from fedselect.experiments.reports.run import RunFolder, run_report
+from fedselect.experiments.reports.run import RecordedRun, run_report
 from fedselect.experiments.reports.selectors import read_runs, selectors_report
 from fedselect.report import Report
 from solvers.comparison.store import FORMAT as METHODS
@@ -37,8 +37,8 @@ def read_report(folder: str | Path) -> Report:
     folder = Path(folder)
     if not folder.is_dir():
         raise RunError(f"there is no folder {folder}")
-    if RunFolder.here(folder):
-        return run_report(RunFolder.read(folder))
+    if RecordedRun.here(folder):
+        return run_report(RecordedRun.read(folder))
     manifest = read_manifest(folder)
     if manifest.get("format") == METHODS:
         return methods_report(folder)

@@ -11,7 +11,7 @@ from fedselect.experiments.figures import counts_figure, curves_figure, gap_figu
 from fedselect.report import Picture
 
 if TYPE_CHECKING:
-    from fedselect.experiments.reports.run import RunFolder
+    from fedselect.experiments.reports.run import RecordedRun
 
 __all__ = ["pictures_of"]
 
@@ -19,12 +19,12 @@ __all__ = ["pictures_of"]
 _MOST_NODES = 200
 
 
-def pictures_of(runs: Mapping[str, Sequence[RunFolder]]) -> tuple[tuple[Picture, ...], list[str]]:
+def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Picture, ...], list[str]]:
     """Draw runs.
 
     Parameters
     ----------
-    runs : mapping of str to sequence of RunFolder
+    runs : mapping of str to sequence of RecordedRun
         The runs of each label, one a seed, each with at least one round.
 
     Returns
@@ -85,7 +85,7 @@ def pictures_of(runs: Mapping[str, Sequence[RunFolder]]) -> tuple[tuple[Picture,
     return tuple(pictures), []
 
 
-def _graph_figure(run: RunFolder) -> Any:
+def _graph_figure(run: RecordedRun) -> Any:
     from graphs import dependency_graph, draw, similarity
 
     if run.clients > _MOST_NODES:

@@ -22,11 +22,11 @@ from fedselect.experiments.run import read_records
 from fedselect.history import History
 from fedselect.report import Report, frame_table, value_table
 
-__all__ = ["RunFolder", "facts_of", "run_report"]
+__all__ = ["RecordedRun", "facts_of", "run_report"]
 
 
 @dataclass(frozen=True, eq=False)
-class RunFolder:
+class RecordedRun:
     """What a run has written so far; it reads configurations whose selector is not registered here, too.
 
     Attributes
@@ -55,7 +55,7 @@ class RunFolder:
         return (path / "config.toml").exists() and (path / "versions.json").exists()
 
     @classmethod
-    def read(cls, path: Path) -> RunFolder:
+    def read(cls, path: Path) -> RecordedRun:
         """Read a run folder; raises `RunError` for files that are not as `fedselect.experiments.run` writes them."""
         try:
             config = tomllib.loads((path / "config.toml").read_text(encoding="utf-8"))
@@ -104,7 +104,7 @@ class RunFolder:
         return round_table(self.records)
 
 
-def run_report(run: RunFolder) -> Report:
+def run_report(run: RecordedRun) -> Report:
     """Make the report of a run: what it came to, what happened round by round and client by client, pictures."""
     head, label = run.config["experiment"], run.config["selector"].get("name", "?")
     summary_line = (
@@ -127,12 +127,12 @@ def run_report(run: RunFolder) -> Report:
     )
 
 
-def facts_of(runs: Iterable[RunFolder], selectors: Mapping[str, Mapping[str, Any]] | None = None) -> tuple[Any, ...]:
+def facts_of(runs: Iterable[RecordedRun], selectors: Mapping[str, Mapping[str, Any]] | None = None) -> tuple[Any, ...]:
     """The configuration and versions of runs that share all but selector and seed, as names and values.
 
     Parameters
     ----------
-    runs : iterable of RunFolder
+    runs : iterable of RecordedRun
         The first one's configuration is shown, and the versions of all.
     selectors : mapping, optional
         The selectors' tables by label, where there are several.
@@ -166,7 +166,7 @@ def _choice(table: Mapping[str, Any]) -> str:
     return f"{name} ({options})" if name and options else name or options
 
 
-def _clients(run: RunFolder) -> pd.DataFrame:
+def _clients(run: RecordedRun) -> pd.DataFrame:
     if (run.path / "clients.csv").exists():
         return pd.read_csv(run.path / "clients.csv")
     history = History.from_records(run.records, run.clients)

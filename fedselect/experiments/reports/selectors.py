@@ -12,14 +12,14 @@ import pandas as pd
 from fedselect.errors import RunError
 from fedselect.experiments.compare import Comparison, mean_table, summary_table
 from fedselect.experiments.reports.pictures import pictures_of
-from fedselect.experiments.reports.run import RunFolder, facts_of
+from fedselect.experiments.reports.run import RecordedRun, facts_of
 from fedselect.report import Cell, Column, Report, Table, count, number, percent, save, seconds, word
 from solvers.files import write_atomically
 
 __all__ = ["read_runs", "results_table", "selectors_report", "write_report"]
 
 #: The runs of each label by seed; None for those that have not begun.
-Runs = Mapping[str, Mapping[int, RunFolder | None]]
+Runs = Mapping[str, Mapping[int, RecordedRun | None]]
 
 
 def write_report(comparison: Comparison, folder: str | Path) -> Path:
@@ -38,7 +38,7 @@ def write_report(comparison: Comparison, folder: str | Path) -> Path:
         ``report.md``; ``report.html``, beside it, is the same as one self-contained page.
     """
     runs = {
-        label: {seed: RunFolder.read(path) for seed, path in zip(comparison.seeds, paths, strict=True)}
+        label: {seed: RecordedRun.read(path) for seed, path in zip(comparison.seeds, paths, strict=True)}
         for label, paths in comparison.folders.items()
     }
     _, path, *_ = save(selectors_report(comparison.experiment.name, runs), folder, ("html", "md"))
@@ -53,7 +53,7 @@ def selectors_report(name: str, runs: Runs) -> Report:
     ----------
     name : str
         Its name.
-    runs : mapping of str to mapping of int to RunFolder or None
+    runs : mapping of str to mapping of int to RecordedRun or None
         The runs of each label by seed; None for one that has not begun.
 
     Returns
@@ -89,7 +89,7 @@ def selectors_report(name: str, runs: Runs) -> Report:
     )
 
 
-def read_runs(folder: Path, manifest: Mapping[str, Any]) -> dict[str, dict[int, RunFolder | None]]:
+def read_runs(folder: Path, manifest: Mapping[str, Any]) -> dict[str, dict[int, RecordedRun | None]]:
     """The runs in a folder by label and seed.
 
     Parameters
@@ -102,7 +102,7 @@ def read_runs(folder: Path, manifest: Mapping[str, Any]) -> dict[str, dict[int, 
 
     Returns
     -------
-    dict of str to dict of int to RunFolder or None
+    dict of str to dict of int to RecordedRun or None
         None for a run that the manifest names and that has not begun.
     """
     if manifest:
@@ -112,16 +112,11 @@ def read_runs(folder: Path, manifest: Mapping[str, Any]) -> dict[str, dict[int, 
             }
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise RunError(f"the comparison.json of {folder} does not give a run for every label and seed") from error
-        return {
-            label: {
-                seed: RunFolder.read(folder / name) if RunFolder.here(folder / name) else None for seed, name in each
-            }
-            for label, each in pairs.items()
-        }
-    groups: dict[str, list[RunFolder]] = {}
+        return {label: {seed: _begun(folder / name) for seed, name in each} for label, each in pairs.items()}
+    groups: dict[str, list[RecordedRun]] = {}
     for path in sorted(folder.iterdir()):
-        if RunFolder.here(path):
-            run = RunFolder.read(path)
+        if RecordedRun.here(path):
+            run = RecordedRun.read(path)
             groups.setdefault(json.dumps(_flat(run.config), sort_keys=True, default=str), []).append(run)
     labels = _labels([_flat(each[0].config) for each in groups.values()])
     return {
@@ -237,7 +232,11 @@ def _left_out(runs: Runs, seeds: list[int]) -> list[str]:
     return notes
 
 
-def _selector(runs: Mapping[int, RunFolder | None]) -> Mapping[str, Any]:
+def _begun(path: Path) -> RecordedRun | None:
+    return RecordedRun.read(path) if RecordedRun.here(path) else None
+
+
+def _selector(runs: Mapping[int, RecordedRun | None]) -> Mapping[str, Any]:
     return next((run.config["selector"] for run in runs.values() if run), {"name": "(not begun)"})
 
 
