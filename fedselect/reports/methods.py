@@ -139,8 +139,9 @@ def _methods_table(table: pd.DataFrame) -> Table:
     measures = ("mean gap to best", "mean gap of bound", "time", "primal integral", "failures")
     caption = (
         "Solved: a feasible decision; proved: its optimality too; wins: no method was nearer to the best known value "
-        "(level finishes count for all). Both gaps are distances from the best known value over its "
-        "amount, 100 % at most: of what was found, and of what was proved. Time is the geometric mean shifted by {_SHIFT:g} s; a failure counts its limit."
+        "(level finishes count for all). Both gaps are distances from the best known value over its amount, 100 % at "
+        "most: of what was found, and of what was proved. Time is the geometric mean "
+        f"shifted by {_SHIFT:g} s; a failure counts its limit."
     )
     return Table("methods", caption, (*_key_columns(keys), *map(Column, (*counts, *measures))), rows)
 
