@@ -108,6 +108,6 @@ def cs_ucb_q(
     The fraction owed to client k is :math:`\min(1, \varphi\, m\, n_k / \sum_i n_i)`, φ = ``owed`` in [0, 1].
     """
     check_number("owed", owed, 0, 1)
-    sizes = scenario.federation.sizes
+    sizes = scenario.sizes
     fractions = np.minimum(1.0, owed * scenario.size * sizes / sizes.sum())
     return CSUCBQ(fractions, scenario.size, beta=beta, aggregation=aggregation)

@@ -48,7 +48,7 @@ def target_importance(scenario: Scenario, importance: Literal["samples", "equal"
     """Target importance α by name, shape (N,): shares of the samples, or 1/N."""
     if importance == "equal":
         return equal_importance(scenario.clients)
-    sizes = scenario.federation.sizes
+    sizes = scenario.sizes
     return sizes / sizes.sum()
 
 

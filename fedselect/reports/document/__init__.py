@@ -4,8 +4,8 @@ from fedselect.reports.document.cells import Cell, count, number, percent, plain
 from fedselect.reports.document.html import html
 from fedselect.reports.document.latex import latex
 from fedselect.reports.document.markdown import markdown
-from fedselect.reports.document.page import Column, Picture, Report, Table
-from fedselect.reports.document.save import KINDS, save
+from fedselect.reports.document.model import Column, Picture, Report, Table
+from fedselect.reports.document.saving import KINDS, save
 from fedselect.reports.document.tables import frame_table, value_table
 
 __all__ = [

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from fedselect.reports.document.cells import Cell
-from fedselect.reports.document.page import Picture, Report
+from fedselect.reports.document.model import Picture, Report
 
 if TYPE_CHECKING:
     from jinja2 import Template

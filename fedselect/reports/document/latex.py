@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fedselect.reports.document.cells import Cell
-from fedselect.reports.document.page import Column, Picture, Report, Table
+from fedselect.reports.document.model import Column, Picture, Report, Table
 
 __all__ = ["latex"]
 

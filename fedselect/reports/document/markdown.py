@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fedselect.reports.document.page import Report, Table
+from fedselect.reports.document.model import Report, Table
 
 __all__ = ["markdown"]
 

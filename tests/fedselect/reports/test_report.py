@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from fedselect import cli
 from fedselect.errors import ConfigError, RunError
-from fedselect.experiments import read_report
+from fedselect.reports import read_report
 from fedselect.reports.document import (
     Cell,
     Column,

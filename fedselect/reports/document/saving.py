@@ -9,7 +9,7 @@ from fedselect.errors import ConfigError, RunError
 from fedselect.reports.document.html import html
 from fedselect.reports.document.latex import latex
 from fedselect.reports.document.markdown import markdown
-from fedselect.reports.document.page import Report
+from fedselect.reports.document.model import Report
 
 __all__ = ["KINDS", "save"]
 
