@@ -10,15 +10,9 @@ from numpy.typing import ArrayLike
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.registry import (
-    SELECTORS,
-    Aggregation,
-    aggregate,
-    check_choice,
-    check_number,
-    check_size,
-    nobody,
-)
+from fedselect.selectors.aggregation import Aggregation, aggregate, nobody
+from fedselect.selectors.checks import check_choice, check_number, check_size
+from fedselect.selectors.registry import SELECTORS
 
 __all__ = ["CSUCBQ"]
 
