@@ -6,6 +6,7 @@ import json
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import tomli_w
 from numpy.typing import NDArray
 
 from fedselect.data import Federation
-from fedselect.errors import RunError
+from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
 from fedselect.experiments.config import Experiment
 from fedselect.experiments.metrics import client_table, round_table, summary
@@ -81,7 +82,7 @@ class RunFolder:
         except OSError as error:
             raise RunError(f"cannot write the run folder {self.path}: {error}") from error
         with alone(self.path, RunError(f"another process is running {self.path}; wait for it or stop it")):
-            _claim(self.path, tomli_w.dumps(self.experiment.tables()))
+            _claim(self.path, self.experiment)
             self.records = _resume(self.path, loop)
             with (self.path / "rounds.jsonl").open("a", encoding="utf-8") as self._lines:
                 yield
@@ -118,10 +119,11 @@ class RunFolder:
         write_atomically(folder / "summary.json", json.dumps(summary(records, importance, scores), indent=1).encode())
 
 
-def _claim(folder: Path, config: str) -> None:
+def _claim(folder: Path, experiment: Experiment) -> None:
     """Write down which run the folder is of, or refuse where it is of another."""
+    config = tomli_w.dumps(experiment.tables())
     try:
-        if (folder / "config.toml").exists() and not _same_results((folder / "config.toml").read_text(), config):
+        if (folder / "config.toml").exists() and not _same_results((folder / "config.toml").read_text(), experiment):
             raise RunError(f"{folder} holds a run of another configuration; remove it or choose another output folder")
         write_atomically(folder / "config.toml", config.encode())
         write_atomically(folder / "versions.json", json.dumps(installed(_PACKAGES), indent=1).encode())
@@ -129,12 +131,14 @@ def _claim(folder: Path, config: str) -> None:
         raise RunError(f"cannot write the run folder {folder}: {error}") from error
 
 
-def _same_results(first: str, second: str) -> bool:
-    """Whether two resolved configurations describe the same results, however often they are saved."""
-    tables = [tomllib.loads(text) for text in (first, second)]
-    for each in tables:
-        each.get("experiment", {}).pop("checkpoint_every", None)
-    return tables[0] == tables[1]
+def _same_results(config: str, experiment: Experiment) -> bool:
+    """Whether a configuration describes an experiment's results, however often they are saved."""
+    try:
+        # Read as an experiment it has the settings, too, that came after it was written.
+        found = Experiment.from_tables(tomllib.loads(config))
+    except (tomllib.TOMLDecodeError, ConfigError):
+        return False
+    return replace(found, checkpoint_every=experiment.checkpoint_every).tables() == experiment.tables()
 
 
 def _resume(folder: Path, loop: Coordinator) -> list[dict[str, Any]]:
