@@ -13,11 +13,6 @@ PACKAGES = ("solvers", "graphs", "fedselect")
 
 #: Names that still hide a module; nothing may join them.
 HIDDEN: dict[str, set[str]] = {
-    "fedselect.cli": {"bench", "report"},
-    "fedselect.data": {"digits"},
-    "fedselect.experiments": {"compare", "run"},
-    "fedselect.recording": {"recipes", "record"},
-    "fedselect.reports.document": {"html", "latex", "markdown", "save"},
     "solvers.benchmark": {"compare"},
 }
 

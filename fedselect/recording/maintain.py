@@ -19,7 +19,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fedselect.recording.recipes import Recipe, recipes
+from fedselect.recording.library import Recipe, recipes
 from solvers import Problem, solve
 from solvers.files import write_atomically
 from solvers.instances import InstanceInfo, digest
