@@ -41,7 +41,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from fedselect.experiments import Choice, Experiment, build_scenario, read_records
+from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
 from fedselect.experiments.figures import panels_figure, save_figure
 from fedselect.experiments.metrics import late_deviation, learning_curve, realised_importance, round_table
 from fedselect.progress import progress_bar
