@@ -50,7 +50,5 @@ def test_literals_list_their_values():
 
 
 def test_a_literal_may_be_left_out():
-    from typing import Literal
-
     wanted = Literal["a", "b"] | None
     assert [value for value in ("a", "b", None, "c", 1) if fits(value, wanted)] == ["a", "b", None]
