@@ -17,7 +17,7 @@ def _python(code: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "module", ["solvers", "solvers.dispersion", "solvers.comparison", "graphs", "fedselect", "fedselect.data"]
+    "module", ["solvers", "solvers.dispersion", "solvers.benchmark", "graphs", "fedselect", "fedselect.data"]
 )
 def test_import_loads_nothing_heavy(module):
     code = f"import sys, {module}; print([m for m in {HEAVY!r} if m in sys.modules])"

@@ -54,7 +54,7 @@ def bench(
     Exit code 0: every row is sound; 2: the command is not accepted, nothing was written; 3: the comparison is
     finished, but some row crashed, hung, raised an error or is invalid; 130: interrupted, the same command continues.
     """
-    from solvers.comparison import compare
+    from solvers.benchmark import compare
 
     check_format(format)
     if family not in FAMILIES:
@@ -119,7 +119,7 @@ def _methods(names: str, variants: list[str]) -> dict[str, Any]:
 
 def _instances(family: str, names: str) -> dict[str, Any]:
     """Problems of the family by name, from files and from the library."""
-    from solvers.comparison.plan import resolve_instance
+    from solvers.benchmark.plan import resolve_instance
 
     known = library.names(family)
     found: dict[str, Any] = {}

@@ -74,7 +74,7 @@ def compare(
     """Run several selectors under the same seeds and write a report with tables and pictures."""
     from fedselect.experiments import carried_by, read_config, write_report
     from fedselect.experiments import compare as compare_experiments
-    from fedselect.experiments.reports import results_table
+    from fedselect.reports import results_table
 
     check_format(format)
     experiment, tables = read_config(config, set)

@@ -168,14 +168,14 @@ def record(
         if rounds is None:
             raise ConfigError("say which rounds to record: --rounds 10, --rounds 5,25 or --rounds 0-9")
         from fedselect.experiments import read_config
-        from fedselect.instances import record as record_rounds
+        from fedselect.recording import record as record_rounds
 
         experiment, _ = read_config(what, set)
         numbers, options = seed_list(rounds, "round"), key_values(option)
         for t, found in record_rounds(experiment, numbers, train=train, problem=problem, options=options):
             written.append(_save(f"{experiment.name}-r{t}", found, out))
     else:
-        from fedselect.instances import recipe
+        from fedselect.recording import recipe
 
         for name, found in recipe(what).record(only=what):
             written.append(_save(name, found, out) | {"as_shipped": digest(found) == instances.info(name).digest})
@@ -212,7 +212,7 @@ def fetch(
     format: Format = "text",
 ) -> None:
     """Bring instances of the maximum diversity library (MDPLIB) into a folder, after checking that each one parses."""
-    from fedselect.instances import fetch_mdplib
+    from fedselect.recording import fetch_mdplib
 
     check_format(format)
     fetched = fetch_mdplib(where, out, best_known)

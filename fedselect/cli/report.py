@@ -24,7 +24,7 @@ def report(
 ) -> None:
     """Turn a run or a comparison into a page, or into Markdown or LaTeX tables and figures for a paper."""
     from fedselect.experiments import read_report
-    from fedselect.report import KINDS, save
+    from fedselect.reports.document import KINDS, save
 
     check_format(format)
     kinds = list(dict.fromkeys(kind.strip() for kind in as_.split(",")))

@@ -3,10 +3,10 @@
 from fedselect.experiments.batch import carried_by, run_all
 from fedselect.experiments.compare import Comparison, compare
 from fedselect.experiments.config import Choice, Experiment, read_config
-from fedselect.experiments.reports import read_report, write_report
 from fedselect.experiments.run import build, build_scenario, read_records, read_summary, run, run_folder
-from fedselect.experiments.study import beside_paper, show, study_arguments
-from fedselect.experiments.tuning import tune
+from fedselect.reports import read_report, write_report
+from fedselect.studies.frame import beside_paper, show, study_arguments
+from fedselect.studies.tuning import tune
 
 __all__ = [
     "Choice",

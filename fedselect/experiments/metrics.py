@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError
-from fedselect.history import History
+from fedselect.rounds.history import History
 from solvers.participation import second_moment, weight_error
 
 __all__ = [

@@ -20,8 +20,8 @@ from fedselect.errors import RunError
 from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
 from fedselect.experiments.config import Experiment
 from fedselect.experiments.metrics import client_table, round_table, summary
-from fedselect.protocol import Outcome
-from fedselect.scenario import Scenario
+from fedselect.rounds.protocol import Outcome
+from fedselect.rounds.scenario import Scenario
 from fedselect.selectors import SELECTORS
 from solvers import Solution
 from solvers.files import alone, write_atomically
@@ -231,7 +231,7 @@ class RunFolder:
         write_atomically(folder / "metrics.csv", table.to_csv(index=False).encode())
         write_atomically(folder / "clients.csv", clients.to_csv(index=False).encode())
         if plots:
-            from fedselect.experiments.figures import counts_figure, curves_figure, save_figure
+            from fedselect.reports.figures import counts_figure, curves_figure, save_figure
 
             label = folder.name
             save_figure(counts_figure({label: [records]}, len(federation)), folder / "plots" / "counts.png")

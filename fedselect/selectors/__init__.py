@@ -5,7 +5,7 @@ from fedselect.selectors.all_available import AllAvailable
 from fedselect.selectors.average_all import AverageAll
 from fedselect.selectors.average_participating import AverageParticipating
 from fedselect.selectors.ca_fed import CAFed
-from fedselect.selectors.chains import ChainEstimates, KnownChains
+from fedselect.selectors.chain_estimates import ChainEstimates, KnownChains
 from fedselect.selectors.cs_ucb_q import CSUCBQ
 from fedselect.selectors.e3cs import E3CS
 from fedselect.selectors.f3ast import F3AST, OracleF3AST

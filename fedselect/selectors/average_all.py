@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedselect.protocol import RoundContext
-from fedselect.scenario import Scenario
+from fedselect.rounds.protocol import RoundContext
+from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.registry import SELECTORS, Everyone
 
 __all__ = ["AverageAll"]

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedselect.protocol import RoundContext
-from fedselect.scenario import Scenario
+from fedselect.rounds.protocol import RoundContext
+from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.registry import SELECTORS, Everyone
 
 __all__ = ["AverageParticipating"]

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
-from fedselect.protocol import RoundContext, RoundFeedback, Selection
-from fedselect.scenario import Scenario
-from fedselect.selectors.chains import ChainEstimates, KnownChains
+from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
+from fedselect.rounds.scenario import Scenario
+from fedselect.selectors.chain_estimates import ChainEstimates, KnownChains
 from fedselect.selectors.oracle import availability_rates, correlations
 from fedselect.selectors.registry import (
     SELECTORS,
@@ -63,7 +63,7 @@ class CAFed:
     method : str
         Any method registered for the exclusion problem: ``"ca-fed"`` is Algorithm 1's greedy, ``"auto"`` exact.
     order : {"signed", "absolute"}
-        Order of the greedy's first pass; see `solvers.weighting.ca_fed`.
+        Order of the greedy's first pass; see `solvers.weighting.exclusion.methods.ca_fed`.
     ties : {"keep", "exclude"}
         Whether exclusions that change nothing are made.
     certify : str, optional

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedselect.errors import ConfigError
-from fedselect.protocol import Outcome, RoundContext, RoundFeedback, Selection
-from fedselect.scenario import Scenario
+from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
+from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.registry import (
     SELECTORS,
     Aggregation,

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
-from fedselect.protocol import Outcome, RoundContext, RoundFeedback, Selection
-from fedselect.scenario import Scenario
+from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
+from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.registry import (
     SELECTORS,
     Aggregation,
@@ -22,7 +22,7 @@ from fedselect.selectors.registry import (
 from fedselect.selectors.solving import solved
 from solvers import Solution, solve
 from solvers.capping import DRAWS, CappingProblem, constant_floors, incremental_floors, reweighted
-from solvers.capping.successive import race
+from solvers.capping.draws.successive import race
 from solvers.registry import find
 
 __all__ = ["E3CS"]

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError
-from fedselect.protocol import RoundContext, RoundFeedback, Selection
-from fedselect.scenario import Scenario
+from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
+from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.oracle import Rates, availability_rates, positive_rates
 from fedselect.selectors.registry import (
     SELECTORS,

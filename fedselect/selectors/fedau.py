@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError
-from fedselect.protocol import Outcome, RoundContext, RoundFeedback
-from fedselect.scenario import Scenario
+from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback
+from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.registry import SELECTORS, Everyone, check_importance, equal_importance
 from fedselect.selectors.unbiased import target_importance
 from solvers import InvalidProblem

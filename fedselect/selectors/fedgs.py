@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError, DataError
-from fedselect.protocol import Outcome, RoundContext, RoundFeedback, Selection
-from fedselect.scenario import Scenario
+from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
+from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.registry import SELECTORS, check_size, data_weights
 from fedselect.selectors.solving import solved
 from graphs import dependency_graph, distances, similarity

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError
-from fedselect.protocol import Outcome, RoundContext, RoundFeedback, Selection
-from fedselect.scenario import Scenario
+from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
+from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.registry import SELECTORS, check_choice, check_number, check_size, nobody
 from fedselect.selectors.solving import solved
 from solvers.allocation import AllocationProblem, group_clients

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
-from fedselect.scenario import Scenario
+from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.oracle import Rates, participation_rates
 from fedselect.selectors.registry import SELECTORS, equal_importance
 from fedselect.selectors.unbiased import Unbiased

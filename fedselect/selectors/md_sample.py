@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from fedselect.protocol import RoundContext, Selection
-from fedselect.scenario import Scenario
+from fedselect.rounds.protocol import RoundContext, Selection
+from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.registry import SELECTORS, Stateless, check_choice, check_size, nobody
 
 __all__ = ["MDSample"]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError
-from fedselect.scenario import Scenario
+from fedselect.rounds.scenario import Scenario
 
 __all__ = [
     "Rates",

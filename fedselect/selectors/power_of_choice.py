@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 
 from fedselect.errors import ConfigError
-from fedselect.protocol import RoundContext, Selection
-from fedselect.scenario import Scenario
+from fedselect.rounds.protocol import RoundContext, Selection
+from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.registry import (
     SELECTORS,
     Aggregation,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError
 from fedselect.options import Registry
-from fedselect.protocol import RoundContext, RoundFeedback, Selection
+from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
 
 __all__ = [
     "SELECTORS",

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
-from fedselect.protocol import RoundContext
+from fedselect.rounds.protocol import RoundContext
 from solvers import Problem, Solution, solve
 
 __all__ = ["solved"]

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedselect.protocol import RoundContext
-from fedselect.scenario import Scenario
+from fedselect.rounds.protocol import RoundContext
+from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.oracle import Rates, participation_rates, positive_rates
 from fedselect.selectors.registry import SELECTORS, Everyone, check_importance, equal_importance
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedselect.protocol import RoundContext, Selection
-from fedselect.scenario import Scenario
+from fedselect.rounds.protocol import RoundContext, Selection
+from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.registry import (
     SELECTORS,
     Aggregation,

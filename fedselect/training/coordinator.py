@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedselect.availability import DROPOUT, Availability, Dropout
 from fedselect.errors import ConfigError
-from fedselect.protocol import RoundFeedback, Selection, Selector
-from fedselect.rounds import Decision, decide
+from fedselect.rounds.decide import Decision, decide
+from fedselect.rounds.protocol import RoundFeedback, Selection, Selector
 from fedselect.training.local import Trained
 from fedselect.training.server import server_rule
 from fedselect.training.settings import TrainingSettings
@@ -123,7 +123,7 @@ class Coordinator:
         connected: NDArray[np.bool_] | None = None,
         probe: Callable[[Sequence[int]], NDArray[np.float64]] | None = None,
     ) -> Decision:
-        """Ask the selector for this round; see `fedselect.rounds.decide`."""
+        """Ask the selector for this round; see `fedselect.rounds.decide.decide`."""
         return decide(
             self.selector,
             self.availability,

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fedselect.availability import Availability, Dropout
 from fedselect.data import Federation
 from fedselect.errors import MissingExtraError
-from fedselect.protocol import Selector
 from fedselect.randomness import generator
+from fedselect.rounds.protocol import Selector
 from fedselect.training.models import MODELS
 from fedselect.training.settings import TrainingSettings
 

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import numpy as np  # noqa: E402
 
 from solvers import method, solve  # noqa: E402
-from solvers.comparison import compare  # noqa: E402
+from solvers.benchmark import compare  # noqa: E402
 from solvers.dispersion import DispersionProblem  # noqa: E402
 
 

@@ -33,11 +33,11 @@ from torch.nn.functional import cross_entropy  # noqa: E402
 from fedselect.availability import AVAILABILITY, DROPOUT  # noqa: E402
 from fedselect.data import Federation, Samples, digits  # noqa: E402
 from fedselect.experiments.checkpoint import save_checkpoint  # noqa: E402
-from fedselect.history import History  # noqa: E402
 from fedselect.randomness import generator  # noqa: E402
-from fedselect.rounds import decide  # noqa: E402
+from fedselect.rounds.decide import decide  # noqa: E402
+from fedselect.rounds.history import History  # noqa: E402
+from fedselect.rounds.simulation import simulate  # noqa: E402
 from fedselect.selectors import Uniform  # noqa: E402
-from fedselect.simulation import simulate  # noqa: E402
 from fedselect.training.batches import batches, epochs_of  # noqa: E402
 from fedselect.training.fedavg import FedAvg  # noqa: E402
 from fedselect.training.models import MODELS  # noqa: E402

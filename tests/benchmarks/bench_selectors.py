@@ -11,8 +11,8 @@ import time
 import numpy as np
 
 from fedselect.availability import DROPOUT, Independent
-from fedselect.protocol import Outcome, RoundContext, RoundFeedback
 from fedselect.randomness import generator
+from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback
 from fedselect.selectors import E3CS, FedAU, FedSS
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedselect.protocol import Outcome, RoundContext, RoundFeedback, Selection, Selector
 from fedselect.randomness import generator
+from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection, Selector
 
 Masks = Callable[[int], NDArray[np.bool_]]
 

@@ -26,7 +26,7 @@ from fedselect.integrations.flower.messages import (
     read_update,
 )
 from fedselect.integrations.flower.roster import Roster
-from fedselect.rounds import Decision
+from fedselect.rounds.decide import Decision
 from fedselect.training.coordinator import Coordinator
 from fedselect.training.local import Trained
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from solvers import solve
 from solvers.dispersion import DispersionProblem, read_mdplib
-from solvers.dispersion.attainable import Attainable
-from solvers.dispersion.dominance import dominance
-from solvers.dispersion.many import bound_many, top_eigenvalue
-from solvers.dispersion.semidefinite import relax
-from solvers.dispersion.slice_form import Normal, SliceForm, apply, certified_excess
+from solvers.dispersion.bounds.attainable import Attainable
+from solvers.dispersion.bounds.dominance import dominance
+from solvers.dispersion.bounds.semidefinite import relax
+from solvers.dispersion.bounds.slice_form import Normal, SliceForm, apply, certified_excess
+from solvers.dispersion.bounds.uniform_shift import bound_many, top_eigenvalue
 from solvers.run import Run
 from tests.solvers.dispersion.cases import (
     MDPLIB,

@@ -7,8 +7,9 @@ import pytest
 import scipy.linalg  # noqa: F401  (its BLAS is looked at, too)
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from solvers.dispersion import DispersionProblem, threads
-from solvers.dispersion.threads import one_thread
+from solvers.dispersion import DispersionProblem
+from solvers.dispersion.search import threads
+from solvers.dispersion.search.threads import one_thread
 
 
 def blas_threads():

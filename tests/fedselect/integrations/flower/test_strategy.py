@@ -16,7 +16,7 @@ from flwr.clientapp import ClientApp
 from fedselect.availability import Trace
 from fedselect.availability.independent import Independent
 from fedselect.integrations.flower import DroppedOut, LocalGrid, SelectorStrategy, Update, client_app
-from fedselect.protocol import Outcome, Selection
+from fedselect.rounds.protocol import Outcome, Selection
 from fedselect.selectors import PowerOfChoice, Uniform
 from fedselect.training.coordinator import Coordinator
 

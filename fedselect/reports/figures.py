@@ -1,0 +1,244 @@
+"""Pictures of runs and comparisons; each function returns a Matplotlib figure and touches no global state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fedselect.experiments.metrics import selection_counts, success_ratio
+from fedselect.rounds.history import History
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["counts_figure", "curves_figure", "gap_figure", "panels_figure", "save_figure", "success_figure"]
+
+#: Colours that stay apart for colour-blind readers (Okabe and Ito), with markers and dashes for black and white.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("-", "--", ":", "-.")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+#: Panels side by side, before they go on below.
+_PANELS = 4
+
+#: Gaps below this are drawn at it: they are proofs up to rounding.
+_SMALLEST_GAP = 1e-6
+
+
+def _figure(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def _draw_seeds(
+    axis: Any,
+    x: NDArray[np.int64],
+    values: NDArray[np.float64],
+    label: str,
+    colour: str,
+    dashes: Any,
+    *,
+    linewidth: float = 1.5,
+    band: bool = True,
+) -> None:
+    """Mean over seeds of values of shape (seeds, points), with the band from lowest to highest."""
+    axis.plot(x, values.mean(axis=0), linestyle=dashes, color=colour, label=label, linewidth=linewidth)
+    if band and len(values) > 1:
+        axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.18, linewidth=0)
+
+
+def counts_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], clients: int) -> Figure:
+    """How often each client was selected, one panel a label (FedGS Fig. 4).
+
+    Parameters
+    ----------
+    runs : mapping of str to sequence of record lists
+        The records of each label's runs, one list a seed.
+    clients : int
+        Number of clients N.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Bars are the mean over seeds; clients stand in the order of how often they were available.
+    """
+    presence = np.zeros(clients)
+    for records in next(iter(runs.values())):
+        for record in records:
+            presence[record["available"]] += 1
+    order = np.argsort(-presence, kind="stable")
+    columns = min(len(runs), _PANELS)
+    rows = -(-len(runs) // columns)
+    figure, axes = _figure(3.2 * columns + 0.8, 3.2 * rows, rows, columns, sharey=True)
+    for axis in axes.flat[len(runs) :]:
+        axis.set_axis_off()
+    for place, (axis, (label, seeds)) in enumerate(zip(axes.flat, runs.items(), strict=False)):
+        counts = np.array([selection_counts(records, clients) for records in seeds])
+        axis.bar(np.arange(clients), counts.mean(axis=0)[order], width=1.0, color=_COLOURS[place % len(_COLOURS)])
+        variance = counts.var(axis=1, ddof=1).mean() if clients > 1 else float("nan")
+        axis.set_title(f"{label}\nvariance {variance:.1f}", fontsize=9)
+        axis.set_xlabel("clients, most available first")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("times selected")
+    return figure
+
+
+def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
+    """Test loss and accuracy over rounds: mean over seeds, with the band from lowest to highest.
+
+    Parameters
+    ----------
+    runs : mapping of str to sequence of DataFrame
+        The round tables (`fedselect.experiments.metrics.round_table`) of each label's runs, one a seed.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure, axes = _figure(9, 3.6, columns=2)
+    for axis, column in zip(axes[0], ("loss", "accuracy"), strict=True):
+        for place, (label, tables) in enumerate(runs.items()):
+            evaluated = [table[["round", column]].dropna() for table in tables]
+            points = min(len(table) for table in evaluated)
+            values = np.array([table[column].to_numpy()[:points] for table in evaluated])
+            x = evaluated[0]["round"].to_numpy()[:points] + 1
+            _draw_seeds(axis, x, values, label, _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)])
+        axis.set_xlabel("round")
+        axis.set_ylabel(f"test {column}")
+        axis.grid(alpha=0.3)
+    axes[0, 0].legend(fontsize=8)
+    return figure
+
+
+def panels_figure(
+    panels: Mapping[str, Mapping[str, Sequence[pd.Series]]],
+    styles: Mapping[str, tuple[Any, ...]],
+    ylabel: str,
+    *,
+    size: tuple[float, float] = (9.0, 3.4),
+    banded: Sequence[str] = (),
+    sharey: bool = True,
+) -> Figure:
+    """Any curve over rounds, mean over seeds, one panel a setting.
+
+    Parameters
+    ----------
+    panels : mapping of str to mapping of str to sequence of Series
+        For each panel's title, the curves of each label, one a seed: values by round, counted from 1.
+    styles : mapping of str to tuple
+        Colour and dashes of each label (what follows them is left out).
+    ylabel : str
+        What the curves are.
+    size : (float, float)
+        Width and height in inches.
+    banded : sequence of str
+        Labels that get a band from lowest to highest.
+    sharey : bool
+        Whether the panels have one scale.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The last panel has the legend.
+    """
+    figure, axes = _figure(*size, columns=len(panels), sharey=sharey)
+    for axis, (title, curves) in zip(axes[0], panels.items(), strict=True):
+        for label, seeds in curves.items():
+            colour, dashes, *_ = styles[label]
+            values = pd.concat(seeds, axis=1)
+            x, drawn = values.index.to_numpy(), values.to_numpy().T
+            _draw_seeds(axis, x, drawn, label, colour, dashes, linewidth=1.3, band=label in banded)
+        axis.set_title(title, fontsize=9)
+        axis.set_xlabel("round")
+        axis.grid(alpha=0.3)
+    axes[0, 0].set_ylabel(ylabel)
+    axes[0, -1].legend(fontsize=7)
+    return figure
+
+
+def success_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], clients: int) -> Figure:
+    """Success ratio up to each round: share of the selections whose update arrived (E3CS Fig. 4).
+
+    Parameters
+    ----------
+    runs : mapping of str to sequence of record lists
+        The records of each label's runs, one list a seed.
+    clients : int
+        Number of clients N.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Mean over seeds, with the band from lowest to highest.
+    """
+    figure, axes = _figure(6, 3.6)
+    axis = axes[0, 0]
+    for place, (label, seeds) in enumerate(runs.items()):
+        rounds = min(len(records) for records in seeds)
+        ratios = np.array([success_ratio(History.from_records(records, clients))[:rounds] for records in seeds])
+        x = np.arange(1, rounds + 1)
+        _draw_seeds(axis, x, ratios, label, _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)])
+    axis.set_xlabel("round")
+    axis.set_ylabel("success ratio")
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+    return figure
+
+
+def gap_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
+    """Certified gap of every decision against the seconds it took.
+
+    Parameters
+    ----------
+    runs : mapping of str to sequence of DataFrame
+        Round tables by label; rounds without a gap are left out.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Both axes logarithmic; gaps below 1e-6 count as proofs and stand on the lowest line.
+    """
+    figure, axes = _figure(6, 4)
+    axis = axes[0, 0]
+    for place, (label, tables) in enumerate(runs.items()):
+        table = pd.concat(tables)[["solve_seconds", "gap"]].dropna().astype(float)
+        if table.empty:
+            continue
+        axis.scatter(
+            table["solve_seconds"],
+            table["gap"].clip(lower=_SMALLEST_GAP),
+            s=14,
+            alpha=0.5,
+            color=_COLOURS[place % len(_COLOURS)],
+            marker=_MARKERS[place % len(_MARKERS)],
+            label=label,
+        )
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.axhline(_SMALLEST_GAP, color="grey", linewidth=0.8)
+    axis.annotate("proved optimal", (1, _SMALLEST_GAP), xycoords=("axes fraction", "data"), ha="right", va="bottom")
+    axis.set_xlabel("seconds for the decision")
+    axis.set_ylabel("certified relative gap")
+    axis.grid(alpha=0.3)
+    if axis.get_legend_handles_labels()[0]:
+        axis.legend(fontsize=8)
+    return figure
+
+
+def save_figure(figure: Figure, path: Path, dpi: int = 150) -> Path:
+    """Write a figure as PNG, making its folder; with a palette of 256 colours, which makes a third of the size."""
+    from PIL import Image
+
+    drawn = BytesIO()
+    figure.savefig(drawn, format="png", dpi=dpi)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+    return path

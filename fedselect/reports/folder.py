@@ -1,0 +1,55 @@
+"""Which of the three kinds of folder a folder is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedselect.errors import RunError
+from fedselect.experiments.compare import FORMAT as SELECTORS
+from fedselect.experiments.compare import read_manifest
+from fedselect.reports.document import Report
+from fedselect.reports.methods import methods_report
+from fedselect.reports.run import RecordedRun, run_report
+from fedselect.reports.selectors import read_runs, selectors_report
+from solvers.benchmark.store import FORMAT as METHODS
+
+__all__ = ["read_report"]
+
+
+def read_report(folder: str | Path) -> Report:
+    """Make the report of a folder.
+
+    Parameters
+    ----------
+    folder : path-like
+        A run folder (``fedselect run``), finished or not; a comparison of selectors (``fedselect compare``: the
+        folder that holds the run folders); or a comparison of solver methods (``fedselect bench``).
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    RunError
+        When it is none of these, or a file in it cannot be read.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise RunError(f"there is no folder {folder}")
+    if RecordedRun.here(folder):
+        return run_report(RecordedRun.read(folder))
+    manifest = read_manifest(folder)
+    if manifest.get("format") == METHODS:
+        return methods_report(folder)
+    if manifest.get("format", SELECTORS) != SELECTORS:
+        raise RunError(
+            f"{folder / 'comparison.json'} is of format {manifest['format']!r}; known are {SELECTORS} and {METHODS}"
+        )
+    runs = read_runs(folder, manifest)
+    if any(run for each in runs.values() for run in each.values()):
+        return selectors_report(folder.resolve().name, runs)
+    raise RunError(
+        f"{folder} is neither a run folder (config.toml, versions.json, rounds.jsonl) nor a comparison: it holds no "
+        f"run folder, and no comparison.json of a comparison of solver methods"
+    )

@@ -1,0 +1,272 @@
+"""The report of a comparison of solver methods."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedselect.errors import RunError
+from fedselect.reports.document import (
+    Cell,
+    Column,
+    Picture,
+    Report,
+    Table,
+    count,
+    frame_table,
+    number,
+    percent,
+    seconds,
+    word,
+)
+from solvers.solution import OPTIMALITY_GAP
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from solvers.benchmark import Comparison
+
+__all__ = ["methods_report", "shifted_geometric_mean"]
+
+#: Seconds added before, and taken off after, a geometric mean of times, so that milliseconds do not decide it.
+_SHIFT = 1.0
+
+#: What methods that are compared with each other have in common.
+_RACE = ("family", "instance", "seed", "time_limit")
+
+#: Columns that are the same in most rows, or too long for a table.
+_NOT_SHOWN = ("registered", "options", "sense", "versions")
+
+
+def methods_report(folder: str | Path) -> Report:
+    """Make the report of a folder that ``fedselect bench`` or `solvers.benchmark.compare` writes, finished or not.
+
+    Parameters
+    ----------
+    folder : path-like
+        A comparison's folder.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    ComparisonError, RunError
+        When the folder cannot be read, or has no rows yet.
+    """
+    from solvers.benchmark import Comparison
+
+    comparison = Comparison.load(folder)
+    table = comparison.table
+    if table.empty:
+        raise RunError(f"the comparison in {folder} has no rows yet")
+    failed = table[table["verdict"] != "ok"]
+    notes = []
+    if comparison.missing:
+        total = len(table) + comparison.missing
+        notes.append(f"The comparison is not finished: {len(table)} of {total} solves are done.")
+    if len(failed):
+        kinds = ", ".join(f"{times} {verdict}" for verdict, times in failed["verdict"].value_counts().items())
+        notes.append(f"{len(failed)} of {len(table)} solves have no sound answer ({kinds}); they are named below.")
+    scales = {name: each["scale"] for name, each in comparison.manifest["instances"].items()}
+    tables = [_methods_table(table, scales), _instances_table(table)]
+    if len(failed):
+        tables.append(_failures_table(failed))
+    everything = table.drop(columns=list(_NOT_SHOWN))
+    tables.append(frame_table("solves", "Every solve: times in seconds, gaps as shares.", everything))
+    limits = [f"{limit:g} s" if limit > 0 else "none" for limit in table["time_limit"].unique()]
+    return Report(
+        Path(folder).resolve().name,
+        f"{table['method'].nunique()} methods on {len(table[['family', 'instance']].drop_duplicates())} instances "
+        f"({', '.join(table['family'].unique())}), {table['seed'].nunique()} seeds, time limit {', '.join(limits)}.",
+        _facts(comparison.manifest, table),
+        tuple(notes),
+        tuple(tables),
+        _pictures(comparison),
+    )
+
+
+def shifted_geometric_mean(values: Any, shift: float = _SHIFT) -> float:
+    r"""Shifted geometric mean :math:`\exp(\frac1n \sum_i \ln(t_i + s)) - s`, as solver benchmarks report times.
+
+    NaN of no values.
+    """
+    if not len(values):
+        return math.nan
+    return float(np.exp(np.log(np.asarray(values, dtype=np.float64) + shift).mean()) - shift)
+
+
+def _methods_table(table: pd.DataFrame, scales: Mapping[str, float | None]) -> Table:
+    """A row a method; also a family and a time limit where there are several.
+
+    ``scales`` are the instances' own (`solvers.Problem.scale`), None for infinite ones.
+    """
+    good = table["verdict"] == "ok"
+    solved = good & table["objective"].notna() & ~table["relaxed"]
+    # As `solvers.benchmark.distance` measures objectives.
+    scale = np.minimum(table["best_known"].abs().clip(lower=1.0), table["instance"].map(scales).fillna(math.inf))
+    distance = table["gap_to_best"].where(solved)
+    nearest = distance.groupby([table[key] for key in _RACE], dropna=False).transform("min")
+    table = table.assign(
+        failed=~good,
+        solved=solved,
+        proved=solved & (table["status"] == "optimal"),
+        # A level finish is a win of all that share it: otherwise the order of the methods would decide.
+        won=solved & (distance <= nearest + OPTIMALITY_GAP),
+        distance=distance,
+        bound_gap=((table["bound"] - table["best_known"]).abs() / scale).where(good),
+        taken=table["seconds"].where(good, table["time_limit"].fillna(table["seconds"])),
+        integral=table["primal_integral"].where(good),
+    )
+    keys = ["method", *(column for column in ("family", "time_limit") if table[column].nunique(dropna=False) > 1)]
+    rows = tuple(
+        (
+            *_key_cells(key),
+            count(len(each)),
+            *(count(each[column].sum()) for column in ("solved", "proved", "won")),
+            percent(each["distance"].mean()),
+            percent(each["bound_gap"].mean()),
+            seconds(shifted_geometric_mean(each["taken"].dropna())),
+            number(each["integral"].mean()),
+            count(each["failed"].sum()),
+        )
+        for key, each in table.groupby(keys, sort=False, dropna=False)
+    )
+    counts = ("solves", "solved", "proved", "wins")
+    measures = ("mean gap to best", "mean gap of bound", "time", "primal integral", "failures")
+    caption = (
+        "Solved: a feasible decision; proved: its optimality too; wins: no method was nearer to the best known value "
+        "(level finishes count for all). Both gaps are relative distances from the best known value, of what was "
+        f"found and of what was proved. Time is the geometric mean shifted by {_SHIFT:g} s; a failure counts its limit."
+    )
+    return Table("methods", caption, (*_key_columns(keys), *map(Column, (*counts, *measures))), rows)
+
+
+def _instances_table(table: pd.DataFrame) -> Table:
+    """A row an instance, a column a method: mean objective over seeds, or what went wrong."""
+    names = list(dict.fromkeys(table["method"]))
+    keys = ["instance", "family", *(["time_limit"] if table["time_limit"].nunique(dropna=False) > 1 else [])]
+    rows = []
+    for key, each in table.groupby(keys, sort=False, dropna=False):
+        by_method = dict(iter(each.groupby("method")))
+        rows.append(
+            (
+                *_key_cells(key),
+                count(each["n"].iloc[0]),
+                number(each["best_known"].iloc[0], "{:.8g}"),
+                *(_outcome(by_method.get(name)) for name in names),
+            )
+        )
+    columns = (*_key_columns(keys), Column("n"), Column("best known"), *map(Column, names))
+    caption = (
+        "Mean objective over seeds; * where it was proved optimal under every seed; a bound where a method answers a "
+        "relaxation."
+    )
+    return Table("instances", caption, columns, tuple(rows))
+
+
+def _outcome(solves: pd.DataFrame | None) -> Cell:
+    """What a method came to on an instance."""
+    if solves is None:
+        return Cell("-")
+    bad = solves[solves["verdict"] != "ok"]
+    if len(bad):
+        return Cell(", ".join(dict.fromkeys(bad["verdict"])))
+    if solves["relaxed"].any():
+        bound = number(solves["bound"].mean(), "{:.8g}")
+        return Cell(f"{'≤' if solves['sense'].iloc[0] == 'max' else '≥'} {bound.text}", bound.value)
+    mean = number(solves["objective"].mean(), "{:.8g}")
+    return Cell(f"{mean.text} *", mean.value) if (solves["status"] == "optimal").all() else mean
+
+
+def _failures_table(failed: pd.DataFrame) -> Table:
+    """A row for each way a method went wrong: where, how often and what was said."""
+    rows = []
+    for (method, verdict, message), each in failed.groupby(["method", "verdict", "message"], sort=False):
+        where = list(dict.fromkeys(each["instance"]))
+        named = ", ".join(where[:5]) + (f" and {len(where) - 5} more" if len(where) > 5 else "")
+        rows.append((word(method), Cell(str(verdict)), count(len(each)), word(named), word(message)))
+    headings = ("method", "verdict", "solves", "instances", "message")
+    columns = tuple(Column(heading, numeric=heading == "solves") for heading in headings)
+    return Table("failures", "Solves without a sound answer, by method and reason.", columns, tuple(rows))
+
+
+def _key_cells(key: tuple[Any, ...]) -> list[Cell]:
+    return [number(part, "{:g}") if isinstance(part, int | float) else word(part) for part in key]
+
+
+def _key_columns(keys: list[str]) -> list[Column]:
+    return [Column("time limit (s)") if key == "time_limit" else Column(key, numeric=False) for key in keys]
+
+
+def _facts(manifest: Mapping[str, Any], table: pd.DataFrame) -> tuple[tuple[str, str], ...]:
+    facts = [
+        (f"method {row.method}", row.registered if row.options == "{}" else f"{row.registered} {row.options}")
+        for row in table[["method", "registered", "options"]].drop_duplicates().itertuples(index=False)
+    ]
+    facts += [(key.replace("_", " "), str(value)) for key, value in manifest["conditions"].items()]
+    return (*facts, ("platform", str(manifest["platform"])), *manifest["versions"].items())
+
+
+def _pictures(comparison: Comparison) -> tuple[Picture, ...]:
+    from solvers.benchmark import figures
+
+    # Matplotlib would read a pair of dollar signs in a label as a formula.
+    table, traces = (
+        frame.assign(method=frame["method"].str.replace("$", r"\$")) for frame in (comparison.table, comparison.traces)
+    )
+    pictures = [
+        Picture(
+            "gap-over-time",
+            "Gap to the best known value over time: median over instances and seeds, with the band of the middle half.",
+            "Line chart, both axes logarithmic, with a falling line for every method.",
+            figures.gap_figure(table, traces),
+        ),
+        Picture(
+            "wins",
+            "Wins, ties and losses of each method (row) against each other one (column), by gap to the best known.",
+            "Matrix of the methods against themselves, with three counts in every field.",
+            figures.win_figure(table),
+        ),
+        Picture(
+            "cost-against-size",
+            "Seconds against the size of the problem: median, with bars from lowest to highest.",
+            "Line chart, both axes logarithmic, with a line for every method.",
+            figures.cost_figure(table),
+        ),
+    ]
+    traced = table[(table["verdict"] == "ok") & table["bound"].notna() & table["objective"].notna() & ~table["relaxed"]]
+    if len(traced):
+        pictures.append(_trajectory(traced.loc[traced["seconds"].idxmax()], traces))
+    if table["time_to_proof"].notna().any():
+        profile = Picture(
+            "performance-profile",
+            "Performance profile: the share of solves that a method proves within a multiple of the best one's time.",
+            "Step chart, horizontal axis logarithmic, with a rising line for every method.",
+            figures.profile_figure(table),
+        )
+        pictures.insert(0, profile)
+    return tuple(pictures)
+
+
+def _trajectory(row: pd.Series, traces: pd.DataFrame) -> Picture:
+    """The course of one solve."""
+    from solvers.benchmark import figures
+
+    same = (traces[key] == row[key] for key in ("instance", "method", "seed"))
+    limit = traces["time_limit"].isna() if math.isnan(row["time_limit"]) else traces["time_limit"] == row["time_limit"]
+    trace = traces[functools.reduce(operator.and_, same, limit)]
+    method = row["method"].replace(r"\$", "$")
+    return Picture(
+        "trajectory",
+        f"Objective and bound of the longest solve that has both: {method} on {row['instance']}, seed {row['seed']}.",
+        "Two step lines over the seconds that close in on each other.",
+        figures.trajectory_figure(trace),
+    )

@@ -1,0 +1,1 @@
+"""One round as every engine plays it: protocol, scenario, decision, history, and rounds without training."""

@@ -1,0 +1,347 @@
+"""CA-Fed's Table I and Figures 1 to 3, as its paper and as its code have them (Rodio et al., INFOCOM 2023).
+
+    python fedselect/studies/ca_fed.py
+    python fedselect/studies/ca_fed.py --paper
+    python fedselect/studies/ca_fed.py --paper --dataset swapped-mnist --root DATA
+
+``--paper`` has the paper's grid of learning rates and the scripts' nine seeds; swapped-mnist is Table I's second
+column. Four readings stand side by side:
+
+paper
+    What the text says. What it leaves open is as in the authors' scripts: 150 rounds, 2 local epochs, batches of 32
+    (MNIST: 64), 12 clients a round for F3AST. Learning rates come from the paper's grid: the highest time average of
+    the accuracy on another draw of the data, under another seed; by what the authors chose is not said.
+code's classes
+    The same but for who is there: in the authors' code nobody who is often there is correlated in time.
+code
+    Sizes, momentum, learning rates, filter and loss minima are the code's too. Not reproduced: selection by the
+    clients' *test* loss, momentum buffers that clients keep between rounds, weight decay at the server.
+code, equal rates
+    The same with CA-Fed's learning rates for all: the scripts let it take steps 3.3 times those of Unbiased.
+
+The data are drawn once, with the authors' seed 42 (our generator is another, so the draw is too); under one seed all
+methods meet the same clients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+
+from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary, tune
+from fedselect.experiments.metrics import learning_curve, realised_importance, round_table
+from fedselect.progress import progress_bar
+from fedselect.reports.figures import panels_figure, save_figure
+from fedselect.rounds.history import History
+from fedselect.studies.frame import beside_paper, run_grid, run_script, show, study_arguments, write_tables
+from fedselect.studies.paired import of_baseline
+from fedselect.training.settings import TrainingSettings
+
+# -- the paper's numbers ---------------------------------------------------------------------------------------------
+
+#: Table I, in per cent.
+TABLE_I = {
+    "clustered": {
+        "Unbiased": (78.94, 75.32, 0.48),
+        "F3AST": (78.97, 75.33, 0.40),
+        "AdaFed": (78.69, 74.81, 0.59),
+        "CA-Fed": (79.03, 76.22, 0.28),
+    },
+    "swapped-mnist": {
+        "Unbiased": (64.87, 61.39, 1.09),
+        "F3AST": (64.91, 61.52, 0.94),
+        "AdaFed": (63.77, 60.48, 1.37),
+        "CA-Fed": (64.94, 62.76, 0.61),
+    },
+}
+
+#: Local and server learning rates in the authors' scripts, where these have them.
+SCRIPTS = {
+    "clustered": {"Unbiased": (0.03, 0.03), "F3AST": (0.03, 0.03), "AdaFed": (0.001, 1.0), "CA-Fed": (0.01, 0.3)},
+    "swapped-mnist": {"CA-Fed": (0.001, 0.1)},
+}
+
+# -- settings --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How much is as in the authors' code: who is there, the rest of the setting, one pair of rates for everybody."""
+
+    classes: str
+    code: bool = False
+    equal_rates: bool = False
+
+
+READINGS = {
+    "paper": Reading(classes="paper"),
+    "code's classes": Reading(classes="code"),
+    "code": Reading(classes="code", code=True),
+    "code, equal rates": Reading(classes="code", code=True, equal_rates=True),
+}
+
+#: Columns of Table I, and what a run calls them.
+MEASURES = {
+    "maximum": "best_accuracy",
+    "time average": "mean_accuracy",
+    "late deviation": "late_accuracy_deviation",
+}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is run: rounds, seeds, and the learning rates that are tried."""
+
+    rounds: int
+    seeds: tuple[int, ...]
+    local: tuple[float, ...]
+    server: tuple[float, ...]
+
+
+PAPER = Scale(
+    rounds=150,
+    seeds=(12, 123, 1234, 12345, 57, 1453, 1927, 1956, 2011),  # the scripts'; the paper averages three runs
+    local=(1e-3, 10**-2.5, 1e-2, 10**-1.5, 1e-1),
+    server=(1e-2, 10**-1.5, 1e-1, 10**-0.5, 1.0),
+)
+QUICK = replace(PAPER, seeds=PAPER.seeds[:3], local=PAPER.local[3:], server=PAPER.server[2:])
+
+# -- what is run -----------------------------------------------------------------------------------------------------
+
+
+def experiments(reading: str, dataset: str, root: Path, rounds: int) -> dict[str, Experiment]:
+    """The runs of a reading by method, but for seeds and learning rates."""
+    code, images = READINGS[reading].code, dataset == "swapped-mnist"
+    if images:
+        data = {"root": str(root), "swapped": "both" if code else "second", "validation_fraction": 0.0 if code else 0.2}
+    else:
+        data = {"samples": 50, "test_samples": 150} if code else {"samples": 150, "test_samples": 500}
+    authors = {"variant": "authors", "beta": 1.0 if images else 0.8} if code else {}
+    methods = {
+        "Unbiased": Choice("unbiased"),
+        "F3AST": Choice("f3ast", {"variant": "ca-fed"}),
+        "AdaFed": Choice("adafed"),
+        "CA-Fed": Choice("ca-fed", {"oracle": True, **authors}),
+        "CA-Fed, no oracle": Choice("ca-fed", authors),  # estimates π and λ (the code: with a prior at the truth)
+    }
+    base = Experiment(
+        name="ca-fed",
+        rounds=rounds,
+        clients_per_round=12,
+        checkpoint_every=25,
+        data=Choice(dataset, {"seed": 42, **data}),
+        availability=Choice("ca-fed", {"design": READINGS[reading].classes}),
+        training=TrainingSettings(
+            decay=1.0,
+            local_epochs=2,
+            batch_size=64 if images else 32,
+            weight_decay=0.01,
+            momentum=0.9 if code else 0.0,
+            server_momentum=0.9 if code else 0.0,
+        ),
+    )
+    return {method: replace(base, selector=choice) for method, choice in methods.items()}
+
+
+def with_rates(dataset: str, root: Path, scale: Scale, out: Path, jobs: int) -> dict[tuple[str, str], Experiment]:
+    """All experiments by (reading, method), with the scripts' learning rates where they are asked for, else tuned."""
+    ready, elsewhere = {}, {}
+    for name, reading in READINGS.items():
+        for method, each in experiments(name, dataset, root, scale.rounds).items():
+            ready[name, method] = each
+            known = SCRIPTS[dataset].get("CA-Fed" if reading.equal_rates else method.removesuffix(", no oracle"))
+            if reading.code and known is not None:
+                rates = {"learning_rate": known[0], "server_learning_rate": known[1]}
+                ready[name, method] = replace(each, training=replace(each.training, **rates))
+            else:
+                data = Choice(dataset, {**each.data.options, "seed": 43})
+                elsewhere[name, method] = replace(each, name="tuning", seed=42, data=data)
+    grid = {"learning_rate": scale.local, "server_learning_rate": scale.server}
+    with progress_bar("tuning", 1) as progress:
+        best = tune(elsewhere, grid, out, jobs, progress, criterion="mean accuracy")
+    return ready | {cell: replace(ready[cell], training=each.training) for cell, each in best.items()}
+
+
+def run_seeds(ready: Mapping[tuple[str, str], Experiment], seeds: Sequence[int], out: Path, jobs: int) -> pd.DataFrame:
+    """Run everything under every seed; one row a run, accuracies in per cent."""
+    planned = {(*cell, seed): replace(each, seed=seed) for seed in seeds for cell, each in ready.items()}
+    rows = []
+    for (reading, method, seed), folder in run_grid(planned, out, jobs).items():
+        each, summary = planned[reading, method, seed], read_summary(folder)
+        rows.append(
+            {"reading": reading, "method": method, "seed": seed}
+            | {"local rate": each.training.learning_rate, "server rate": each.training.server_learning_rate}
+            | {measure: 100 * summary[key] for measure, key in MEASURES.items()}
+            | {"importance distance": summary["importance_distance"], "folder": folder, "experiment": each}
+        )
+    return pd.DataFrame(rows)
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+CLASSES = ("often there,\ncorrelated", "often there", "seldom there,\ncorrelated", "seldom there")
+
+
+def classes(experiment: Experiment) -> np.ndarray:
+    """The class of each client, shape (N,), as an index into `CLASSES`."""
+    chains = build_scenario(experiment).availability
+    return 2 * (chains.stationary < 0.5) + (chains.correlation < 0.5)
+
+
+def activity(records: Sequence[Mapping[str, Any]], clients: int) -> np.ndarray:
+    """State of each client in each round, shape (N, T): 0 inactive, 1 active but excluded, 2 selected."""
+    states = np.zeros((clients, len(records)), dtype=np.int64)
+    for t, record in enumerate(records):
+        states[record["available"], t] = 1
+        states[record["selected"], t] = 2
+    return states
+
+
+def table_one(runs: pd.DataFrame, dataset: str, why: Mapping[tuple[str, ...], str]) -> pd.DataFrame:
+    """Table I beside ours; then the distances from Unbiased, paired by seed, which no level of the data moves."""
+    ours = runs.melt(["reading", "method", "seed"], list(MEASURES), "measure", "value")
+    base = of_baseline(ours, "method", "Unbiased", ["measure", "reading", "seed"])
+    beyond = ours.assign(value=ours["value"] - base, measure=ours["measure"] + " - Unbiased's")
+    beyond = beyond[beyond["method"] != "Unbiased"]
+    paper = {}
+    for method, numbers in TABLE_I[dataset].items():
+        for measure, number, base in zip(MEASURES, numbers, TABLE_I[dataset]["Unbiased"], strict=True):
+            for reading in READINGS:
+                paper[measure, reading, method] = number
+                if method != "Unbiased":
+                    paper[f"{measure} - Unbiased's", reading, method] = number - base
+    return beside_paper(pd.concat([ours, beyond]), paper, ["measure", "reading", "method"], "value", why)
+
+
+def reasons(ready: Mapping[tuple[str, str], Experiment]) -> dict[tuple[str, ...], str]:
+    """What explains that our numbers are not the table's."""
+    why = {}
+    for name, reading in READINGS.items():
+        federation = ready[name, "CA-Fed"].federation()
+        if federation.parameters is not None:  # MNIST has no true model
+            right = (federation.test.features @ federation.parameters[0] > 0) == federation.test.labels
+            text = f"another draw of the data: the model that made the labels has {100 * right.mean():.1f}"
+            why |= {(measure, name): text for measure in ("maximum", "time average")}
+        if not reading.code:
+            why["late deviation", name] = "grows with the learning rates, which the paper does not give"
+        if not reading.code or reading.equal_rates:
+            text = "comes with the scripts' learning rates, which differ by method: see 'code'"
+            why["time average - Unbiased's", name, "CA-Fed"] = text
+    return why
+
+
+def exclusions(runs: pd.DataFrame) -> pd.DataFrame:
+    """Per cent of the rounds it is active in that CA-Fed excludes a client, by class; over all seeds."""
+    rows = []
+    ca_fed = runs[runs["method"].str.startswith("CA-Fed")]
+    for (reading, method), group in ca_fed.groupby(["reading", "method"], sort=False):
+        of_client = [classes(each) for each in group["experiment"]]
+        states = [activity(read_records(path), len(own)) for path, own in zip(group["folder"], of_client, strict=True)]
+        row = {"reading": reading, "method": method}
+        for number, name in enumerate(CLASSES):
+            own = np.concatenate(states)[np.concatenate(of_client) == number]
+            active = int((own > 0).sum())
+            row[name.replace("\n", " ")] = 100 * int((own == 1).sum()) / active if active else math.nan
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+# -- figures ---------------------------------------------------------------------------------------------------------
+
+_STYLES = {
+    "Unbiased": ("#000000", ":", "o"),
+    "F3AST": ("#E69F00", "-.", "s"),
+    "AdaFed": ("#56B4E9", "--", "^"),
+    "CA-Fed": ("#D55E00", "-", "D"),
+}
+
+
+def of_first_seed(runs: pd.DataFrame, reading: str, method: str) -> tuple[list[dict[str, Any]], np.ndarray]:
+    """Records of a method's first run in a reading, and its clients' classes."""
+    row = runs[(runs["reading"] == reading) & (runs["method"] == method)].iloc[0]
+    return read_records(row["folder"]), classes(row["experiment"])
+
+
+def activity_figure(runs: pd.DataFrame) -> Figure:
+    """Figure 1: when each client is inactive, active but excluded by CA-Fed, or selected; one run."""
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    for axis, reading in zip(figure.subplots(1, 2), ("paper", "code"), strict=True):
+        records, of_client = of_first_seed(runs, reading, "CA-Fed")
+        states = activity(records, of_client.size)[np.argsort(of_client, kind="stable")]
+        colours = ListedColormap(["white", "#E07050", "black"])
+        axis.imshow(states, cmap=colours, vmin=0, vmax=2, aspect="auto", interpolation="none")
+        _mark_classes(axis.set_yticks, axis.axhline, of_client)
+        axis.set_title(f"reading: {reading}", fontsize=9)
+        axis.set_xlabel("round (white: inactive, red: excluded, black: selected)", fontsize=8)
+        axis.tick_params(labelsize=7)
+    return figure
+
+
+def importance_figure(runs: pd.DataFrame) -> Figure:
+    """Figure 2: the share of each client in all applied weights, beside the target; one run."""
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    for axis, reading in zip(axes, ("paper", "code"), strict=True):
+        for method, (colour, _, marker) in _STYLES.items():
+            records, of_client = of_first_seed(runs, reading, method)
+            share = realised_importance(History.from_records(records, of_client.size))
+            order = np.argsort(of_client, kind="stable")
+            axis.plot(share[order], marker, color=colour, label=method, markersize=4, fillstyle="none")
+        axis.axhline(1 / of_client.size, color="grey", linewidth=0.8)
+        _mark_classes(axis.set_xticks, axis.axvline, of_client)
+        axis.set_title(f"reading: {reading} (grey: target importance)", fontsize=9)
+        axis.tick_params(labelsize=7)
+    axes[0].set_ylabel("realised importance")
+    axes[0].legend(fontsize=7)
+    return figure
+
+
+def accuracy_figure(runs: pd.DataFrame) -> Figure:
+    """Figure 3: time average of the test accuracy up to each round, mean over seeds."""
+    panels: dict[str, dict[str, list[pd.Series]]] = {}
+    for row in runs[runs["method"].isin(_STYLES)].itertuples():
+        curve = learning_curve(round_table(read_records(row.folder))).expanding().mean()
+        panels.setdefault(f"reading: {row.reading}", {}).setdefault(row.method, []).append(100 * curve)
+    return panels_figure(panels, _STYLES, "mean accuracy so far, %", size=(11, 3), sharey=False)
+
+
+def _mark_classes(ticks: Any, line: Any, of_client: np.ndarray) -> None:
+    """Name the classes along an axis of clients in class order, with lines between them."""
+    ends = np.cumsum(np.bincount(of_client, minlength=len(CLASSES)))
+    starts = np.concatenate(([0], ends[:-1]))
+    there = ends > starts
+    ticks((starts + ends)[there] / 2 - 0.5, np.array(CLASSES)[there])
+    for end in ends[there][:-1]:
+        line(end - 0.5, color="grey", linewidth=0.6)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the study; see this file's first lines."""
+    arguments = study_arguments(__doc__.partition("\n")[0], "ca_fed", ("clustered", "swapped-mnist"), argv)
+    out, scale = arguments.out, PAPER if arguments.paper else QUICK
+    ready = with_rates(arguments.dataset, arguments.root, scale, out / "runs", arguments.jobs)
+    runs = run_seeds(ready, scale.seeds, out / "runs", arguments.jobs)
+    table, excluded = table_one(runs, arguments.dataset, reasons(ready)), exclusions(runs)
+
+    rates = runs.groupby(["reading", "method"], sort=False)[["local rate", "server rate", "importance distance"]].mean()
+    show(rates.reset_index(), "Learning rates, and total variation between target and realised importance", 4)
+    for reading, part in table.groupby("reading", sort=False):
+        show(part.drop(columns="reading"), f"Table I ({arguments.dataset}), test accuracy in per cent: {reading}", 2)
+    show(excluded, "How often CA-Fed excludes an active client, per cent of its active rounds", 1)
+    results = runs.drop(columns=["folder", "experiment"])
+    write_tables(out, {"results": results, "table1": table, "exclusions": excluded})
+    pictures = {"activity": activity_figure, "importance": importance_figure, "accuracy": accuracy_figure}
+    for name, draw in pictures.items():
+        print(save_figure(draw(runs), out / f"{name}.png"))
+
+
+if __name__ == "__main__":
+    run_script(main)

@@ -1,0 +1,424 @@
+"""FedSS (Tang & Wong, INFOCOM 2023): the bias of Lemma 1, and Tables I and II.
+
+    python fedselect/studies/fedss.py
+    python fedselect/studies/fedss.py --paper
+    python fedselect/studies/fedss.py --paper --dataset cifar10 --root DATA
+
+100 clients have one label in the main; groups of one label come and go together. First nothing is trained: a client's
+vector is its label distribution, to which Lemmas 1 and 2 apply as to its model. By Lemma 1 a uniform draw from the
+available clients (FedAvg) has all the bias of who is available, whatever the number drawn; by Lemma 2 a stratified one
+(FedSS) has none of it, as long as every group has somebody there. Then everybody trains: rounds to a target loss.
+
+The paper's availability trace is not public, and it states neither model, step size, batch, local epochs nor seeds.
+Groups here rise and fall like time zones (`fedselect.availability.groups`), with at least one client of each there
+unless said otherwise. Without the paper's data, training is on scikit-learn's digits: speed-ups compare, not rounds.
+
+Ten groups and ten clients a round leave -O and -P one client of each group: they are one algorithm, here to the last
+bit. In Table I the paper has up to 20 % between them (39 and 47 rounds), which is then what chance makes of one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from fedselect.data import Federation
+from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
+from fedselect.experiments.metrics import late_deviation, learning_curve, round_table, rounds_to
+from fedselect.progress import progress_bar
+from fedselect.reports.figures import panels_figure, save_figure
+from fedselect.rounds.protocol import Outcome
+from fedselect.studies.frame import (
+    beside_paper,
+    kept,
+    paper_table,
+    run_grid,
+    run_script,
+    show,
+    study_arguments,
+    without_training,
+    write_tables,
+)
+from fedselect.studies.paired import half_width, of_baseline
+from fedselect.training.settings import TrainingSettings
+from solvers.allocation import availability_bias, availability_variation, group_clients
+
+# -- the paper's numbers ---------------------------------------------------------------------------------------------
+
+RATIOS = ("80 %", "90 %", "95 %")
+
+#: Tables I and II: rounds to the target loss at the non-IID ratios of 80, 90 and 95 %, and of 10, 20 and 30 clients
+#: a round (CIFAR-10, 95 %).
+TABLE_1 = {
+    "cifar10": """
+        FedAvg 35 41 199
+        FedSS-O 14 23 39
+        FedSS-P 14 22 47
+        FedProx 34 67 114
+        FedProxSS-O 15 23 43
+        FedProxSS-P 15 20 46
+        CS-UCB-Q 14 28 159""",
+    "mnist": """
+        FedAvg 39 51 89
+        FedSS-O 32 40 44
+        FedSS-P 30 34 44
+        FedProx 37 65 58
+        FedProxSS-O 34 40 51
+        FedProxSS-P 36 36 52
+        CS-UCB-Q 36 42 61""",
+}
+TABLE_2 = """
+                    10  20  30
+        FedAvg 199 34 32
+        FedSS-O 39 25 24
+        FedSS-P 47 24 23
+        FedProx 114 28 37
+        FedProxSS-O 43 25 22
+        FedProxSS-P 46 25 24"""
+
+# -- settings --------------------------------------------------------------------------------------------------------
+
+CLIENTS, LABELS = 100, 10
+KEYS = ("step", "ratio", "size", "per_group", "algorithm")
+FEDSS_O = Choice("fedss", {"largest": LABELS})
+FEDSS_P = Choice("fedss", {"largest": LABELS, "variant": "proportional"})
+
+#: Selector and FedProx's μ of each algorithm.
+ALGORITHMS = {
+    "FedAvg": (Choice("uniform"), 0.0),
+    "FedSS-O": (FEDSS_O, 0.0),
+    "FedSS-P": (FEDSS_P, 0.0),
+    "FedProx": (Choice("uniform"), 0.01),
+    "FedProxSS-O": (FEDSS_O, 0.01),
+    "FedProxSS-P": (FEDSS_P, 0.01),
+    "CS-UCB-Q": (Choice("cs-ucb-q"), 0.0),
+}
+
+IN_TABLE_2 = tuple(name for name in ALGORITHMS if name != "CS-UCB-Q")
+
+#: Selector, clients a round and clients at least there in each group; and how much of Lemma 1's bias it should have.
+DRAWS = {
+    "FedAvg, S = 10": (Choice("uniform"), 10, 1, 1.0),
+    "FedAvg, S = 20": (Choice("uniform"), 20, 1, 1.0),
+    "FedAvg, S = 30": (Choice("uniform"), 30, 1, 1.0),
+    "FedSS, S = 10": (FEDSS_P, 10, 1, 0.0),
+    "FedSS, S = 30": (FEDSS_P, 30, 1, 0.0),
+    "FedSS, S = 10, groups may be empty": (FEDSS_P, 10, 0, 0.0),
+    "CS-UCB-Q, S = 10": (Choice("cs-ucb-q"), 10, 1, None),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained. Only the target loss of MNIST and CIFAR-10 is the paper's; the rest it leaves open."""
+
+    published: str
+    targets: tuple[float, ...]  # the first is the one that is shown
+    rounds: int
+    steps: tuple[float, ...]  # local step sizes; the first has all the settings, the others Table I alone
+    settings: dict[str, Any]
+
+
+TASKS = {
+    "digits": Task("mnist", (0.5, 1.0, 0.3), 400, (0.05, 0.5), {"model": "mlp"}),
+    "mnist": Task("mnist", (0.1,), 200, (0.05,), {"model": "cnn-fashion"}),
+    "cifar10": Task("cifar10", (1.5,), 400, (0.05,), {"model": "cnn-cifar", "batch_size": 50}),
+}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is run."""
+
+    traces: int  # seeds of the part without training
+    days: int  # of 24 rounds in each
+    rounds: float  # share of the task's
+    seeds: int
+    ratios: tuple[str, ...]
+    sizes: tuple[int, ...]  # clients a round in Table II
+
+
+QUICK = Scale(20, 2, 0.5, 3, ("80 %", "95 %"), (10, 30))
+PAPER = Scale(200, 2, 1.0, 5, RATIOS, (10, 20, 30))
+
+# -- what is run -----------------------------------------------------------------------------------------------------
+
+
+def experiment(dataset: str, root: Path, ratio: str = "95 %", size: int = 10, per_group: int = 1) -> Experiment:
+    """The paper's setting, as far as it is stated."""
+    data = {"partition": "sorted-blocks", "ratio": float(ratio.strip(" %")) / 100, "clients": CLIENTS}
+    if dataset != "digits":
+        data["root"] = str(root)
+    return Experiment(
+        clients_per_round=size,
+        checkpoint_every=50,
+        data=Choice(dataset, data),
+        availability=Choice("group-trace", {"per_group": per_group}),
+        training=TrainingSettings(**{"decay": 1.0, "local_epochs": 5, "batch_size": 10} | TASKS[dataset].settings),
+    )
+
+
+def watch(federation: Federation, strata: list[int], draw: str, rounds: int, seed: int) -> dict[str, np.ndarray]:
+    """Draw without training: by round, the label mix that the average stands for minus the population's, and Eq. 7."""
+    choice, size, per_group, _ = DRAWS[draw]
+    setting = experiment("digits", Path(), size=size, per_group=per_group)
+    scenario = build_scenario(replace(setting, rounds=rounds, seed=seed), federation)
+    if choice.name == "fedss":
+        choice = Choice("fedss", {**choice.options, "groups": strata})
+    vectors, groups = federation.label_distributions, scenario.availability.groups
+    sizes = np.bincount(groups)
+    means = np.stack([vectors[groups == k].mean(axis=0) for k in range(sizes.size)])
+    found, lemma, variation = [], [], []
+    # One sample each, as the lemmas have it: clients differ by one otherwise.
+    for played in without_training(scenario, choice, sizes=[1] * CLIENTS):
+        present = np.bincount(groups[played.outcomes != Outcome.UNAVAILABLE], minlength=sizes.size)
+        found.append(played.applied @ vectors[played.selection.clients] - vectors.mean(axis=0))
+        lemma.append(availability_bias(sizes, present) @ means)
+        variation.append(availability_variation(sizes, present))
+    return {"found": np.array(found), "lemma": np.array(lemma), "variation": np.array(variation)}
+
+
+def biases(scale: Scale, out: Path) -> tuple[pd.DataFrame, dict[str, list[dict[str, np.ndarray]]]]:
+    """Share of Lemma 1's bias that each draw has, one row a trace, and the rounds behind it."""
+    # Digits, whatever is trained later: only the labels count here.
+    federation = experiment("digits", Path()).federation()
+    strata = group_clients(federation.label_distributions, LABELS).labels.tolist()  # once, as it takes a second
+    rounds, rows, watched = 24 * scale.days, [], {draw: [] for draw in DRAWS}
+    with progress_bar("drawing", scale.traces * len(DRAWS)) as update:
+        for seed in range(scale.traces):
+            for draw, mine in watched.items():
+                path = out / "draws" / f"{draw.replace(' ', '')}-{rounds}-s{seed}.npz"
+                mine.append(kept(path, watch, federation, strata, draw, rounds, seed))
+                found, lemma = mine[-1]["found"], mine[-1]["lemma"]
+                # Regression of what happened on Eq. 7; given who is there, the draw only adds noise of mean zero.
+                share = float((found * lemma).sum() / (lemma**2).sum())
+                values = {"share of Lemma 1's bias": share, "TV of availability": float(mine[-1]["variation"].mean())}
+                rows += [
+                    {"part": "bias", "draw": draw, "seed": seed, "measure": measure, "value": value}
+                    for measure, value in values.items()
+                ]
+                update(len(rows) // 2, scale.traces * len(DRAWS))
+    return pd.DataFrame(rows), watched
+
+
+def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tuple[pd.DataFrame, dict]:
+    """Train everything; one row for each run and measure, and the accuracy curves."""
+    task, grid = TASKS[dataset], {}
+    rounds = max(1, round(task.rounds * scale.rounds))
+    first, worst = task.steps[0], scale.ratios[-1]
+    settings = [(step, ratio, 10, 1, name) for step in task.steps for ratio in scale.ratios for name in ALGORITHMS]
+    settings += [(first, worst, s, 1, name) for s in scale.sizes if s != 10 for name in IN_TABLE_2]
+    settings += [(first, worst, 10, 0, name) for name in ("FedAvg", "FedSS-P", "CS-UCB-Q")]
+    for seed in range(scale.seeds):
+        for step, ratio, size, per_group, name in settings:
+            selector, proximal = ALGORITHMS[name]
+            base = experiment(dataset, root, ratio, size, per_group)
+            grid[step, ratio, size, per_group, name, seed] = replace(
+                base,
+                name=f"ratio{ratio.strip(' %')}-{size}-clients",
+                rounds=rounds,
+                seed=seed,
+                selector=selector,
+                training=replace(base.training, learning_rate=step, proximal=proximal),
+            )
+    rows, curves = [], {}
+    for (*key, seed), folder in run_grid(grid, out / "runs", jobs, "training").items():
+        table = round_table(read_records(folder))
+        values = {f"rounds to loss {target:g}": rounds_to(table, target, "loss") for target in task.targets}
+        values["rounds to 80 % accuracy"] = rounds_to(table, 0.8)
+        values["final accuracy"] = 100 * read_summary(folder)["final_accuracy"]
+        values["accuracy after 30 rounds"] = 100 * table["accuracy"].iloc[min(30, rounds) - 1]
+        values["late deviation of accuracy"] = 100 * late_deviation(table["accuracy"])
+        labels = dict(zip(KEYS, key, strict=True)) | {"seed": seed}
+        rows += [{"part": "training", **labels, "measure": name, "value": value} for name, value in values.items()]
+        curves.setdefault(tuple(key), []).append(learning_curve(table))
+    return pd.DataFrame(rows).astype({"value": float, "size": str, "step": str}), curves
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+WHY_BIAS = {
+    ("FedSS, S = 10, groups may be empty",): "Lemma 2 needs a client of every group each round; an absent group's "
+    "weight goes to the others",
+}
+
+WHY_PROX = "μ = 0.01 hardly moves a step: as many rounds as FedAvg; the paper's go both ways, 199 to 114 and 41 to 67"
+WHY_DIGITS = "smaller data and model, another trace: a round moves the model less, so that biases of a day even out"
+WHY_SIZE = "the paper's FedAvg falls to 34 rounds with 20 clients, while its bias should not depend on S (Remark 2)"
+WHY_DATA = "model, step size, batch, local epochs and trace are not stated in the paper, which has one run"
+
+
+def why(dataset: str, task: Task, column: Sequence[str]) -> dict[tuple[str, ...], str]:
+    """What explains that speed-ups differ, by step size, column of the paper's table and algorithm."""
+    steps = [str(step) for step in task.steps]
+    found = {(step, here, "FedProx"): WHY_PROX for step in steps for here in column}
+    found |= {(step, "10"): WHY_SIZE for step in steps}  # of Table II
+    return found | {(): WHY_DIGITS if dataset == "digits" else WHY_DATA}
+
+
+def speed_ups(rows: pd.DataFrame) -> pd.DataFrame:
+    """FedAvg's rounds divided by those of each algorithm, within a seed and setting."""
+    cell = [*(key for key in KEYS if key != "algorithm"), "seed"]
+    return rows.assign(value=of_baseline(rows, "algorithm", "FedAvg", cell) / rows["value"])
+
+
+def beside(rows: pd.DataFrame, paper: Mapping[tuple[str, ...], float], column: str, why: Mapping) -> pd.DataFrame:
+    """The speed-ups of one of the paper's tables beside ours; ``column`` names its columns."""
+    ours = speed_ups(rows)
+    ours = ours[ours["algorithm"] != "FedAvg"]
+    keys = ["step", column, "algorithm"]
+    theirs = {
+        (step, here, name): paper[here, "FedAvg"] / paper[here, name]
+        for step, here, name in ours[keys].drop_duplicates().itertuples(index=False)
+    }
+    return beside_paper(ours, theirs, keys, "value", why)
+
+
+def interval(values: pd.Series) -> str:
+    """Mean and half its 95 % confidence interval, as text."""
+    return f"{values.mean():.2f} ± {half_width(values):.2f}" if values.count() else "never"
+
+
+def claims(rows: pd.DataFrame, task: Task, scale: Scale) -> pd.DataFrame:
+    """What the paper says about its results, held against ours by paired seeds."""
+    target, early = f"rounds to loss {task.targets[0]:g}", "accuracy after 30 rounds"
+    late = "late deviation of accuracy"
+    mild, worst, largest = scale.ratios[0], scale.ratios[-1], str(scale.sizes[-1])
+    table = rows.set_index([*KEYS, "measure", "seed"])["value"].sort_index()
+    found = []
+    for step in map(str, task.steps):
+
+        def runs(name: str, what: str = target, ratio: str = worst, size: str = "10", at: str = step) -> pd.Series:
+            return table.loc[at, ratio, size, 1, name, what]
+
+        def gain(**where: str) -> pd.Series:
+            return runs("FedAvg", **where) / runs("FedSS-P", **where)
+
+        held = {f"FedSS-P needs fewer rounds than FedAvg, {r}: speed-up - 1": gain(ratio=r) - 1 for r in scale.ratios}
+        held |= {
+            f"the same to 80 % accuracy, {worst}: speed-up - 1": gain(what="rounds to 80 % accuracy") - 1,
+            f"the speed-up grows with the ratio: {worst} - {mild}": gain() - gain(ratio=mild),
+            f"CS-UCB-Q needs more rounds than FedSS-P, {worst}": runs("CS-UCB-Q") - runs("FedSS-P"),
+            f"FedProx needs fewer rounds than FedAvg, {worst}": runs("FedAvg") - runs("FedProx"),
+            f"{early}, {worst}: FedSS-P - FedAvg (points)": runs("FedSS-P", early) - runs("FedAvg", early),
+            f"accuracy fluctuates less, {worst}: FedAvg's deviation - FedSS-P's (points)": (
+                runs("FedAvg", late) - runs("FedSS-P", late)
+            ),
+        }
+        if step == str(task.steps[0]):
+            held |= {
+                f"the speed-up shrinks with more clients a round: 10 - {largest}": gain() - gain(size=largest),
+                f"FedSS-P with 10 clients about as fast as FedAvg with {largest}: rounds saved": (
+                    runs("FedAvg", size=largest) - runs("FedSS-P")
+                ),
+            }
+        for claim, values in held.items():
+            mean, half = values.mean(), half_width(values)
+            verdict = "holds" if mean > half else "contradicted" if mean < -half else "not beyond chance"
+            found.append({"step": step, "positive if it holds": claim, "ours": interval(values), "verdict": verdict})
+    return pd.DataFrame(found)
+
+
+def averages(rows: pd.DataFrame) -> pd.DataFrame:
+    """Every setting and measure, means over seeds."""
+    table = rows.groupby([*KEYS, "measure"], sort=False)["value"].apply(interval).unstack("measure", sort=False)
+    table = table.reset_index().replace({"per_group": {1: "always", 0: "not always"}})
+    return table.rename(columns={"per_group": "every group there"})
+
+
+# -- figures ---------------------------------------------------------------------------------------------------------
+
+STYLES = {
+    "FedAvg": ("black", "--"),
+    "FedSS-P": ("#0072B2", "-"),
+    "CS-UCB-Q": ("#009E73", "-."),
+    "FedProx": ("0.5", ":"),
+}
+
+
+def bias_figure(watched: Mapping[str, list[dict[str, np.ndarray]]], rows: pd.DataFrame) -> Figure:
+    """Left: a label's share in the round's average over two days. Right: how much of Lemma 1's bias a draw has."""
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1.4, 1))
+    label = 0
+    lemma = np.mean([each["lemma"][:, label] for each in watched["FedAvg, S = 10"]], axis=0)
+    left.plot(lemma, "k-", linewidth=1, label="who is available (Lemma 1)")
+    for draw, marker, colour in (
+        ("FedAvg, S = 10", "o", "#D55E00"),
+        ("CS-UCB-Q, S = 10", "^", "#009E73"),
+        ("FedSS, S = 10", "s", "#0072B2"),
+    ):
+        mean = np.mean([each["found"][:, label] for each in watched[draw]], axis=0)
+        left.plot(mean, marker, color=colour, markersize=3.5, label=draw.partition(",")[0])
+    left.axhline(0, color="0.6", linewidth=0.8)
+    left.set_xlabel("round")
+    left.set_ylabel("share of one label minus its share\nin the population, mean over traces")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside upper left", ncols=4, fontsize=8)
+    grouped = rows[rows["measure"] == "share of Lemma 1's bias"].groupby("draw", sort=False)["value"]
+    names, means = list(grouped.groups), grouped.mean()
+    right.barh(names, means, xerr=1.96 * grouped.sem(), color="0.75", edgecolor="black", capsize=2)
+    right.invert_yaxis()
+    right.set_xlabel("share of Lemma 1's bias")
+    right.tick_params(axis="y", labelsize=7)
+    return figure
+
+
+def accuracy_figure(curves: Mapping[tuple, list[pd.Series]], step: float, ratios: Sequence[str]) -> Figure:
+    """Fig. 2: test accuracy, means over seeds; for FedAvg and FedSS-P with the band from lowest to highest."""
+    panels = {
+        f"non-IID ratio {ratio}": {name: curves[step, ratio, 10, 1, name] for name in STYLES}
+        for ratio in (ratios[0], ratios[-1])
+    }
+    return panels_figure(panels, STYLES, "test accuracy", banded=("FedAvg", "FedSS-P"))
+
+
+def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
+    """Run the study, or what is missing of it; print tables and write figures."""
+    arguments = study_arguments(__doc__.partition("\n")[0], "fedss", tuple(TASKS), argv)
+    scale = scale or (PAPER if arguments.paper else QUICK)
+    dataset, out, task = arguments.dataset, arguments.out, TASKS[arguments.dataset]
+    experiment(dataset, arguments.root).federation()  # missing files are noticed now, not after the first part
+
+    bias, watched = biases(scale, out)
+    share = bias[bias["measure"] == "share of Lemma 1's bias"]
+    lemmas = {(draw,): expected for draw, (*_, expected) in DRAWS.items() if expected is not None}
+    title = "Lemmas 1 and 2: share of FedAvg's bias"
+    tables = {title: beside_paper(share, lemmas, ["draw"], "value", WHY_BIAS)}
+    show(tables[title], title)
+
+    trained, curves = training(scale, dataset, arguments.root, out, arguments.jobs)
+    first = trained["measure"] == f"rounds to loss {task.targets[0]:g}"
+    guaranteed = first & (trained["per_group"] == 1)
+    by_ratio = trained[guaranteed & (trained["size"] == "10")]
+    by_size = trained[guaranteed & (trained["ratio"] == scale.ratios[-1]) & trained["algorithm"].isin(IN_TABLE_2)]
+    by_size = by_size[by_size["step"] == str(task.steps[0])]
+    target = f"speed-up over FedAvg to loss {task.targets[0]:g} on {dataset}"
+    tables[f"Table I: {target}; the paper's on {task.published}"] = beside(
+        by_ratio, paper_table(TABLE_1[task.published], RATIOS), "ratio", why(dataset, task, scale.ratios)
+    )
+    tables[f"Table II: {target} by clients a round, {scale.ratios[-1]}; the paper's on cifar10, 95 %"] = beside(
+        by_size, paper_table(TABLE_2), "size", why(dataset, task, [str(size) for size in scale.sizes])
+    )
+    for title in list(tables)[1:]:
+        show(tables[title], title, 2)
+    held = claims(trained, task, scale)
+    show(held, "What the paper says of its results, paired by seed, ± half the 95 % interval")
+    everything = averages(trained)
+    show(everything, "Everything measured, mean ± half the 95 % interval")
+
+    beside_all = pd.concat([table.assign(table=title) for title, table in tables.items()])
+    results = pd.concat([bias, trained])
+    write_tables(out, {"results": results, "beside-paper": beside_all, "claims": held, "means": everything})
+    save_figure(bias_figure(watched, bias), out / "bias.png", dpi=110)
+    save_figure(accuracy_figure(curves, task.steps[0], scale.ratios), out / "accuracy.png", dpi=110)
+    print(f"tables, results.csv and figures: {out}")
+
+
+if __name__ == "__main__":
+    run_script(main)

@@ -1,0 +1,320 @@
+"""``compare``: run methods × instances × seeds × time limits, and what comes of it."""
+
+from __future__ import annotations
+
+import pickle
+import platform
+import tempfile
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from solvers.benchmark import table
+from solvers.benchmark.child import Request
+from solvers.benchmark.plan import Cell, Plan
+from solvers.benchmark.store import Store, read_manifest, read_records
+from solvers.benchmark.verify import examine
+from solvers.benchmark.worker import Task, close, run_task
+from solvers.errors import ComparisonError
+from solvers.problem import Problem
+from solvers.registry import methods as registered
+from solvers.versions import installed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Comparison", "compare"]
+
+#: What a row can be; `compare` explains them.
+VERDICTS = ("ok", "crashed", "hung", "error", "invalid", "nondeterministic", "missing")
+
+#: Distributions whose versions may change an answer or its time.
+_PACKAGES = (
+    "fedselect", "numpy", "scipy", "numba", "cvxpy", "clarabel", "ortools", "highspy", "gurobipy", "pyscipopt",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Rows of a comparison, finished or not.
+
+    Attributes
+    ----------
+    manifest : dict
+        What is compared: methods, instances, seeds, time limits, conditions, versions.
+    records : list of dict
+        The stored rows; `table` is made from them.
+    folder : pathlib.Path or None
+        Where it is kept.
+    """
+
+    manifest: dict[str, Any]
+    records: list[dict[str, Any]]
+    folder: Path | None = None
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Comparison:
+        """Read a comparison's folder; it may be unfinished, or still running.
+
+        Raises
+        ------
+        ComparisonError
+            When the folder holds no comparison of this format.
+        """
+        return cls(read_manifest(folder), read_records(folder), Path(folder))
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row a solve; `compare` describes the columns."""
+        return table.tidy(self.manifest, self.records)
+
+    @cached_property
+    def traces(self) -> pd.DataFrame:
+        """Every improvement of every solve: instance, method, seed, time_limit, second, objective, bound."""
+        return table.traces(self.records)
+
+    @property
+    def missing(self) -> int:
+        """How many rows are still to come."""
+        axes = ("instances", "methods", "seeds", "time_limits")
+        cells = 1
+        for axis in axes:
+            cells *= len(self.manifest[axis])
+        return cells - len(self.records)
+
+
+def compare(
+    methods: Sequence[str] | Mapping[str, str | tuple[str, Mapping[str, Any]]],
+    instances: Sequence[str | Path] | Mapping[str, Problem | str | Path],
+    seeds: Sequence[int] = (0,),
+    time_limits: Sequence[float | None] | float | None = (None,),
+    out: str | Path | None = None,
+    *,
+    jobs: int | None = 1,
+    backend: str | None = None,
+    best_known: Mapping[str, float] | None = None,
+    repeat: bool = True,
+    warm_up: float = 60.0,
+    grace: float = 5.0,
+    patience: float = 3600.0,
+    retry: Collection[str] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> Comparison:
+    r"""Solve every instance with every method, under every seed and time limit, and check every answer from outside.
+
+    Methods run in solver processes, one kept by each joblib worker: one that dies, hangs or lies costs its own row
+    and nothing else. Rows are written as they come; the same call on the same folder does only what is missing.
+
+    Parameters
+    ----------
+    methods : sequence of str, or mapping
+        Names as `solvers.solve` takes them; or label → name, or label → (name, options).
+    instances : sequence of str or path, or mapping of str to Problem, str or path
+        Problems, files (``.npz`` of `Problem.save`; anything else is read as MDPLIB) or names of the instance
+        library.
+    seeds : sequence of int
+        Seeds of every method.
+    time_limits : sequence of float or None
+        Seconds a solve may take; ``None`` for no limit.
+    out : path-like, optional
+        The comparison's folder; a temporary one if left out. Under a backend that spans machines it must be one that
+        all of them see.
+    jobs : int or None
+        Solves side by side, as joblib counts them (-1: every core); loky gives each its share of the cores. ``None``
+        takes what the surrounding ``joblib.parallel_config`` says.
+    backend : str, optional
+        A joblib backend; ``loky`` unless a surrounding ``joblib.parallel_config`` says otherwise.
+    best_known : mapping of str to float, optional
+        Best objective known from elsewhere, by instance; the library's own where it is left out.
+    repeat : bool
+        Solve every row that the time limit did not cut short a second time in the same process, untimed, to see that
+        its seed determines it.
+    warm_up : float
+        Seconds allowed for an untimed call of 10 ms with which a method may import and compile, once in every solver
+        process; 0 leaves it out.
+    grace : float
+        Seconds beyond the time limit after which a method counts as hung and is ended.
+    patience : float
+        The same for solves without a time limit, counted from their start.
+    retry : collection of str
+        Verdicts of stored rows that are to be solved again, such as ``["missing"]``.
+    progress : callable, optional
+        Called with (rows done, rows in all) at the start and after every row.
+
+    Returns
+    -------
+    Comparison
+        Its ``table`` has one row a solve with these columns.
+
+        ``family, instance, n, method`` (the label)\ ``, registered`` (the method's name)\ ``, options`` (JSON)\
+        ``, seed, time_limit``
+            What was solved; n is the problem's size.
+        ``verdict``
+            "ok"; "crashed" (the process died); "hung" (it was ended ``grace`` after its limit); "error" (it raised);
+            "invalid" (the decision is infeasible, its objective is not the one claimed, or the bound is refuted by
+            its own decision, by that of another row, or by one in the instance library, which the message names);
+            "nondeterministic" (the repetition differed); "missing" (a package is not installed).
+        ``status, stopped``
+            As on `solvers.Solution`.
+        ``objective``
+            The problem's own value of the decision, where that is feasible.
+        ``bound, gap``
+            As claimed, and `solvers.relative_gap` of the two.
+        ``best_known``
+            The best of the value given and of all feasible decisions in the table, for the instance's sense.
+        ``gap_to_best``
+            `solvers.benchmark.distance` of objective and best known value; 0 is best, for both senses.
+        ``time_to_incumbent, time_to_proof``
+            Seconds until the final decision was held, and until its bound proved it.
+        ``primal_integral``
+            `solvers.benchmark.primal_integral` up to the time limit, or to the end where there is none, in seconds.
+        ``seconds, build_seconds, nodes, message``
+            Wall time of the solve and the part of it spent on stating the model; nodes; what there is to say.
+        ``kind, sense, relaxed, versions`` (JSON)
+            Kind of the method; "max" or "min"; whether the decision is real where whole numbers are asked for. Such
+            rows answer a relaxation: their bounds count, but they have no gap to best, time to proof or primal
+            integral, and no part in ``best_known``, profiles and wins.
+
+    Raises
+    ------
+    ComparisonError, UnknownMethod, InvalidOption, InvalidProblem
+        When the comparison is not stated well, a method cannot be sent to another process, or the folder holds
+        another comparison or is in use. Nothing is run then.
+
+    Notes
+    -----
+    The folder holds ``comparison.json`` (what is compared), ``rows.jsonl`` (a line a row, with decision and trace),
+    ``instances/`` and, once finished, ``results.csv`` and ``results.parquet`` (with pyarrow: ``pip install
+    'fedselect[parquet]'``). On a cluster::
+
+        import joblib, ray.util.joblib
+        ray.util.joblib.register_ray()
+        with joblib.parallel_config("ray"):
+            compare(methods, instances, out="/shared/folder", jobs=-1)
+
+    and the same with ``joblib.parallel_config("dask")`` inside a ``dask.distributed.Client``. Methods defined in the
+    script itself are sent along; modules they import must be installed where the workers are.
+    """
+    plan = Plan.of(methods, instances, seeds, time_limits, best_known)
+    conditions = {"repeat": bool(repeat)} | {
+        name: _seconds(name, value) for name, value in (("warm_up", warm_up), ("grace", grace), ("patience", patience))
+    }
+    if unknown := sorted(set(retry) - set(VERDICTS)):
+        raise ComparisonError(f"there is no verdict {unknown[0]!r} to retry (known: {', '.join(VERDICTS)})")
+    setup = _setup(plan)
+    parallel, streaming = _parallel(jobs, backend)
+    manifest = {
+        **plan.manifest(),
+        "conditions": conditions,
+        "versions": installed(_PACKAGES),
+        "platform": platform.platform(),
+    }
+    total = sum(1 for _ in plan.cells())
+    with _folder(out) as folder, Store(folder).alone() as store:
+        store.claim(manifest, retry)
+        if progress is not None:
+            progress(len(store.records), total)
+        cells = [cell for cell in plan.cells() if cell not in store.records]
+        tasks = _tasks(cells, plan, store, setup, conditions)
+        problems = {each.name: each.problem for each in plan.instances}
+        with store.writing() as write:
+            for number, answer in _run(tasks, parallel, streaming):
+                cell = cells[number]
+                write(cell, examine(problems[cell.instance], answer, cell.time_limit))
+                if progress is not None:
+                    progress(len(store.records), total)
+        comparison = Comparison(manifest, list(store.records.values()), None if out is None else folder)
+        if out is not None:
+            store.finish(comparison.table)
+    return comparison
+
+
+def _seconds(name: str, value: float) -> float:
+    if not 0 <= value < 1e6:
+        raise ComparisonError(f"{name} must be a number of seconds from 0 to 1e6; got {value!r}")
+    return float(value)
+
+
+@contextmanager
+def _folder(out: str | Path | None) -> Iterator[Path]:
+    if out is None:
+        with tempfile.TemporaryDirectory(prefix="comparison-") as folder:
+            yield Path(folder)
+        return
+    try:
+        Path(out).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ComparisonError(f"cannot make the folder {out}: {error}") from error
+    yield Path(out).resolve()
+
+
+def _setup(plan: Plan) -> bytes:
+    """The first message to every solver process: the methods registered here, by value where no module has them.
+
+    Those that are not compared go along too, as a method may call others.
+    """
+    import cloudpickle  # type: ignore[import-untyped]
+
+    compared = set(plan.entries().values())
+    sent = []
+    for kind in {type(each.problem) for each in plan.instances}:
+        for entry in registered(kind):
+            try:
+                sent.append((entry.name, cloudpickle.dumps(entry)))
+            except Exception as error:
+                if entry in compared:
+                    raise ComparisonError(
+                        f"method {entry.name!r} cannot be sent to a solver process: {error}"
+                    ) from error
+    return pickle.dumps((_PACKAGES, sent))
+
+
+def _tasks(cells: list[Cell], plan: Plan, store: Store, setup: bytes, conditions: Mapping[str, Any]) -> list[Task]:
+    """A task for each row that is missing, numbered as ``cells``."""
+    variants = {each.label: each for each in plan.variants}
+    instances = {each.name: each for each in plan.instances}
+    files = {name: store.problem_file(instances[name]) for name in {cell.instance for cell in cells}}
+    comparison = uuid.uuid4().hex
+    tasks = []
+    for number, cell in enumerate(cells):
+        variant, limit = variants[cell.method], cell.time_limit
+        patience = conditions["patience"] if limit is None else limit + conditions["grace"]
+        request = Request(files[cell.instance], variant.name, variant.options, cell.seed, limit, patience)
+        kind = f"{type(instances[cell.instance].problem).__name__} {variant.label}"
+        tasks.append(Task(number, comparison, setup, request, kind, conditions["warm_up"], conditions["repeat"]))
+    return tasks
+
+
+def _parallel(jobs: int | None, backend: str | None) -> tuple[Any, bool]:
+    """A joblib executor that hands a task to whichever worker is free, and whether it returns answers as they come."""
+    import joblib
+
+    options = {"n_jobs": jobs, "backend": backend, "batch_size": 1}
+    if jobs == 0:
+        raise ComparisonError("jobs must be a positive number, -1 for every core, or None; got 0")
+    try:
+        return joblib.Parallel(**options, return_as="generator_unordered"), True
+    except ValueError:  # multiprocessing, and Ray on top of it, return lists; anything else fails once more
+        try:
+            return joblib.Parallel(**options), False
+        except ValueError as error:
+            raise ComparisonError(f"joblib does not accept jobs={jobs!r}, backend={backend!r}: {error}") from error
+
+
+def _run(tasks: list[Task], parallel: Any, streaming: bool) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Answers as they come; in waves of a few for every worker where the backend only returns lists."""
+    import joblib
+
+    if not tasks:
+        return
+    try:
+        with parallel:
+            wave = len(tasks) if streaming else 8 * joblib.effective_n_jobs(parallel.n_jobs)
+            for start in range(0, len(tasks), wave):
+                yield from parallel(joblib.delayed(run_task)(task) for task in tasks[start : start + wave])
+    finally:
+        close(tasks[0].comparison)

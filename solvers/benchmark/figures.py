@@ -1,0 +1,182 @@
+"""Pictures of a comparison; each function returns a Matplotlib figure and touches no global state.
+
+They are readable in black and white: methods differ in dashes and markers as well as in colour, and the colours
+(Okabe and Ito) stay apart for colour-blind readers. The numbers drawn come from `solvers.benchmark.profiles`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from solvers.benchmark.profiles import (
+    Measure,
+    cost_against_size,
+    gap_over_time,
+    performance_profile,
+    win_matrix,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["cost_figure", "gap_figure", "profile_figure", "trajectory_figure", "win_figure"]
+
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_HATCHES = ("", "///", "\\\\\\", "...", "xxx")
+
+#: Gaps below this are drawn at it: they are proofs up to rounding.
+_SMALLEST_GAP = 1e-6
+
+_NAMES = {
+    "time_to_proof": "time to proof",
+    "time_to_incumbent": "time to final decision",
+    "seconds": "time",
+    "primal_integral": "primal integral",
+    "gap": "gap to own bound",
+    "gap_to_best": "gap to best known",
+}
+
+
+def profile_figure(table: pd.DataFrame, measure: Measure = "time_to_proof") -> Figure:
+    """Performance profiles of Dolan and Moré; see `performance_profile`."""
+    profile = performance_profile(table, measure)
+    figure, axes = _figure(5.6, 3.8)
+    finite = profile["ratio"].to_numpy(dtype=float)
+    right = max(2.0, 1.3 * finite.max(initial=1.0))
+    for method, curve, style in _curves(profile, table):
+        ratio = np.append(curve["ratio"], right)
+        share = np.append(curve["share"], curve["share"].iloc[-1])
+        axes.step(ratio, share, where="post", label=method, markevery=max(1, len(ratio) // 8), **style)
+    axes.set_xscale("log")
+    axes.set_xlim(1.0, right)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_xlabel(f"{_NAMES[measure]}, as a multiple of the best method's")
+    axes.set_ylabel("share of solves")
+    return _finished(figure, axes)
+
+
+def gap_figure(table: pd.DataFrame, traces: pd.DataFrame, to: Literal["best", "bound"] = "best") -> Figure:
+    """Gap over time: the median over instances and seeds, with the band of the middle half; see `gap_over_time`."""
+    gaps = gap_over_time(table, traces, to)
+    figure, axes = _figure(5.6, 3.8)
+    for place, (method, curve, style) in enumerate(_curves(gaps, table)):
+        curve = curve.assign(**{key: curve[key].clip(lower=_SMALLEST_GAP) for key in ("median", "low", "high")})
+        axes.plot(curve["second"], curve["median"], drawstyle="steps-post", label=method, markevery=12, **style)
+        axes.fill_between(
+            curve["second"],
+            curve["low"],
+            curve["high"],
+            step="post",
+            facecolor=style["color"],
+            edgecolor=style["color"],
+            alpha=0.15,
+            hatch=_HATCHES[place % len(_HATCHES)],
+            linewidth=0,
+        )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("seconds")
+    axes.set_ylabel("gap to best known" if to == "best" else "gap to own bound")
+    return _finished(figure, axes)
+
+
+def trajectory_figure(trace: pd.DataFrame, title: str = "") -> Figure:
+    """Objective and bound of one solve over its seconds, with the gap between them shaded.
+
+    Parameters
+    ----------
+    trace : DataFrame
+        ``second, objective, bound`` of one solve: rows of ``Comparison.traces``, or ``DataFrame(solution.trace)``.
+    title : str
+        Above the picture.
+    """
+    figure, axes = _figure(5.6, 3.8)
+    second = trace["second"].to_numpy(dtype=float)
+    lines = {column: trace[column].to_numpy(dtype=float) for column in ("objective", "bound")}
+    if len(second):
+        for place, (column, values) in enumerate(lines.items()):
+            axes.step(second, values, where="post", label=column, markevery=max(1, len(second) // 12), **_style(place))
+        shade: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.6", "hatch": "///", "linewidth": 0, "alpha": 0.5}
+        axes.fill_between(second, lines["objective"], lines["bound"], step="post", **shade)
+    axes.set_xlabel("seconds")
+    axes.set_ylabel("value")
+    axes.set_title(title, fontsize=10)
+    return _finished(figure, axes)
+
+
+def win_figure(table: pd.DataFrame, measure: Measure = "gap_to_best") -> Figure:
+    """Wins, ties and losses of each method (row) against each other one (column); see `win_matrix`."""
+    pairs = win_matrix(table, measure)
+    methods = list(dict.fromkeys(table.loc[~table["relaxed"], "method"]))
+    place = {method: number for number, method in enumerate(methods)}
+    share = np.full((len(methods), len(methods)), np.nan)
+    figure, axes = _figure(1.6 + 0.95 * len(methods), 1.2 + 0.6 * len(methods))
+    for pair in pairs.itertuples():
+        row, column = place[pair.method], place[pair.against]
+        share[row, column] = (pair.wins - pair.losses) / max(1, pair.wins + pair.ties + pair.losses)
+        # White letters on the dark ends; the number says what the shade does.
+        ink = "white" if abs(share[row, column]) > 0.6 else "black"
+        text = f"{pair.wins}/{pair.ties}/{pair.losses}"
+        axes.text(column, row, text, ha="center", va="center", fontsize=8, color=ink)
+    axes.imshow(share, cmap="PuOr", vmin=-1, vmax=1, aspect="auto")
+    axes.set_xticks(range(len(methods)), methods, rotation=30, ha="right", fontsize=8)
+    axes.set_yticks(range(len(methods)), methods, fontsize=8)
+    axes.set_title(f"wins/ties/losses of the row by {_NAMES[measure]}", fontsize=9)
+    return figure
+
+
+def cost_figure(table: pd.DataFrame, measure: Measure = "seconds") -> Figure:
+    """A measure against the problem's size, both logarithmic, with bars from lowest to highest."""
+    costs = cost_against_size(table, measure)
+    figure, axes = _figure(5.6, 3.8)
+    smallest = _SMALLEST_GAP if measure in ("gap", "gap_to_best") else 0.0
+    for method, curve, style in _curves(costs.dropna(), table):
+        median = curve["median"].clip(lower=smallest)
+        reach = [median - curve["low"].clip(lower=smallest), curve["high"].clip(lower=smallest) - median]
+        axes.errorbar(curve["n"], median, yerr=reach, capsize=2, label=method, **style)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("size n")
+    axes.set_ylabel(_NAMES[measure] + ("" if "gap" in measure else ", s"))
+    return _finished(figure, axes)
+
+
+def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
+
+
+def _style(place: int) -> dict[str, Any]:
+    return {
+        "color": _COLOURS[place % len(_COLOURS)],
+        "linestyle": _DASHES[place % len(_DASHES)],
+        "marker": _MARKERS[place % len(_MARKERS)],
+        "markersize": 4,
+        "linewidth": 1.5,
+    }
+
+
+def _curves(frame: pd.DataFrame, table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame, dict[str, Any]]]:
+    """Each method with its rows and its style, which is the same in every picture of the table."""
+    for place, method in enumerate(dict.fromkeys(table["method"])):
+        curve = frame[frame["method"] == method]
+        if len(curve):
+            yield method, curve, _style(place)
+
+
+def _finished(figure: Figure, axes: Axes) -> Figure:
+    axes.grid(alpha=0.3)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=8)
+    else:
+        axes.text(0.5, 0.5, "nothing to draw", transform=axes.transAxes, ha="center", va="center", color="0.4")
+    return figure

@@ -1,0 +1,231 @@
+"""The numbers behind the pictures: performance profiles, wins, gap over time, cost against size.
+
+Every function takes the tidy table of a `Comparison`. Rows that answer a relaxation in real numbers take no part, and
+a row whose verdict is not "ok" counts as a failure, whatever numbers it brought.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.benchmark.measures import primal_gap
+from solvers.errors import ComparisonError
+from solvers.solution import OPTIMALITY_GAP
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Measure", "cost_against_size", "gap_over_time", "performance_profile", "win_matrix"]
+
+Measure = Literal["time_to_proof", "time_to_incumbent", "seconds", "primal_integral", "gap", "gap_to_best"]
+
+#: What one race is: methods are compared within one of these.
+_RACE = ["instance", "seed", "time_limit"]
+
+#: Gaps below this are proofs, or ties, up to rounding; times have no such floor.
+_FLOORS = {"gap": OPTIMALITY_GAP, "gap_to_best": OPTIMALITY_GAP}
+
+
+def performance_profile(table: pd.DataFrame, measure: Measure = "time_to_proof") -> pd.DataFrame:
+    r"""Performance profile of Dolan and Moré: the share of races a method finishes within a factor of the best.
+
+    .. math:: r_{p,s} = \frac{t_{p,s}}{\min_s t_{p,s}}, \qquad
+              \rho_s(\tau) = \frac{|\{p : r_{p,s} \le \tau\}|}{|P|}
+
+    Parameters
+    ----------
+    table : DataFrame
+        A comparison's table.
+    measure : str
+        The column t, where less is better; ``time_to_proof`` by default. Gaps count as at least 1e-6, so that a ratio
+        of two proofs is one.
+
+    Returns
+    -------
+    DataFrame
+        ``method, ratio, share``: the steps of each ρ, from ratio 1 on. Races are (instance, seed, time limit), those
+        that no method finishes included: ρ ends at the share that a method finished at all.
+
+    References
+    ----------
+    E. D. Dolan and J. J. Moré, "Benchmarking optimization software with performance profiles", Mathematical
+    Programming 91:201-213, 2002, doi:10.1007/s101070100263.
+    """
+    import pandas as pd
+
+    values = _races(table, measure)
+    best = values.min(axis=1)
+    # The best of a race stands at 1 even where it took no time at all; then the others are infinitely worse.
+    ratios = values.div(best, axis=0).mask(values.eq(best, axis=0), 1.0)
+    steps = []
+    for method in ratios:
+        reached = np.sort(ratios[method].dropna().to_numpy())
+        reached = reached[np.isfinite(reached)]
+        ratio, count = np.unique(np.append(reached, 1.0), return_counts=True)
+        count[0] -= 1  # the 1 that was added, so that every curve begins there
+        steps.append(pd.DataFrame({"method": method, "ratio": ratio, "share": np.cumsum(count) / len(ratios)}))
+    return pd.concat(steps, ignore_index=True) if steps else pd.DataFrame(columns=["method", "ratio", "share"])
+
+
+def win_matrix(
+    table: pd.DataFrame, measure: Measure = "gap_to_best", tolerance: float = OPTIMALITY_GAP
+) -> pd.DataFrame:
+    """How often each method beat each other one, on the races that both have a row in.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A comparison's table.
+    measure : str
+        The column that decides, where less is better.
+    tolerance : float
+        Values closer than this are a tie. A method that failed loses to one that did not.
+
+    Returns
+    -------
+    DataFrame
+        ``method, against, wins, ties, losses``, for every ordered pair.
+    """
+    import pandas as pd
+
+    values, present = _races(table, measure, floor=False), _present(table)
+    failed = values.isna()
+    rows = []
+    for first in values:
+        for second in values:
+            if first == second:
+                continue
+            both = present[first] & present[second]
+            a, b = values.loc[both, first], values.loc[both, second]
+            a_failed, b_failed = failed.loc[both, first], failed.loc[both, second]
+            wins = int(((b - a > tolerance) | (~a_failed & b_failed)).sum())
+            losses = int(((a - b > tolerance) | (a_failed & ~b_failed)).sum())
+            rows.append((first, second, wins, int(both.sum()) - wins - losses, losses))
+    return pd.DataFrame(rows, columns=["method", "against", "wins", "ties", "losses"])
+
+
+def gap_over_time(
+    table: pd.DataFrame,
+    traces: pd.DataFrame,
+    to: Literal["best", "bound"] = "best",
+    band: tuple[float, float] = (0.25, 0.75),
+    points: int = 100,
+) -> pd.DataFrame:
+    """Gap of the incumbent as seconds pass: median over all rows of a method, and a band around it.
+
+    Parameters
+    ----------
+    table, traces : DataFrame
+        Of a `Comparison`.
+    to : {"best", "bound"}
+        `solvers.benchmark.primal_gap` to the best known value; or the gap to the method's own bound at that second,
+        ``|bound − objective| / max(1, |objective|)``, 1 at most.
+    band : pair of float
+        Quantiles of the band.
+    points : int
+        Seconds to look at, evenly spaced on a logarithmic scale.
+
+    Returns
+    -------
+    DataFrame
+        ``method, second, median, low, high, rows``. The gap is 1 until there is one, and stays where it was when a
+        method ends. Rows that failed count as 1 throughout.
+    """
+    import pandas as pd
+
+    table = _ranked(table)
+    columns = ["method", "second", "median", "low", "high", "rows"]
+    # A race without any best known value has no gap to speak of.
+    table = table[table["best_known"].notna()] if to == "best" else table
+    if table.empty:
+        return pd.DataFrame(columns=columns)
+    steps = dict(iter(_with_limit(traces).groupby(["method", *_RACE])))
+    first = traces["second"][traces["second"] > 0].min()
+    last = np.nanmax([table["time_limit"].max(), table["seconds"].max()])
+    grid = np.geomspace(min(first, last / 2) if first == first else last / 1000, last, points)
+    curves: dict[str, list[NDArray[np.float64]]] = {}
+    for row in _with_limit(table).itertuples():
+        trace = steps.get((row.method, row.instance, row.seed, row.time_limit))
+        failed = trace is None or row.verdict != "ok"
+        curve = np.ones(points) if failed else _curve(trace, grid, row.best_known if to == "best" else None)
+        curves.setdefault(row.method, []).append(curve)
+    parts = []
+    for method, many in curves.items():
+        low, median, high = np.quantile(np.array(many), [band[0], 0.5, band[1]], axis=0)
+        parts.append(
+            pd.DataFrame(
+                {"method": method, "second": grid, "median": median, "low": low, "high": high, "rows": len(many)}
+            )
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+def cost_against_size(table: pd.DataFrame, measure: Measure = "seconds") -> pd.DataFrame:
+    """A measure by size of the problem: median, lowest and highest over the rows of a method that were solved.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A comparison's table.
+    measure : str
+        The column.
+
+    Returns
+    -------
+    DataFrame
+        ``method, n, median, low, high, rows, failed``, the last of them the rows that have no such value.
+    """
+    import pandas as pd
+
+    rows = []
+    for (method, n), group in _ranked(table).sort_values("n", kind="stable").groupby(["method", "n"], sort=False):
+        values = group.loc[group["verdict"] == "ok", measure].dropna()
+        spread = (values.median(), values.min(), values.max()) if len(values) else (math.nan,) * 3
+        rows.append((method, n, *spread, len(values), len(group) - len(values)))
+    return pd.DataFrame(rows, columns=["method", "n", "median", "low", "high", "rows", "failed"])
+
+
+def _ranked(table: pd.DataFrame) -> pd.DataFrame:
+    return table[~table["relaxed"]]
+
+
+def _races(table: pd.DataFrame, measure: str, floor: bool = True) -> pd.DataFrame:
+    """The measure with a race a row and a method a column, in the table's order; NaN where a method failed."""
+    if measure not in Measure.__args__:  # type: ignore[attr-defined]
+        raise ComparisonError(f"measure must be one of {', '.join(Measure.__args__)}; got {measure!r}")  # type: ignore[attr-defined]
+    ranked = _ranked(table)
+    values = ranked[measure].where(ranked["verdict"] == "ok")
+    if floor and measure in _FLOORS:
+        values = values.clip(lower=_FLOORS[measure])
+    return _pivot(ranked.assign(value=values))
+
+
+def _present(table: pd.DataFrame) -> pd.DataFrame:
+    return _pivot(_ranked(table).assign(value=1.0)).notna()
+
+
+def _pivot(table: pd.DataFrame) -> pd.DataFrame:
+    wide = _with_limit(table).set_index([*_RACE, "method"])["value"].unstack("method")
+    return wide[list(dict.fromkeys(table["method"]))]
+
+
+def _with_limit(frame: pd.DataFrame) -> pd.DataFrame:
+    """No limit is a limit like any other in a key; NaN would not be equal to itself."""
+    return frame.assign(time_limit=frame["time_limit"].fillna(math.inf))
+
+
+def _curve(trace: pd.DataFrame, grid: NDArray[np.float64], best: float | None) -> NDArray[np.float64]:
+    """The gap at each second of the grid, read off the steps of a trace."""
+    gaps = [1.0]
+    for objective, bound in zip(trace["objective"], trace["bound"], strict=True):
+        if math.isnan(objective):
+            gaps.append(1.0)
+        elif best is not None:
+            gaps.append(primal_gap(objective, best))
+        else:
+            gaps.append(1.0 if math.isnan(bound) else min(1.0, abs(bound - objective) / max(1.0, abs(objective))))
+    return np.array(gaps)[np.searchsorted(trace["second"].to_numpy(), grid, side="right")]

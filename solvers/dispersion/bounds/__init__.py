@@ -1,0 +1,1 @@
+"""What no selection can beat: relaxations, and how their answers become bounds valid in floating point."""

@@ -1,0 +1,85 @@
+"""The values a selection can have at all, where distances and costs take few different values.
+
+FedGS's two-label clients have four different distances and counts of a few rounds: every objective is then a sum of
+45 of the former and 10 of the latter. When no such sum lies between the incumbent and a bound, the incumbent is
+optimal, however many equivalent selections a tree would have to tell apart.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.dispersion.bounds.slice_form import Normal
+
+__all__ = ["Attainable"]
+
+#: Sums of distances, or of linear terms, that are worth listing.
+_MOST = 100_000
+
+
+class Attainable:
+    """A superset of the objective values of all selections, in the units of `Normal`.
+
+    Every value within `error` of an entry counts as attainable: nearly equal data are taken for equal.
+    """
+
+    def __init__(self, normal: Normal) -> None:
+        n, m = normal.linear.size, normal.size
+        pairs = m * (m - 1) // 2
+        products, spread = _distinct(2 * normal.quadratic[np.triu_indices(n, 1)])
+        linears, linear_spread = _distinct(normal.linear)
+        self.known = (
+            math.comb(pairs + products.size - 1, pairs) <= _MOST and math.comb(m + linears.size - 1, m) <= _MOST
+        )
+        self.error = pairs * spread + m * linear_spread + normal.error
+        if self.known:
+            self.products = np.sort(_sums(products, pairs))
+            self.linears = _sums(linears, m)
+            scale = pairs * float(np.abs(products).max(initial=0)) + m * float(np.abs(linears).max())
+            self.error += 8 * (pairs + m) * float(np.finfo(np.float64).eps) * scale
+
+    def above(self, value: float) -> float:
+        """The smallest attainable value that is larger than ``value`` by more than rounding, less `error`.
+
+        ``value`` itself when nothing is known, `math.inf` when no selection can be better.
+        """
+        if not self.known:
+            return value
+        least = value + 2 * self.error
+        places = np.searchsorted(self.products, least - self.linears, side="right")
+        exists = places < self.products.size
+        if not exists.any():
+            return math.inf
+        return max(value, float((self.products[places[exists]] + self.linears[exists]).min()) - self.error)
+
+
+def _distinct(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """Representatives of the values, nearly equal ones taken together, and the largest distance from one."""
+    unique = np.unique(values)
+    if unique.size == 0:
+        return np.zeros(1), 0.0
+    breaks = np.flatnonzero(np.diff(unique) > 1e-13 * np.abs(unique).max()) + 1
+    starts = np.concatenate([[0], breaks])
+    ends = np.concatenate([breaks, [unique.size]]) - 1
+    return unique[starts], float((unique[ends] - unique[starts]).max())
+
+
+def _sums(values: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """All sums of ``count`` of the values, with repetition."""
+    if values.size == 1:
+        return count * values
+    # Stars and bars: the positions of the bars tell how often each value is taken.
+    k = values.size
+    number = math.comb(count + k - 1, k - 1)
+    flat = np.fromiter(
+        itertools.chain.from_iterable(itertools.combinations(range(count + k - 1), k - 1)),
+        dtype=np.int64,
+        count=number * (k - 1),
+    )
+    bars = flat.reshape(number, k - 1)
+    edges = np.column_stack([np.full(number, -1), bars, np.full(number, count + k - 1)])
+    return (np.diff(edges, axis=1) - 1) @ values

@@ -1,0 +1,142 @@
+"""A certified bound for thousands of clients: one shift for all, and a tangent.
+
+Beyond some two thousand clients neither the semidefinite relaxation nor a tree pays. What remains is cheap: the
+largest eigenvalue on the slice by Lanczos, a Cholesky factorisation in double precision that certifies it, and
+first-order steps towards the best tangent. The distances are read where they are, in either precision; the
+factorisation is the one thing that takes 8 n² bytes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from solvers.dispersion.bounds.slice_form import cholesky_excess, units
+from solvers.dispersion.compiled import kernel
+from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.search.neighbourhood import incumbent
+from solvers.run import Run
+
+__all__ = ["bound_many", "top_eigenvalue"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+#: Up to this many clients all eigenvalues are computed.
+_DENSE = 300
+
+#: Swaps of weight between two looks at the clock.
+_STEPS = 2_000
+
+
+def bound_many(problem: DispersionProblem, run: Run, *, accuracy: float = 1e-4) -> None:
+    """Tighten the run's bound; stop when the tangent is within ``accuracy`` of the best one this shift can give.
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        The problem, with an incumbent in ``run``.
+    run : Run
+        Clock and incumbent.
+    accuracy : float
+        Relative to the objective's own scale.
+    """
+    steps = kernel("tree", run)
+    n, m = problem.n, problem.size
+    # A factorisation does n³/3 multiplications, a few billion a second.
+    if steps is None or run.remaining < 4e-11 * n**3:
+        return
+    factor, offset, linear = units(problem)
+    q = problem.weight * factor
+    # Too large a shift costs at most m times the excess.
+    enough = 1e-5 * m * problem.farthest
+    shift = q * (top_eigenvalue(problem.distances, enough) + enough)
+    if run.remaining < 3e-11 * n**3:
+        return
+    shift += _certify(problem, q, shift, q * enough)
+    if run.expired:
+        return
+    linear = linear + shift
+    y = incumbent(run).astype(np.float64)
+    g = linear + 2 * (q * _times(problem, y) - shift * y)
+    reach = float(np.abs(linear).max()) + 2 * m * (q * problem.farthest + abs(shift))
+    margin = 2 * m * (2 * n + 16) * _EPS * reach + problem.rounding * factor
+    best = np.inf
+    while not run.expired:
+        violation = steps.climb(problem.distances, q, shift, m, y, g, _STEPS, 1e-9)
+        g = linear + 2 * (q * _times(problem, y) - shift * y)  # fresh, free of drift
+        inner = float(y @ (linear - g)) / 2
+        top = float(np.partition(g, n - m)[n - m :].sum())
+        value = inner + top + margin
+        best = min(best, value)
+        run.tighten(best / factor - offset + problem.rounding)
+        if run.proved or violation <= 1e-9 or top - float(y @ g) <= accuracy * problem.scale * factor:
+            return
+
+
+def top_eigenvalue(distances: NDArray[np.floating], enough: float = 0.0, steps: int = 60) -> float:
+    """Largest eigenvalue of JHJ on ``1ᵀz = 0`` by Lanczos, plus the residual; nothing relies on its accuracy.
+
+    Parameters
+    ----------
+    distances : (n, n) ndarray
+        H.
+    enough : float
+        Stop at this residual, or at a thousandth of the eigenvalue.
+    steps : int
+        Largest number of products with H.
+    """
+    n = len(distances)
+    if n <= _DENSE:
+        means = distances.mean(axis=0, dtype=np.float64)
+        low = float(distances.max())  # moves the direction 1 below all others
+        dense = distances - means - means[:, None] + (means.mean() - low)
+        return float(linalg.eigh(dense, subset_by_index=[n - 1, n - 1], eigvals_only=True)[0])
+    v = np.cos(np.arange(n) ** 2 * 0.7)
+    v -= v.mean()
+    basis = np.zeros((steps, n))
+    alphas, betas = np.zeros(steps), np.zeros(steps)
+    beta = float(np.linalg.norm(v))
+    top = residual = 0.0
+    for k in range(steps):
+        basis[k] = v / beta
+        v = (distances @ basis[k].astype(distances.dtype)).astype(np.float64)
+        alphas[k] = basis[k] @ v
+        for _ in range(2):  # twice is enough
+            v -= v.mean()
+            v -= basis[: k + 1].T @ (basis[: k + 1] @ v)
+        beta = betas[k] = float(np.linalg.norm(v))
+        values, vectors = linalg.eigh_tridiagonal(alphas[: k + 1], betas[:k])
+        top, residual = float(values[-1]), beta * abs(float(vectors[-1, -1]))
+        if residual <= max(enough, 1e-3 * abs(top)) or beta == 0:
+            break
+    return top + residual
+
+
+def _certify(problem: DispersionProblem, q: float, shift: float, step: float) -> float:
+    """What has to be added to ``shift`` for certain concavity; see `slice_form.certified_excess`."""
+    n = problem.n
+    means = q * problem.distances.mean(axis=1, dtype=np.float64)
+    u = means - means.mean() / 2
+    t = max(abs(shift), q * problem.farthest) / n
+    index = np.arange(n)
+    added = 0.0
+    while True:
+        a = np.multiply(problem.distances, -q, dtype=np.float64, order="F")
+        a += u
+        a += u[:, None] + t
+        a[index, index] += shift + added
+        excess = cholesky_excess(a, q * problem.farthest + 2 * float(np.abs(u).max()) + t + abs(shift) + added)
+        if excess is not None:
+            return added + excess
+        added = 4 * added + 10 * step + 0.01 * abs(shift)
+
+
+def _times(problem: DispersionProblem, y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``Hy`` with sums in double precision, without a double copy of H."""
+    support = np.flatnonzero(y)
+    total = np.zeros(problem.n)
+    for start in range(0, support.size, 256):
+        rows = support[start : start + 256]
+        total += y[rows] @ problem.distances[rows].astype(np.float64)
+    return total

@@ -1,0 +1,40 @@
+"""Method ``auto``: an incumbent in milliseconds, a bound next, then a proof in the time left."""
+
+from __future__ import annotations
+
+import math
+
+from solvers.dispersion.methods.branch_and_bound import branch_and_bound
+from solvers.dispersion.methods.brute_force import brute_force
+from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.search.memory import Memory
+from solvers.dispersion.search.threads import one_thread
+from solvers.registry import method
+from solvers.run import Run
+
+__all__ = ["auto"]
+
+#: Up to this many selections are looked at one by one, which takes milliseconds.
+_ENUMERABLE = 5_000
+
+
+@method(DispersionProblem, "auto", kind="exact")
+@one_thread
+def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None) -> None:
+    """Enumerate what is small; otherwise swap ascent, tabu search, a certified bound, and branch and bound.
+
+    Everything needed comes with the package: no solver is called.
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        The problem.
+    run : Run
+        Clock, randomness and incumbent.
+    memory : Memory, optional
+        Carries the multipliers and the best selections of earlier rounds over the same distances to this one.
+    """
+    if math.comb(problem.n, problem.size) <= _ENUMERABLE:
+        brute_force(problem, run)
+    else:
+        branch_and_bound(problem, run, memory=memory)

@@ -1,0 +1,254 @@
+"""Method ``cp-sat``: an integer linearisation solved by OR-Tools' CP-SAT."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
+from solvers.errors import InvalidOption
+from solvers.registry import method
+from solvers.run import Run
+
+__all__ = ["FORMULATIONS", "cp_sat", "state"]
+
+FORMULATIONS = ("rlt", "glover", "product", "tangent")
+
+#: The scaled objective stays below 2⁴⁴ in size: far from CP-SAT's 64-bit overflow, exact in a float64, and fine
+#: enough that rounding the coefficients costs a relative 1e-10 or so.
+_LARGEST_OBJECTIVE = 2.0**44
+
+
+@method(DispersionProblem, "cp-sat", kind="exact", requires="ortools")
+def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", workers: int | None = None) -> None:
+    r"""Linearise the products and hand the model to CP-SAT; exact in integer arithmetic.
+
+    Coefficients are multiplied by a power of two and rounded, so that CP-SAT's arithmetic is exact; the largest
+    error this can make on any selection is added to its bound. The search starts from the greedy selection improved
+    by swaps (or from ``start``, if better).
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        The problem.
+    run : Run
+        Clock, seed and incumbent.
+    formulation : {"rlt", "glover", "product", "tangent"}
+        * ``"product"``: :math:`y_{ij} \le s_i, y_{ij} \le s_j`, the textbook linearisation; weak.
+        * ``"rlt"``: the same with the valid equalities :math:`\sum_j y_{ij} = (m - 1) s_i` (first-level
+          reformulation-linearisation of the cardinality row), without which CP-SAT has no bound worth the name.
+        * ``"glover"``: one variable per client, :math:`z_i \le U_i s_i` and
+          :math:`z_i \le \sum_j q_{ij} s_j - L_i (1 - s_i)` (Glover 1975), for n too large for n²/2 products. Its
+          bound moves only with the sub-solvers that CP-SAT starts with about 8 workers, on however many cores.
+        * ``"tangent"``: outer approximation of the objective made concave on the slice. One integer variable below
+          tangents, whose coefficients are rounded up; solved again with the tangent at its own answer until that
+          closes the gap. It starts from the bound of the semidefinite relaxation, which the others never reach.
+    workers : int, optional
+        CP-SAT threads. By default one, which repeats exactly under one seed (unless time runs out), and 8 for
+        ``"glover"``.
+
+    Raises
+    ------
+    InvalidOption
+        When the formulation is unknown or ``workers`` is not positive.
+    """
+    if formulation not in FORMULATIONS:
+        raise InvalidOption(f"formulation must be one of {', '.join(FORMULATIONS)}; got {formulation!r}")
+    if workers is None:
+        workers = 8 if formulation == "glover" else 1
+    if workers < 1:
+        raise InvalidOption(f"workers must be at least 1; got {workers}")
+    run.tighten(problem.trivial_bound())
+    run.offer(ascend(problem, greedy_decision(problem), run))
+    if run.expired or run.proved:
+        return
+    from ortools.sat.python import cp_model
+
+    if formulation == "tangent":
+        _tangent(problem, run, workers)
+        return
+    with run.building():
+        model, chosen, integers = state(problem, formulation, run)
+        if model is None:  # the time went into stating it
+            return
+        hint = incumbent(run)
+        for variable, value in zip(chosen, hint.tolist(), strict=True):
+            model.add_hint(variable, value)
+
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = workers
+    solver.parameters.random_seed = run.seed % 2**31
+    if run.time_limit is not None:
+        solver.parameters.max_time_in_seconds = max(run.remaining, 1e-3)
+    solver.best_bound_callback = lambda bound: run.tighten(integers.bound(bound))
+
+    class Incumbents(cp_model.CpSolverSolutionCallback):
+        def on_solution_callback(self) -> None:
+            run.offer([int(self.boolean_value(variable)) for variable in chosen])
+
+    status = solver.solve(model, Incumbents())
+    run.nodes = int(solver.num_branches)
+    run.message = solver.status_name(status)
+    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        run.offer([int(solver.boolean_value(variable)) for variable in chosen])
+        run.tighten(integers.bound(solver.best_objective_bound))  # 0, not a bound, under any other status
+    if status == cp_model.MODEL_INVALID:
+        run.stop("error", f"CP-SAT refused the model: {model.validate()}")
+    elif status != cp_model.OPTIMAL:
+        # CP-SAT catches Ctrl-C itself and returns its incumbent early; at the limit it ends a moment before it.
+        early = run.time_limit is None or run.remaining > 0.2 + 0.1 * run.time_limit
+        run.stop("interrupted" if early else "time-limit", run.message)
+
+
+def state(problem: DispersionProblem, formulation: str, run: Run | None = None) -> tuple[Any, list[Any], _Integers]:
+    """State the integer model: CP-SAT's model (``None`` when the run's time is over), its Booleans, the scaling."""
+    from ortools.sat.python import cp_model
+
+    integers = _Integers(problem)
+    model = cp_model.CpModel()
+    chosen = [model.new_bool_var(f"s{i}") for i in range(problem.n)]
+    model.add(cp_model.LinearExpr.sum(chosen) == problem.size)
+    if formulation == "glover":
+        integers.counted = 2
+        pair_terms = _state_rows(problem, model, chosen, integers, run)
+    else:
+        pair_terms = _state_products(problem, model, chosen, integers, run, rlt=formulation == "rlt")
+    if pair_terms is None:
+        return None, chosen, integers
+    costs = (integers.counted * integers.costs).tolist()
+    model.maximize(pair_terms - cp_model.LinearExpr.weighted_sum(chosen, costs))
+    return model, chosen, integers
+
+
+def _tangent(problem: DispersionProblem, run: Run, workers: int) -> None:
+    """Outer approximation: solve, add the tangent at the answer, solve again."""
+    from ortools.sat.python import cp_model
+
+    from solvers.dispersion.bounds.tangents import Tangents
+    from solvers.dispersion.compiled import kernel
+    from solvers.dispersion.methods.branch_and_bound import marginal
+
+    if marginal(problem, run) or kernel("schur", run) is None:
+        return
+    tangents = Tangents(problem, run)
+    scale = 2.0**36  # values are about m in these units
+    points = tangents.first(incumbent(run))
+    model = cp_model.CpModel()
+    chosen = [model.new_bool_var(f"s{i}") for i in range(problem.n)]
+    model.add(cp_model.LinearExpr.sum(chosen) == problem.size)
+    value = model.new_int_var(-(2**60), 2**60, "value")
+    model.maximize(value)
+    run.nodes = 0
+    answers: set[bytes] = set()
+    while not (run.expired or run.proved):
+        for y in points:
+            constant, g = tangents.at(y)
+            # Rounded up, and multiplied by 0 or 1, the row still lies above the tangent.
+            coefficients = np.ceil(g * scale).astype(np.int64).tolist()
+            row = cp_model.LinearExpr.weighted_sum(chosen, coefficients)
+            model.add(value <= row + math.ceil(constant * scale))
+        model.clear_hints()
+        for variable, bit in zip(chosen, incumbent(run).tolist(), strict=True):
+            model.add_hint(variable, bit)
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = workers
+        solver.parameters.random_seed = run.seed % 2**31
+        if run.time_limit is not None:
+            solver.parameters.max_time_in_seconds = max(run.remaining, 1e-3)
+        status = solver.solve(model)
+        run.nodes += int(solver.num_branches)
+        run.message = solver.status_name(status)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return  # without a solution the bound may be CP-SAT's initial 0, which means nothing
+        run.tighten(tangents.original(solver.best_objective_bound / scale))
+        x = np.array([int(solver.boolean_value(variable)) for variable in chosen])
+        run.offer(x)
+        run.offer(ascend(problem, x, run))
+        points = [x.astype(np.float64)]
+        if x.tobytes() in answers:
+            return  # its tangent is in the model already: this is as near as integers of this scale come
+        answers.add(x.tobytes())
+        if status != cp_model.OPTIMAL:
+            early = run.time_limit is None or run.remaining > 0.2 + 0.1 * run.time_limit
+            run.stop("interrupted" if early else "time-limit", run.message)
+            return
+
+
+class _Integers:
+    """The objective in integers: ``round(scale · value)`` for each coefficient.
+
+    ``pairs[i, j]`` and ``costs[i]`` are the integer coefficients; the costs' common part is taken out first, since it
+    is a constant under ``1ᵀs = m`` and would only spend digits. A model states ``counted`` times this objective.
+    """
+
+    counted = 1
+
+    def __init__(self, problem: DispersionProblem) -> None:
+        m = problem.size
+        self.shift = float(np.median(problem.costs)) * m
+        pairs = 2 * problem.weight * problem.distances
+        costs = problem.costs - np.median(problem.costs)
+        largest = float(pairs.max()) * m * (m - 1) / 2 + float(np.abs(costs).max()) * m
+        # A power of two scales exactly, so that rounding to integers is the only error made here.
+        exponent = math.floor(math.log2(_LARGEST_OBJECTIVE / largest)) if largest > 0 else 0
+        self.scale = math.ldexp(1.0, min(exponent, 1000))
+        self.pairs: NDArray[np.int64] = np.rint(pairs * self.scale).astype(np.int64)
+        self.costs: NDArray[np.int64] = np.rint(costs * self.scale).astype(np.int64)
+        # Each of the m(m-1)/2 pairs and m costs of a selection is off by at most one half.
+        self.slack = 0.5 * (m * (m - 1) / 2 + m) / self.scale + problem.rounding
+
+    def bound(self, integer_bound: float) -> float:
+        """The valid bound on the real objective that a bound on the integer objective gives."""
+        return integer_bound / self.counted / self.scale - self.shift + self.slack
+
+
+def _state_products(
+    problem: DispersionProblem, model: Any, chosen: list[Any], integers: _Integers, run: Run | None, *, rlt: bool
+) -> Any:
+    """State one Boolean a pair; the expression counts each pair once. ``None`` when the time is over."""
+    from ortools.sat.python import cp_model
+
+    n = problem.n
+    products: list[Any] = []
+    coefficients: list[int] = []
+    of_client: list[list[Any]] = [[] for _ in range(n)]
+    for i in range(n):
+        if run is not None and run.expired:
+            return None
+        for j in range(i + 1, n):
+            product = model.new_bool_var(f"y{i}_{j}")
+            model.add_implication(product, chosen[i])
+            model.add_implication(product, chosen[j])
+            products.append(product)
+            coefficients.append(int(integers.pairs[i, j]))
+            of_client[i].append(product)
+            of_client[j].append(product)
+    if rlt:
+        for i in range(n):
+            model.add(cp_model.LinearExpr.sum(of_client[i]) == (problem.size - 1) * chosen[i])
+    return cp_model.LinearExpr.weighted_sum(products, coefficients)
+
+
+def _state_rows(problem: DispersionProblem, model: Any, chosen: list[Any], integers: _Integers, run: Run | None) -> Any:
+    """State one integer a client; the expression counts each pair twice. ``None`` when the time is over."""
+    from ortools.sat.python import cp_model
+
+    m = problem.size
+    parts: list[Any] = []
+    for i in range(problem.n):
+        if run is not None and run.expired:
+            return None
+        row = integers.pairs[i]
+        ordered = np.sort(np.delete(row, i))
+        most = int(ordered[::-1][: m - 1].sum())
+        least = int(ordered[:m].sum())  # reached by any m others while i is not chosen
+        part = model.new_int_var(0, most, f"z{i}")
+        model.add(part <= most * chosen[i])
+        reached = cp_model.LinearExpr.weighted_sum(chosen, row.tolist())
+        model.add(part <= reached - least + least * chosen[i])
+        parts.append(part)
+    return cp_model.LinearExpr.sum(parts)

@@ -1,0 +1,104 @@
+"""Method ``gurobi``: the peer, called as a user would, and given our reformulation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvers.dispersion.bounds.slice_form import Normal
+from solvers.dispersion.bounds.tangents import Tangents
+from solvers.dispersion.compiled import compiled
+from solvers.dispersion.methods.branch_and_bound import marginal
+from solvers.dispersion.problem import DispersionProblem
+from solvers.errors import InvalidOption, InvalidProblem
+from solvers.registry import method
+from solvers.run import Run
+
+__all__ = ["gurobi"]
+
+#: Share of the scale by which bounds are widened: feasibility and integrality tolerances of 1e-9, optimality of 1e-6.
+_TOLERANCE = 2e-6
+
+
+@method(DispersionProblem, "gurobi", kind="exact", requires="gurobipy", install="gurobipy")
+def gurobi(
+    problem: DispersionProblem, run: Run, *, formulation: str = "nonconvex", threads: int = 0, mip_gap: float = 1e-6
+) -> None:
+    """Gurobi on the quadratic model (its free licence takes up to 200 clients).
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        The problem.
+    run : Run
+        Clock, seed and incumbent.
+    formulation : {"nonconvex", "projected"}
+        ``"nonconvex"`` states the objective as it is, as the authors of FedGS do; ``"projected"`` the concave one
+        on the slice, with the multipliers of our semidefinite relaxation.
+    threads : int
+        Gurobi's Threads.
+    mip_gap : float
+        Gurobi's MIPGap.
+
+    Raises
+    ------
+    InvalidOption
+        When the formulation is unknown.
+    InvalidProblem
+        When Gurobi's licence does not take the model.
+
+    Notes
+    -----
+    Gurobi's bound comes from its floating-point search; it is widened by 2e-6 of the objective's scale, so that a
+    solve to ``mip_gap`` counts as ``feasible`` here where the scale exceeds the objective.
+    """
+    if formulation not in ("nonconvex", "projected"):
+        raise InvalidOption(f"formulation must be nonconvex or projected; got {formulation!r}")
+    import gurobipy as gp
+
+    run.tighten(problem.trivial_bound())
+    if marginal(problem, run):
+        return
+    normal = Normal.of(problem)
+    n = problem.n
+    with run.building():
+        quadratic, linear = normal.quadratic, normal.linear
+        constant: float = 0.0
+        if formulation == "projected":
+            compiled("schur")
+            form = Tangents(problem, run).form
+            # Concave everywhere: the direction 1 is bent down, and paid back as a constant on the slice.
+            bend = 2 * float(np.abs(form.curved).sum(axis=1).max()) / n
+            means = form.curved.mean(axis=1)
+            half = means - means.mean() / 2
+            quadratic = form.curved - half - half[:, None] - bend
+            linear = form.linear + 2 * problem.size * half
+            constant = float(bend * problem.size**2)
+    environment = gp.Env(params={"OutputFlag": 0})
+    try:
+        model = gp.Model(env=environment)
+        model.Params.Seed = run.seed % 2_000_000_000
+        model.Params.Threads = threads
+        model.Params.MIPGap = mip_gap
+        model.Params.NonConvex = 2
+        chosen = model.addMVar(n, vtype="B")
+        model.addConstr(chosen.sum() == problem.size)
+        model.setObjective(chosen @ quadratic @ chosen + linear @ chosen + constant, gp.GRB.MAXIMIZE)
+        if run.x is not None:
+            chosen.setAttr("Start", problem.decision(run.x))
+        if run.time_limit is not None:
+            model.Params.TimeLimit = max(run.remaining, 0.01)
+        try:
+            model.optimize()
+        except gp.GurobiError as error:
+            raise InvalidProblem(f"gurobi does not take this model of {n} clients: {error}") from error
+        run.message = f"status {model.Status}"
+        run.nodes = int(model.NodeCount)
+        if model.SolCount:
+            run.offer(np.rint(chosen.X).astype(np.int64))
+        if np.isfinite(model.ObjBound):
+            slack = _TOLERANCE * problem.scale * normal.factor + normal.error
+            run.tighten(normal.original(float(model.ObjBound) + slack))
+        if model.Status == gp.GRB.INTERRUPTED:
+            run.stop("interrupted", run.message)
+    finally:
+        environment.dispose()

@@ -1,0 +1,234 @@
+"""Method ``sdp``: the semidefinite relaxation, with a bound that does not trust its solver."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.dispersion.bounds.semidefinite import relax
+from solvers.dispersion.bounds.slice_form import Normal, SliceForm
+from solvers.dispersion.bounds.uniform_shift import bound_many
+from solvers.dispersion.compiled import kernel
+from solvers.dispersion.methods.branch_and_bound import marginal
+from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
+from solvers.dispersion.search.threads import one_thread
+from solvers.errors import InvalidOption, MissingBackend
+from solvers.registry import method
+from solvers.run import Run
+
+__all__ = ["ENGINES", "STRENGTHS", "sdp"]
+
+STRENGTHS = ("basic", "nonnegative", "triangle")
+ENGINES = ("own", "cvxpy")
+
+#: Seconds below which not even some steps of our own solver and the certificate fit, in units of n³.
+_LEAST = 3e-9
+
+#: Pairs per client that one round of separation adds, and rounds.
+_PAIRS, _ROUNDS = 2, 4
+
+
+@method(DispersionProblem, "sdp", kind="relaxation")
+@one_thread
+def sdp(
+    problem: DispersionProblem,
+    run: Run,
+    *,
+    strength: str = "nonnegative",
+    engine: str = "own",
+    solver: str | None = None,
+    accuracy: float = 1e-6,
+) -> None:
+    r"""Bound by the semidefinite relaxation and round its point.
+
+    .. math:: \max \; \langle wH, X \rangle - c^\top x \quad \text{s.t.} \quad
+        \mathrm{diag}(X) = x,\; 1^\top x = m,\; X 1 = m x,\; X \succeq x x^\top
+
+    The bound reported is never the solver's own. Its multipliers give a function that agrees with the objective on
+    selections (or exceeds it) and is concave on the slice; concavity is certified by a Cholesky factorisation with
+    its rounding accounted for, what is missing is added to the diagonal, and the tangent at the relaxed point is
+    the bound. A solver that stops early or is inaccurate makes it weaker, never wrong.
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        The problem.
+    run : Run
+        Clock and incumbent.
+    strength : {"basic", "nonnegative", "triangle"}
+        * ``"basic"``: the relaxation above;
+        * ``"nonnegative"``: with :math:`X_{ij} \ge 0`, separated in rounds by ``"own"``, all at once by ``"cvxpy"``;
+        * ``"triangle"`` (``"cvxpy"`` only): also the most violated
+          :math:`X_{ik} + X_{jk} \le x_k + X_{ij}`.
+    engine : {"own", "cvxpy"}
+        The interior-point method of `solvers.dispersion.bounds.semidefinite`, or CVXPY.
+    solver : str, optional
+        CVXPY's solver, SCS by default.
+    accuracy : float
+        Duality gap at which ``"own"`` stops, relative to the objective's scale.
+
+    Raises
+    ------
+    InvalidOption
+        When an option is not one of these.
+    """
+    if strength not in STRENGTHS:
+        raise InvalidOption(f"strength must be one of {', '.join(STRENGTHS)}; got {strength!r}")
+    if engine not in ENGINES:
+        raise InvalidOption(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
+    if strength == "triangle" and engine == "own":
+        raise InvalidOption("strength 'triangle' needs engine='cvxpy'")
+    if not accuracy > 0:
+        raise InvalidOption(f"accuracy must be positive; got {accuracy}")
+    run.tighten(problem.trivial_bound())
+    if marginal(problem, run):
+        return
+    run.offer(ascend(problem, greedy_decision(problem), run))
+    if engine == "own" and run.remaining < _LEAST * problem.n**3:
+        bound_many(problem, run)  # the weakest multipliers of the relaxation, the same for every client
+        run.stop("time-limit", "the time allows a uniform shift by the largest eigenvalue, no semidefinite solve")
+    elif engine == "own":
+        _own(problem, run, strength, accuracy)
+    else:
+        _cvxpy(problem, run, strength, solver)
+
+
+def _own(problem: DispersionProblem, run: Run, strength: str, accuracy: float) -> None:
+    normal = Normal.of(problem)
+    tolerance = accuracy * problem.scale * normal.factor
+    pairs = np.zeros((0, 2), dtype=np.int64)
+    if kernel("schur", run) is None:
+        return
+    best = np.inf
+    for _ in range(1 if strength == "basic" else 1 + _ROUNDS):
+        found = relax(
+            normal.quadratic,
+            normal.linear,
+            normal.size,
+            nonnegative=pairs,
+            tolerance=tolerance,
+            expired=lambda: run.expired,
+        )
+        raised = np.zeros_like(normal.quadratic)
+        np.add.at(raised, (pairs[:, 0], pairs[:, 1]), found.nonnegative)
+        value = _bound(run, normal, found.diagonal, raised, normal.linear, found.x)
+        run.duals = {"diagonal": found.diagonal / normal.factor}
+        _round(problem, run, found.x)
+        if run.proved or run.expired or best - value < 10 * tolerance:
+            return
+        best = value
+        kept = pairs[found.nonnegative > 1e-4 * found.nonnegative.max(initial=0)]
+        pairs = _separate(found.products, kept)
+        if len(pairs) == len(kept):
+            return
+
+
+def _bound(
+    run: Run,
+    normal: Normal,
+    diagonal: NDArray[np.float64],
+    raised: NDArray[np.float64],
+    linear: NDArray[np.float64],
+    x: NDArray[np.float64],
+) -> float:
+    """Report the tangent at ``x`` of the objective plus terms that are never negative on selections."""
+    quadratic = normal.quadratic + (raised + raised.T) / 2
+    form = SliceForm.build(quadratic, linear, normal.size, diagonal)
+    x = np.clip(x, 0.0, 1.0)
+    n, m = x.size, normal.size
+    x = x * (m / x.sum()) if x.sum() > m else x + (1 - x) * ((m - x.sum()) / (n - x.sum()))
+    value = form.tangent(x) + normal.error
+    run.tighten(normal.original(value) + 2 * run.problem.rounding)  # type: ignore[attr-defined]
+    return value
+
+
+def _round(problem: DispersionProblem, run: Run, point: NDArray[np.float64]) -> None:
+    """Offer the m largest entries, improved by swaps."""
+    x = np.zeros(problem.n, dtype=np.int64)
+    x[np.argsort(-point, kind="stable")[: problem.size]] = 1
+    run.offer(ascend(problem, x, run))
+
+
+def _separate(products: NDArray[np.float64], kept: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Add the most violated pairs to those at work."""
+    n = len(products)
+    values = products.copy()
+    values[kept[:, 0], kept[:, 1]] = 0.0
+    upper = np.column_stack(np.triu_indices(n, 1))
+    flat = values[upper[:, 0], upper[:, 1]]
+    worst = np.argsort(flat, kind="stable")[: _PAIRS * n]
+    return np.concatenate([kept, upper[worst[flat[worst] < -1e-5]]])
+
+
+def _cvxpy(problem: DispersionProblem, run: Run, strength: str, solver: str | None) -> None:
+    try:
+        import cvxpy as cp
+    except ImportError as error:
+        raise MissingBackend("engine 'cvxpy' needs cvxpy, which is not installed: pip install cvxpy") from error
+    normal = Normal.of(problem)
+    n, m = problem.n, problem.size
+    with run.building():
+        moments = cp.Variable((n + 1, n + 1), PSD=True)  # of (1, s)
+        x, products = moments[0, 1:], moments[1:, 1:]
+        diagonal = cp.diag(products) == x
+        constraints: list[Any] = [moments[0, 0] == 1, diagonal, cp.sum(x) == m, products @ np.ones(n) == m * x]
+        held = products >= 0
+        if strength != "basic":
+            constraints.append(held)
+        objective = cp.Maximize(cp.sum(cp.multiply(normal.quadratic, products)) + normal.linear @ x)
+    triangles: list[tuple[Any, NDArray[np.int64]]] = []
+    for _ in range(1 + _ROUNDS if strength == "triangle" else 1):
+        options: dict[str, Any] = {"solver": solver or "SCS"}
+        if run.time_limit is not None:
+            options |= {"time_limit_secs": max(run.remaining, 0.01)} if options["solver"] == "SCS" else {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an inaccurate answer is repaired below
+            try:
+                cp.Problem(objective, constraints).solve(**options)
+            except cp.error.SolverError as error:
+                run.stop("error", str(error))
+                return
+        if moments.value is None or diagonal.dual_value is None:
+            return
+        run.message = str(options["solver"])
+        point = np.asarray(moments.value)
+        raised, linear = np.zeros((n, n)), normal.linear.copy()
+        if strength != "basic":
+            raised += np.maximum(np.asarray(held.dual_value), 0.0)
+            raised[np.arange(n), np.arange(n)] = 0.0
+        for row, (i, j, k) in ((row, indices.T) for row, indices in triangles):
+            weight = np.maximum(np.asarray(row.dual_value), 0.0)
+            np.add.at(raised, (i, j), weight)
+            np.add.at(raised, (i, k), -weight)
+            np.add.at(raised, (j, k), -weight)
+            np.add.at(linear, k, weight)
+        for sign in (-1.0, 1.0):  # backends disagree on the sign of an equality's multiplier
+            _bound(run, normal, sign * np.asarray(diagonal.dual_value), raised, linear, point[0, 1:])
+        _round(problem, run, point[0, 1:])
+        fresh = _triangles(point) if strength == "triangle" else np.zeros((0, 3), dtype=np.int64)
+        if run.expired or run.proved or len(fresh) == 0:
+            return
+        i, j, k = fresh.T
+        row = products[i, k] + products[j, k] <= x[k] + products[i, j]
+        constraints.append(row)
+        triangles.append((row, fresh))
+
+
+def _triangles(point: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The (i, j, k), i < j, that most violate ``X_ik + X_jk ≤ x_k + X_ij``."""
+    x, products = point[0, 1:], point[1:, 1:]
+    n = x.size
+    found = []
+    for k in range(n):
+        row = products[k]
+        excess = np.triu(row[:, None] + row - x[k] - products, 1)
+        excess[k, :] = excess[:, k] = 0.0
+        i, j = np.nonzero(excess > 1e-4)
+        found.append(np.column_stack([excess[i, j], i, j, np.full(i.size, k)]))
+    rows = np.concatenate(found)
+    worst = np.argsort(-rows[:, 0], kind="stable")[: _PAIRS * n]
+    return rows[worst, 1:].astype(np.int64)

@@ -1,0 +1,121 @@
+"""Method ``tabu``: iterated tabu search over swaps."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.dispersion.bounds.slice_form import units
+from solvers.dispersion.compiled import kernel
+from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
+from solvers.errors import InvalidOption
+from solvers.registry import method
+from solvers.run import Run
+
+__all__ = ["Search", "tabu"]
+
+#: Swaps made when there is neither a time limit nor a number of moves.
+_MOVES = 200_000
+
+#: Entries of the gains that one call into the kernel may update: some 50 ms.
+_WORK = 2_000_000
+
+
+@method(DispersionProblem, "tabu", kind="heuristic")
+def tabu(problem: DispersionProblem, run: Run, *, moves: int | None = None, patience: int | None = None) -> None:
+    """Iterated tabu search over swaps (Palubeckis 2007), compiled.
+
+    The best admissible swap is made even when it makes things worse; who left or entered is held for a few moves.
+    After ``patience`` moves without a new local best, the best selection is perturbed by random swaps, every eighth
+    time beyond recognition. It starts from ``start`` or the greedy selection, improved by swaps.
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        The problem.
+    run : Run
+        Clock, randomness and incumbent.
+    moves : int, optional
+        Swaps to make; by default until the time limit, or 200 000 without one.
+    patience : int, optional
+        Moves without improvement that end a descent; by default 200 or 2n, whichever is larger.
+
+    Raises
+    ------
+    InvalidOption
+        When ``moves`` is negative or ``patience`` not positive.
+    """
+    if moves is not None and moves < 0:
+        raise InvalidOption(f"moves must not be negative; got {moves}")
+    if patience is not None and patience < 1:
+        raise InvalidOption(f"patience must be at least 1; got {patience}")
+    search = Search.started(problem, run, patience)
+    if moves is None:
+        moves = _MOVES if run.time_limit is None else np.iinfo(np.int64).max
+    while moves > 0 and not run.expired:
+        done = search.advance(moves)
+        if done == 0:
+            return
+        moves -= done
+
+
+class Search:
+    """A tabu search that can be continued.
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        The problem.
+    run : Run
+        Where it starts from (``run.x``), its randomness, and where better selections are offered.
+    patience : int, optional
+        As for `tabu`.
+    """
+
+    def __init__(self, problem: DispersionProblem, run: Run, patience: int | None = None) -> None:
+        self.problem, self.run = problem, run
+        self.patience = max(200, 2 * problem.n) if patience is None else patience
+        self.order: NDArray[np.int64] = np.argsort(-problem.decision(run.x), kind="stable")  # type: ignore[arg-type]
+        self.local, self.best = self.order.copy(), self.order.copy()
+        self.values = np.full(2, -np.inf)
+        self.until = np.zeros(problem.n, dtype=np.int64)
+        self.clock = np.zeros(3, dtype=np.int64)
+        self.state = run.rng.integers(1, 2**63, size=1, dtype=np.uint64)
+
+    @classmethod
+    def started(cls, problem: DispersionProblem, run: Run, patience: int | None = None) -> Search:
+        """A search from ``start`` or the greedy selection, improved by swaps."""
+        run.offer(ascend(problem, greedy_decision(problem) if run.x is None else problem.decision(run.x), run))
+        return cls(problem, run, patience)
+
+    def advance(self, moves: int) -> int:
+        """Make at most ``moves`` swaps, no more than take some 50 ms; return how many were made (0: no time)."""
+        problem = self.problem
+        swaps = kernel("swaps", self.run)
+        if swaps is None or problem.size == problem.n:
+            return 0
+        moves = min(moves, max(50, _WORK // (problem.n + problem.size)))
+        factor, _, linear = units(problem)
+        known = self.values[1]
+        swaps.tabu(
+            problem.distances,
+            2 * problem.weight * factor,
+            linear,
+            problem.size,
+            self.order,
+            self.local,
+            self.best,
+            self.values,
+            self.until,
+            self.clock,
+            moves,
+            self.patience,
+            1e-13 * problem.size,
+            self.state,
+        )
+        if self.values[1] > known:
+            x = np.zeros(problem.n, dtype=np.int64)
+            x[self.best[: problem.size]] = 1
+            self.run.offer(x)
+        return moves

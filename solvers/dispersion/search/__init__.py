@@ -1,0 +1,1 @@
+"""What methods share in looking for good selections: neighbourhoods, memory, threads."""

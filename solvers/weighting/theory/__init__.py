@@ -1,0 +1,1 @@
+"""What CA-Fed proves around these problems: the constants of its bound, and its guideline B."""

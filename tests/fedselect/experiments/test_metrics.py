@@ -1,0 +1,184 @@
+"""Metrics against their definitions written out the slow way, on hand-made and random histories."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedselect.errors import ConfigError
+from fedselect.experiments import metrics
+from fedselect.rounds.history import History
+
+
+def history(rounds, clients):
+    """A history from (selected, returned, applied) triples; everyone available."""
+    selected, returned, applied = (
+        tuple(np.array(column, dtype=kind) for column in columns)
+        for columns, kind in zip(zip(*rounds, strict=True), (np.int64, bool, float), strict=True)
+    )
+    return History(clients, np.full(clients, len(rounds)), selected, returned, applied)
+
+
+@pytest.fixture
+def small():
+    """Four rounds of four clients; 3 is never selected, 2 never returns."""
+    rounds = [
+        ([0, 1], [True, True], [0.5, 0.5]),
+        ([0, 2], [True, False], [1.0, 0.0]),
+        ([], [], []),
+        ([0, 1], [False, True], [0.0, 2.0]),
+    ]
+    return history(rounds, 4)
+
+
+@pytest.fixture
+def drawn():
+    rng = np.random.default_rng(3)
+    rounds = []
+    for _ in range(60):
+        chosen = np.sort(rng.choice(8, size=rng.integers(0, 5), replace=False))
+        back = rng.random(chosen.size) < 0.7
+        rounds.append((chosen, back, np.where(back, rng.random(chosen.size), 0.0)))
+    return history(rounds, 8)
+
+
+def test_counts_returns_and_weights(small):
+    assert small.rounds == 4
+    assert small.counts.tolist() == [3, 2, 1, 0]
+    assert small.returns.tolist() == [2, 2, 0, 0]
+    assert small.total_weights.tolist() == [1.5, 2.5, 0, 0]
+    assert small.participation().astype(int).tolist() == [[1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0], [0, 1, 0, 0]]
+
+
+def test_records_and_rounds_give_the_same_history(small):
+    records = [
+        {
+            "selected": chosen.tolist(),
+            "returned": chosen[back].tolist(),
+            "applied": applied.tolist(),
+            "available": [0, 1, 2, 3],
+        }
+        for chosen, back, applied in zip(small.selected, small.returned, small.applied, strict=True)
+    ]
+    again = History.from_records(records, 4)
+    assert again.available.tolist() == small.available.tolist()
+    for first, second in zip(again.returned, small.returned, strict=True):
+        assert first.tolist() == second.tolist()
+    assert metrics.selection_counts(records, 4).tolist() == [3, 2, 1, 0]
+
+
+def test_jain_index():
+    assert metrics.jain_index([5, 5, 5]) == pytest.approx(1)
+    assert metrics.jain_index([0, 7, 0, 0]) == pytest.approx(1 / 4)
+    assert metrics.jain_index([1, 2, 3]) == pytest.approx(36 / (3 * 14))
+    assert math.isnan(metrics.jain_index([0, 0]))
+
+
+def test_absences_by_hand(small):
+    assert metrics.absences(small).tolist() == [2, 2, 4, 4]
+
+
+def test_absences_are_the_longest_runs_of_zeros(drawn):
+    for client, column in enumerate(drawn.participation().T):
+        text = "".join("x" if there else "." for there in column)
+        assert metrics.absences(drawn)[client] == max(len(part) for part in text.split("x"))
+
+
+def test_effective_participation_and_success_ratio(small):
+    assert metrics.effective_participation(small).tolist() == [2, 3, 3, 4]
+    assert metrics.success_ratio(small).tolist() == [1.0, 3 / 4, 3 / 4, 4 / 6]
+    assert np.isnan(metrics.success_ratio(history([([], [], []), ([0], [True], [1.0])], 2))).tolist() == [True, False]
+
+
+def test_realised_importance_and_its_distance(small):
+    realised = metrics.realised_importance(small)
+    assert realised.tolist() == [1.5 / 4, 2.5 / 4, 0, 0]
+    assert metrics.total_variation(np.full(4, 0.25), realised) == pytest.approx(0.5)
+    assert np.isnan(metrics.realised_importance(history([([0], [False], [0.0])], 2))).all()
+
+
+def test_weight_error_and_q_of_a_history(drawn):
+    """FedAU's ω for K = ∞ by its identity: (last participation + 1) / participations so far, 1 before the first."""
+    there, rates = drawn.participation(), np.linspace(0.2, 0.9, 8)
+    errors, moments = [], []
+    for t in range(drawn.rounds):
+        weights = np.ones(8)
+        for client in range(8):
+            before = np.flatnonzero(there[:t, client])
+            if before.size:
+                weights[client] = (before[-1] + 1) / before.size
+        errors.append(np.mean((rates * weights - 1) ** 2))
+        moments.append(np.mean(rates * weights**2))
+    assert metrics.weight_error(there, rates) == pytest.approx(np.mean(errors))
+    assert metrics.second_moment(there, rates) == pytest.approx(np.max(moments))
+
+
+def test_late_deviation_is_of_the_second_half():
+    assert metrics.late_deviation([9.0, 9.0, 1.0, 3.0]) == 1.0
+    assert metrics.late_deviation([9.0, 1.0, 3.0]) == 1.0
+    assert metrics.late_deviation([5.0]) == 0.0
+    assert math.isnan(metrics.late_deviation([]))
+
+
+def test_rounds_to_a_target():
+    table = pd.DataFrame({"round": [0, 1, 2, 3], "loss": [2.0, np.nan, 0.9, 1.1], "accuracy": [0.1, np.nan, 0.6, 0.5]})
+    assert metrics.rounds_to(table, 0.1) == 1
+    assert metrics.rounds_to(table, 0.5) == 3
+    assert metrics.rounds_to(table, 0.7) is None
+    assert metrics.rounds_to(table, 1.0, "loss") == 3
+    assert metrics.rounds_to(table, 0.5, "loss") is None
+    with pytest.raises(ConfigError, match="rounds_to looks at 'accuracy' or 'loss'; got 'gap'"):
+        metrics.rounds_to(table, 1.0, "gap")
+
+
+def record(t, selected, returned, failed=(), loss=None):
+    return {
+        "round": t,
+        "available": [0, 1, 2],
+        "selected": selected,
+        "returned": returned,
+        "failed": list(failed),
+        "applied": [1.0 if client in returned else 0.0 for client in selected],
+        "solution": None,
+        "loss": loss,
+        "accuracy": None if loss is None else 1 - loss,
+        "select_seconds": 0.0,
+        "train_seconds": 0.0,
+    }
+
+
+def test_summary_of_rounds_without_evaluation_and_with_failures():
+    records = [
+        record(0, [0, 1], [0], failed=[1], loss=0.5),
+        record(1, [0], [0]),
+        record(2, [2], [], loss=0.2),
+        record(3, [0, 2], [0, 2], loss=0.4),
+    ]
+    results = metrics.summary(records, np.array([0.5, 0.25, 0.25]))
+    assert (results["returned"], results["failed"]) == (4, 1)
+    assert results["success_ratio"] == pytest.approx(4 / 6)
+    assert results["longest_absence"] == 4
+    assert results["importance_distance"] == pytest.approx(0.25)
+    assert (results["final_loss"], results["best_loss"], results["best_accuracy"]) == (0.4, 0.2, 0.8)
+    assert results["mean_accuracy"] == pytest.approx((0.5 + 0.8 + 0.6) / 3)
+    assert results["late_accuracy_deviation"] == pytest.approx(0.1)
+    assert "client_loss_mean" not in results
+    served = metrics.summary(records, np.full(3, 1 / 3), (np.array([1.0, 2.0, 6.0]), np.array([0.9, 0.5, 0.7])))
+    assert (served["client_loss_mean"], served["client_loss_worst"]) == (3.0, 6.0)
+    assert served["client_accuracy_worst"] == 0.5
+
+
+def test_summary_of_a_run_in_which_nothing_arrived_has_no_nan():
+    results = metrics.summary([record(0, [], [], loss=0.5)], np.full(3, 1 / 3))
+    for key in ("jain_index", "success_ratio", "importance_distance"):
+        assert results[key] is None
+
+
+def test_a_learning_curve_has_the_evaluated_rounds_counted_from_one():
+    columns = {"round": [0, 1, 2], "accuracy": [0.2, math.nan, 0.6], "loss": [3.0, math.nan, 1.0]}
+    table = pd.DataFrame(columns, index=[7, 8, 9])
+    assert metrics.learning_curve(table).to_dict() == {1: 0.2, 3: 0.6}
+    assert metrics.learning_curve(table, "loss").to_dict() == {1: 3.0, 3: 1.0}

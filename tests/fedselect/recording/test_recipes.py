@@ -1,0 +1,130 @@
+"""The recipes and the library belong together, and the maintenance of one by the other only ever improves it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from fedselect.errors import ConfigError
+from fedselect.recording import maintain as maintenance
+from fedselect.recording import recipe, recipes
+from solvers import instances
+from solvers.instances import digest
+from solvers.instances.coding import unpack
+
+SMALL = [
+    name
+    for each in recipes()
+    if each.experiment.data.options.get("clients", 100) <= 100 and not each.train
+    for name in each.instances()
+]
+
+
+def test_every_instance_has_one_recipe_and_every_recipe_its_instances():
+    made = [name for each in recipes() for name in each.instances()]
+    assert sorted(made) == instances.names()
+    with pytest.raises(ConfigError, match="no recipe for an instance 'nothing-r1'"):
+        recipe("nothing-r1")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_recording_again_gives_the_same_bits(name):
+    ((again, problem),) = recipe(name).record(only=name)
+    assert again == name
+    assert digest(problem) == instances.info(name).digest
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cafed-clustered-n24-r50", "cafed-digits-twolabel-n100-authors-r20", "fedss-clustered-n24-m6-groups4-r12"],
+)
+def test_recording_again_with_training_gives_the_same_problem(name):
+    """To rounding: PyTorch's kernels differ between processors."""
+    pytest.importorskip("torch")
+    ((_, problem),) = recipe(name).record(only=name)
+    shipped = instances.load(name)
+    fields = ("loss_gaps", "importance") if hasattr(shipped, "loss_gaps") else ("sizes", "deviations", "upper")
+    for field in fields:
+        np.testing.assert_allclose(getattr(problem, field), getattr(shipped, field), rtol=1e-3, atol=1e-6)
+
+
+def test_sources_say_where_an_instance_is_from():
+    for each in recipes():
+        for t, name in zip(each.rounds, each.instances(), strict=True):
+            assert instances.info(name).source == each.source(t)
+    source = instances.info("e3cs-digits-n300-m30-lognormal-r200").source
+    assert source == (
+        "E3CS Eqs. 17-23: round 200 of e3cs(quota=0.2); 30 a round; digits(clients=300); availability lognormal; "
+        "returns deadline; seed 0"
+    )
+
+
+NAMES = ["fedgs-digits-twolabel-n30-m5-lognormal-r10", "fedau-cutoff-digits-n30-t200-r0"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty library, and two recipes."""
+    (tmp_path / "index.json").write_text("[]")
+    monkeypatch.setattr(maintenance, "recipes", lambda: tuple(recipe(name) for name in NAMES))
+    return tmp_path
+
+
+def index(folder):
+    return {entry["name"]: entry for entry in json.loads((folder / "index.json").read_text())}
+
+
+def test_a_library_is_made_from_nothing_as_it_is_shipped(folder):
+    made = maintenance.maintain(folder, seconds=20.0)
+    assert [each.name for each in made] == NAMES
+    for each in made:
+        shipped = instances.info(each.name)
+        assert each.proved
+        assert (each.digest, each.source, each.command) == (shipped.digest, shipped.source, shipped.command)
+        problem, best = unpack((folder / "data" / f"{each.name}.xz").read_bytes(), each.name)
+        assert problem.objective(best) == each.best_known
+    assert index(folder) == {each.name: asdict(each) for each in made}
+
+
+def test_what_is_known_only_improves(folder):
+    """A good value stays when a later method is worse; a better bound and a better value are taken."""
+    name = NAMES[0]
+    maintenance.maintain(folder, [name], ["random"], 0.05)
+    weak = index(folder)[name]
+    assert weak["bound"] is None
+    assert not weak["proved"]
+    maintenance.maintain(folder, [name], ["tabu"], 1.0, unproved=True)
+    better = index(folder)[name]
+    assert better["best_known"] >= weak["best_known"]
+    maintenance.maintain(folder, [name], ["random"], 0.05, unproved=True)
+    assert index(folder)[name]["best_known"] == better["best_known"]
+    maintenance.maintain(folder, [name], ["branch-and-bound"], 20.0, unproved=True)
+    done = index(folder)[name]
+    assert done["proved"]
+    assert "branch-and-bound" in done["method"]
+
+
+def test_instances_without_a_recipe_go(folder, monkeypatch):
+    maintenance.maintain(folder, seconds=5.0)
+    monkeypatch.setattr(maintenance, "recipes", lambda: (recipe(NAMES[1]),))
+    maintenance.maintain(folder)
+    assert set(index(folder)) == {NAMES[1]}
+    assert [path.stem for path in (folder / "data").iterdir()] == [NAMES[1]]
+
+
+def test_a_changed_recipe_is_recorded_anew_on_request(folder, monkeypatch):
+    maintenance.maintain(folder, seconds=5.0)
+    before = index(folder)[NAMES[1]]
+    changed = recipe(NAMES[1])
+    longer = replace(changed, experiment=replace(changed.experiment, rounds=400))
+    monkeypatch.setattr(maintenance, "recipes", lambda: (recipe(NAMES[0]), longer))
+    maintenance.maintain(folder, seconds=5.0)
+    assert index(folder)[NAMES[1]] == before
+    maintenance.maintain(folder, seconds=5.0, again=True)
+    after = index(folder)[NAMES[1]]
+    assert after["digest"] != before["digest"]
+    assert after["proved"]
+    assert after["best_known"] < before["best_known"]  # ln T / T is smaller

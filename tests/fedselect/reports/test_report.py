@@ -1,0 +1,542 @@
+"""Reports: what is rendered as page, Markdown and LaTeX, and what is made of the folders there are."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+
+from fedselect import cli
+from fedselect.errors import ConfigError, RunError
+from fedselect.experiments import read_report
+from fedselect.reports.document import (
+    Cell,
+    Column,
+    Picture,
+    Report,
+    Table,
+    count,
+    frame_table,
+    html,
+    latex,
+    markdown,
+    number,
+    percent,
+    save,
+    seconds,
+    word,
+)
+from fedselect.reports.methods import shifted_geometric_mean
+from solvers.allocation import AllocationProblem
+from solvers.benchmark import Comparison
+from solvers.benchmark import compare as compare_methods
+from solvers.dispersion import DispersionProblem
+
+#: Text as people write it, and text of nothing but characters that mean something somewhere; no control characters,
+#: and spaces as the renderers leave them.
+texts = st.one_of(
+    st.text(st.characters(exclude_categories=("C", "Z"), include_characters=" "), min_size=1),
+    st.text(st.sampled_from("""<>&"'|\\`*_~$[]{}()!#%^-+./:;=@ ab1é"""), min_size=1),
+    st.sampled_from(
+        ["&lt;b&gt;", "<script>alert(1)</script>", "</td>", "\\|", "__init__", "a_b", "$x^2$", "&amp;#60;"]
+    ),
+).map(lambda text: " ".join(text.split()) or "x")
+
+
+def report_of(*rows, columns=("name", "value")):
+    table = Table("table", "A caption.", tuple(Column(heading) for heading in columns), rows)
+    return Report("A title", "A summary.", tables=(table,))
+
+
+def picture(key="picture"):
+    figure = Figure(figsize=(2, 1))
+    figure.subplots().plot([0, 1])
+    return Picture(key, "A caption.", "A line.", figure)
+
+
+# -- cells and tables ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cell", "text", "value"),
+    [
+        (number(0.123456), "0.1235", 0.123456),
+        (number(1.0, "{:.2f}", 0.5), "1.00 ± 0.50", 1.0),
+        (number(1.0, "{:.2f}", math.nan), "1.00", 1.0),
+        (number(None), "-", None),
+        (number(pd.NA), "-", None),
+        (count(np.int64(7)), "7", 7.0),
+        (count(math.nan), "-", None),
+        (percent(0.0123), "1.23 %", 0.0123),
+        (seconds(0.0012, 3.5), "1.2 ms, 3.50 s", 0.0012),
+        (seconds(math.nan, math.nan), "-", None),
+        (word("nan"), "nan", None),
+        (word(math.nan), "-", None),
+        (word(""), "-", None),
+    ],
+)
+def test_cells_show_text_and_keep_the_number(cell, text, value):
+    assert (cell.text, cell.value) == (text, value)
+
+
+def test_tables_and_pictures_refuse_what_cannot_be_shown():
+    with pytest.raises(ValueError, match="has 2 columns, but a row of 1 cells"):
+        report_of((Cell("a"),))
+    with pytest.raises(ValueError, match="lower-case letters, digits and hyphens; got 'a b'"):
+        picture("a b")
+
+
+def test_long_frames_say_what_is_left_out_and_empty_columns_go():
+    frame = pd.DataFrame(
+        {"a_b": range(1500), "none": [None] * 1500, "text": ["t"] * 1500, "some": [1.0] + [None] * 1499}
+    )
+    table = frame_table("long", "Rows.", frame)
+    assert len(table.rows) == 1000
+    assert table.caption == "Rows. Of 1500 rows, the first 1000 are shown."
+    assert [(column.heading, column.numeric) for column in table.columns] == [
+        ("a b", True),
+        ("text", False),
+        ("some", True),
+    ]
+    assert [cell.text for cell in table.rows[0]] == ["0", "t", "1"]
+    assert [cell.text for cell in table.rows[1]] == ["1", "t", "-"]
+
+
+def test_shifted_geometric_mean():
+    assert shifted_geometric_mean([3.0, 3.0]) == pytest.approx(3.0)
+    assert shifted_geometric_mean([0.0, 3.0]) == pytest.approx(1.0)  # sqrt(1 * 4) - 1
+    assert math.isnan(shifted_geometric_mean([]))
+
+
+# -- the three renderers -------------------------------------------------------------------------------------------
+
+
+class Cells(HTMLParser):
+    """The texts of a page's cells, and the names of all elements."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.cells, self.tags, self._open = [], [], False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self._open = tag in ("td", "th")
+        if self._open:
+            self.cells.append("")
+
+    def handle_endtag(self, tag):
+        self._open = self._open and tag not in ("td", "th")
+
+    def handle_data(self, data):
+        if self._open:
+            self.cells[-1] += data
+
+
+@given(texts, texts)
+@settings(max_examples=60, deadline=None)
+def test_page_shows_any_text_as_it_is(name, value):
+    plain, hostile = (Cells(html(report_of((Cell(a), Cell(b))))) for a, b in (("n", "v"), (name, value)))
+    assert hostile.cells == ["name", "value", name, value]
+    assert hostile.tags == plain.tags
+
+
+@given(texts, texts)
+@settings(max_examples=60, deadline=None)
+def test_markdown_table_keeps_its_columns_and_shows_any_text_as_it_is(name, value):
+    row = markdown(report_of((Cell(name), Cell(value)))).splitlines()[-1]
+    cells = re.split(r"(?<!\\)(?:\\\\)*\|", row)
+    assert len(cells) == 4
+    shown = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", row)  # a backslash before punctuation is not shown (CommonMark 2.4)
+    assert shown == f"| {name} | {value} |"
+    assert not re.search(r"(?<!\\)(?:\\\\)*[<`*\[$~]", row)
+
+
+#: What the LaTeX renderer writes for characters that mean something else there.
+_LATEX = re.compile(
+    r"\\text(backslash|asciitilde|asciicircum|less|greater|bar)\{\}|\\[&%$#_{}]|\{\[\}|\$(\\[a-z]+|-)\$"
+)
+
+
+@given(texts, texts)
+@settings(max_examples=60, deadline=None)
+def test_latex_has_no_character_that_means_something_else(name, value):
+    text = latex(report_of((Cell(name), Cell(value))))
+    row = text.split("\\midrule\n")[1].split("\n")[0].strip()
+    assert row.endswith(r" \\")
+    assert row[:-3].count(" & ") >= 1
+    bare = _LATEX.sub("", row[:-3])
+    assert bare.count("&") == 1
+    assert not re.search(r"[\\%$#_{}~^<>|\[]", bare)
+
+
+def test_latex_headings_minus_signs_and_details():
+    table = Table(
+        "t", "A caption.", (Column("name", numeric=False), Column("mean gap")), ((Cell("x-1"), number(-2.5)),)
+    )
+    details = Table("d", "Details.", (Column("a"),), ((Cell("1"),),), detail=True)
+    text = latex(Report("T", "S", tables=(table, details), pictures=(picture(),)))
+    assert r"name & \shortstack[r]{mean\\gap} \\" in text
+    assert r"x-1 & $-$2.5 \\" in text
+    assert r"\begin{tabular}{lr}" in text
+    long = Table("t", "A caption.", (Column("message", numeric=False),), ((Cell("much to say " * 3),),))
+    assert r"\begin{tabular}{p{0.3\linewidth}}" in latex(Report("T", "S", tables=(long,)))
+    assert "Details." not in text
+    assert r"\includegraphics[width=\linewidth]{picture}" in text
+    for environment in ("table", "tabular", "figure"):
+        assert text.count(rf"\begin{{{environment}}}") == text.count(rf"\end{{{environment}}}") == 1
+
+
+def test_page_is_self_contained_and_accessible():
+    table = Table("t", "A caption.", (Column("name", numeric=False), Column("n")), ((Cell("x"), number(1.23456)),))
+    page = html(Report("T", "S", (("a", "b"),), ("Beware.",), (table,), (picture(),)))
+    assert page.startswith('<!doctype html>\n<html lang="en">')
+    assert not re.search(r"""(src|href)=["'](?!data:|#)""", page)
+    assert "url(" not in page
+    assert "@import" not in page
+    assert re.search(r'<img src="data:image/png;base64,[^"]+" alt="A line." width="192" height="96">', page)
+    assert '<th scope="col" class="number">n</th>' in page
+    assert '<th scope="row">x</th><td class="number" data-value="1.23456">1.235</td>' in page
+    assert "Beware." in page
+
+
+def test_infinite_values_are_numbers_to_the_page():
+    assert 'data-value="-Infinity"' in html(report_of((Cell("x"), Cell("none", -math.inf))))
+
+
+def test_saving_writes_what_each_kind_needs(tmp_path):
+    report = Report("T", "S", pictures=(picture(),))
+    assert [path.name for path in save(report, tmp_path / "a", ["html"])] == ["report.html"]
+    written = save(report, tmp_path / "b", ["md", "tex"])
+    assert [path.name for path in written] == ["report.md", "report.tex", "picture.png", "picture.pdf"]
+    assert written[2].read_bytes().startswith(b"\x89PNG")
+    assert written[3].read_bytes().startswith(b"%PDF")
+    with pytest.raises(ConfigError, match="written as html, md, tex; got 'docx'"):
+        save(report, tmp_path / "c", ["html", "docx"])
+    assert not (tmp_path / "c").exists()
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match="cannot write the report into"):
+        save(report, tmp_path / "file")
+
+
+# -- selectors -----------------------------------------------------------------------------------------------------
+
+
+def hostile(folder):
+    return next(iter(json.loads((folder / "comparison.json").read_text())["runs"]))
+
+
+@pytest.fixture
+def copy(compared, tmp_path):
+    return shutil.copytree(compared, tmp_path / "copied")
+
+
+def cut(run, rounds):
+    """Make a run one that was killed in the middle of writing the line of a round."""
+    for name in ("summary.json", "clients.csv", "metrics.csv"):
+        (run / name).unlink()
+    lines = (run / "rounds.jsonl").read_text().splitlines(keepends=True)
+    (run / "rounds.jsonl").write_text("".join(lines[:rounds]) + lines[rounds][:40])
+
+
+def test_comparison_folder_is_reported_under_the_labels_it_was_given(compared):
+    report = read_report(compared)
+    assert report.title == "compared"
+    assert report.summary == "8 clients on digits, 3 rounds, 3 clients a round, availability ideal, seeds 0, 1."
+    assert report.notes == ()
+    assert [table.key for table in report.tables] == ["results", "course", "runs"]
+    assert [row[0] for row in report.tables[0].texts[1:]] == [hostile(compared), "even"]
+    assert [row[:3] for row in report.tables[2].texts[1:]] == [
+        (label, seed, "finished") for label in (hostile(compared), "even") for seed in "01"
+    ]
+    assert [picture.key for picture in report.pictures] == ["counts", "curves", "gap", "success", "graph"]
+    facts = dict(report.facts)
+    assert facts["selector even"] == "uniform"
+    assert facts[f"selector {hostile(compared)}"] == "fedgs (method = brute-force)"
+    assert {"numpy", "torch"} <= set(facts)
+    assert "seed" not in facts
+
+
+def test_results_are_the_means_of_the_summaries(compared):
+    rows = [json.loads(path.read_text()) for path in sorted(compared.glob("uniform-*/summary.json"))]
+    losses = [row["final_loss"] for row in rows]
+    table = read_report(compared).tables[0]
+    assert [column.heading for column in table.columns][2] == "test loss"
+    assert table.rows[1][2] == number(np.mean(losses), "{:.3f}", np.std(losses, ddof=1))
+
+
+def test_without_a_manifest_labels_say_what_differs(copy):
+    (copy / "comparison.json").unlink()
+    assert [row[0] for row in read_report(copy).tables[0].texts[1:]] == ["fedgs", "uniform"]
+    for path in copy.glob("uniform-*/config.toml"):
+        text = path.read_text().replace('name = "uniform"', 'name = "fedgs"\nmethod = "greedy"')
+        path.write_text(text)
+    names = [row[0] for row in read_report(copy).tables[0].texts[1:]]
+    assert names == ["fedgs (method = brute-force)", "fedgs (method = greedy)"]
+
+
+def test_unfinished_runs_of_a_comparison_are_named_and_left_out(copy):
+    (run,) = copy.glob("uniform-*-s1")
+    cut(run, 2)
+    report = read_report(copy)
+    assert report.summary.endswith("seeds 0.")
+    assert report.notes == (
+        "Not finished: even under seed 1 (2 of 3 rounds).",
+        f"Finished, but left out, as not every selector has finished under its seed: {hostile(copy)} under seed 1.",
+    )
+    assert [row[2] for row in report.tables[-1].texts[1:]] == ["finished"] * 3 + ["2 of 3 rounds"]
+    for path in copy.glob("uniform-*"):
+        shutil.rmtree(path)
+    report = read_report(copy)
+    assert report.notes[0] == "Not finished: even under seed 0 (not begun), even under seed 1 (not begun)."
+    assert report.notes[-1] == "No seed has finished runs of every selector, so there is nothing to compare yet."
+    assert [table.key for table in report.tables] == ["runs"]
+    assert report.pictures == ()
+
+
+# -- runs ----------------------------------------------------------------------------------------------------------
+
+
+def test_run_folder_has_its_summary_clients_and_rounds(compared):
+    (run,) = compared.glob("fedgs-*-s0")
+    report = read_report(run)
+    assert report.title == "compared: fedgs"
+    assert report.notes == ()
+    tables = {table.key: table for table in report.tables}
+    results = json.loads((run / "summary.json").read_text())
+    assert {row[0].text: row[1].value for row in tables["results"].rows} == {
+        key.replace("_", " "): value for key, value in results.items()
+    }
+    assert len(tables["clients"].rows) == 8
+    assert len(tables["rounds"].rows) == 3
+    assert "gap" in [column.heading for column in tables["rounds"].columns]
+
+
+def test_unfinished_run_is_reported_as_such(copy):
+    (run,) = copy.glob("fedgs-*-s0")
+    cut(run, 2)
+    report = read_report(run)
+    assert report.notes == ("The run is not finished: 2 of 3 rounds are played. All numbers are so far.",)
+    values = {row[0].text: row[1].text for row in report.tables[0].rows}
+    assert values["rounds"] == "2"
+    assert values["importance distance"] == "-"  # not known before the end
+    assert len(report.tables[1].rows) == 8
+    (run / "rounds.jsonl").unlink()
+    report = read_report(run)
+    assert report.notes == ("The run is not finished: 0 of 3 rounds are played. All numbers are so far.",)
+    assert report.tables == report.pictures == ()
+
+
+def test_selectors_and_data_that_are_not_registered_here_are_reported_all_the_same(copy):
+    (run,) = copy.glob("uniform-*-s0")
+    text = (run / "config.toml").read_text()
+    (run / "config.toml").write_text(text.replace('"uniform"', '"mine"').replace('"digits"', '"my-data"'))
+    report = read_report(run)
+    assert report.title == "compared: mine"
+    assert "my-data" in report.notes[0]
+    assert "is not drawn" in report.notes[0]
+
+
+# -- solver methods ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def methods_folder(tmp_path_factory):
+    """Two methods on two families, with a time limit and without one."""
+    rng = np.random.default_rng(0)
+    points = rng.random((9, 2))
+    distances = np.linalg.norm(points[:, None] - points, axis=2)
+    problems = {
+        "of 3": DispersionProblem(distances=distances, costs=rng.random(9), size=3),
+        "of 4": DispersionProblem(distances=distances, costs=rng.random(9), size=4),
+        "groups": AllocationProblem(sizes=np.array([5, 6, 7]), deviations=np.array([1.0, 2.0, 3.0]), total=6),
+    }
+    methods = {"<b>all</b> $\\x$": "brute-force", "quick": "greedy"}
+    folder = tmp_path_factory.mktemp("bench") / "folder"
+    compare_methods(methods, problems, seeds=[0, 1], time_limits=[5.0, None], out=folder)
+    return folder
+
+
+def by_heading(table):
+    head, *rows = table.texts
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def test_comparison_of_methods_is_summed_up_by_method_and_instance(methods_folder):
+    report = read_report(methods_folder)
+    assert report.summary == "2 methods on 3 instances (dispersion, allocation), 2 seeds, time limit 5 s, none."
+    assert report.notes == ()
+    methods, instances, solves = report.tables
+    rows = by_heading(methods)
+    assert {(row["method"], row["family"], row["time limit (s)"]) for row in rows} == {
+        (method, family, limit)
+        for method in ("<b>all</b> $\\x$", "quick")
+        for family in ("dispersion", "allocation")
+        for limit in ("5", "-")
+    }
+    for row in rows:
+        assert row["solves"] == row["solved"] == ("4" if row["family"] == "dispersion" else "2")
+        assert row["failures"] == "0"
+        if row["method"] != "quick":
+            assert row["solves"] == row["proved"] == row["wins"]
+            assert row["mean gap to best"] == "0 %"
+    assert len(instances.rows) == 6
+    assert all(row["<b>all</b> $\\x$"].endswith(" *") for row in by_heading(instances))
+    assert len(solves.rows) == 24
+    keys = ["performance-profile", "gap-over-time", "wins", "cost-against-size", "trajectory"]
+    assert [picture.key for picture in report.pictures] == keys
+    assert all(picture.png.startswith(b"\x89PNG") for picture in report.pictures)
+
+
+def test_wins_and_gaps_are_those_of_the_table(methods_folder):
+    """Worked out row by row, in plain Python."""
+    rows = [row for row in Comparison.load(methods_folder).table.to_dict("records") if row["family"] == "dispersion"]
+    limited = [row for row in rows if row["time_limit"] == 5.0]
+    best = {
+        key: max(r["objective"] for r in limited if (r["instance"], r["seed"]) == key)
+        for key in {(r["instance"], r["seed"]) for r in limited}
+    }
+    quick = [row for row in limited if row["method"] == "quick"]
+    won = sum(abs(row["objective"] - best[row["instance"], row["seed"]]) <= 1e-9 for row in quick)
+    shown = next(
+        row
+        for row in by_heading(read_report(methods_folder).tables[0])
+        if (row["method"], row["family"], row["time limit (s)"]) == ("quick", "dispersion", "5")
+    )
+    assert shown["wins"] == str(won)
+    assert shown["mean gap to best"] == percent(np.mean([row["gap_to_best"] for row in quick])).text
+
+
+def test_failures_are_named_and_do_not_win(methods_folder, tmp_path):
+    folder = shutil.copytree(methods_folder, tmp_path / "failed")
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    for row in rows:
+        if row["method"] == "quick":
+            row |= {"verdict": "invalid", "message": "claims a|b"}
+    kept = [row for row in rows if row["method"] == "quick"] + [row for row in rows if row["method"] != "quick"][1:]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept))
+    report = read_report(folder)
+    assert report.notes == (
+        "The comparison is not finished: 23 of 24 solves are done.",
+        "12 of 23 solves have no sound answer (12 invalid); they are named below.",
+    )
+    tables = {table.key: by_heading(table) for table in report.tables}
+    for row in tables["methods"]:
+        if row["method"] == "quick":
+            assert (row["solved"], row["proved"], row["wins"], row["mean gap to best"]) == ("0", "0", "0", "-")
+            assert row["failures"] == row["solves"]
+    assert [(row["method"], row["verdict"], row["solves"], row["message"]) for row in tables["failures"]] == [
+        ("quick", "invalid", "12", "claims a|b")
+    ]
+    assert {row["quick"] for row in tables["instances"]} == {"invalid"}
+
+
+def test_a_relaxation_is_shown_by_its_bound(tmp_path):
+    problem = AllocationProblem(sizes=np.array([5, 6, 7]), deviations=np.array([1.0, 2.0, 3.0]), total=6)
+    done = compare_methods(["greedy", "kkt"], {"groups": problem}, out=tmp_path / "bench")
+    bound = done.table.set_index("method")["bound"]["kkt"]
+    report = read_report(tmp_path / "bench")
+    assert by_heading(report.tables[1])[0]["kkt"] == f"≥ {bound:.8g}"
+    row = by_heading(report.tables[0])[1]
+    assert (row["method"], row["solved"], row["wins"], row["failures"]) == ("kkt", "0", "0", "0")
+    assert row["mean gap of bound"] != "-"
+
+
+def test_a_comparison_without_rows_is_a_sentence(methods_folder, tmp_path):
+    folder = shutil.copytree(methods_folder, tmp_path / "empty")
+    (folder / "rows.jsonl").write_text("")
+    with pytest.raises(RunError, match="has no rows yet"):
+        read_report(folder)
+
+
+# -- the command line ----------------------------------------------------------------------------------------------
+
+
+def fedselect(capsys, monkeypatch, *arguments):
+    """Run the command line in this process; its exit code, what it printed and what it complained about."""
+    monkeypatch.setattr(sys, "argv", ["fedselect", *map(str, arguments)])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    printed = capsys.readouterr()
+    return end.value.code or 0, printed.out, printed.err
+
+
+def test_report_command_writes_the_page_into_the_folder(copy, capsys, monkeypatch):
+    code, out, err = fedselect(capsys, monkeypatch, "report", copy)
+    assert (code, err) == (0, "")
+    assert "".join(out.split()) == f"report:{copy / 'report' / 'report.html'}"
+    assert (copy / "report" / "report.html").stat().st_size < 2_000_000
+    assert [path.name for path in (copy / "report").iterdir()] == ["report.html"]
+    assert read_report(copy).notes == ()  # the report is not taken for a run
+
+
+def test_report_command_as_json_names_every_file(compared, tmp_path, capsys, monkeypatch):
+    arguments = ("report", compared, "--as", "html, md,tex,md", "--out", tmp_path, "--format", "json")
+    code, out, _ = fedselect(capsys, monkeypatch, *arguments)
+    written = [path.removeprefix(f"{tmp_path}/") for path in json.loads(out)["written"]]
+    assert code == 0
+    assert written[:3] == ["report.html", "report.md", "report.tex"]
+    assert {path.name for path in tmp_path.iterdir()} == set(written)
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        (None, "there is no folder"),
+        ({}, "is neither a run folder"),
+        ({"comparison.json": "{"}, "cannot read"),
+        ({"comparison.json": "[]"}, "does not say its format"),
+        ({"comparison.json": '{"format": "other/1"}'}, "is of format 'other/1'; known are selectors-comparison/1 and"),
+        ({"comparison.json": '{"format": "selectors-comparison/1"}'}, "does not give a run for every label and seed"),
+        ({"config.toml": "a = [", "versions.json": "{}"}, "cannot read the run folder"),
+        ({"config.toml": "", "versions.json": "{}"}, "config.toml has no [experiment]"),
+    ],
+)
+def test_other_folders_are_one_sentence_and_exit_2(files, sentence, tmp_path, capsys, monkeypatch):
+    folder = tmp_path / "folder"
+    if files is not None:
+        folder.mkdir()
+        for name, text in files.items():
+            (folder / name).write_text(text)
+    code, out, err = fedselect(capsys, monkeypatch, "report", folder)
+    assert (code, out) == (2, "")
+    assert err.startswith("fedselect: ")
+    assert sentence in err
+    assert len(err.splitlines()) == 1
+    assert not (folder / "report").exists()
+
+
+def test_report_command_refuses_other_kinds(compared, tmp_path, capsys, monkeypatch):
+    code, _, err = fedselect(capsys, monkeypatch, "report", compared, "--as", "html,pdf", "--out", tmp_path / "out")
+    assert (code, err) == (2, "fedselect: --as takes html, md, tex, with commas; got 'html,pdf'\n")
+    assert not (tmp_path / "out").exists()
+
+
+def test_latex_compiles(compared, tmp_path):
+    if shutil.which("pdflatex") is None or not _has("booktabs.sty"):
+        pytest.skip("there is no pdflatex with booktabs")
+    save(read_report(compared), tmp_path, ["tex"])
+    document = (
+        r"\documentclass{article}\usepackage[T1]{fontenc}\usepackage{booktabs,graphicx}"
+        r"\begin{document}\input{report.tex}\end{document}"
+    )
+    (tmp_path / "paper.tex").write_text(document)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "paper.pdf").exists()
+
+
+def _has(file):
+    return bool(subprocess.run(["kpsewhich", file], capture_output=True, text=True).stdout.strip())

@@ -1,0 +1,113 @@
+"""Selection without training."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fedselect.availability import AVAILABILITY, DROPOUT
+from fedselect.data import digits
+from fedselect.errors import ConfigError
+from fedselect.experiments.metrics import success_ratio
+from fedselect.rounds.history import History
+from fedselect.rounds.protocol import Outcome, Selection
+from fedselect.rounds.simulation import simulate
+from fedselect.selectors import Uniform
+
+
+class Clients:
+    """Stands for a federation where only the number of clients matters."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __len__(self):
+        return self.n
+
+
+def world(federation, seed=4):
+    return (
+        AVAILABILITY.build("lognormal", federation, seed, beta=0.4),
+        DROPOUT.build("bernoulli", len(federation), seed, rate=0.3),
+    )
+
+
+def test_it_is_the_trained_run_without_training():
+    pytest.importorskip("torch")
+    from fedselect.training.fedavg import FedAvg
+
+    federation = digits(clients=12)
+    availability, dropout = world(federation)
+    trained = FedAvg(federation, Uniform(3), availability, dropout=dropout, seed=4)
+    simulated = simulate(Uniform(3), availability, dropout, sizes=federation.sizes, rounds=8, seed=4)
+    for played in simulated:
+        done = trained.step()
+        assert played.round == done.round
+        assert played.outcomes.tolist() == done.outcomes.tolist()
+        assert played.selection.clients.tolist() == done.selection.clients.tolist()
+        assert played.applied.tolist() == done.applied.tolist()
+    assert trained.round == 8
+
+
+def test_success_ratio_of_uniform_selection_is_the_return_rate():
+    clients = Clients(50)
+    availability, dropout = world(clients)
+    rounds = simulate(Uniform(10), availability, dropout, sizes=np.ones(50, dtype=int), rounds=600, seed=4)
+    history = History.collect(rounds, 50)
+    made = sum(chosen.size for chosen in history.selected)
+    deviation = np.sqrt(0.7 * 0.3 / made)
+    assert abs(success_ratio(history)[-1] - 0.7) < 4 * deviation
+    expected = sum(availability.available(t) for t in range(600))
+    assert history.available.tolist() == expected.tolist()
+
+
+def test_the_selector_learns_outcomes():
+    class Watching(Uniform):
+        def update(self, feedback):
+            outcomes = feedback.outcomes[feedback.selection.clients]
+            assert set(outcomes.tolist()) <= {Outcome.RETURNED, Outcome.MISSING}
+            self.told = getattr(self, "told", 0) + 1
+
+    selector = Watching(3)
+    availability, dropout = world(Clients(20))
+    list(simulate(selector, availability, dropout, sizes=np.ones(20, dtype=int), rounds=5, seed=4))
+    assert selector.told == 5
+
+
+def test_rounds_are_played_when_they_are_asked_for():
+    selector = Uniform(2)
+    availability, dropout = world(Clients(5))
+    rounds = simulate(selector, availability, dropout, sizes=np.ones(5, dtype=int), rounds=10**9, seed=4)
+    assert [next(rounds).round for _ in range(3)] == [0, 1, 2]
+
+
+def test_choosing_an_absent_client_is_an_error():
+    class Stubborn(Uniform):
+        def select(self, round):
+            return Selection(np.arange(5), np.ones(5))
+
+    availability, dropout = world(Clients(5))
+    with pytest.raises(ConfigError, match="chose clients that are not available in round"):
+        list(simulate(Stubborn(1), availability, dropout, sizes=np.ones(5, dtype=int), rounds=50, seed=4))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"sizes": [], "rounds": 1}, "sizes must be one positive number of samples a client"),
+        ({"sizes": [3, 0], "rounds": 1}, "sizes must be one positive number of samples a client"),
+        ({"sizes": [3, 4], "rounds": -1}, "rounds must not be negative; got -1"),
+    ],
+)
+def test_bad_arguments_are_sentences(options, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        simulate(Uniform(1), AVAILABILITY.build("ideal", Clients(2), 0), **options)
+
+
+@pytest.mark.parametrize("module", ["fedselect.rounds.simulation", "fedselect.rounds.history", "fedselect.experiments"])
+def test_torch_is_not_loaded(module):
+    code = f"import sys, {module}; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

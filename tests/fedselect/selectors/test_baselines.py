@@ -1,0 +1,123 @@
+"""Baselines of more than one paper, without training."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedselect.availability import AVAILABILITY, DROPOUT
+from fedselect.data import digits
+from fedselect.errors import ConfigError
+from fedselect.rounds.protocol import RoundContext
+from fedselect.rounds.scenario import Scenario
+from fedselect.selectors import SELECTORS, AllAvailable, FedCS, MDSample, PowerOfChoice, Uniform
+from tests.fedselect.driving import context
+
+LOSSES = np.array([0.1, 0.9, 0.4, 0.8, 0.9, 0.2])
+
+
+def test_md_sampling_is_unbiased_over_those_present():
+    """E[a_k] = n_k / Σ_A n, and each is drawn at all with the stated probability; 5 sd of 5 000 rounds."""
+    sizes, present = np.array([10, 20, 30, 40, 100]), np.array([1, 1, 1, 1, 0])
+    total, drawn = np.zeros(5), np.zeros(5)
+    for t in range(5000):
+        selection = MDSample(3).select(context(present, t, sizes))
+        assert selection.weights.sum() == pytest.approx(1)
+        total[selection.clients] += selection.weights
+        drawn[selection.clients] += 1
+    share = np.array([0.1, 0.2, 0.3, 0.4, 0])
+    assert np.all(np.abs(total / 5000 - share) <= 5 * np.sqrt(share * (1 - share) / 3 / 5000))
+    assert selection.inclusion == pytest.approx(1 - (1 - share) ** 3)
+    assert np.all(np.abs(drawn / 5000 - selection.inclusion) <= 5 * np.sqrt(0.25 / 5000))
+
+
+def test_a_client_drawn_twice_weighs_twice():
+    """3 draws of 2 clients: the weights are thirds, so one of them has two (or all) of these."""
+    for t in range(20):
+        thirds = 3 * MDSample(3).select(context(np.ones(2), t)).weights
+        assert thirds == pytest.approx(np.round(thirds))
+        assert thirds.sum() == pytest.approx(3)
+        assert thirds.max() >= 2
+
+
+def test_md_sampling_draws_a_lone_client_every_time():
+    selection = MDSample(3).select(context([0, 1, 0]))
+    assert (selection.clients.tolist(), selection.weights.tolist()) == ([1], [1.0])
+    assert selection.inclusion.tolist() == [0, 1, 0]
+
+
+def test_power_of_choice_takes_the_largest_losses():
+    greedy = PowerOfChoice(3, 6)
+    selection = greedy.select(context(np.ones(6), losses=LOSSES))
+    assert selection.clients.tolist() == [1, 3, 4]
+    assert selection.weights == pytest.approx([1 / 3] * 3)
+    assert selection.applied_weights(np.array([True, False, True])) == pytest.approx([0.5, 0, 0.5])
+    assert greedy.select(context([1, 1, 1, 0, 0, 0], losses=LOSSES)).clients.tolist() == [0, 1, 2]
+    tied = PowerOfChoice(1, 6).select(context(np.ones(6), losses=LOSSES))
+    assert tied.clients.tolist() == [1]
+
+
+def test_power_of_choice_probes_its_candidates_alone():
+    asked = []
+
+    def probe(clients):
+        asked.append(list(clients))
+        return LOSSES[list(clients)]
+
+    base = context(np.ones(6), losses=LOSSES)
+    selection = PowerOfChoice(2, 3).select(RoundContext(0, base.available, base.sizes, base.rng, probe=probe))
+    (candidates,) = asked
+    assert len(candidates) == 3
+    assert set(selection.clients.tolist()) < set(candidates)
+    assert min(LOSSES[selection.clients]) >= max(LOSSES[[c for c in candidates if c not in selection.clients]])
+
+
+def test_candidates_come_in_proportion_to_data():
+    """With d = m = 1, a draw in proportion to data, whatever the losses; 5 sd of 4 000 rounds."""
+    sizes = np.array([10, 20, 30, 40])
+    counts = np.zeros(4)
+    for t in range(4000):
+        counts[PowerOfChoice(1, 1).select(context(np.ones(4), t, sizes, losses=LOSSES)).clients] += 1
+    assert counts / 4000 == pytest.approx(sizes / 100, abs=5 * np.sqrt(0.25 / 4000))
+
+
+def test_variants_by_name():
+    federation = digits(clients=30)
+    ideal, none = AVAILABILITY.build("ideal", federation, 0), DROPOUT.build("none", 30, 0)
+    setting = Scenario(federation, ideal, none, 5, 100, 0)
+    assert SELECTORS.build("power-of-choice", setting).candidates == 10
+    assert SELECTORS.build("power-of-choice", setting, variant="fedgs").candidates == 30
+    with pytest.raises(ConfigError, match="everybody as candidate"):
+        SELECTORS.build("power-of-choice", setting, variant="fedgs", candidates=7)
+    with pytest.raises(ConfigError, match="as many candidates as clients to select, 5; got 4"):
+        SELECTORS.build("power-of-choice", setting, candidates=4)
+    with pytest.raises(ConfigError, match="variant"):
+        SELECTORS.build("power-of-choice", setting, variant="flgo")
+
+
+def test_power_of_choice_without_a_probe():
+    with pytest.raises(ConfigError, match="'power-of-choice' asks clients for their losses"):
+        PowerOfChoice(2).select(context(np.ones(4)))
+
+
+def test_fedcs_breaks_ties_the_same_way_every_round():
+    selector = FedCS([0.1, 0.9, 0.9, 0.9, 0.5], 2)
+    for t in range(3):
+        selection = selector.select(context(np.ones(5), t))
+        assert selection.clients.tolist() == [1, 2]
+        assert selection.weights.tolist() == [0.2, 0.2]
+    assert selector.select(context([1, 1, 0, 0, 1])).clients.tolist() == [1, 4]
+
+
+def test_ways_to_aggregate():
+    sizes = np.array([10, 20, 30, 40])
+    present = [1, 1, 1, 0]
+    data = Uniform(3).select(context(present, sizes=sizes))
+    assert (data.weights.tolist(), data.on_failure) == ([10 / 60, 20 / 60, 30 / 60], "renormalise")
+    mean = Uniform(3, aggregation="mean").select(context(present, sizes=sizes))
+    assert (mean.weights.tolist(), mean.on_failure) == ([1 / 3] * 3, "renormalise")
+    deadline = Uniform(3, aggregation="deadline").select(context(present, sizes=sizes))
+    assert (deadline.weights.tolist(), deadline.on_failure) == ([0.1, 0.2, 0.3], "keep")
+    assert AllAvailable().select(context(present, sizes=sizes)).weights.tolist() == data.weights.tolist()
+    with pytest.raises(ConfigError, match="aggregation must be one of 'samples', 'mean', 'deadline'; got 'median'"):
+        Uniform(3, aggregation="median")

@@ -1,0 +1,93 @@
+"""The comparison of exact with heuristic selection: its arithmetic, and a tiny run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import t
+
+pytest.importorskip("torch")
+
+from fedselect.experiments import Choice
+from fedselect.studies import exact_vs_heuristic as study
+
+
+def runs(**losses):
+    """Runs of one regime that differ in the test loss alone."""
+    rows = []
+    for method, values in losses.items():
+        for seed, loss in enumerate(values):
+            outcomes = dict.fromkeys(study.OUTCOMES, 1.0) | {"final_loss": loss}
+            cell = {"paper": "P", "regime": "R", "method": method.replace("_", " "), "seed": seed}
+            rows.append({**cell, "gap": 0.01, "proved": 0.5, "ms": 1.0, **outcomes})
+    return pd.DataFrame(rows)
+
+
+def test_differences_are_paired_by_seed():
+    """Losses that vary by 1 between seeds and differ by 0.1 ± 0.01 within them."""
+    exact = np.array([1.0, 2.0, 3.0, 4.0])
+    shift = np.array([0.09, 0.11, 0.1, 0.1])
+    effects = study.compare(runs(exact=exact, heuristic=exact + shift, no_optimisation=exact))
+    found = effects.set_index(["method", "outcome"])
+    loss = found.loc["heuristic", "final_loss"]
+    assert loss.difference == pytest.approx(0.1)
+    assert loss.half == pytest.approx(t.ppf(0.975, 3) * shift.std(ddof=1) / 2)
+    assert loss.p == pytest.approx(2 * t.sf(0.1 / (shift.std(ddof=1) / 2), 3))
+    assert loss.adjusted == pytest.approx(min(1.0, 5 * loss.p))  # the smallest of five; "no optimisation" is apart
+    nothing = found.loc["no optimisation", "final_loss"]
+    assert (nothing.difference, nothing.half, nothing.p) == (0.0, 0.0, 1.0)
+
+
+def test_a_difference_that_is_always_the_same_is_certain():
+    assert study.paired(np.full(4, 2.0)) == {"difference": 2.0, "half": 0.0, "p": 0.0}
+
+
+def test_gaps_are_of_whole_runs():
+    def solution(objective, bound, status="feasible", **details):
+        return {"solution": {"objective": objective, "bound": bound, "status": status, "details": details}}
+
+    found = study.decisions([solution(9.0, 10.0), solution(2.0, 2.0, "optimal"), {"solution": None}], size=5)
+    assert found == {"gap": pytest.approx(1 / 12), "proved": 0.5}
+    short = study.decisions([solution(None, None, shortfall=1.0), solution(None, None, shortfall=0.0)], size=5)
+    assert short["gap"] == pytest.approx(0.1)
+    assert np.isnan(study.decisions([{"solution": None}], size=5)["gap"])
+
+
+def test_a_tiny_study_writes_everything_and_repeats_nothing(tmp_path, capsys):
+    data = Choice("digits", {"clients": 16, "partition": "dirichlet"})
+    regimes = [
+        study.fedgs("small", data=data, clients_per_round=3),
+        study.ca_fed("small", 1.0, data, study.TrainingSettings()),
+        study.fedss("small", 12),
+        study.e3cs("small", 0.0),
+    ]
+    arguments = ["--out", str(tmp_path), "--jobs", "1"]
+    study.main(arguments, regimes, rounds=4, seeds=2)
+    out = tmp_path / "quick-digits"
+    printed = capsys.readouterr().out
+    assert "The gap and what it did" in printed
+    assert "FedGS, heuristics" in printed
+    for name in ("results.csv", "runs.csv", "exact_vs_heuristic.png"):
+        assert (out / name).stat().st_size > 500
+    played = pd.read_csv(out / "runs.csv")
+    assert len(played) == 2 * (4 + 3 + 4 + 3)
+    solved = played[played.method.isin(["exact", "local-search", "greedy", "Algorithm 1", "proportional"])]
+    assert solved.gap.notna().all()
+    assert (played[(played.method == "exact") & (played.paper != "CA-Fed")].gap < 1e-5).all()
+    greedy = played[played.method == "greedy"].gap.to_numpy()
+    light = played[(played.paper == "FedGS") & (played.method == study.LIGHT)].gap.to_numpy()
+    assert (light > greedy).all()
+    results = pd.read_csv(out / "results.csv")
+    assert len(results) == 5 * (3 + 2 + 3 + 2)
+    before = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("rounds.jsonl")}
+    study.main(arguments, regimes, rounds=4, seeds=2)
+    assert {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("rounds.jsonl")} == before
+    pd.testing.assert_frame_equal(pd.read_csv(out / "results.csv"), results)
+
+
+def test_the_regimes_are_distinct_and_say_what_they_are():
+    for regimes in (study.QUICK, study.PAPER):
+        names = [(regime.paper, regime.title) for regime in regimes]
+        assert len(set(names)) == len(names)
+        assert {paper for paper, _ in names} == {"FedGS", "CA-Fed", "FedSS", "E3CS"}

@@ -1,0 +1,134 @@
+"""The FedAU study, with few clients and rounds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedselect.availability import label_rates
+from fedselect.errors import DataError
+from fedselect.studies import fedau
+from tests.fedselect.data.test_images import write
+
+TINY = fedau.Scale(clients=20, rounds=20, seeds=(1,), horizons=(10, 40))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("fedau")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fedau, "QUICK", TINY)
+        fedau.main(["--out", str(out), "--jobs", "1"])
+    return out / "quick-digits"
+
+
+def test_it_writes_a_row_a_run_tables_and_figures(finished):
+    runs = pd.read_csv(finished / "results.csv")
+    assert runs.groupby(["pattern", "method"]).size().tolist() == [1] * 21
+    assert runs["objective"].gt(0).all()
+    rates = runs.set_index("method")[["local rate", "server rate"]].drop_duplicates()
+    assert rates.loc["average all"].tolist() == [0.1, 10.0]
+    assert len(pd.read_csv(finished / "leads.csv")) == 3 * 6
+    for name in ("weights", "curves"):
+        assert (finished / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_weight_error_without_memory_is_known(finished):
+    """K = 1 keeps every weight at 1, so the error is the mean of (p - 1)²."""
+    federation = fedau.experiment("Bernoulli", "MIFA", "digits", None, TINY, 1).federation()
+    rates = label_rates(federation, 1)
+    table = pd.read_csv(finished / "weights.csv").set_index(["T", "K"])
+    assert table.loc[(40, 1.0), "Bernoulli"] == pytest.approx(np.mean((rates - 1) ** 2))
+    bound = np.log(40) / 40 * 5 + np.mean((1 - rates) ** 10)
+    assert table.loc[(40, 5.0), "Theorem 3"] == pytest.approx(bound)
+    assert table.loc[(10, 50.0), "Markov"] == table.loc[(10, np.inf), "Markov"]  # no interval reaches 50 rounds
+
+
+def test_nothing_is_run_twice(finished, monkeypatch):
+    kept = [*finished.glob("runs/*/*/*"), finished / "weights-1.csv"]
+    before = {path: path.stat().st_mtime_ns for path in kept}
+    written = (finished / "results.csv").read_bytes()
+    monkeypatch.setattr(fedau, "QUICK", TINY)
+    fedau.main(["--out", str(finished.parent), "--jobs", "1"])
+    assert {path: path.stat().st_mtime_ns for path in kept} == before
+    assert (finished / "results.csv").read_bytes() == written
+
+
+def runs_of(accuracy):
+    """Made-up runs: ``accuracy(pattern, method, seed)``."""
+    return pd.DataFrame(
+        {"pattern": pattern, "method": method, "seed": seed, "accuracy": accuracy(pattern, method, seed)}
+        for pattern in fedau.PATTERNS
+        for method in fedau.METHODS
+        for seed in range(4)
+    )
+
+
+def test_leads_are_paired_and_compared_with_the_papers():
+    def accuracy(pattern, method, seed):
+        own = {"FedAU, K = 50": 2.0, "average all": 3.0, "average participating": 0.0, "MIFA": 4.0}.get(method, 2.0)
+        return 90 + own + 10 * seed + 0.1 * (seed % 2) * (method == "known participation")
+
+    table = fedau.leads(runs_of(accuracy)).set_index(["pattern", "method"])
+    behind, ahead = table.loc[("cyclic", "average all")], table.loc[("cyclic", "average participating")]
+    assert (behind["lead"], behind["verdict"]) == (pytest.approx(-1), "behind, unlike the paper")
+    assert (ahead["lead"], ahead["verdict"]) == (pytest.approx(2), "ahead, by less than in the paper")
+    assert ahead["paper's leads"] == "2.7 to 5.9"
+    # Differences of 0, -0.1, 0, -0.1: mean -0.05, interval 3.182 * 0.0577 / 2.
+    known = table.loc[("Bernoulli", "known participation")]
+    assert (known["lead"], known["+-"]) == (pytest.approx(-0.05), pytest.approx(0.0919, abs=1e-4))
+    assert known["verdict"] == "open"
+    assert table.loc[("Markov", "MIFA"), "verdict"] == "behind"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (-1, 1, "open"),
+        (3, 4, "ahead, as in the paper"),
+        (0.1, 0.4, "ahead, by less than in the paper"),
+        (80, 90, "ahead, by more than in the paper"),
+        (-3, -2, "behind, unlike the paper"),
+    ],
+)
+def test_verdicts_weigh_the_interval_against_the_papers_leads(low, high, verdict):
+    assert fedau._verdict(low, high, np.array([2.4, 6.1, 3.5, 3.2])) == verdict
+    assert fedau._verdict(1, 2, np.array([-0.2, 1.2, 0.3, 0.2])) == "ahead, where the paper has both"
+    assert fedau._verdict(1, 2, np.array([])) == "ahead"
+
+
+def test_orders_compare_with_each_data_set():
+    def accuracy(pattern, method, seed):
+        return fedau.PUBLISHED[pattern].get(method, (0, 0, 0, 0))[2]
+
+    table = fedau.orders(runs_of(accuracy)).set_index("pattern")
+    assert table["cifar100"].tolist() == pytest.approx([1, 1, 1])
+    assert table.loc["Bernoulli", "cinic10"] == pytest.approx(0.9)  # the two FedAUs change places
+
+
+def test_published_numbers_are_ordered_as_the_poster_has_them():
+    for pattern, methods in fedau.PUBLISHED.items():
+        table = pd.DataFrame(methods, index=fedau.IMAGES)
+        naive = table[["average participating", "average all"]]
+        assert table[["FedAU, K = ∞", "FedAU, K = 50"]].gt(naive.max(axis=1), axis=0).all(axis=None)
+        assert table["known participation"].gt(naive.max(axis=1)).all()
+        # Leaving absent clients out beats counting them as no change, but for cyclic participation.
+        assert (naive["average all"] > naive["average participating"]).eq(pattern == "cyclic").all()
+    assert fedau.PUBLISHED["Markov"]["known participation"] == (88.6, 76.9, 50.3, 60.7)
+
+
+@pytest.mark.filterwarnings("ignore:An input array is constant")  # one round teaches little
+def test_the_papers_data_are_held_against_its_own_numbers(tmp_path, monkeypatch):
+    write("svhn", tmp_path, monkeypatch)
+    monkeypatch.setattr(fedau, "QUICK", fedau.Scale(clients=5, rounds=1, seeds=(1,), horizons=(10,)))
+    fedau.main(["--dataset", "svhn", "--root", str(tmp_path), "--out", str(tmp_path), "--jobs", "1"])
+    table = pd.read_csv(tmp_path / "quick-svhn" / "accuracy.csv").set_index(["pattern", "method"])
+    assert table.loc[("cyclic", "average all"), "paper"] == 87.4
+    assert table.loc[("cyclic", "average all"), "verdict"] == "lower"
+    assert "1 rounds, no augmentation" in table.loc[("cyclic", "average all"), "why"]
+
+
+def test_missing_files_are_a_sentence(tmp_path):
+    with pytest.raises(DataError, match="svhn is not there: put the files"):
+        fedau.main(["--dataset", "svhn", "--root", str(tmp_path), "--out", str(tmp_path)])
