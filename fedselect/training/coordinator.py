@@ -225,6 +225,8 @@ class Coordinator:
         if change is None:
             return
         settings = self.settings
+        if settings.server_weight_decay:
+            change = change.sub(self._weights, alpha=settings.server_weight_decay)
         if self._velocity is not None:
             change = self._velocity.mul_(settings.server_momentum).add_(change)
         self._weights.add_(change, alpha=settings.server_learning_rate)

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from solvers.allocation.methods.largest_remainder import largest_remainder
 from solvers.allocation.problem import AllocationProblem
-from solvers.allocation.water_filling import water_fill
 from solvers.allocation.whole import accepts_whole_start
 from solvers.errors import InvalidProblem
 from solvers.registry import method
@@ -24,7 +23,7 @@ LARGEST = 20_000_000
 UNITS = 2.0**46
 
 
-@method(AllocationProblem, "cp-sat", kind="exact", requires="ortools")
+@method(AllocationProblem, "cp-sat", kind="exact")
 def cp_sat(problem: AllocationProblem, run: Run, *, workers: int = 1) -> None:
     """Minimise a sum of costs that lie above supporting lines, and add the lines that the answer violates; exact.
 
@@ -83,7 +82,7 @@ def cp_sat(problem: AllocationProblem, run: Run, *, workers: int = 1) -> None:
             slope = int(units(k, s + 1) - units(k, s)) if s < last[k] else 0
             model.add(cost[k] >= slope * clients[k] + int((table - slope * grid).min()))
 
-        near = np.floor(water_fill(problem, first)[0]).astype(np.int64)
+        near = np.floor(problem.water_fill(first)[0]).astype(np.int64)
         for k in cost:
             for s in range(int(near[k]) - 1, int(near[k]) + 2):
                 add_line(k, s)

@@ -23,7 +23,7 @@ FORMULATIONS = ("rlt", "glover", "product", "tangent")
 _LARGEST_OBJECTIVE = 2.0**44
 
 
-@method(DispersionProblem, "cp-sat", kind="exact", requires="ortools")
+@method(DispersionProblem, "cp-sat", kind="exact")
 def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", workers: int | None = None) -> None:
     r"""Linearise the products and hand the model to CP-SAT; exact in integer arithmetic.
 

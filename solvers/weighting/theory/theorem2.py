@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.errors import InvalidProblem
 from solvers.problem import frozen_array
-from solvers.weighting.exclusion.problem import non_negative
+from solvers.weighting.checks import non_negative
 from solvers.weighting.optimization_error.problem import OptimizationErrorProblem
 from solvers.weighting.total_error.problem import TotalErrorProblem
 

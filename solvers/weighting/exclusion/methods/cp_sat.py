@@ -31,7 +31,7 @@ _COSTS = 2.0**40
 _SLICES = 48
 
 
-@method(ExclusionProblem, "cp-sat", kind="exact", requires="ortools")
+@method(ExclusionProblem, "cp-sat", kind="exact")
 def cp_sat(problem: ExclusionProblem, run: Run) -> None:
     r"""Dinkelbach's parametric step on slices of the kept importance, each a knapsack solved by CP-SAT.
 
