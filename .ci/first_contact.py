@@ -21,21 +21,22 @@ SMALL = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
 
 def main() -> None:
     """Exit with a sentence where something does not work, or brings PyTorch."""
-    import solvers
+    import solvers.instances
 
     assert "site-packages" in solvers.__file__, f"solvers comes from {solvers.__file__}"
     for extra in ("torch", "torchvision", "flwr"):
         assert importlib.util.find_spec(extra) is None, f"the light install brought {extra}"
 
     example()
-    names = [method["name"] for method in json.loads(fedselect("list", "--format", "json"))["methods"]]
+    listed = json.loads(fedselect("list", "--format", "json"))["method for a DispersionProblem"]
+    names = [method["name"] for method in listed]
     assert "branch-and-bound" in names, names
     answer = json.loads(fedselect("solve", SMALL, "--require-proof", "--time-limit", "60", "--format", "json"))
     assert answer["status"] == "optimal", answer
     options = ("--methods", "auto,greedy", "--time-limit", "60", "--out", "bench")
     fedselect("bench", "dispersion", "--instances", SMALL, *options)
     fedselect("report", "bench")
-    assert len(json.loads(fedselect("instances", "list", "--format", "json"))) == len(solvers_names())
+    assert len(json.loads(fedselect("instances", "list", "--format", "json"))) == len(solvers.instances.names())
     assert SMALL in fedselect("instances", "show", SMALL)
     fedselect("instances", "export", SMALL, "small.lp")
     assert Path("small.lp").stat().st_size > 0
@@ -56,12 +57,6 @@ def example() -> None:
     seconds = time.perf_counter() - begun
     print(f"README's example, nothing compiled yet: {solution.status}, gap {solution.gap:.2g}, {seconds:.1f} s")
     assert solution.gap is not None
-
-
-def solvers_names() -> list[str]:
-    from solvers import instances
-
-    return instances.names()
 
 
 def fedselect(*arguments: str) -> str:

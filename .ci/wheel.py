@@ -46,10 +46,12 @@ def main() -> None:
     expect(not any("torch" in each or "flwr" in each for each in plain), f"a light install needs {plain}")
     for name, target in PROJECT["scripts"].items():
         expect(f"{name} = {target}" in commands, f"no command {name}")
-    print(f"{WHEEL.name}: {len(shipped)} files, {WHEEL.stat().st_size / 2**20:.1f} MiB, as tracked; metadata as declared")
+    size = WHEEL.stat().st_size / 2**20
+    print(f"{WHEEL.name}: {len(shipped)} files, {size:.1f} MiB, as tracked; metadata as declared")
 
 
 def expect(condition: bool, sentence: str) -> None:
+    """Exit with a sentence unless a condition holds."""
     if not condition:
         raise SystemExit(f"{WHEEL.name}: {sentence}")
 
