@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "CertificateError",
     "ComparisonError",
     "InvalidAnswer",
     "InvalidOption",
@@ -39,3 +40,7 @@ class InvalidAnswer(SolversError, RuntimeError):
 
 class ComparisonError(SolversError, ValueError):
     """A comparison is not stated well, or its folder belongs to another one or to another process."""
+
+
+class CertificateError(SolversError, ValueError):
+    """A certificate cannot be read, belongs to another problem, or does not prove what it claims."""

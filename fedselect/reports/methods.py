@@ -75,8 +75,7 @@ def methods_report(folder: str | Path) -> Report:
     if len(failed):
         kinds = ", ".join(f"{times} {verdict}" for verdict, times in failed["verdict"].value_counts().items())
         notes.append(f"{len(failed)} of {len(table)} solves have no sound answer ({kinds}); they are named below.")
-    scales = {name: each["scale"] for name, each in comparison.manifest["instances"].items()}
-    tables = [_methods_table(table, scales), _instances_table(table)]
+    tables = [_methods_table(table), _instances_table(table)]
     if len(failed):
         tables.append(_failures_table(failed))
     everything = table.drop(columns=list(_NOT_SHOWN))
@@ -103,15 +102,11 @@ def shifted_geometric_mean(values: Any, shift: float = _SHIFT) -> float:
     return float(np.exp(np.log(np.asarray(values, dtype=np.float64) + shift).mean()) - shift)
 
 
-def _methods_table(table: pd.DataFrame, scales: Mapping[str, float | None]) -> Table:
-    """A row a method; also a family and a time limit where there are several.
-
-    ``scales`` are the instances' own (`solvers.Problem.scale`), None for infinite ones.
-    """
+def _methods_table(table: pd.DataFrame) -> Table:
+    """A row a method; also a family and a time limit where there are several."""
     good = table["verdict"] == "ok"
     solved = good & table["objective"].notna() & ~table["relaxed"]
-    # As `solvers.benchmark.distance` measures objectives.
-    scale = np.minimum(table["best_known"].abs().clip(lower=1.0), table["instance"].map(scales).fillna(math.inf))
+    beyond = (table["bound"] - table["best_known"]).abs()
     distance = table["gap_to_best"].where(solved)
     nearest = distance.groupby([table[key] for key in _RACE], dropna=False).transform("min")
     table = table.assign(
@@ -120,8 +115,9 @@ def _methods_table(table: pd.DataFrame, scales: Mapping[str, float | None]) -> T
         proved=solved & (table["status"] == "optimal"),
         # A level finish is a win of all that share it: otherwise the order of the methods would decide.
         won=solved & (distance <= nearest + OPTIMALITY_GAP),
-        distance=distance,
-        bound_gap=((table["bound"] - table["best_known"]).abs() / scale).where(good),
+        # At most 1: a best value near 0 would outweigh all other instances.
+        distance=distance.clip(upper=1.0),
+        bound_gap=(beyond / table["best_known"].abs()).where(beyond > 0, beyond).clip(upper=1.0).where(good),
         taken=table["seconds"].where(good, table["time_limit"].fillna(table["seconds"])),
         integral=table["primal_integral"].where(good),
     )
@@ -143,8 +139,9 @@ def _methods_table(table: pd.DataFrame, scales: Mapping[str, float | None]) -> T
     measures = ("mean gap to best", "mean gap of bound", "time", "primal integral", "failures")
     caption = (
         "Solved: a feasible decision; proved: its optimality too; wins: no method was nearer to the best known value "
-        "(level finishes count for all). Both gaps are relative distances from the best known value, of what was "
-        f"found and of what was proved. Time is the geometric mean shifted by {_SHIFT:g} s; a failure counts its limit."
+        "(level finishes count for all). Both gaps are distances from the best known value over its amount, 100 % at "
+        "most: of what was found, and of what was proved. Time is the geometric mean "
+        f"shifted by {_SHIFT:g} s; a failure counts its limit."
     )
     return Table("methods", caption, (*_key_columns(keys), *map(Column, (*counts, *measures))), rows)
 

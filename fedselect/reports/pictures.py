@@ -59,7 +59,7 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
         pictures.append(
             Picture(
                 "gap",
-                "Certified relative gap of each decision against its solve time.",
+                "Certified gap of each decision, relative to the mean |objective| of its run, against its solve time.",
                 "Scatter chart, both axes logarithmic: a point for every decision.",
                 gap_figure(tables),
             )

@@ -39,8 +39,8 @@ _NAMES = {
     "time_to_incumbent": "time to final decision",
     "seconds": "time",
     "primal_integral": "primal integral",
-    "gap": "gap to own bound",
-    "gap_to_best": "gap to best known",
+    "gap": "|bound − objective| / |objective|",
+    "gap_to_best": "|objective − best known| / |best known|",
 }
 
 
@@ -83,7 +83,7 @@ def gap_figure(table: pd.DataFrame, traces: pd.DataFrame, to: Literal["best", "b
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("seconds")
-    axes.set_ylabel("gap to best known" if to == "best" else "gap to own bound")
+    axes.set_ylabel("|objective − best known| / larger of the two" if to == "best" else _NAMES["gap"])
     return _finished(figure, axes)
 
 

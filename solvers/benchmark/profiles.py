@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from solvers.benchmark.measures import primal_gap
 from solvers.errors import ComparisonError
-from solvers.solution import OPTIMALITY_GAP
+from solvers.solution import OPTIMALITY_GAP, relative_gap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +57,7 @@ def performance_profile(table: pd.DataFrame, measure: Measure = "time_to_proof")
     """
     import pandas as pd
 
-    values = _races(table, measure)
+    values = _races(table, measure).replace(math.inf, math.nan)  # an infinite gap reaches no ratio
     best = values.min(axis=1)
     # The best of a race stands at 1 even where it took no time at all; then the others are infinitely worse.
     ratios = values.div(best, axis=0).mask(values.eq(best, axis=0), 1.0)
@@ -123,7 +123,7 @@ def gap_over_time(
         Of a `Comparison`.
     to : {"best", "bound"}
         `solvers.benchmark.primal_gap` to the best known value; or the gap to the method's own bound at that second,
-        ``|bound − objective| / max(1, |objective|)``, 1 at most.
+        `solvers.relative_gap`, 1 at most.
     band : pair of float
         Quantiles of the band.
     points : int
@@ -227,5 +227,5 @@ def _curve(trace: pd.DataFrame, grid: NDArray[np.float64], best: float | None) -
         elif best is not None:
             gaps.append(primal_gap(objective, best))
         else:
-            gaps.append(1.0 if math.isnan(bound) else min(1.0, abs(bound - objective) / max(1.0, abs(objective))))
+            gaps.append(1.0 if math.isnan(bound) else min(1.0, relative_gap(objective, bound)))
     return np.array(gaps)[np.searchsorted(trace["second"].to_numpy(), grid, side="right")]

@@ -161,7 +161,7 @@ def _measures(record: Record, best_known: float | None, scale: float) -> dict[st
         measures["time_to_proof"] = record["seconds"] if math.isnan(proved) else proved
     if best_known is not None:
         if objective is not None:
-            measures["gap_to_best"] = distance(objective, best_known, scale)
+            measures["gap_to_best"] = distance(objective, best_known)
         end = record["seconds"] if record["time_limit"] is None else record["time_limit"]
         measures["primal_integral"] = primal_integral(trace, best_known, end)
     return measures
