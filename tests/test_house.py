@@ -12,9 +12,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("solvers", "graphs", "fedselect")
 
 #: Names that still hide a module; nothing may join them.
-HIDDEN: dict[str, set[str]] = {
-    "solvers.benchmark": {"compare"},
-}
+HIDDEN: dict[str, set[str]] = {}
 
 #: Lines a file and a function may have.
 FILE, FUNCTION = 300, 80
