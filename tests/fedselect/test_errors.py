@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from fedselect.studies.frame import run_script
+from fedselect.studies.script import run_script
 
 from fedselect import cli
 from fedselect.errors import TOOLKIT_ERRORS
