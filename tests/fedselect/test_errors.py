@@ -6,11 +6,11 @@ import sys
 
 import numpy as np
 import pytest
-from fedselect.studies.script import run_script
 
 from fedselect import cli
 from fedselect.errors import TOOLKIT_ERRORS
 from fedselect.experiments import Experiment
+from fedselect.studies.script import run_script
 from graphs import similarity
 from solvers import solve
 from solvers.capping import CappingProblem
