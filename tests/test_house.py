@@ -13,13 +13,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("solvers", "graphs", "fedselect")
 
 #: Names that still hide a module; nothing may join them.
-HIDDEN: dict[str, set[str]] = {
-    "fedselect.cli": {"bench", "report"},
-    "fedselect.data": {"digits"},
-    "fedselect.experiments": {"compare", "run"},
-    "fedselect.recording": {"recipes", "record"},
-    "fedselect.reports.document": {"html", "latex", "markdown", "save"},
-}
+HIDDEN: dict[str, set[str]] = {}
 
 #: Files and functions that are longer still; nothing may join them.
 LONG_FILES = {

@@ -10,8 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from fedselect.errors import ConfigError, DataError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.registry import SELECTORS, check_size, data_weights
-from fedselect.selectors.solving import solved
+from fedselect.selectors.aggregation import data_weights
+from fedselect.selectors.checks import check_size
+from fedselect.selectors.registry import SELECTORS
+from fedselect.selectors.solving import check_solving, solved
 from graphs import dependency_graph, distances, similarity
 from solvers import InvalidProblem
 from solvers.dispersion import DispersionProblem, Memory
@@ -65,10 +67,7 @@ class FedGS:
         self.size = check_size(size)
         self.alpha, self.scale = alpha, scale
         self.method, self.certify, self.time_limit = method, certify, time_limit
-        for name in filter(None, (method, certify)):
-            find(DispersionProblem, name)  # raises a sentence now rather than in the first round
-        if time_limit is not None and not time_limit > 0:
-            raise ConfigError(f"time_limit must be a positive number of seconds; got {time_limit}")
+        check_solving(DispersionProblem, method, certify, time_limit)
         h = np.asarray(distances, dtype=np.float64)
         n = h.shape[0] if h.ndim else 0
         try:

@@ -9,16 +9,11 @@ import numpy as np
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundContext, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.registry import (
-    SELECTORS,
-    Aggregation,
-    Stateless,
-    aggregate,
-    check_choice,
-    check_size,
-    losses,
-    nobody,
-)
+from fedselect.selectors.aggregation import Aggregation, aggregate, nobody
+from fedselect.selectors.bases import Stateless
+from fedselect.selectors.checks import check_choice, check_size
+from fedselect.selectors.probing import losses
+from fedselect.selectors.registry import SELECTORS
 
 __all__ = ["PowerOfChoice"]
 

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from fedselect.availability import DROPOUT, Availability, Dropout
-from fedselect.errors import ConfigError
-from fedselect.rounds.decide import Decision, decide
+from fedselect.rounds.decision import Decision, decide
 from fedselect.rounds.protocol import RoundFeedback, Selection, Selector
+from fedselect.rounds.scenario import World
 from fedselect.training.local import Trained
 from fedselect.training.server import server_rule
 from fedselect.training.settings import TrainingSettings
@@ -67,51 +66,24 @@ class Coordinator:
     ----------
     selector : Selector
         Who decides.
-    sizes : (N,) array-like of int
-        Training samples of each client.
+    world : World
+        Who the clients are, when they are there and come back: a `fedselect.rounds.Scenario`, say.
     weights : (d,) tensor of float32
         The initial model as one vector, on the device that aggregates; it is copied.
-    availability : Availability
-        Who is there.
-    dropout : Dropout, optional
-        Who comes back; everyone by default.
     settings : TrainingSettings, optional
         How the server aggregates (and clients train).
-    seed : int
-        Seed of the selector's draws.
-    time_limit : float, optional
-        Seconds a selector may take for a decision (FedGS's τ_max is 5).
-
-    Raises
-    ------
-    ConfigError
-        When ``sizes`` is not a positive number of samples for each client.
     """
 
     def __init__(
-        self,
-        selector: Selector,
-        sizes: ArrayLike,
-        weights: torch.Tensor,
-        availability: Availability,
-        *,
-        dropout: Dropout | None = None,
-        settings: TrainingSettings | None = None,
-        seed: int = 0,
-        time_limit: float | None = 5.0,
+        self, selector: Selector, world: World, weights: torch.Tensor, *, settings: TrainingSettings | None = None
     ) -> None:
-        self.selector, self.availability = selector, availability
-        self.sizes = np.asarray(sizes, dtype=np.int64)
-        if self.sizes.ndim != 1 or self.sizes.size == 0 or (self.sizes < 1).any():
-            raise ConfigError("sizes must be one positive number of samples a client, and there must be a client")
-        self.dropout = dropout or DROPOUT.build("none", self.sizes.size, seed)
+        self.selector, self.world = selector, world
         self.settings = settings = settings or TrainingSettings()
-        self.seed, self.time_limit = seed, time_limit
         self.round = 0
         self.device = weights.device
         self._weights = weights.detach().clone()
         self._velocity = torch.zeros_like(self._weights) if settings.server_momentum else None
-        self._rule = server_rule(settings, settings.importances(self.sizes), self._weights.numel(), self.device)
+        self._rule = server_rule(settings, settings.importances(world.sizes), self._weights.numel(), self.device)
 
     @property
     def weights(self) -> NDArray[np.float32]:
@@ -123,18 +95,8 @@ class Coordinator:
         connected: NDArray[np.bool_] | None = None,
         probe: Callable[[Sequence[int]], NDArray[np.float64]] | None = None,
     ) -> Decision:
-        """Ask the selector for this round; see `fedselect.rounds.decide.decide`."""
-        return decide(
-            self.selector,
-            self.availability,
-            self.dropout,
-            round=self.round,
-            sizes=self.sizes,
-            seed=self.seed,
-            time_limit=self.time_limit,
-            probe=probe,
-            connected=connected,
-        )
+        """Ask the selector for this round; see `fedselect.rounds.decide`."""
+        return decide(self.selector, self.world, self.round, probe=probe, connected=connected)
 
     def conclude(
         self,

@@ -15,6 +15,7 @@ from fedselect.data import Federation
 from fedselect.errors import MissingExtraError
 from fedselect.randomness import generator
 from fedselect.rounds.protocol import Selector
+from fedselect.rounds.scenario import Scenario, World
 from fedselect.training.models import MODELS
 from fedselect.training.settings import TrainingSettings
 
@@ -73,23 +74,23 @@ class FedAvg(Coordinator):
         seed: int = 0,
         time_limit: float | None = 5.0,
     ) -> None:
+        world = World(federation.sizes, availability, dropout, seed, time_limit)  # type: ignore[arg-type]
+        self._begin(federation, selector, world, settings or TrainingSettings())
+
+    @classmethod
+    def within(cls, scenario: Scenario, selector: Selector, *, settings: TrainingSettings | None = None) -> FedAvg:
+        """The loop of a scenario that stands already, which says all that is beside ``selector`` and ``settings``."""
+        loop = cls.__new__(cls)
+        loop._begin(scenario.federation, selector, scenario, settings or TrainingSettings())
+        return loop
+
+    def _begin(self, federation: Federation, selector: Selector, world: World, settings: TrainingSettings) -> None:
         self.federation = federation
-        settings = settings or TrainingSettings()
         device = pick_device(settings.device)
         self._model = MODELS.build(settings.model, federation, **settings.model_options).to(device)
-        _initialise(self._model, seed)
-        weights = parameters_to_vector(self._model.parameters())
-        super().__init__(
-            selector,
-            federation.sizes,
-            weights,
-            availability,
-            dropout=dropout,
-            settings=settings,
-            seed=seed,
-            time_limit=time_limit,
-        )
-        self._local = LocalTraining(self._model, federation, settings, seed, device)
+        _initialise(self._model, world.seed)
+        super().__init__(selector, world, parameters_to_vector(self._model.parameters()), settings=settings)
+        self._local = LocalTraining(self._model, federation, settings, world.seed, device)
         test = federation.test
         self._test = (torch.from_numpy(test.features).to(device), torch.from_numpy(test.labels).to(device))
 
@@ -137,7 +138,7 @@ class FedAvg(Coordinator):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state that `state_dict` returned, to the same bits as without the break."""
         super().load_state_dict(state)
-        self._local.load_state_dict(state["clients"])
+        self._local.load_state_dict(state.get("clients", {}))  # checkpoints of before have none
 
     def _loaded(self) -> torch.nn.Module:
         """The model, holding a copy of the global parameters."""

@@ -18,14 +18,16 @@ from torch.nn.utils import vector_to_parameters
 from fedselect.availability import DROPOUT, Dropout
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
+from fedselect.experiments.building import build
 from fedselect.experiments.config import Experiment
-from fedselect.experiments.run import RunFolder, build, one_thread, run_folder
+from fedselect.experiments.folder import RunFolder, run_folder
 from fedselect.integrations.flower.client import DroppedOut, Update, client_app
 from fedselect.integrations.flower.strategy import SelectorStrategy
 from fedselect.training.device import pick_device
 from fedselect.training.evaluation import client_means
 from fedselect.training.local import LocalTraining
 from fedselect.training.models import MODELS
+from fedselect.training.threads import one_thread
 
 __all__ = ["experiment_client_app", "run_on", "server_app"]
 

@@ -13,7 +13,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from numpy.typing import NDArray
 
-from fedselect.experiments.run import round_record
+from fedselect.experiments.records import round_record
 from fedselect.integrations.flower.faults import Fault, reason_of
 from fedselect.integrations.flower.messages import (
     DROPPED_OUT,
@@ -26,7 +26,7 @@ from fedselect.integrations.flower.messages import (
     read_update,
 )
 from fedselect.integrations.flower.roster import Roster
-from fedselect.rounds.decide import Decision
+from fedselect.rounds.decision import Decision
 from fedselect.training.coordinator import Coordinator
 from fedselect.training.local import Trained
 
@@ -53,7 +53,7 @@ class SelectorStrategy(Strategy):
         Selector, model, weights; its state, checkpointed after a round, is all that the next round depends on.
     on_round : callable, optional
         Called after every round with its record: the line of a run folder
-        (`fedselect.experiments.run.round_record`) and, as ``faults``, who failed, why and when.
+        (`fedselect.experiments.records.round_record`) and, as ``faults``, who failed, why and when.
     timeout : float
         Seconds to wait for the answers to a set of messages.
     patience : float
@@ -70,10 +70,10 @@ class SelectorStrategy(Strategy):
         patience: float = 60.0,
     ) -> None:
         self.coordinator, self.timeout, self.patience = coordinator, timeout, patience
-        self.roster = Roster(coordinator.sizes.size)
+        self.roster = Roster(coordinator.world.clients)
         self._on_round = on_round or (lambda record: None)
         self._parameters = coordinator.weights.size
-        self._wanted = coordinator.sizes.size  # clients to wait for
+        self._wanted = coordinator.world.clients  # clients to wait for
         self._last: int | None = None  # the round that is evaluated in any case
         self._faults: list[Fault] = []
 

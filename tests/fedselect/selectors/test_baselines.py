@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedselect.availability import AVAILABILITY, DROPOUT
+from fedselect.availability import AVAILABILITY
 from fedselect.data import digits
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundContext
@@ -83,8 +83,8 @@ def test_candidates_come_in_proportion_to_data():
 
 def test_variants_by_name():
     federation = digits(clients=30)
-    ideal, none = AVAILABILITY.build("ideal", federation, 0), DROPOUT.build("none", 30, 0)
-    setting = Scenario(federation, ideal, none, 5, 100, 0)
+    ideal = AVAILABILITY.build("ideal", federation, 0)
+    setting = Scenario(federation.sizes, ideal, size=5, rounds=100, data=federation)
     assert SELECTORS.build("power-of-choice", setting).candidates == 10
     assert SELECTORS.build("power-of-choice", setting, variant="fedgs").candidates == 30
     with pytest.raises(ConfigError, match="everybody as candidate"):

@@ -1,0 +1,24 @@
+"""Clients' losses of the current model, asked for before a decision."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedselect.errors import ConfigError
+from fedselect.rounds.protocol import RoundContext
+
+__all__ = ["losses"]
+
+
+def losses(round: RoundContext, clients: NDArray[np.int64], name: str) -> NDArray[np.float64]:
+    """Probe the clients' losses, or say why there are none to be had (`ConfigError`)."""
+    if round.probe is None:
+        raise ConfigError(f"selector {name!r} asks clients for their losses, and this round has no probe for them")
+    values = np.asarray(round.probe(clients.tolist()), dtype=np.float64)
+    if values.shape != clients.shape or not np.isfinite(values).all():
+        raise ConfigError(
+            f"selector {name!r} needs one finite loss per client; the probe gave {values} in round {round.round} "
+            "(has the model diverged? a lower learning rate may help)"
+        )
+    return values
