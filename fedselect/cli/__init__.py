@@ -8,8 +8,7 @@ import typer
 
 from fedselect.cli import bench, catalogue, experiments, flower, instances, report, solve, trace
 from fedselect.cli.common import Ended
-from fedselect.errors import FedselectError
-from solvers import SolversError
+from fedselect.errors import TOOLKIT_ERRORS
 
 __all__ = ["app", "main"]
 
@@ -34,7 +33,7 @@ def main() -> None:
     """Run the command line; an error a person can mend is one sentence on stderr and exit code 2."""
     try:
         app()
-    except (FedselectError, SolversError) as error:
+    except TOOLKIT_ERRORS as error:
         print(f"fedselect: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     except SystemExit as end:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedselect.errors import FedselectError
+from fedselect.errors import TOOLKIT_ERRORS
 
 __all__ = ["run_script", "study_arguments"]
 
@@ -60,5 +60,5 @@ def run_script(main: Callable[[], None]) -> None:
     """Run a script's ``main``; what the toolkit does not accept ends it with one sentence and exit status 1."""
     try:
         main()
-    except FedselectError as error:
+    except TOOLKIT_ERRORS as error:
         sys.exit(f"error: {error}")
