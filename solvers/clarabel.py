@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from solvers.run import Run
 
-__all__ = ["clarabel_point", "solved"]
+__all__ = ["clarabel_point"]
 
 
-def clarabel_point(model: Any, variable: Any, run: Run) -> NDArray[np.float64] | None:
+def clarabel_point(model: Any, variable: Any, run: Run, *, accuracy: float = 1e-12) -> NDArray[np.float64] | None:
     """Solve a model, and return the variable's value where there is a finite one.
 
     Parameters
@@ -25,6 +25,8 @@ def clarabel_point(model: Any, variable: Any, run: Run) -> NDArray[np.float64] |
         Whose value is wanted.
     run : Run
         Its remaining time is the limit; it is told the native status, and why it stopped where there is no value.
+    accuracy : float
+        Tolerance on gap and feasibility; where that is more than Clarabel can do, it is tried with its own 1e-8.
 
     Returns
     -------
@@ -33,42 +35,26 @@ def clarabel_point(model: Any, variable: Any, run: Run) -> NDArray[np.float64] |
     """
     import cvxpy as cp
 
-    limit = {} if math.isinf(run.remaining) else {"time_limit": max(run.remaining, 1e-3)}
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Solution may be inaccurate")  # the bound says by how much
-            model.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11, **limit)
-    except cp.error.SolverError as error:
-        run.stop("error", str(error).partition("\n")[0])
-        return None
-    if variable.value is None or not np.isfinite(variable.value).all():
-        run.stop("time-limit" if run.expired else "error", f"clarabel: {model.status}")
-        return None
-    run.message = f"clarabel: {model.status}"
-    run.details["solver_time"] = model.solver_stats.solve_time
-    return np.asarray(variable.value, dtype=np.float64)
-
-
-def solved(model: Any, run: Run) -> bool:
-    """Run CLARABEL inside what is left of the time; whether it left a point to look at."""
-    import cvxpy as cp
-
-    if run.expired:
-        return False
     error: Exception | None = None
-    for accuracy in (1e-12, 1e-8):  # the second is CLARABEL's own, where the first is more than it can do
-        options = {"tol_gap_abs": accuracy, "tol_gap_rel": accuracy, "tol_feas": accuracy}
+    for tolerance in (accuracy, 1e-8):
+        if run.expired:
+            return None
+        options = {"tol_gap_abs": tolerance, "tol_gap_rel": tolerance, "tol_feas": tolerance}
         if math.isfinite(run.remaining):
             options["time_limit"] = max(run.remaining, 1e-3)
         try:
             with warnings.catch_warnings():
-                # That CLARABEL could not reach the last digit is no news: the bound says how far the answer is.
+                # That Clarabel could not reach the last digit is no news: the bound says how far the answer is.
                 warnings.filterwarnings("ignore", message="Solution may be inaccurate")
                 model.solve(solver=cp.CLARABEL, **options)
         except cp.error.SolverError as raised:
             error = raised
             continue
-        run.message = f"CLARABEL: {model.status}"
-        return True
-    run.stop("error", f"CLARABEL: {error}")
-    return False
+        run.message = f"clarabel: {model.status}"
+        run.details["solver_time"] = model.solver_stats.solve_time
+        if variable.value is None or not np.isfinite(variable.value).all():
+            run.stop("time-limit" if run.expired else "error", run.message)
+            return None
+        return np.asarray(variable.value, dtype=np.float64)
+    run.stop("error", f"clarabel: {str(error).partition(chr(10))[0]}")
+    return None

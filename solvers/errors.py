@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 __all__ = [
-    "ComparisonError",
+    "BenchmarkError",
+    "CertificateError",
     "InvalidAnswer",
     "InvalidOption",
     "InvalidProblem",
@@ -37,5 +38,9 @@ class InvalidAnswer(SolversError, RuntimeError):
     """A method returned an infeasible decision, or a bound on the wrong side of a feasible objective."""
 
 
-class ComparisonError(SolversError, ValueError):
-    """A comparison is not stated well, or its folder belongs to another one or to another process."""
+class BenchmarkError(SolversError, ValueError):
+    """A benchmark is not stated well, or its folder belongs to another one or to another process."""
+
+
+class CertificateError(SolversError, ValueError):
+    """A certificate cannot be read, belongs to another problem, or does not prove what it claims."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -18,7 +19,7 @@ __all__ = ["OPTIMALITY_GAP", "Solution", "Status", "Stopped", "TracePoint", "pro
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 Stopped = Literal["proved", "time-limit", "iterations", "interrupted", "error"]
 
-#: Relative gap at which a decision is called optimal.
+#: Difference of bound and objective at which a decision is called optimal, in the units that `proves` states.
 OPTIMALITY_GAP = 1e-6
 
 
@@ -35,14 +36,22 @@ class TracePoint(NamedTuple):
 
 
 def relative_gap(objective: float, bound: float) -> float:
-    """``|bound − objective| / max(1, |objective|)``."""
-    return abs(bound - objective) / max(1.0, abs(objective))
+    """``|bound − objective| / |objective|``, as MIP solvers state it.
+
+    0 where they are equal, `math.inf` where the objective alone is 0: an objective that may cross zero needs a scale
+    of its own.
+    """
+    difference = abs(bound - objective)
+    if difference == 0.0:
+        return 0.0
+    return difference / abs(objective) if objective else math.inf
 
 
 def proves(problem: Problem, objective: float | None, bound: float | None) -> bool:
-    """Whether ``bound`` proves ``objective`` optimal: a gap of at most `OPTIMALITY_GAP`, and no looser than scale.
+    """Whether ``bound`` proves ``objective`` optimal: they differ by 1e-6 · min(max(1, |objective|), scale) at most.
 
-    See `Problem.scale` for why the problem's own scale takes part.
+    A relative gap alone would ask the impossible where the objective is a difference of large terms and comes out
+    near 0; see `Problem.scale` for why the problem's own scale takes part.
     """
     if objective is None or bound is None:
         return False
@@ -124,8 +133,15 @@ class Solution:
             object.__setattr__(self, "bound", self.objective)
 
     @property
+    def absolute_gap(self) -> float | None:
+        """``|bound − objective|``; ``None`` when either is unknown."""
+        if self.objective is None or self.bound is None:
+            return None
+        return abs(self.bound - self.objective)
+
+    @property
     def gap(self) -> float | None:
-        """``|bound − objective| / max(1, |objective|)``; ``None`` when either is unknown."""
+        """``|bound − objective| / |objective|``, see `relative_gap`; ``None`` when either is unknown."""
         if self.objective is None or self.bound is None:
             return None
         return relative_gap(self.objective, self.bound)

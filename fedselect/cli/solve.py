@@ -83,7 +83,7 @@ def _record(instance: str, solution: Solution, known: InstanceInfo | None) -> di
     found = {"instance": instance, "type": type(problem).__name__, "sense": problem.sense, "seed": solution.seed}
     found |= solution_record(solution) | {"message": solution.message}
     if known is not None and known.best_known is not None:
-        behind = None if solution.objective is None else relative_gap(solution.objective, known.best_known)
+        behind = None if solution.objective is None else relative_gap(known.best_known, solution.objective)
         found |= {"best_known": known.best_known, "gap_to_best_known": behind}
     if solution.x is not None:
         found["x"] = np.asarray(solution.x).tolist()
@@ -93,7 +93,7 @@ def _record(instance: str, solution: Solution, known: InstanceInfo | None) -> di
 
 
 def _print(found: dict[str, Any]) -> None:
-    keys = ["instance", "method", "status", "stopped", "message", "objective", "bound", "gap"]
+    keys = ["instance", "method", "status", "stopped", "message", "objective", "bound", "absolute_gap", "gap"]
     keys += ["best_known", "gap_to_best_known", "seconds", "nodes"]
     rows = [(key.replace("_", " "), text(found[key])) for key in keys if found.get(key) not in (None, "")]
     if "selected" in found:

@@ -172,6 +172,27 @@ def round_table(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"loss": float, "accuracy": float})
 
 
+def run_gaps(table: pd.DataFrame) -> pd.Series:
+    """Gap of each round in units of the run: |bound − objective| over the mean |objective| of the run's rounds.
+
+    A round's own objective is no measure where it may cross zero, as FedGS's does once counts weigh as much as
+    distances.
+
+    Parameters
+    ----------
+    table : DataFrame
+        A `round_table`.
+
+    Returns
+    -------
+    Series
+        NaN in rounds that have no bound.
+    """
+    objective, bound = table["objective"].astype(float), table["bound"].astype(float)
+    difference, unit = (bound - objective).abs(), objective.abs().mean()
+    return difference.where(difference.isna() | (difference == 0.0), difference / unit if unit else math.inf)
+
+
 def client_table(
     records: Sequence[Mapping[str, Any]],
     sizes: NDArray[np.int64],
@@ -220,14 +241,15 @@ def summary(
         share of all selections; ``failed`` counts updates that were not finite; ``importance_distance`` is the total
         variation between target and realised importance. ``best_*`` are the extremes over rounds, ``mean_accuracy``
         the time average and ``late_accuracy_deviation`` the second half's standard deviation (CA-Fed, Table I).
-        ``client_*`` say how the final model serves the clients. ``mean_gap`` and ``proved`` (share of rounds proved
-        optimal) are ``None`` for selectors that do not optimise; so are the seconds.
+        ``client_*`` say how the final model serves the clients. ``mean_gap`` and ``max_gap`` are `run_gaps`, in units
+        of the run's mean |objective|; these, ``proved`` (share of rounds proved optimal) and the seconds are ``None``
+        for selectors that do not optimise.
     """
     history = History.from_records(records, len(importance))
     counts = history.counts
     table = round_table(records)
     curve = table[["loss", "accuracy"]].dropna()
-    gaps = table["gap"].dropna().astype(float)
+    gaps = run_gaps(table).dropna()
     solved = table["status"].dropna()
     seconds = table["solve_seconds"].dropna().astype(float)
     results: dict[str, Any] = {
@@ -257,8 +279,8 @@ def summary(
             "client_accuracy_worst": float(accuracies.min()),
         }
     return results | {
-        "mean_gap": float(gaps.mean()) if len(gaps) else None,
-        "max_gap": float(gaps.max()) if len(gaps) else None,
+        "mean_gap": _number(float(gaps.mean())) if len(gaps) else None,
+        "max_gap": _number(float(gaps.max())) if len(gaps) else None,
         "proved": float((solved == "optimal").mean()) if len(solved) else None,
         "median_solve_seconds": float(seconds.median()) if len(seconds) else None,
         "max_solve_seconds": float(seconds.max()) if len(seconds) else None,
@@ -266,5 +288,5 @@ def summary(
 
 
 def _number(value: float) -> float | None:
-    """JSON has no NaN: what is not defined is None."""
-    return None if math.isnan(value) else value
+    """JSON has neither NaN nor infinity: what is not defined is None."""
+    return value if math.isfinite(value) else None

@@ -1,11 +1,11 @@
-"""One run, as a folder that can be killed at any moment and resumed to the same bits."""
+"""One run, as a folder that can be killed at any moment and resumed to the same bits on the same machine."""
 
 from __future__ import annotations
 
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -330,15 +330,15 @@ def round_record(done: Round) -> dict[str, Any]:
 
 def solution_record(solution: Solution) -> dict[str, Any]:
     """What is known about a solution, as JSON values: everything but problem, decision and trace."""
-    keys = ("method", "status", "stopped", "objective", "bound", "gap", "seconds", "build_seconds", "nodes")
-    return {key: getattr(solution, key) for key in keys} | {"details": _plain(dict(solution.details))}
+    keys = ("method", "status", "stopped", "objective", "bound", "gap", "seconds", "build_seconds", "nodes", "details")
+    return {key: _plain(getattr(solution, key)) for key in keys}
 
 
 def _plain(value: Any) -> Any:
     """JSON for whatever a method has to say: lists for arrays, null for numbers that are not finite."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]

@@ -1,4 +1,4 @@
-"""The report of a comparison of solver methods."""
+"""The report of a benchmark of solver methods."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from solvers.solution import OPTIMALITY_GAP
 if TYPE_CHECKING:
     import pandas as pd
 
-    from solvers.benchmark import Comparison
+    from solvers.benchmark import Benchmark
 
 __all__ = ["methods_report", "shifted_geometric_mean"]
 
@@ -45,12 +45,12 @@ _NOT_SHOWN = ("registered", "options", "sense", "versions")
 
 
 def methods_report(folder: str | Path) -> Report:
-    """Make the report of a folder that ``fedselect bench`` or `solvers.benchmark.compare` writes, finished or not.
+    """Make the report of a folder that ``fedselect bench`` or `solvers.benchmark.run_benchmark` writes.
 
     Parameters
     ----------
     folder : path-like
-        A comparison's folder.
+        A benchmark's folder, finished or not.
 
     Returns
     -------
@@ -58,25 +58,24 @@ def methods_report(folder: str | Path) -> Report:
 
     Raises
     ------
-    ComparisonError, RunError
+    BenchmarkError, RunError
         When the folder cannot be read, or has no rows yet.
     """
-    from solvers.benchmark import Comparison
+    from solvers.benchmark import Benchmark
 
-    comparison = Comparison.load(folder)
-    table = comparison.table
+    benchmark = Benchmark.load(folder)
+    table = benchmark.table
     if table.empty:
-        raise RunError(f"the comparison in {folder} has no rows yet")
+        raise RunError(f"the benchmark in {folder} has no rows yet")
     failed = table[table["verdict"] != "ok"]
     notes = []
-    if comparison.missing:
-        total = len(table) + comparison.missing
-        notes.append(f"The comparison is not finished: {len(table)} of {total} solves are done.")
+    if benchmark.missing:
+        total = len(table) + benchmark.missing
+        notes.append(f"The benchmark is not finished: {len(table)} of {total} solves are done.")
     if len(failed):
         kinds = ", ".join(f"{times} {verdict}" for verdict, times in failed["verdict"].value_counts().items())
         notes.append(f"{len(failed)} of {len(table)} solves have no sound answer ({kinds}); they are named below.")
-    scales = {name: each["scale"] for name, each in comparison.manifest["instances"].items()}
-    tables = [_methods_table(table, scales), _instances_table(table)]
+    tables = [_methods_table(table), _instances_table(table)]
     if len(failed):
         tables.append(_failures_table(failed))
     everything = table.drop(columns=list(_NOT_SHOWN))
@@ -86,10 +85,10 @@ def methods_report(folder: str | Path) -> Report:
         Path(folder).resolve().name,
         f"{table['method'].nunique()} methods on {len(table[['family', 'instance']].drop_duplicates())} instances "
         f"({', '.join(table['family'].unique())}), {table['seed'].nunique()} seeds, time limit {', '.join(limits)}.",
-        _facts(comparison.manifest, table),
+        _facts(benchmark.manifest, table),
         tuple(notes),
         tuple(tables),
-        _pictures(comparison),
+        _pictures(benchmark),
     )
 
 
@@ -103,15 +102,11 @@ def shifted_geometric_mean(values: Any, shift: float = _SHIFT) -> float:
     return float(np.exp(np.log(np.asarray(values, dtype=np.float64) + shift).mean()) - shift)
 
 
-def _methods_table(table: pd.DataFrame, scales: Mapping[str, float | None]) -> Table:
-    """A row a method; also a family and a time limit where there are several.
-
-    ``scales`` are the instances' own (`solvers.Problem.scale`), None for infinite ones.
-    """
+def _methods_table(table: pd.DataFrame) -> Table:
+    """A row a method; also a family and a time limit where there are several."""
     good = table["verdict"] == "ok"
     solved = good & table["objective"].notna() & ~table["relaxed"]
-    # As `solvers.benchmark.distance` measures objectives.
-    scale = np.minimum(table["best_known"].abs().clip(lower=1.0), table["instance"].map(scales).fillna(math.inf))
+    beyond = (table["bound"] - table["best_known"]).abs()
     distance = table["gap_to_best"].where(solved)
     nearest = distance.groupby([table[key] for key in _RACE], dropna=False).transform("min")
     table = table.assign(
@@ -120,8 +115,9 @@ def _methods_table(table: pd.DataFrame, scales: Mapping[str, float | None]) -> T
         proved=solved & (table["status"] == "optimal"),
         # A level finish is a win of all that share it: otherwise the order of the methods would decide.
         won=solved & (distance <= nearest + OPTIMALITY_GAP),
-        distance=distance,
-        bound_gap=((table["bound"] - table["best_known"]).abs() / scale).where(good),
+        # At most 1: a best value near 0 would outweigh all other instances.
+        distance=distance.clip(upper=1.0),
+        bound_gap=(beyond / table["best_known"].abs()).where(beyond > 0, beyond).clip(upper=1.0).where(good),
         taken=table["seconds"].where(good, table["time_limit"].fillna(table["seconds"])),
         integral=table["primal_integral"].where(good),
     )
@@ -143,8 +139,9 @@ def _methods_table(table: pd.DataFrame, scales: Mapping[str, float | None]) -> T
     measures = ("mean gap to best", "mean gap of bound", "time", "primal integral", "failures")
     caption = (
         "Solved: a feasible decision; proved: its optimality too; wins: no method was nearer to the best known value "
-        "(level finishes count for all). Both gaps are relative distances from the best known value, of what was "
-        f"found and of what was proved. Time is the geometric mean shifted by {_SHIFT:g} s; a failure counts its limit."
+        "(level finishes count for all). Both gaps are distances from the best known value over its amount, 100 % at "
+        "most: of what was found, and of what was proved. Time is the geometric mean "
+        f"shifted by {_SHIFT:g} s; a failure counts its limit."
     )
     return Table("methods", caption, (*_key_columns(keys), *map(Column, (*counts, *measures))), rows)
 
@@ -215,12 +212,12 @@ def _facts(manifest: Mapping[str, Any], table: pd.DataFrame) -> tuple[tuple[str,
     return (*facts, ("platform", str(manifest["platform"])), *manifest["versions"].items())
 
 
-def _pictures(comparison: Comparison) -> tuple[Picture, ...]:
+def _pictures(benchmark: Benchmark) -> tuple[Picture, ...]:
     from solvers.benchmark import figures
 
     # Matplotlib would read a pair of dollar signs in a label as a formula.
     table, traces = (
-        frame.assign(method=frame["method"].str.replace("$", r"\$")) for frame in (comparison.table, comparison.traces)
+        frame.assign(method=frame["method"].str.replace("$", r"\$")) for frame in (benchmark.table, benchmark.traces)
     )
     pictures = [
         Picture(

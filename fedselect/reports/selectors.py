@@ -150,7 +150,12 @@ def results_table(means: pd.DataFrame) -> Table:
         )
         for row in means.to_dict("records")
     )
-    return Table("results", "Means over seeds, ± standard deviation.", _columns(*headings), rows)
+    return Table(
+        "results",
+        "Means over seeds, ± standard deviation. Gaps are relative to the mean |objective| of a run.",
+        _columns(*headings),
+        rows,
+    )
 
 
 #: Heading, key of the summary and format of the report's second table.
@@ -196,7 +201,13 @@ def _runs_table(runs: Runs) -> Table:
             )
     columns = list(_columns("seed", "state", "count variance", "test loss", "test accuracy", "mean gap", "solve time"))
     columns[2] = Column("state", numeric=False)
-    return Table("runs", "Every run.", tuple(columns), tuple(rows), detail=True)
+    return Table(
+        "runs",
+        "Every run. Gaps are relative to the mean |objective| of a run.",
+        tuple(columns),
+        tuple(rows),
+        detail=True,
+    )
 
 
 def _columns(*headings: str) -> tuple[Column, ...]:

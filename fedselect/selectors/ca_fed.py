@@ -40,11 +40,11 @@ class CAFed:
     decided afresh each round. If none of the kept is available, nobody trains.
 
     Decisions where the sources are open or differ. The initial estimates ("initialize", says the paper) are the
-    authors' code's: a client not seen in the first round in which anybody is has the mean of those seen, until it is
-    there. A client's own first loss then enters unfiltered. The loss is that of the whole training part (the paper:
-    one minibatch; the authors' code: the test part, which no selector here can reach). An exclusion that leaves the
-    estimate as it is is not made (``ties="keep"``): taken literally, Algorithm 1's "≥ τ" at τ = 0 excludes all but one
-    client in the first round, where every loss gap is 0. The last client is never excluded.
+    authors' code's: in the first round in which anybody is there, those there have their losses and all others the mean
+    of these; from then on every loss passes the filter, a client's first one too. The loss is that of the whole
+    training part (the paper: one minibatch; the authors' code: the test part, which no selector here can reach). An
+    exclusion that leaves the estimate as it is is not made (``ties="keep"``): taken literally, Algorithm 1's "≥ τ" at
+    τ = 0 excludes all but one client in the first round, where every loss gap is 0. The last client is never excluded.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class CAFed:
             self.minima = np.broadcast_to(np.asarray(minima, dtype=np.float64), (n,))
         self._loss = np.zeros(n)  # F̂
         self._least = np.zeros(n)  # running minimum of F̂
-        self._seen = np.zeros(n, dtype=np.bool_)
+        self._started = False
 
     def select(self, round: RoundContext) -> Selection:
         """Observe who is there and their losses, and decide whom to keep."""
@@ -147,7 +147,7 @@ class CAFed:
         return {
             "loss": self._loss.copy(),
             "least": self._least.copy(),
-            "seen": self._seen.copy(),
+            "started": self._started,
             "chains": self.chains.state_dict(),
         }
 
@@ -155,19 +155,19 @@ class CAFed:
         """Restore the loss estimates and the chains' counts."""
         self._loss = np.array(state["loss"], dtype=np.float64)
         self._least = np.array(state["least"], dtype=np.float64)
-        self._seen = np.array(state["seen"], dtype=np.bool_)
+        self._started = bool(state["started"])
         self.chains.load_state_dict(state["chains"])
 
     def _observe(self, present: NDArray[np.int64], observed: NDArray[np.float64]) -> None:
-        """Eq. 16 and the running minimum."""
-        if not self._seen.any():
+        """Eq. 16 and the running minimum of what comes out of it; the first round gives the initial estimates."""
+        if not self._started:
             self._loss[:] = observed.mean()
-            self._least[:] = observed.mean()
-        known = self._seen[present]
-        filtered = (1.0 - self.beta) * self._loss[present] + self.beta * observed
-        self._loss[present] = np.where(known, filtered, observed)
-        self._least[present] = np.where(known, np.minimum(self._least[present], filtered), observed)
-        self._seen[present] = True
+            self._loss[present] = observed
+            self._least[:] = self._loss
+            self._started = True
+            return
+        self._loss[present] = (1.0 - self.beta) * self._loss[present] + self.beta * observed
+        self._least[present] = np.minimum(self._least[present], self._loss[present])
 
 
 @SELECTORS.register("ca-fed")

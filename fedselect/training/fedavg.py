@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ class FedAvg(Coordinator):
 
     All randomness is a function of (seed, purpose, round, client), so that two selectors under one seed meet the
     same availability, dropouts, batches and initial model, and a loop restored from `state_dict` continues to the
-    same bits.
+    same bits on the same machine (another processor's kernels round differently).
 
     Parameters
     ----------
@@ -128,6 +129,15 @@ class FedAvg(Coordinator):
     def client_scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean cross-entropy and accuracy of the global model on every client's own training samples, shapes (N,)."""
         return client_means(self._loaded(), self._local.clients)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the next round depends on, what clients keep between rounds included."""
+        return super().state_dict() | {"clients": self._local.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state that `state_dict` returned, to the same bits as without the break."""
+        super().load_state_dict(state)
+        self._local.load_state_dict(state["clients"])
 
     def _loaded(self) -> torch.nn.Module:
         """The model, holding a copy of the global parameters."""

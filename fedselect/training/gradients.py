@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, pad
 
 __all__ = ["Dense", "Functional", "StackedGradients", "dense"]
 
@@ -47,11 +47,13 @@ class Dense:
     Parameters
     ----------
     widths : list of int
-        Inputs, hidden units of each layer, classes.
+        Inputs, hidden units of each layer, outputs.
+    one_logit : bool
+        Whether the one output is the logit of class 1, beside a constant 0 for class 0.
     """
 
-    def __init__(self, widths: list[int]) -> None:
-        self.widths = widths
+    def __init__(self, widths: list[int], one_logit: bool = False) -> None:
+        self.widths, self.one_logit = widths, one_logit
 
     def __call__(self, weights: Tensor, features: Tensor, labels: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
         """Backpropagation written out with batched matrix products."""
@@ -61,13 +63,16 @@ class Dense:
         for place, (matrix, bias) in enumerate(layers):
             outputs = torch.baddbmm(bias.unsqueeze(2), matrix, inputs[-1])
             inputs.append(outputs.relu_() if place < len(layers) - 1 else outputs)
-        logs = torch.log_softmax(inputs.pop(), dim=1)
+        answers = inputs.pop()
+        logs = torch.log_softmax(pad(answers, (0, 0, 1, 0)) if self.one_logit else answers, dim=1)
         true = labels.unsqueeze(1)
         losses = -(logs.gather(1, true).squeeze(1) * shares).sum(dim=1)
         # The derivative of the loss by the last layer's outputs: softmax minus the true class, times the share.
         error = logs.exp_()
         error.scatter_add_(1, true, torch.full_like(shares, -1.0).unsqueeze(1))
         error *= shares.unsqueeze(1)
+        if self.one_logit:
+            error = error[:, 1:]
         gradients = torch.empty_like(weights)
         for place, (matrix, bias) in reversed(list(enumerate(self._layers(gradients)))):
             torch.bmm(error, inputs[place].transpose(1, 2), out=matrix)
@@ -87,18 +92,27 @@ class Dense:
 
 
 def dense(model: nn.Module) -> Dense | None:
-    """Return the closed form of ``model``, or None when it is no ``Sequential`` of flatten, linear and ReLU layers."""
+    """Return the closed form of ``model``, or None when it is no ``Sequential`` of flatten, linear and ReLU layers.
+
+    A padding of one zero before a single output, as model ``"logistic"`` has it, may end it.
+    """
     if not isinstance(model, nn.Sequential):
         return None
     modules = list(model)
     if modules and type(modules[0]) is nn.Flatten and (modules[0].start_dim, modules[0].end_dim) == (1, -1):
         modules = modules[1:]
+    last = modules[-1] if modules else None
+    one_logit = isinstance(last, nn.ConstantPad1d) and (tuple(last.padding), last.value) == ((1, 0), 0.0)
+    if one_logit:
+        modules = modules[:-1]
     linear, between = modules[::2], modules[1::2]
     if len(modules) % 2 == 0 or any(type(module) is not nn.ReLU for module in between):
         return None
     if any(type(module) is not nn.Linear or module.bias is None for module in linear):
         return None
-    return Dense([linear[0].in_features, *(module.out_features for module in linear)])
+    if one_logit and linear[-1].out_features != 1:
+        return None
+    return Dense([linear[0].in_features, *(module.out_features for module in linear)], one_logit)
 
 
 class Functional:

@@ -23,6 +23,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -114,6 +115,9 @@ class LocalTraining:
             sizes = self._sizes.tolist()
             self.clients = list(zip(self._pool[0].split(sizes), self._pool[1].split(sizes), strict=True))
         self._offsets = np.concatenate(([0], np.cumsum(self._sizes)[:-1]))
+        self._kept: Tensor | None = None  #: every client's momentum buffer, one a row, where they are kept
+        if settings.momentum and settings.momentum_buffers == "kept":
+            self._kept = torch.zeros((len(federation), sum(p.numel() for p in self._parameters)), device=device)
 
     @property
     def stack(self) -> int:
@@ -161,6 +165,15 @@ class LocalTraining:
                 updates[places], losses[:, places] = self._together(self._gradients, members, plans, weights, rate)
         mean, received = losses.cpu().numpy()
         return Trained(updates, mean, received)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What clients keep between rounds: their momentum buffers, where the settings say so."""
+        return {} if self._kept is None else {"momentum": self._kept.cpu().numpy().copy()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Give clients back what they kept."""
+        if self._kept is not None:
+            self._kept.copy_(torch.from_numpy(np.asarray(state["momentum"], dtype=np.float32)))
 
     def _batching(self) -> tuple[StackedGradients | None, int]:
         """How gradients of stacks are computed (None: one by one), and the largest stack."""
@@ -220,7 +233,9 @@ class LocalTraining:
         shares_of_step = torch.from_numpy(shares.swapaxes(0, 1).copy()).to(self.device)
 
         weights = start.repeat(len(clients), 1)
-        buffer = torch.zeros_like(weights) if self.settings.momentum else None
+        buffer = None
+        if self.settings.momentum:
+            buffer = torch.zeros_like(weights) if self._kept is None else self._kept[clients]
         losses = torch.zeros((2, len(clients)), dtype=torch.float64, device=self.device)
         for step in range(int(steps[0])):
             m = int(np.count_nonzero(steps > step))  # the clients that still have a step to take come first
@@ -232,6 +247,8 @@ class LocalTraining:
             losses[0, :m] += loss
             if step == 0:
                 losses[1] = loss
+        if self._kept is not None and buffer is not None:
+            self._kept[clients] = buffer
         losses[0] /= torch.from_numpy(steps).to(self.device)
         return weights - start, losses
 
@@ -243,8 +260,12 @@ class LocalTraining:
         weights = start.clone()
         vector_to_parameters(weights, self._parameters)  # views: what changes the model changes ``weights``
         parts = [parameter.data for parameter in self._parameters]
-        starts = [part.view_as(like) for part, like in zip(start.split([p.numel() for p in parts]), parts, strict=True)]
-        buffers = [torch.zeros_like(part) if self.settings.momentum else None for part in parts]
+        sizes = [part.numel() for part in parts]
+        starts = [part.view_as(like) for part, like in zip(start.split(sizes), parts, strict=True)]
+        buffers: list[Tensor | None] = [None] * len(parts)
+        if self.settings.momentum:  # views of the client's own row where it is kept
+            own = torch.zeros_like(start) if self._kept is None else self._kept[client]
+            buffers = [part.view_as(like) for part, like in zip(own.split(sizes), parts, strict=True)]
         losses = []
         for batch in schedule:
             rows = torch.from_numpy(batch).to(self.device)

@@ -21,6 +21,7 @@ __all__ = [
     "cnn_fedau_cifar100",
     "cnn_fedau_svhn",
     "linear",
+    "logistic",
     "mlp",
 ]
 
@@ -34,6 +35,22 @@ def linear(federation: Federation) -> nn.Module:
     from torch import nn
 
     return nn.Sequential(nn.Flatten(), nn.Linear(_inputs(federation), federation.classes))
+
+
+@MODELS.register("logistic")
+def logistic(federation: Federation) -> nn.Module:
+    r"""Logistic regression with one output, for two classes (CA-Fed's linear model).
+
+    The answers are (0, z): their cross-entropy is the logistic loss of the logit z, with d + 1 parameters. ``"linear"``
+    with its two outputs is another optimisation problem under the same settings: the difference of its outputs takes
+    steps twice as long, under half the ridge. ``"linear"`` at step size γ and weight decay λ is ``"logistic"`` at 2γ
+    and λ/2, from the difference of its initial outputs on (a server's weight decay stays as it is).
+    """
+    from torch import nn
+
+    if federation.classes != 2:
+        raise ConfigError(f"model 'logistic' has two classes; {federation.name} has {federation.classes}")
+    return nn.Sequential(nn.Flatten(), nn.Linear(_inputs(federation), 1), nn.ConstantPad1d((1, 0), 0.0))
 
 
 @MODELS.register("mlp")

@@ -16,6 +16,7 @@ __all__ = ["TrainingSettings"]
 _CHOICES = {
     "server_rule": ("fedavg", "fedvarp", "mifa"),
     "importance": ("size", "equal"),
+    "momentum_buffers": ("reset", "kept"),
     "batching": ("auto", "never", "always"),
     "device": ("auto", "cpu", "cuda"),
 }
@@ -27,7 +28,7 @@ class TrainingSettings:
 
     A step of a client from the received model :math:`w_0`, in PyTorch's convention: :math:`g` is the gradient of the
     batch's mean cross-entropy plus ``weight_decay``\ ·w plus ``proximal``\ ·(w − w₀); v ← ``momentum``\ ·v + g; w ← w
-    − rate·v. The momentum buffer starts at zero every round.
+    − rate·v.
 
     Attributes
     ----------
@@ -48,6 +49,9 @@ class TrainingSettings:
         Samples a step; a client passes over its shuffled samples again and again, keeping short last batches.
     momentum, weight_decay : float
         Of the clients' SGD.
+    momentum_buffers : {"reset", "kept"}
+        Whether v starts at zero in every round, or where the client left it when it last trained, although the model
+        has been replaced since (CA-Fed's code). Kept, they take N·d numbers of memory and of every checkpoint.
     proximal : float
         FedProx's μ: the local objective gains μ/2 ‖w − w₀‖² (Li et al., MLSys 2020); combines with any selector.
     server_rule : {"fedavg", "fedvarp", "mifa"}
@@ -56,6 +60,9 @@ class TrainingSettings:
         The change is multiplied by this before it is applied (FedAU's η).
     server_momentum : float
         b ← ``server_momentum``\ ·b + change, and b is applied (CA-Fed's code: 0.9).
+    server_weight_decay : float
+        The change loses ``server_weight_decay``\ ·w of the global model before all that (CA-Fed's code: 0.01); where
+        nothing arrived, nothing is lost.
     projection : float, optional
         After every round the model is projected onto the ball of this radius around 0 (CA-Fed's W).
     importance : {"size", "equal"}
@@ -78,10 +85,12 @@ class TrainingSettings:
     batch_size: int = 10
     momentum: float = 0.0
     weight_decay: float = 0.0
+    momentum_buffers: str = "reset"
     proximal: float = 0.0
     server_rule: str = "fedavg"
     server_learning_rate: float = 1.0
     server_momentum: float = 0.0
+    server_weight_decay: float = 0.0
     projection: float | None = None
     importance: str = "size"
     evaluate_every: int = 1
@@ -103,7 +112,7 @@ class TrainingSettings:
             self._positive("local_epochs", epochs)
         if self.local_epochs == []:
             raise ConfigError("training: local_epochs must be a number of passes, or a list of at least one")
-        for name in ("momentum", "weight_decay", "proximal", "server_momentum"):
+        for name in ("momentum", "weight_decay", "proximal", "server_momentum", "server_weight_decay"):
             value = getattr(self, name)
             if not (value >= 0 and math.isfinite(value)):
                 raise ConfigError(f"training: {name} must not be negative; got {value}")

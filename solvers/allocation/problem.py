@@ -10,8 +10,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.allocation.checks import validated, whole_numbers
+from solvers.allocation.water_filling import water_fill
 from solvers.errors import InvalidProblem
-from solvers.problem import Problem, frozen_array
+from solvers.problem import Problem
 
 __all__ = ["AllocationProblem"]
 
@@ -81,39 +83,9 @@ class AllocationProblem(Problem):
     tolerance: ClassVar[float] = 1e-11
 
     def __post_init__(self) -> None:
-        sizes = _counts(self.sizes, "sizes")
-        n = sizes.shape[0]
-        if n == 0:
-            raise InvalidProblem("sizes must have at least one group; got none")
-        if sizes.min() < 1:
-            group = int(sizes.argmin())
-            raise InvalidProblem(f"sizes must be at least 1; group {group} has {sizes[group]} (leave empty groups out)")
-        deviations = frozen_array(self.deviations, "deviations")
-        if deviations.shape != (n,):
-            raise InvalidProblem(f"deviations must have one entry per group, {n}; got {deviations.shape[0]}")
-        if deviations.min() < 0:
-            group = int(deviations.argmin())
-            raise InvalidProblem(f"deviations must be non-negative; group {group} has {deviations[group]:g}")
-        upper = sizes if self.upper is None else _bounds(self.upper, n, "upper")
-        if (upper > sizes).any():
-            group = int(np.argmax(upper > sizes))
-            raise InvalidProblem(f"upper must not exceed sizes; group {group} has {upper[group]} of {sizes[group]}")
-        lower = np.where(upper > 0, _bounds(self.lower, n, "lower"), 0)
-        lower.setflags(write=False)
-        if (lower > upper).any():
-            group = int(np.argmax(lower > upper))
-            raise InvalidProblem(f"lower must not exceed upper; group {group} has {lower[group]} and {upper[group]}")
-        total: Any = self.total
-        if isinstance(total, bool) or not hasattr(total, "__index__"):
-            raise InvalidProblem(f"total must be an integer; got {total!r}")
-        total = int(total)
-        if total < 1:
-            raise InvalidProblem(f"total must be at least 1; got {total}")
-        if total > int(upper.sum()):
-            raise InvalidProblem(
-                f"total must not exceed the clients there are, {int(upper.sum())}; got {total} "
-                "(AllocationProblem.fedss takes all of them instead)"
-            )
+        sizes, deviations, total, lower, upper = validated(
+            self.sizes, self.deviations, self.total, self.lower, self.upper
+        )
         object.__setattr__(self, "sizes", sizes)
         object.__setattr__(self, "deviations", deviations)
         object.__setattr__(self, "total", total)
@@ -157,7 +129,7 @@ class AllocationProblem(Problem):
             When an argument is not as described, nobody is available, or ``total`` is below the number of groups
             present: no group is dropped silently.
         """
-        upper = _counts(available, "available")
+        upper = whole_numbers(available, "available")
         if not upper.any():
             raise InvalidProblem("no client is available, so there is nothing to allocate")
         return cls(sizes, deviations, min(total, int(upper.sum())), np.minimum(lower, upper), upper)  # type: ignore[arg-type]
@@ -192,9 +164,7 @@ class AllocationProblem(Problem):
     @cached_property
     def scale(self) -> float:
         """The smallest objective of real allocations above `first`: 0 only if everybody who costs is sampled."""
-        from solvers.allocation.water_filling import water_fill  # which needs this class
-
-        return self.objective(water_fill(self, self.first)[0])
+        return self.objective(self.water_fill(self.first)[0])
 
     def decision(self, x: ArrayLike) -> NDArray[Any]:
         """``x`` as a vector over the groups: int64 if it is given in integers, float64 otherwise.
@@ -231,6 +201,10 @@ class AllocationProblem(Problem):
         if s.dtype.kind == "f":
             off /= self.total
         return float(max((self.lower - s).max(), (s - self.upper).max(), off, 0.0))
+
+    def water_fill(self, lower: NDArray[np.int64]) -> tuple[NDArray[np.float64], float]:
+        """The best real allocation above ``lower``, and the price λ of a client: `water_filling.water_fill`."""
+        return water_fill(self.costs, self.sizes, self.total, lower, self.upper)
 
     # -- bounds --------------------------------------------------------------------------------------------------
 
@@ -309,24 +283,3 @@ class AllocationProblem(Problem):
             "complementarity": float(max((lower * (s - self.lower)).max(), (upper * (self.upper - s)).max())),
             "dual_violation": float(max(0.0, -lower.min(), -upper.min(), -price)),
         }
-
-
-def _counts(value: ArrayLike, name: str) -> NDArray[np.int64]:
-    """``value`` as a read-only vector of non-negative whole numbers, or a sentence."""
-    array = frozen_array(value, name)
-    if (array != np.round(array)).any():
-        raise InvalidProblem(f"{name} must be whole numbers; got {array[array != np.round(array)][0]:g}")
-    if array.size and (array.min() < 0 or array.max() > 2**52):
-        raise InvalidProblem(f"{name} must lie between 0 and 2^52; they range from {array.min():g} to {array.max():g}")
-    counts = array.astype(np.int64)
-    counts.setflags(write=False)
-    return counts
-
-
-def _bounds(value: ArrayLike, n: int, name: str) -> NDArray[np.int64]:
-    """One number for all groups, or one for each."""
-    array = np.asarray(value)
-    counts = _counts(np.full(n, array) if array.ndim == 0 else array, name)
-    if counts.shape != (n,):
-        raise InvalidProblem(f"{name} must be one number or one per group, {n}; got {counts.shape[0]}")
-    return counts

@@ -1,4 +1,4 @@
-"""Fill real numbers to a common level between bounds, and round them to whole ones."""
+"""Fill real numbers to a common level between bounds, and round them to whole ones; on plain arrays."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-
-from solvers.allocation.problem import AllocationProblem
 
 __all__ = ["fill", "round_up_largest", "water_fill"]
 
@@ -51,35 +49,61 @@ def fill(
     return np.where(full, upper, np.where(free, np.clip(level * a, lower, upper), lower)), level
 
 
-def water_fill(problem: AllocationProblem, lower: NDArray[np.int64]) -> tuple[NDArray[np.float64], float]:
-    """The best real allocation above ``lower``, and the price λ = 1/τ² of a client.
+def water_fill(
+    costs: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+    total: int,
+    lower: NDArray[np.int64],
+    upper: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], float]:
+    r"""Minimise :math:`\sum_k c_k / x_k` over real :math:`\text{lower} \le x \le \text{upper}` of sum ``total``.
 
     Groups with zero cost stay at their lower bound while others have room; what is left then is split over them in
     proportion to their sizes, at price 0.
+
+    Parameters
+    ----------
+    costs : (K,) ndarray
+        c ≥ 0.
+    sizes : (K,) ndarray of int
+        Clients of each group; they matter for groups of zero cost alone.
+    total : int
+        Wanted sum, between those of the bounds.
+    lower, upper : (K,) ndarray of int
+        Bounds; a group with upper bound 0 is absent.
+
+    Returns
+    -------
+    x : (K,) ndarray
+        The best allocation.
+    price : float
+        λ = 1/τ² of a client.
     """
     x = lower.astype(np.float64)
-    upper = problem.upper.astype(np.float64)
-    counts = problem.costs > 0
-    idle = ~counts & (problem.upper > 0)
+    most = upper.astype(np.float64)
+    counts = costs > 0
+    idle = ~counts & (upper > 0)
     for_rest = float(lower[idle].sum())
-    wanted = min(problem.total - for_rest, float(upper[counts].sum()))
+    wanted = min(total - for_rest, float(most[counts].sum()))
     price = 0.0
     if counts.any():
-        x[counts], level = fill(np.sqrt(problem.costs[counts]), wanted, x[counts], upper[counts])
-        if problem.total - for_rest <= float(upper[counts].sum()):
+        x[counts], level = fill(np.sqrt(costs[counts]), wanted, x[counts], most[counts])
+        if total - for_rest <= float(most[counts].sum()):
             price = 1.0 / level**2 if level > 0 else math.inf
-    if idle.any() and (rest := problem.total - wanted) > for_rest:
-        x[idle], _ = fill(problem.sizes[idle].astype(np.float64), rest, x[idle], upper[idle])
+    if idle.any() and (rest := total - wanted) > for_rest:
+        x[idle], _ = fill(sizes[idle].astype(np.float64), rest, x[idle], most[idle])
     return x, price
 
 
-def round_up_largest(x: NDArray[np.float64], problem: AllocationProblem) -> NDArray[np.int64]:
+def round_up_largest(
+    x: NDArray[np.float64], total: int, first: NDArray[np.int64], upper: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """Round down, then up again where most was lost, until ``total`` clients are allotted; ties to the lowest index.
 
-    ``x`` must lie between ``problem.first`` and ``problem.upper`` and sum to ``total``.
+    ``x`` must lie between ``first`` and ``upper`` and sum to ``total``.
     """
-    down = np.clip(np.floor(x + 1e-9).astype(np.int64), problem.first, problem.upper)
-    lost = np.where(down < problem.upper, x - down, -np.inf)
-    missing = problem.total - int(down.sum())
+    down = np.clip(np.floor(x + 1e-9).astype(np.int64), first, upper)
+    lost = np.where(down < upper, x - down, -np.inf)
+    missing = total - int(down.sum())
     down[np.argsort(-lost, kind="stable")[: max(missing, 0)]] += 1
     return down

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from solvers.solution import relative_gap
+
 __all__ = [
     "Trace",
     "distance",
@@ -33,15 +35,12 @@ def slack(value: float, scale: float) -> float:
     return 1e-9 * min(max(1.0, abs(value)), scale)
 
 
-def distance(objective: float, best: float, scale: float = math.inf) -> float:
-    """Relative distance of an objective to the best one: |objective − best| / min(max(1, |best|), scale).
+def distance(objective: float, best: float) -> float:
+    """Relative distance of an objective to the best one: |objective − best| / |best|, inf where only the best is 0.
 
-    This is `solvers.relative_gap` against the best value; a problem whose values are all small is measured in its
-    own `solvers.Problem.scale`, as its proofs are. Both senses count away from the best value.
+    This is `solvers.relative_gap` of the best value. Both senses count away from the best value.
     """
-    if objective == best:
-        return 0.0
-    return abs(objective - best) / (min(max(1.0, abs(best)), scale) or 1.0)
+    return relative_gap(best, objective)
 
 
 def primal_gap(objective: float | None, best: float) -> float:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "tidy", "traces"]
 
-#: Columns of the table, in order; `solvers.benchmark.compare` says what they mean.
+#: Columns of the table, in order; `solvers.benchmark.run_benchmark` says what they mean.
 COLUMNS = (
     "family", "instance", "n", "method", "registered", "options", "seed", "time_limit", "verdict", "status", "stopped",
     "objective", "bound", "gap", "best_known", "gap_to_best", "time_to_incumbent", "time_to_proof", "primal_integral",
@@ -36,7 +36,7 @@ Record = Mapping[str, Any]
 
 
 def tidy(manifest: Mapping[str, Any], records: Sequence[Record]) -> pd.DataFrame:
-    """The table of a comparison, in the order of its grid.
+    """The table of a benchmark, in the order of its grid.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def tidy(manifest: Mapping[str, Any], records: Sequence[Record]) -> pd.DataFrame
     Returns
     -------
     pandas.DataFrame
-        `COLUMNS`; see `solvers.benchmark.compare`.
+        `COLUMNS`; see `solvers.benchmark.run_benchmark`.
     """
     import pandas as pd
 
@@ -161,7 +161,7 @@ def _measures(record: Record, best_known: float | None, scale: float) -> dict[st
         measures["time_to_proof"] = record["seconds"] if math.isnan(proved) else proved
     if best_known is not None:
         if objective is not None:
-            measures["gap_to_best"] = distance(objective, best_known, scale)
+            measures["gap_to_best"] = distance(objective, best_known)
         end = record["seconds"] if record["time_limit"] is None else record["time_limit"]
         measures["primal_integral"] = primal_integral(trace, best_known, end)
     return measures

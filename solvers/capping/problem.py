@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.capping.water_level import log_sum, share_out
 from solvers.errors import InvalidProblem
 from solvers.problem import Problem, frozen_array
 
@@ -171,6 +172,12 @@ class CappingProblem(Problem):
         p = self.decision(x)
         return float(max(p.max() - 1.0, self.floor - p.min(), abs(p.sum() - self.size) / self.size, 0.0))
 
+    def share_out(self, capped: NDArray[np.bool_]) -> tuple[NDArray[np.float64], float, NDArray[np.bool_]]:
+        """Probabilities, multiplier and overflow set that follow from clients known to overflow; see `water_level`."""
+        if self.mass == 0:
+            return np.full(self.n, self.size / self.n), 0.0, np.zeros(self.n, dtype=bool)
+        return share_out(self.log_shares, self.size, self.floor, capped)
+
     def overflow(self, x: ArrayLike) -> NDArray[np.int64]:
         """Sorted ids of the clients that ``x`` holds at 1 and whose proportional share exceeds it.
 
@@ -183,9 +190,7 @@ class CappingProblem(Problem):
         x : (K,) array-like
             Probabilities, as a method returned them.
         """
-        from solvers.capping.water_level import share_out  # which needs this class
-
-        _, _, capped = share_out(self, np.zeros(self.n, dtype=bool))
+        _, _, capped = self.share_out(np.zeros(self.n, dtype=bool))
         return np.flatnonzero(capped & (self.decision(x) >= 1.0 - 1e-9))
 
     def dual_bound(self, multiplier: float) -> float:
@@ -242,9 +247,3 @@ class CappingProblem(Problem):
             "complementarity": float(np.abs(upper * (1.0 - p)).max()),
             "dual_violation": float(max(0.0, -upper.min())),
         }
-
-
-def log_sum(logs: NDArray[np.float64]) -> float:
-    """Logarithm of the sum of exponentials."""
-    top = float(logs.max())
-    return top + math.log(float(np.exp(logs - top).sum()))

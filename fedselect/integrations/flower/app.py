@@ -60,6 +60,8 @@ def run_on(
     FedselectError
         As `fedselect.experiments.run` does.
     """
+    if experiment.training.momentum_buffers != "reset":
+        raise ConfigError("training: momentum_buffers must be 'reset' over Flower, whose clients keep nothing")
     folder = RunFolder(run_folder(experiment, out), experiment)
     if folder.finished:
         return folder.path

@@ -14,7 +14,7 @@ from solvers.run import Run
 __all__ = ["convex"]
 
 
-@method(AllocationProblem, "cvxpy", kind="relaxation", requires="cvxpy")
+@method(AllocationProblem, "cvxpy", kind="relaxation")
 def convex(problem: AllocationProblem, run: Run, *, rounded: bool = False) -> None:
     """State Eq. 20 with its bounds in CVXPY and solve it with Clarabel's second-order cones.
 
@@ -43,7 +43,7 @@ def convex(problem: AllocationProblem, run: Run, *, rounded: bool = False) -> No
         total = cp.sum(x) == problem.total
         cost = (problem.costs[counts] / unit) @ cp.inv_pos(x[counts])
         model = cp.Problem(cp.Minimize(cost), [total, x >= problem.lower, x <= problem.upper])
-    point = clarabel_point(model, x, run)
+    point = clarabel_point(model, x, run, accuracy=1e-11)
     if point is None:
         return
     price = abs(float(np.asarray(total.dual_value))) * unit

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.allocation.problem import AllocationProblem
-from solvers.allocation.water_filling import round_up_largest, water_fill
+from solvers.allocation.water_filling import round_up_largest
 from solvers.registry import method
 from solvers.run import Run
 
@@ -29,7 +29,7 @@ def kkt(problem: AllocationProblem, run: Run, *, rounded: bool = False) -> None:
         Return whole clients, rounded by largest remainder, with the same bound; ``details["real"]`` then has the
         real allocation.
     """
-    x, price = water_fill(problem, problem.lower)
+    x, price = problem.water_fill(problem.lower)
     run.tighten(problem.relaxed_bound(price))
     offer(problem, run, x, price, rounded)
 
@@ -37,8 +37,8 @@ def kkt(problem: AllocationProblem, run: Run, *, rounded: bool = False) -> None:
 def offer(problem: AllocationProblem, run: Run, x: NDArray[np.float64], price: float, rounded: bool) -> None:
     """Offer a real allocation with its multipliers, or whole clients made from it."""
     if rounded:
-        inside, _ = (x, price) if (x >= problem.first).all() else water_fill(problem, problem.first)
-        run.offer(round_up_largest(inside, problem))
+        inside, _ = (x, price) if (x >= problem.first).all() else problem.water_fill(problem.first)
+        run.offer(round_up_largest(inside, problem.total, problem.first, problem.upper))
         run.details["real"] = x
         return
     run.offer(x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from solvers.allocation.problem import AllocationProblem
-from solvers.allocation.water_filling import round_up_largest, water_fill
+from solvers.allocation.water_filling import round_up_largest
 from solvers.allocation.whole import accepts_whole_start
 from solvers.registry import method
 from solvers.run import Run
@@ -18,6 +18,6 @@ def largest_remainder(problem: AllocationProblem, run: Run) -> None:
     The obvious way to whole clients; not optimal for about one small random problem in fifty, by up to some percent.
     """
     accepts_whole_start(problem, run)
-    x, _ = water_fill(problem, problem.first)
-    run.offer(round_up_largest(x, problem))
-    run.tighten(problem.relaxed_bound(water_fill(problem, problem.lower)[1]))
+    x, _ = problem.water_fill(problem.first)
+    run.offer(round_up_largest(x, problem.total, problem.first, problem.upper))
+    run.tighten(problem.relaxed_bound(problem.water_fill(problem.lower)[1]))

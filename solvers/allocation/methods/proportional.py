@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from solvers.allocation.problem import AllocationProblem
-from solvers.allocation.water_filling import water_fill
 from solvers.allocation.whole import accepts_whole_start, best_whole
 from solvers.registry import method
 from solvers.run import Run
@@ -24,4 +23,4 @@ def proportional(problem: AllocationProblem, run: Run) -> None:
     present = problem.upper > 0
     share = np.where(present, problem.sizes / problem.sizes[present].sum(), 0.0)
     run.offer(best_whole(problem, share**2))
-    run.tighten(problem.relaxed_bound(water_fill(problem, problem.lower)[1]))
+    run.tighten(problem.relaxed_bound(problem.water_fill(problem.lower)[1]))

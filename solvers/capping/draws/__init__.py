@@ -7,9 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.capping.draws.dep_round import dep_round
-from solvers.capping.draws.madow import madow
-from solvers.capping.draws.successive import successive
+from solvers.capping.draws import dep_round, madow, successive
 
 __all__ = ["DRAWS", "Draw"]
 
@@ -18,4 +16,8 @@ Draw = Callable[[ArrayLike, np.random.Generator], NDArray[np.int64]]
 
 #: The draws by name. ``madow`` and ``dep-round`` include client i with probability p_i exactly; ``successive``, the
 #: paper's torch.multinomial, does not (see `solvers.capping.draws.successive`).
-DRAWS: dict[str, Draw] = {"madow": madow, "dep-round": dep_round, "successive": successive}
+DRAWS: dict[str, Draw] = {
+    "madow": madow.madow,
+    "dep-round": dep_round.dep_round,
+    "successive": successive.successive,
+}

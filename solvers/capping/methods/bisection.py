@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from solvers.capping.problem import CappingProblem
-from solvers.capping.water_level import report
+from solvers.capping.reporting import report
 from solvers.registry import method
 from solvers.run import Run
 

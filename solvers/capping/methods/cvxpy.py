@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.capping.problem import CappingProblem
-from solvers.capping.water_level import describe, report
+from solvers.capping.reporting import describe, report
 from solvers.clarabel import clarabel_point
 from solvers.registry import method
 from solvers.run import Run
@@ -16,7 +16,7 @@ from solvers.run import Run
 __all__ = ["convex"]
 
 
-@method(CappingProblem, "cvxpy", kind="exact", requires="cvxpy")
+@method(CappingProblem, "cvxpy", kind="exact")
 def convex(problem: CappingProblem, run: Run) -> None:
     """State the projection in CVXPY and solve it with Clarabel's exponential cone.
 
@@ -35,7 +35,7 @@ def convex(problem: CappingProblem, run: Run) -> None:
         # Σ r log(r/v) with log v as data: shares that underflow need no special case.
         objective = cp.Minimize(-cp.sum(cp.entr(r)) - problem.log_shares @ r)
         model = cp.Problem(objective, [total, r <= problem.room])
-    answer = clarabel_point(model, r, run)
+    answer = clarabel_point(model, r, run, accuracy=1e-11)
     if answer is None:
         return
     # The solver's multiplier is that of Σ r log(r/v) without the −r: log(r/v) + 1 + y = 0 for clients not capped.

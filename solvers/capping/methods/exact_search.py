@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from solvers.capping.problem import CappingProblem
-from solvers.capping.water_level import TIE, report, tail_sums
+from solvers.capping.reporting import report
+from solvers.capping.water_level import TIE, tail_sums
 from solvers.registry import method
 from solvers.run import Run
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.errors import InvalidProblem
 from solvers.problem import Problem
-from solvers.weighting.exclusion.problem import non_negative, per_client, probabilities
+from solvers.weighting.checks import finite, non_negative, per_client, probabilities
 
 __all__ = ["AggregationProblem", "OptimizationErrorProblem"]
 
@@ -215,14 +215,3 @@ class OptimizationErrorProblem(AggregationProblem):
             "ratio_identity": abs(ratio - self.ratio(q)) / ratio,
             "theta_identity": abs(theta - (self.offset / self.total - self.energy(q))) / ratio,
         }
-
-
-def finite(value: float, name: str) -> float:
-    """A finite number."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidProblem(f"{name} must be a number; got {value!r}") from error
-    if not math.isfinite(number):
-        raise InvalidProblem(f"{name} must be finite; got {number:g}")
-    return number

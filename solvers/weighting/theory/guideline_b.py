@@ -12,7 +12,7 @@ from solvers.errors import InvalidOption, InvalidProblem
 from solvers.registry import solve
 from solvers.run import Run
 from solvers.solution import Solution
-from solvers.weighting.exclusion.problem import non_negative, per_client
+from solvers.weighting.checks import non_negative, per_client
 from solvers.weighting.total_error.problem import TotalErrorProblem
 
 __all__ = ["CorrelationSweep", "sweep_correlation"]

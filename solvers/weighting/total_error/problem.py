@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.errors import InvalidProblem
 from solvers.weighting import transport
-from solvers.weighting.exclusion.problem import non_negative, per_client
-from solvers.weighting.optimization_error.problem import AggregationProblem, finite
+from solvers.weighting.checks import finite, non_negative, per_client
+from solvers.weighting.optimization_error.problem import AggregationProblem
 
 __all__ = ["TotalErrorProblem"]
 

@@ -89,7 +89,7 @@ def run(selector, masks, losses):
 
 
 def test_loss_estimates_by_hand():
-    """β = 0.5. Client 2 is first seen in round 1: until then it has the mean of round 0, then its own loss."""
+    """β = 0.5. Client 2 is first seen in round 1: it has the mean of round 0, and its first loss is filtered."""
     selector = CAFed(np.full(3, 1 / 3), beta=0.5)
     masks = np.array([[1, 1, 0], [0, 1, 1], [1, 1, 1]], dtype=bool)
     losses = np.array([[2.0, 4.0, 9.0], [9.0, 2.0, 5.0], [3.0, 5.0, 1.0]])
@@ -97,10 +97,80 @@ def test_loss_estimates_by_hand():
     for selection in run(selector, masks, losses):
         gaps.append(selection.solution.problem.loss_gaps.tolist())
     assert gaps[0] == [0, 0, 0]
-    assert gaps[1] == [0, 0, 0]  # 4 → 3, its new minimum; client 2 starts at 5
-    # Client 0: 2 → 2.5, minimum 2. Client 1: 3 → 4, minimum 3. Client 2: 5 → 3, its minimum.
+    assert gaps[1] == [0, 0, 1]  # client 1: 4 → 3, its new minimum; client 2: 3 → 4, above its minimum 3
+    # Client 0: 2 → 2.5, minimum 2. Client 1: 3 → 4, minimum 3. Client 2: 4 → 2.5, its minimum.
     assert gaps[2] == [0.5, 1.0, 0.0]
     assert selection.solution.problem.gamma == 1.0
+
+
+def published_ca_fed(importance, availability, order, masks, losses, beta, weak):
+    """Algorithm 1 with Eqs. 15-19 as printed, for known π and λ: the selected clients of every round.
+
+    ``weak`` decides an exclusion that changes nothing (the paper's ≥ at τ = 0). Shares no code with the package.
+    """
+    n, estimate, minimum, chosen = len(importance), None, None, []
+    for mask, observed in zip(masks, losses, strict=True):
+        if not mask.any():
+            chosen.append([])
+            continue
+        if estimate is None:
+            estimate = [observed[k] if mask[k] else observed[mask].mean() for k in range(n)]
+            minimum = list(estimate)
+        else:
+            for k in range(n):
+                if mask[k]:
+                    estimate[k] = (1 - beta) * estimate[k] + beta * observed[k]
+                    minimum[k] = min(minimum[k], estimate[k])
+
+        def error(q, estimate=estimate, minimum=minimum):
+            biased = [availability[k] * q[k] for k in range(n)]
+            biased = [each / sum(biased) for each in biased]
+            gap = [estimate[k] - minimum[k] for k in range(n)]
+            distance = sum(abs(importance[k] - biased[k]) for k in range(n)) / 2
+            return sum(gap[k] * biased[k] for k in range(n)) + distance**2 * max(gap)
+
+        q = [importance[k] / availability[k] for k in range(n)]
+        for ranking in order:
+            for k in ranking:
+                without = [0.0 if j == k else q[j] for j in range(n)]
+                if q[k] == 0 or not any(without):
+                    continue
+                gain = error(q) - error(without)
+                if gain > 1e-12 or (weak and gain > -1e-12):
+                    q = without
+        chosen.append([k for k in range(n) if mask[k] and q[k] > 0])
+    return chosen
+
+
+@pytest.mark.parametrize("beta", [0.2, 0.8])  # the paper's, and that of the scripts' smoothness 0.2
+def test_selections_are_those_of_the_published_recursion(beta):
+    """24 clients of the paper's classes, half of them seldom there: many are first seen late in the run."""
+    rng = np.random.default_rng(3)
+    availability, correlation = np.repeat([0.9, 0.1], 12), np.tile([0.9, 0.0], 12)
+    importance = rng.dirichlet(np.full(24, 8.0))  # unequal, so that no two exclusions tie
+    masks = chains(availability, correlation, 150, 24, seed=5)
+    assert np.argmax(masks, axis=0).max() > 10
+    losses = 0.7 * np.exp(-np.arange(150)[:, None] / 60) + 0.3 * rng.random((150, 24)) + 0.2 * rng.random(24)
+    rankings = [np.argsort(-correlation, kind="stable"), np.argsort(availability, kind="stable")]
+    expected = published_ca_fed(importance, availability, rankings, masks, losses, beta, weak=False)
+    selector = CAFed(importance, chains=KnownChains(availability, correlation), beta=beta)
+    found = run(selector, masks, losses)
+    assert [selection.clients.tolist() for selection in found] == expected
+    excluded = sum(int(mask.sum()) - len(each) for mask, each in zip(masks, expected, strict=True))
+    assert excluded > 50
+
+
+def test_a_restored_ca_fed_goes_on_as_if_nothing_had_happened():
+    rng = np.random.default_rng(7)
+    masks, losses = rng.random((20, 6)) < 0.4, rng.random((20, 6))
+    whole, first, second = (CAFed(np.full(6, 1 / 6)) for _ in range(3))
+    expected = [each.clients.tolist() for each in run(whole, masks, losses)]
+    found = [each.clients.tolist() for each in run(first, masks[:9], losses[:9])]
+    second.load_state_dict(first.state_dict())
+    for t in range(9, 20):
+        selection = second.select(context(masks[t], t, losses=losses[t]))
+        found.append(selection.clients.tolist())
+    assert found == expected
 
 
 def test_the_decision_is_algorithm_1_on_the_estimates():

@@ -52,9 +52,10 @@ def test_times():
     assert math.isnan(time_to_incumbent(TRACE[:1]))
 
 
-def test_distance_uses_the_scale_of_small_problems():
+def test_distance_is_relative_to_the_best_value():
     assert distance(8.0, 10.0) == 0.2
-    assert distance(0.3, 0.2) == pytest.approx(0.1)
-    assert distance(0.3, 0.2, scale=0.2) == pytest.approx(0.5)
-    assert distance(0.0, 0.0, scale=0.0) == 0.0
-    assert distance(0.5, 0.0, scale=0.0) == 0.5
+    assert distance(0.3, 0.2) == pytest.approx(0.5)
+    assert distance(3e-9, 2e-9) == pytest.approx(0.5)
+    assert distance(-0.1, 0.2) == pytest.approx(1.5)
+    assert distance(0.0, 0.0) == 0.0
+    assert distance(0.5, 0.0) == math.inf

@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.clarabel import solved
-from solvers.errors import InvalidOption, MissingBackend
+from solvers.clarabel import clarabel_point
+from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
 from solvers.weighting.exclusion.problem import ExclusionProblem
@@ -46,8 +46,6 @@ def convex(problem: ExclusionProblem, run: Run, *, solver: Literal["closed-form"
     ------
     InvalidOption
         When ``solver`` is neither.
-    MissingBackend
-        When CVXPY is asked for and not installed.
     """
     if solver not in ("closed-form", "cvxpy"):
         raise InvalidOption(f"solver must be 'closed-form' or 'cvxpy'; got {solver!r}")
@@ -69,17 +67,16 @@ def relax(problem: ExclusionProblem, p: NDArray[np.float64] | None = None) -> Re
 
 
 def _by_cvxpy(problem: ExclusionProblem, run: Run) -> NDArray[np.float64]:
-    try:
-        import cvxpy as cp
-    except ImportError as error:
-        raise MissingBackend("solver='cvxpy' needs cvxpy, which is not installed: pip install cvxpy") from error
+    import cvxpy as cp
+
     with run.building():
         p = cp.Variable(problem.n, nonneg=True)
         variation = cp.norm1(problem.importance - p) / 2
         unit = problem.scale or 1.0
         cost = (problem.loss_gaps / unit) @ p + (problem.gamma / unit) * cp.square(variation)
         model = cp.Problem(cp.Minimize(cost), [cp.sum(p) == 1])
-    if not solved(model, run) or p.value is None:
+    point = clarabel_point(model, p, run)
+    if point is None:
         return problem.importance
-    value = np.maximum(p.value, 0.0)
+    value = np.maximum(point, 0.0)
     return value / value.sum()

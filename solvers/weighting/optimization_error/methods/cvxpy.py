@@ -6,14 +6,14 @@ from typing import Literal
 
 import numpy as np
 
-from solvers.clarabel import solved
+from solvers.clarabel import clarabel_point
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
 from solvers.weighting.optimization_error.problem import OptimizationErrorProblem
 
 
-@method(OptimizationErrorProblem, "cvxpy", kind="exact", requires="cvxpy")
+@method(OptimizationErrorProblem, "cvxpy", kind="exact")
 def optimization_error_by_cvxpy(
     problem: OptimizationErrorProblem, run: Run, *, form: Literal["perspective", "q"] = "perspective"
 ) -> None:
@@ -55,9 +55,10 @@ def optimization_error_by_cvxpy(
             cost = quadratic * cp.quad_over_lin(cp.multiply(root, z), s) + linear * s
             constraints = [cp.sum(z) == s, z >= 0, pi @ z == 1]
         model = cp.Problem(cp.Minimize(cost), constraints)
-    if not solved(model, run) or z.value is None:
+    point = clarabel_point(model, z, run)
+    if point is None:
         return
-    q = np.maximum(z.value, 0.0)
+    q = np.maximum(point, 0.0)
     q *= problem.total / q.sum()
     run.offer(q)
     run.tighten(problem.lower_bound(q))

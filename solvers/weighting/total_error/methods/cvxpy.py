@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from solvers.clarabel import solved
+from solvers.clarabel import clarabel_point
 from solvers.registry import method
 from solvers.run import Run
 from solvers.weighting.total_error.polish import polished
 from solvers.weighting.total_error.problem import TotalErrorProblem
 
 
-@method(TotalErrorProblem, "cvxpy", kind="exact", requires="cvxpy")
+@method(TotalErrorProblem, "cvxpy", kind="exact")
 def total_error_by_cvxpy(problem: TotalErrorProblem, run: Run) -> None:
     """State the problem in CVXPY over the biased importance p, where it is convex, and solve it with CLARABEL.
 
@@ -45,10 +45,11 @@ def total_error_by_cvxpy(problem: TotalErrorProblem, run: Run) -> None:
         elif w > 0:
             cost += w / unit * (problem.importance @ cp.inv_pos(z))
         model = cp.Problem(cp.Minimize(cost), [cp.sum(p) == 1])
-    if not solved(model, run) or z.value is None:
+    answer = clarabel_point(model, z, run)
+    if answer is None:
         return
     floor = 1e-12 * problem.importance if problem.bias == "chi2" and w > 0 else 0.0
-    found = np.maximum(size * z.value, floor)
+    found = np.maximum(size * answer, floor)
     points = [found]
     if not (w > 0 and problem.bias == "chi2"):
         points += [polished(problem, found / found.sum(), snap) for snap in (1e-4, 1e-5, 1e-6)]

@@ -1,0 +1,146 @@
+"""Write down a search as it goes, so that somebody else can check it: see `solvers.certificates`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.certificates import Certificate, problem_digest
+from solvers.dispersion.problem import DispersionProblem
+
+__all__ = ["Record"]
+
+_POINT = 1 << 20
+_FORM = ("ones", "ids", "diagonal", "nonnegative", "dominated")
+_NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+
+class Record:
+    """Forms, points and nodes of one search tree, in the order in which `solvers.certificates` reads them.
+
+    Nodes are written in preorder: `branch`, then everything below the side on which the client is chosen, then
+    everything below the other. A search in another order keeps what each node said and writes it at the end.
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        What is solved.
+    order : (n,) array-like of int, optional
+        The clients in the order that decides exchanges that gain nothing, first the one to prefer; by index if left
+        out.
+    """
+
+    def __init__(self, problem: DispersionProblem, order: Iterable[int] | None = None) -> None:
+        self.problem = problem
+        n = problem.n
+        largest = max(problem.weight * problem.farthest, float(np.abs(problem.costs).max()), 1e-270)
+        # 2^36 units for the largest number leaves room for multipliers; the checker refuses beyond 2^40.
+        self.grid = math.frexp(largest)[1] - 36
+        self.order = np.empty(n, dtype=np.int64)
+        self.order[np.arange(n) if order is None else np.asarray(list(order))] = np.arange(n)
+        self._tree: list[int] = []
+        self._forms: list[tuple[NDArray[np.int64], ...]] = []
+        self._points: list[tuple[int, NDArray[np.int64]]] = []
+        self._permutations: list[NDArray[np.int64]] = []
+
+    def form(
+        self,
+        ones: NDArray[np.int64],
+        ids: NDArray[np.int64],
+        diagonal: NDArray[np.float64],
+        nonnegative: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None,
+        dominated: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None,
+    ) -> int:
+        """Keep multipliers and return their number.
+
+        Parameters
+        ----------
+        ones, ids : array of int
+            Clients (places in the problem) that are chosen and open where the form holds; the others are left out.
+        diagonal : (len(ids),) ndarray
+            Multipliers of :math:`s_i - s_i^2`, in units of the problem's objective.
+        nonnegative, dominated : (pairs, values), optional
+            Pairs by place in ``ids``, and the multipliers of :math:`s_i s_j` and of :math:`s_j - s_i s_j`.
+        """
+        parts = [ones, ids, self._whole(diagonal)]
+        for given, least in ((nonnegative, 0.0), (dominated, -math.inf)):
+            pairs, values = given if given is not None else (np.zeros((0, 2), dtype=np.int64), np.zeros(0))
+            halves = self._whole(np.maximum(values, least) / 2)
+            kept = halves != 0
+            parts.append(np.column_stack([pairs[kept], halves[kept]]).astype(np.int64).ravel())
+        self._forms.append(tuple(np.asarray(part, dtype=np.int64) for part in parts))
+        return len(self._forms) - 1
+
+    def point(self, form: int, y: NDArray[np.float64]) -> int:
+        """Keep a point of the slice of a form, rounded so that it stays on the slice; return its number."""
+        open_places = self.problem.size - self._forms[form][0].size
+        exact = np.clip(y, 0.0, 1.0) * _POINT
+        whole = np.floor(exact).astype(np.int64)
+        missing = open_places * _POINT - int(whole.sum())
+        order = np.argsort(whole - exact, kind="stable")  # those that lost most first
+        while missing:
+            room = whole < _POINT if missing > 0 else whole > 0
+            chosen = order[room[order]][: abs(missing)]
+            whole[chosen] += 1 if missing > 0 else -1
+            missing = open_places * _POINT - int(whole.sum())
+        self._points.append((form, whole))
+        return len(self._points) - 1
+
+    def permutation(self, g: NDArray[np.int64]) -> int:
+        """Keep a symmetry, client i to g[i], and return its number."""
+        self._permutations.append(np.asarray(g, dtype=np.int64))
+        return len(self._permutations) - 1
+
+    def branch(self, client: int) -> None:
+        """Branch on a client: the nodes with it chosen come next, then those without."""
+        self._tree.append(int(client))
+
+    def tangent(self, point: int) -> None:
+        """Close a node by the tangent at a point."""
+        self._tree += [-1, int(point)]
+
+    def dominated(self, i: int, j: int) -> None:
+        """Close a node in which j is chosen and i is not, though i is no worse."""
+        self._tree += [-2, int(i), int(j)]
+
+    def symmetric(self, permutation: int, depth: int) -> None:
+        """Close a node that a symmetry carries to the chosen side of the branch at ``depth`` above it."""
+        self._tree += [-3, int(permutation), int(depth)]
+
+    def decided(self) -> None:
+        """Close a node with at most one selection."""
+        self._tree.append(-4)
+
+    def certificate(self, bound: float) -> Certificate:
+        """What was written, as a certificate that claims ``bound``."""
+        n = self.problem.n
+        arrays: dict[str, NDArray[np.int64]] = {"tree": np.array(self._tree, dtype=np.int64), "order": self.order}
+        for k, name in enumerate(_FORM):
+            _one_after_the_other(arrays, f"form_{name}", [form[k] for form in self._forms])
+        _one_after_the_other(arrays, "point", [point for _, point in self._points])
+        arrays["point_form"] = np.array([form for form, _ in self._points], dtype=np.int64)
+        arrays["permutations"] = np.array(self._permutations, dtype=np.int64).reshape(-1, n)
+        narrowed = {name: _narrow(array) for name, array in arrays.items()}
+        return Certificate("dispersion", problem_digest(self.problem), float(bound), self.grid, narrowed)
+
+    def _whole(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        return np.rint(np.ldexp(np.asarray(values, dtype=np.float64), -self.grid)).astype(np.int64)
+
+
+def _one_after_the_other(arrays: dict[str, NDArray[np.int64]], name: str, parts: list[NDArray[np.int64]]) -> None:
+    arrays[name] = np.concatenate(parts) if parts else _NONE
+    arrays[f"{name}_start"] = np.cumsum([0, *(part.size for part in parts)])
+
+
+def _narrow(array: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same numbers in the smallest type, so that files are small."""
+    if array.size == 0:
+        return array.astype(np.int8)
+    for kind in (np.int8, np.int16, np.int32):
+        limits = np.iinfo(kind)
+        if limits.min <= array.min() and array.max() <= limits.max:
+            return array.astype(kind)
+    return array
