@@ -46,6 +46,26 @@ class Problem(ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         _types[cls.__name__] = cls
+        if "__repr__" not in cls.__dict__:
+            # Here, before the dataclass decorator gives it one that prints whole arrays.
+            cls.__repr__ = Problem.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        from solvers.shown import outline
+
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in outline(self))})"
+
+    def _repr_html_(self) -> str:
+        from solvers.shown import html_of_problem
+
+        return html_of_problem(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # What is read-only before it is pickled or copied is read-only afterwards.
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+        self.__dict__.update(state)
 
     @staticmethod
     def types() -> list[type[Problem]]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from fedselect.rounds.scenario import Scenario
 from fedselect.selectors import SELECTORS
 from solvers import Solution
 from solvers.files import alone, write_atomically
+from solvers.plain import plain
 from solvers.versions import installed
 
 if TYPE_CHECKING:
@@ -330,19 +330,9 @@ def round_record(done: Round) -> dict[str, Any]:
 
 def solution_record(solution: Solution) -> dict[str, Any]:
     """What is known about a solution, as JSON values: everything but problem, decision and trace."""
-    keys = ("method", "status", "stopped", "objective", "bound", "gap", "seconds", "build_seconds", "nodes", "details")
-    return {key: _plain(getattr(solution, key)) for key in keys}
-
-
-def _plain(value: Any) -> Any:
-    """JSON for whatever a method has to say: lists for arrays, null for numbers that are not finite."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    known = ("method", "status", "stopped", "objective", "bound", "absolute_gap", "gap")
+    spent = ("seconds", "build_seconds", "nodes", "details")
+    return {key: plain(getattr(solution, key)) for key in (*known, *spent)}
 
 
 @contextmanager

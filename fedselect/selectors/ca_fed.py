@@ -24,6 +24,7 @@ from fedselect.selectors.registry import (
 from fedselect.selectors.solving import solved
 from fedselect.selectors.unbiased import target_importance
 from solvers.registry import find
+from solvers.solving import check_certifier
 from solvers.weighting import ExclusionProblem
 
 __all__ = ["CAFed"]
@@ -102,8 +103,9 @@ class CAFed:
         self.order = check_choice("order", order, ("signed", "absolute"))
         self.ties = check_choice("ties", ties, ("keep", "exclude"))
         self.method, self.certify, self.time_limit = method, certify, time_limit
-        for name in filter(None, (method, certify)):
-            find(ExclusionProblem, name)  # raises a sentence now rather than in the first round
+        find(ExclusionProblem, method)  # raises a sentence now rather than in the first round
+        if certify is not None:
+            check_certifier(ExclusionProblem, certify)
         if time_limit is not None and not time_limit > 0:
             raise ConfigError(f"time_limit must be a positive number of seconds; got {time_limit}")
         self.minima: NDArray[np.float64] | None = None

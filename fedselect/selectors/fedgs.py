@@ -16,6 +16,7 @@ from graphs import dependency_graph, distances, similarity
 from solvers import InvalidProblem
 from solvers.dispersion import DispersionProblem, Memory
 from solvers.registry import find
+from solvers.solving import check_certifier
 
 __all__ = ["FedGS"]
 
@@ -65,8 +66,9 @@ class FedGS:
         self.size = check_size(size)
         self.alpha, self.scale = alpha, scale
         self.method, self.certify, self.time_limit = method, certify, time_limit
-        for name in filter(None, (method, certify)):
-            find(DispersionProblem, name)  # raises a sentence now rather than in the first round
+        find(DispersionProblem, method)  # raises a sentence now rather than in the first round
+        if certify is not None:
+            check_certifier(DispersionProblem, certify)
         if time_limit is not None and not time_limit > 0:
             raise ConfigError(f"time_limit must be a positive number of seconds; got {time_limit}")
         h = np.asarray(distances, dtype=np.float64)

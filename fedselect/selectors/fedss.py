@@ -15,6 +15,7 @@ from fedselect.selectors.registry import SELECTORS, check_choice, check_number, 
 from fedselect.selectors.solving import solved
 from solvers.allocation import AllocationProblem, group_clients
 from solvers.registry import find
+from solvers.solving import check_certifier
 
 __all__ = ["FedSS"]
 
@@ -84,8 +85,9 @@ class FedSS:
         self.variant = check_choice("variant", variant, ("optimal", "proportional"))
         self.method = method or ("auto" if variant == "optimal" else "proportional")
         self.certify = certify
-        for name in filter(None, (self.method, certify)):
-            find(AllocationProblem, name)  # raises a sentence now rather than in the first round
+        find(AllocationProblem, self.method)  # raises a sentence now rather than in the first round
+        if certify is not None:
+            check_certifier(AllocationProblem, certify)
         self.smoothing = check_number("smoothing", smoothing, 0, 1, open_low=True)
         labels = np.array(groups)
         if labels.ndim != 1 or labels.size == 0 or labels.dtype.kind not in "iu" or labels.min() < 0:

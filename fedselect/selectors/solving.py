@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundContext
-from solvers import Problem, Solution, solve
+from solvers import Problem, Solution, certified, solve
 
 __all__ = ["solved"]
 
@@ -63,10 +63,9 @@ def solved(
             f"method {method!r} found no decision in round {round.round} ({solution.stopped}); "
             "give it more time, or choose another method"
         )
-    if certify is not None and solution.status != "optimal":
-        proof = solve(problem, certify, time_limit=limit, seed=seed, start=solution.x)
-        if proof.stopped == "interrupted":
+    if certify is not None:
+        solution = certified(solution, certify, limit)
+        if solution.stopped == "interrupted":
             raise KeyboardInterrupt
-        solution = solution.with_bound(proof.bound, certified_by=certify, certify_seconds=proof.seconds)
     assert solution.x is not None
     return solution.x, solution
