@@ -1,37 +1,20 @@
-"""Solutions and problems as people look at them: a summary, a picture, HTML for notebooks."""
+"""Solutions as people look at them: a summary, a picture, HTML for notebooks."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from solvers.outline import html_table
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from solvers.problem import Problem
     from solvers.solution import Solution
 
-__all__ = ["html_of_problem", "html_of_solution", "outline", "plot", "summary"]
-
-#: Text longer than this is no scalar that a short description could show.
-_LONGEST = 40
-
-
-def outline(problem: Problem) -> list[tuple[str, str]]:
-    """The fields of a problem in a few letters each: scalars as they are, arrays by their shapes."""
-    told = []
-    for field in dataclasses.fields(problem):  # type: ignore[arg-type]
-        value = getattr(problem, field.name)
-        if isinstance(value, np.ndarray):
-            told.append((field.name, "×".join(map(str, value.shape)) or "()"))
-        else:
-            text = f"{value:.6g}" if isinstance(value, float) else repr(value)
-            told.append((field.name, text if len(text) <= _LONGEST else type(value).__name__))
-    return told
+__all__ = ["html_of_solution", "plot", "summary"]
 
 
 def summary(solution: Solution) -> str:
@@ -41,12 +24,7 @@ def summary(solution: Solution) -> str:
 
 def html_of_solution(solution: Solution) -> str:
     """The summary as an HTML table."""
-    return _table(f"Solution of a {type(solution.problem).__name__}", _facts(solution))
-
-
-def html_of_problem(problem: Problem) -> str:
-    """A problem's outline as an HTML table."""
-    return _table(f"{type(problem).__name__} ({problem.sense})", outline(problem))
+    return html_table(f"Solution of a {type(solution.problem).__name__}", _facts(solution))
 
 
 def plot(solution: Solution, axes: Axes | None = None) -> Axes:
@@ -93,8 +71,3 @@ def _facts(solution: Solution) -> list[tuple[str, str]]:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.12g}"
-
-
-def _table(title: str, rows: Sequence[tuple[str, str]]) -> str:
-    body = "".join(f"<tr><th>{escape(name.strip())}</th><td>{escape(value)}</td></tr>" for name, value in rows)
-    return f"<table><caption>{escape(title)}</caption>{body}</table>"

@@ -13,7 +13,7 @@ import numpy as np
 from solvers.errors import InvalidProblem
 from solvers.files import appearing_whole
 from solvers.plain import plain
-from solvers.problem import Problem, assembled, parts
+from solvers.problem import Problem, assembled, digest, parts
 
 if TYPE_CHECKING:
     from solvers.solution import Solution
@@ -85,7 +85,5 @@ def _below(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _named(problem: Problem) -> dict[str, Any]:
-    from solvers.instances import digest
-
     named = {"family": problem.family, "type": type(problem).__name__, "sense": problem.sense}
     return named | {"n": getattr(problem, "n", None), "digest": digest(problem)}
