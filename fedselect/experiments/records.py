@@ -24,7 +24,7 @@ def round_record(done: Round) -> dict[str, Any]:
     """One round as the line of ``rounds.jsonl`` has it."""
     selection, outcomes = done.selection, done.outcomes
     ids = {outcome: np.flatnonzero(outcomes == outcome).tolist() for outcome in Outcome}
-    return {
+    record = {
         "round": done.round,
         "available": np.flatnonzero(outcomes != Outcome.UNAVAILABLE).tolist(),
         "selected": selection.clients.tolist(),
@@ -40,6 +40,7 @@ def round_record(done: Round) -> dict[str, Any]:
         "select_seconds": done.select_seconds,
         "train_seconds": done.train_seconds,
     }
+    return record | ({"notes": _plain(selection.notes)} if selection.notes else {})
 
 
 def solution_record(solution: Solution) -> dict[str, Any]:

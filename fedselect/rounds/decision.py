@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
 from fedselect.randomness import generator
-from fedselect.rounds.protocol import Outcome, RoundContext, Selection, Selector
+from fedselect.rounds.protocol import Outcome, Probe, RoundContext, Selection, Selector
 from fedselect.rounds.scenario import World
 
 __all__ = ["Decision", "decide"]
@@ -53,7 +52,8 @@ def decide(
     world: World,
     round: int,
     *,
-    probe: Callable[[Sequence[int]], NDArray[np.float64]] | None = None,
+    probe: Probe | None = None,
+    validation_probe: Probe | None = None,
     connected: NDArray[np.bool_] | None = None,
 ) -> Decision:
     """Ask the selector for one round.
@@ -66,7 +66,7 @@ def decide(
         Who is there and comes back, with how many samples, under which seed and within which time.
     round : int
         Round index, from 0.
-    probe : callable, optional
+    probe, validation_probe : callable, optional
         Passed on in the `RoundContext`.
     connected : (N,) ndarray of bool, optional
         Who can be reached at all, where the clients are real; only those can be available.
@@ -90,6 +90,7 @@ def decide(
         rng=generator(world.seed, "selector", round),
         time_limit=world.time_limit,
         probe=probe,
+        validation_probe=validation_probe,
     )
     start = time.perf_counter()
     selection = selector.select(context)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from fedselect.availability import Availability, Dropout
 from fedselect.data import Federation
-from fedselect.errors import MissingExtraError
+from fedselect.embeddings import embedding, gaussian_noise
+from fedselect.errors import ConfigError, MissingExtraError
 from fedselect.randomness import generator
 from fedselect.rounds.protocol import Selector
 from fedselect.rounds.scenario import Scenario, World
@@ -91,6 +92,7 @@ class FedAvg(Coordinator):
         _initialise(self._model, world.seed)
         super().__init__(selector, world, parameters_to_vector(self._model.parameters()), settings=settings)
         self._local = LocalTraining(self._model, federation, settings, world.seed, device)
+        self._noise: NDArray[np.float64] | None = None
         test = federation.test
         self._test = (torch.from_numpy(test.features).to(device), torch.from_numpy(test.labels).to(device))
 
@@ -111,7 +113,8 @@ class FedAvg(Coordinator):
         -------
         Round
         """
-        decision = self.decide(probe=self.losses)
+        held_out = self.validation_losses if self.federation.validation else None
+        decision = self.decide(probe=self.losses, validation_probe=held_out)
         start = time.perf_counter()
         clients = decision.selection.clients[decision.returned].tolist()
         trained = self._local.train(clients, self._weights, self.round)
@@ -126,6 +129,30 @@ class FedAvg(Coordinator):
     def losses(self, clients: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Mean training loss of the global model at each of these clients, shape (len(clients),)."""
         return client_means(self._loaded(), [self._local.clients[int(client)] for client in clients])[0]
+
+    def validation_losses(self, clients: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Mean loss of the global model on what each of these clients has held out, shape (len(clients),)."""
+        own = [self.federation.validation[int(client)] for client in clients]
+        empty = [int(client) for client, samples in zip(clients, own, strict=True) if not len(samples)]
+        if empty:
+            raise ConfigError(
+                f"client {empty[0]} has held no sample out of training, and is asked for its loss on them"
+            )
+        parts = [(torch.from_numpy(each.features), torch.from_numpy(each.labels)) for each in own]
+        return client_means(self._loaded(), [(x.to(self.device), y.to(self.device)) for x, y in parts])[0]
+
+    @property
+    def embeds(self) -> bool:
+        """Whether there are validation samples whose moments the noise may have."""
+        return bool(self.federation.validation)
+
+    def embedding(self, update: torch.Tensor) -> NDArray[np.float32]:
+        """The averaged answer to noise of the model that a client trained; noise with the validation sets' moments."""
+        if self._noise is None:
+            validation = np.concatenate([samples.features for samples in self.federation.validation])
+            self._noise = gaussian_noise(validation, 128, generator(self.world.seed, "noise"))
+        vector_to_parameters(self._weights + update, self._model.parameters())
+        return embedding(self._model, self._noise).astype(np.float32)
 
     def client_scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean cross-entropy and accuracy of the global model on every client's own training samples, shapes (N,)."""

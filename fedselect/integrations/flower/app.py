@@ -146,3 +146,13 @@ class _ExperimentClient:
         vector_to_parameters(torch.from_numpy(weights).to(shop.device), shop.model.parameters())
         with one_thread():
             return float(client_means(shop.model, [shop.local.clients[self.client]])[0][0])
+
+    def validation_loss(self, weights: NDArray[np.float32]) -> float:
+        shop = self._shop
+        if not shop.federation.validation or not len(shop.federation.validation[self.client]):
+            raise ConfigError(f"client {self.client} has held no sample out of training")
+        own = shop.federation.validation[self.client]
+        vector_to_parameters(torch.from_numpy(weights).to(shop.device), shop.model.parameters())
+        part = torch.from_numpy(own.features).to(shop.device), torch.from_numpy(own.labels).to(shop.device)
+        with one_thread():
+            return float(client_means(shop.model, [part])[0][0])

@@ -163,13 +163,19 @@ class SelectorStrategy(Strategy):
         connected = self.roster.connected
         while True:
             try:
-                return self.coordinator.decide(connected, lambda clients: self._probe(grid, model, clients))
+                return self.coordinator.decide(
+                    connected,
+                    probe=lambda clients: self._probe(grid, model, clients),
+                    validation_probe=lambda clients: self._probe(grid, model, clients, "validation"),
+                )
             except _Silent as silent:
                 connected[silent.clients] = False
 
-    def _probe(self, grid: Grid, model: ArrayRecord, clients: Sequence[int]) -> NDArray[np.float64]:
+    def _probe(
+        self, grid: Grid, model: ArrayRecord, clients: Sequence[int], part: str | None = None
+    ) -> NDArray[np.float64]:
         t = self.coordinator.round
-        sent = {client: ask(self.roster.nodes[client], MessageType.EVALUATE, t, model) for client in clients}
+        sent = {client: ask(self.roster.nodes[client], MessageType.EVALUATE, t, model, part) for client in clients}
         replies = {
             reply.metadata.reply_to_message_id: reply
             for reply in grid.send_and_receive(list(sent.values()), timeout=self.timeout)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -121,3 +123,19 @@ def test_ways_to_aggregate():
     assert AllAvailable().select(context(present, sizes=sizes)).weights.tolist() == data.weights.tolist()
     with pytest.raises(ConfigError, match="aggregation must be one of 'samples', 'mean', 'deadline'; got 'median'"):
         Uniform(3, aggregation="median")
+
+
+def test_power_of_choice_asks_for_the_losses_it_is_told_to():
+    """Training losses rank 4 and 3 first, validation losses 0 and 1; FedGS's variant takes these."""
+    there, training, validation = np.ones(5), np.arange(5.0), -np.arange(5.0)
+    both = replace(context(there, losses=training), validation_probe=lambda clients: validation[clients])
+    assert PowerOfChoice(2, 5).select(both).clients.tolist() == [3, 4]
+    assert PowerOfChoice(2, 5, losses="validation").select(both).clients.tolist() == [0, 1]
+    with pytest.raises(ConfigError, match=r"validation losses, and nothing was held out .* validation_fraction"):
+        PowerOfChoice(2, 5, losses="validation").select(context(there, losses=training))
+    for fraction, losses in ((0.0, "training"), (0.2, "validation")):
+        data = digits(clients=5, validation_fraction=fraction)
+        always = AVAILABILITY.build("ideal", data, 0)
+        scenario = Scenario(data.sizes, always, size=2, rounds=1, data=data)
+        assert SELECTORS.build("power-of-choice", scenario, variant="fedgs").losses == losses
+        assert SELECTORS.build("power-of-choice", scenario).losses == "training"

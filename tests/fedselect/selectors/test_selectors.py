@@ -216,7 +216,7 @@ def test_fedgs_can_take_what_generated_the_data(federation):
     assert np.array_equal(selector.distances, expected)
     with pytest.raises(ConfigError, match="digits has no generating parameters"):
         SELECTORS.build("fedgs", scenario(federation, 3), features="parameters")
-    with pytest.raises(ConfigError, match="features must be 'labels' or 'parameters'; got 'models'"):
+    with pytest.raises(ConfigError, match=r"option 'features' must be 'labels' or .* or 'update'; got 'models'"):
         SELECTORS.build("fedgs", scenario(federation, 3), features="models")
 
 
