@@ -17,16 +17,12 @@ HIDDEN: dict[str, set[str]] = {}
 
 #: Files and functions that are longer still; nothing may join them.
 LONG_FILES = {
-    "fedselect/data/images.py",
-    "fedselect/data/partitions.py",
-    "fedselect/experiments/run.py",
     "fedselect/studies/ca_fed.py",
     "fedselect/studies/e3cs.py",
     "fedselect/studies/exact_vs_heuristic.py",
     "fedselect/studies/fedau.py",
     "fedselect/studies/fedgs.py",
     "fedselect/studies/fedss.py",
-    "fedselect/studies/frame.py",
     "fedselect/training/local.py",
     "solvers/dispersion/compiled/tree.py",
     "solvers/dispersion/methods/branch_and_bound.py",
