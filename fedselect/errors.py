@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["ConfigError", "DataError", "FedselectError", "MissingExtraError", "RunError"]
+from graphs.errors import GraphError
+from solvers.errors import SolversError
+
+__all__ = ["TOOLKIT_ERRORS", "ConfigError", "DataError", "FedselectError", "MissingExtraError", "RunError"]
 
 
 class FedselectError(Exception):
-    """Base class; the command line prints its message and exits with code 2."""
+    """Base class of this package's own errors; the command line prints the message and exits with code 2."""
 
 
 class ConfigError(FedselectError, ValueError):
@@ -23,3 +26,8 @@ class MissingExtraError(FedselectError, ImportError):
 
 class RunError(FedselectError, RuntimeError):
     """A run folder cannot be written, read or resumed."""
+
+
+#: Whatever the three packages raise on purpose; ``except TOOLKIT_ERRORS`` is all that a program around them needs.
+#: They have no class in common, as `solvers` and `graphs` know neither each other nor this package.
+TOOLKIT_ERRORS: tuple[type[Exception], ...] = (FedselectError, SolversError, GraphError)

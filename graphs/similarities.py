@@ -11,16 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphs.checks import choice, square_symmetric
 from graphs.errors import FeatureError, GraphWarning, SimilarityError
+from graphs.reproducible import gram
 
 Kind = Literal["cosine", "dot", "update", "functional"]
 Clip = Literal["none", "zero"]
 Scale = Literal["none", "min-max"]
 
 KINDS = ("cosine", "dot", "update", "functional")
-
-# Columns converted to float64 and multiplied at a time. Model updates have a million columns and
-# arrive in float32; a float64 copy of all of them would be the largest object in the process.
-_BLOCK = 1 << 15
 
 
 def similarity(
@@ -53,8 +50,8 @@ def similarity(
     Returns
     -------
     ndarray of shape (N, N)
-        Symmetric, without unit. The diagonal is each client's similarity to itself; no graph function
-        reads it.
+        Symmetric, without unit, and the same bits on every processor. The diagonal is each client's similarity
+        to itself; no graph function reads it.
 
     Raises
     ------
@@ -195,21 +192,9 @@ def feature_matrix(features: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.floa
     return matrix
 
 
-def _gram(vectors: NDArray[np.floating], scales: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    """Sum the products of rows in float64, a block of columns at a time; exactly symmetric."""
-    size, length = vectors.shape
-    total = np.zeros((size, size))
-    for start in range(0, length, _BLOCK):
-        block = np.array(vectors[:, start : start + _BLOCK], dtype=np.float64)
-        if scales is not None:
-            block /= scales[:, None]
-        total += block @ block.T  # NumPy sends X @ X.T to BLAS's syrk: one triangle, mirrored
-    return total
-
-
 def _dot(vectors: NDArray[np.floating]) -> NDArray[np.float64]:
     with np.errstate(over="ignore", invalid="ignore"):
-        matrix = _gram(vectors, None)
+        matrix = gram(vectors)
     if not np.isfinite(matrix).all():
         raise SimilarityError(
             f"dot products overflow: the largest feature is {float(np.abs(vectors).max()):g}; "
@@ -230,7 +215,7 @@ def _cosine(vectors: NDArray[np.floating]) -> NDArray[np.float64]:
             GraphWarning,
             stacklevel=3,
         )
-    matrix = _gram(vectors, np.where(empty, 1.0, scales))
+    matrix = gram(vectors, np.where(empty, 1.0, scales))
     norms = np.sqrt(np.diagonal(matrix))
     norms = np.where(empty, 1.0, norms)
     matrix /= norms[:, None]

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphs.checks import choice, square_symmetric
 from graphs.errors import GraphWarning, SimilarityError
+from graphs.reproducible import exponential
 from graphs.similarities import min_max
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Preset:
         # Asked of all similarities, edges or not: those of no edge may be negative and overflow.
         with np.errstate(under="ignore", over="ignore"):
             powered = scaled if self.power == 1 else scaled**self.power
-            return np.exp(powered / -sigma2)
+            return exponential(powered / -sigma2)
 
 
 PRESETS = {

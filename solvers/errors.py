@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 __all__ = [
+    "BenchmarkError",
     "CertificateError",
-    "ComparisonError",
     "InvalidAnswer",
     "InvalidOption",
     "InvalidProblem",
@@ -38,8 +38,8 @@ class InvalidAnswer(SolversError, RuntimeError):
     """A method returned an infeasible decision, or a bound on the wrong side of a feasible objective."""
 
 
-class ComparisonError(SolversError, ValueError):
-    """A comparison is not stated well, or its folder belongs to another one or to another process."""
+class BenchmarkError(SolversError, ValueError):
+    """A benchmark is not stated well, or its folder belongs to another one or to another process."""
 
 
 class CertificateError(SolversError, ValueError):

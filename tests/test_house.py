@@ -18,7 +18,6 @@ HIDDEN: dict[str, set[str]] = {
     "fedselect.experiments": {"compare", "run"},
     "fedselect.recording": {"recipes", "record"},
     "fedselect.reports.document": {"html", "latex", "markdown", "save"},
-    "solvers.benchmark": {"compare"},
 }
 
 #: Lines a file and a function may have.

@@ -54,7 +54,7 @@ def label_rates(
     if not (concentration > 0 and np.isfinite(concentration)):
         raise ConfigError(f"concentration must be a positive number; got {concentration}")
     v = generator(seed, "profile").dirichlet(np.full(federation.classes, concentration))
-    return np.clip(mean * federation.classes * (federation.label_distributions @ v), least, 1.0)
+    return np.clip(mean * federation.classes * (federation.label_distributions * v).sum(axis=1), least, 1.0)
 
 
 @AVAILABILITY.register("fedau-bernoulli")

@@ -11,6 +11,7 @@ from fedselect.availability.independent import Independent
 from fedselect.availability.protocol import AVAILABILITY, check_share
 from fedselect.data import Federation
 from fedselect.randomness import generator
+from graphs.reproducible import exponential
 
 __all__ = ["SinLognormal", "lognormal", "sin_lognormal"]
 
@@ -91,4 +92,4 @@ def sin_lognormal(federation: Federation, seed: int, *, beta: float = 0.5, empty
 def _profile(clients: int, seed: int, beta: float) -> NDArray[np.float64]:
     sigma = -math.log1p(-check_share("beta", beta, below_one=True))
     logs = sigma * generator(seed, "profile").standard_normal(clients)
-    return np.exp(logs - logs.max())
+    return exponential(logs - logs.max())

@@ -10,8 +10,7 @@ from fedselect.cli import catalogue, experiments, flower, instances, solve, trac
 from fedselect.cli.bench import bench
 from fedselect.cli.common import Ended
 from fedselect.cli.report import report
-from fedselect.errors import FedselectError
-from solvers import SolversError
+from fedselect.errors import TOOLKIT_ERRORS
 
 __all__ = ["app", "main"]
 
@@ -36,7 +35,7 @@ def main() -> None:
     """Run the command line; an error a person can mend is one sentence on stderr and exit code 2."""
     try:
         app()
-    except (FedselectError, SolversError) as error:
+    except TOOLKIT_ERRORS as error:
         print(f"fedselect: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     except SystemExit as end:

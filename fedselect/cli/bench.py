@@ -46,15 +46,15 @@ def bench(
     repeat: Annotated[bool, typer.Option(help="Solve finished rows twice, to see that the seed decides.")] = True,
     grace: Annotated[float, typer.Option(help="Seconds beyond its limit after which a method is ended.")] = 5.0,
     retry: Annotated[str, typer.Option(help="Verdicts of stored rows to solve again, with commas.")] = "",
-    out: Annotated[Path, typer.Option(help="Folder of the comparison; the same command continues it.")] = Path("bench"),
+    out: Annotated[Path, typer.Option(help="Folder of the benchmark; the same command continues it.")] = Path("bench"),
     format: Format = "text",
 ) -> None:
     """Compare solver methods: methods x instances x seeds x time limits, every answer checked.
 
-    Exit code 0: every row is sound; 2: the command is not accepted, nothing was written; 3: the comparison is
+    Exit code 0: every row is sound; 2: the command is not accepted, nothing was written; 3: the benchmark is
     finished, but some row crashed, hung, raised an error or is invalid; 130: interrupted, the same command continues.
     """
-    from solvers.benchmark import compare
+    from solvers.benchmark import run_benchmark
 
     check_format(format)
     if family not in FAMILIES:
@@ -63,7 +63,7 @@ def bench(
         _load(source)
     limits = [_seconds(part) for part in _parts(time_limit)]
     with progress_bar("solves", 1) as advance:
-        comparison = compare(
+        benchmark = run_benchmark(
             _methods(methods, variant),
             _instances(family, instances),
             seed_list(seeds),
@@ -76,7 +76,7 @@ def bench(
             retry=_parts(retry),
             progress=advance,
         )
-    table = comparison.table
+    table = benchmark.table
     failures = table[table["verdict"].isin(_FAILURES)]
     if format == "json":
         opened = table.assign(**{column: table[column].map(json.loads) for column in ("options", "versions")})
@@ -85,7 +85,7 @@ def bench(
         _print(table)
         for row in failures.itertuples():
             print(f"{row.verdict}: {row.method} on {row.instance}, seed {row.seed}: {row.message}")
-        print(f"comparison: {out}")
+        print(f"benchmark: {out}")
     if len(failures):
         raise typer.Exit(3)
 

@@ -1,4 +1,4 @@
-"""One run, as a folder that can be killed at any moment and resumed to the same bits."""
+"""One run, as a folder that can be killed at any moment and resumed to the same bits on the same machine."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@
     python -m fedselect.recording.maintain --unproved --seconds 300 --methods branch-and-bound,tabu
     python -m fedselect.recording.maintain --again NAME          # record an instance again
 
-What is known of an instance only ever gets better, as long as its bits stay the same. For who edits the package: it
+What is known of an instance only ever gets better, as long as its bits stay the same; where a dispersion problem
+hardly changes, its decision is kept and its bound moved by the most the change can do. For who edits the package: it
 writes into the installed ``solvers.instances``.
 """
 
@@ -20,6 +21,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fedselect.recording.recipes import Recipe, recipes
+from fedselect.recording.transfer import transferred_bound
 from solvers import Problem, solve
 from solvers.files import write_atomically
 from solvers.instances import InstanceInfo, digest
@@ -91,20 +93,34 @@ def _record(folder: Path, known: dict[str, InstanceInfo], made: Recipe, name: st
     if name in known and known[name].digest == bits:
         known[name] = replace(known[name], source=source)
         return
+    objective, best, bound, method = _carried(folder, known.get(name), problem)
     known[name] = InstanceInfo(
         name,
         problem.family,
         type(problem).__name__,
         problem.n,
-        best_known=None,
-        bound=None,
-        proved=False,
-        method="",
+        best_known=objective,
+        bound=bound,
+        proved=proves(problem, objective, bound),
+        method=method,
         source=source,
         command=f"fedselect instances record {name}",
         digest=bits,
-        bytes=_store(folder, name, problem, None),
+        bytes=_store(folder, name, problem, best),
     )
+
+
+def _carried(
+    folder: Path, info: InstanceInfo | None, problem: Problem
+) -> tuple[float | None, NDArray[Any] | None, float | None, str]:
+    """Objective, decision, bound and method that what was known of an instance gives for what it has become."""
+    if info is None or info.bound is None:
+        return None, None, None, ""
+    before, best = unpack((folder / "data" / f"{info.name}.xz").read_bytes(), info.name)
+    bound = transferred_bound(before, info.bound, problem)
+    if best is None or bound is None:
+        return None, None, None, ""
+    return problem.objective(best), best, bound, info.method
 
 
 def _improve(folder: Path, info: InstanceInfo, methods: Sequence[str], seconds: float) -> InstanceInfo:

@@ -13,16 +13,12 @@ from numpy.typing import NDArray
 
 from fedselect.experiments.metrics import run_gaps, selection_counts, success_ratio
 from fedselect.rounds.history import History
+from solvers.benchmark.styles import COLOURS, DASHES, MARKERS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["counts_figure", "curves_figure", "gap_figure", "panels_figure", "save_figure", "success_figure"]
-
-#: Colours that stay apart for colour-blind readers (Okabe and Ito), with markers and dashes for black and white.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_DASHES = ("-", "--", ":", "-.")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 #: Panels side by side, before they go on below.
 _PANELS = 4
@@ -82,7 +78,7 @@ def counts_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], cli
         axis.set_axis_off()
     for place, (axis, (label, seeds)) in enumerate(zip(axes.flat, runs.items(), strict=False)):
         counts = np.array([selection_counts(records, clients) for records in seeds])
-        axis.bar(np.arange(clients), counts.mean(axis=0)[order], width=1.0, color=_COLOURS[place % len(_COLOURS)])
+        axis.bar(np.arange(clients), counts.mean(axis=0)[order], width=1.0, color=COLOURS[place % len(COLOURS)])
         variance = counts.var(axis=1, ddof=1).mean() if clients > 1 else float("nan")
         axis.set_title(f"{label}\nvariance {variance:.1f}", fontsize=9)
         axis.set_xlabel("clients, most available first")
@@ -110,7 +106,7 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
             points = min(len(table) for table in evaluated)
             values = np.array([table[column].to_numpy()[:points] for table in evaluated])
             x = evaluated[0]["round"].to_numpy()[:points] + 1
-            _draw_seeds(axis, x, values, label, _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)])
+            _draw_seeds(axis, x, values, label, COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)])
         axis.set_xlabel("round")
         axis.set_ylabel(f"test {column}")
         axis.grid(alpha=0.3)
@@ -185,7 +181,7 @@ def success_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], cl
         rounds = min(len(records) for records in seeds)
         ratios = np.array([success_ratio(History.from_records(records, clients))[:rounds] for records in seeds])
         x = np.arange(1, rounds + 1)
-        _draw_seeds(axis, x, ratios, label, _COLOURS[place % len(_COLOURS)], _DASHES[place % len(_DASHES)])
+        _draw_seeds(axis, x, ratios, label, COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)])
     axis.set_xlabel("round")
     axis.set_ylabel("success ratio")
     axis.grid(alpha=0.3)
@@ -219,8 +215,8 @@ def gap_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
             table["gap"].clip(lower=_SMALLEST_GAP),
             s=14,
             alpha=0.5,
-            color=_COLOURS[place % len(_COLOURS)],
-            marker=_MARKERS[place % len(_MARKERS)],
+            color=COLOURS[place % len(COLOURS)],
+            marker=MARKERS[place % len(MARKERS)],
             label=label,
         )
     axis.set_xscale("log")

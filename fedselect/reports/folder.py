@@ -11,7 +11,7 @@ from fedselect.reports.document import Report
 from fedselect.reports.methods import methods_report
 from fedselect.reports.run import RecordedRun, run_report
 from fedselect.reports.selectors import read_runs, selectors_report
-from solvers.benchmark.store import FORMAT as METHODS
+from solvers.benchmark.store import holds_benchmark
 
 __all__ = ["read_report"]
 
@@ -39,17 +39,17 @@ def read_report(folder: str | Path) -> Report:
         raise RunError(f"there is no folder {folder}")
     if RecordedRun.here(folder):
         return run_report(RecordedRun.read(folder))
-    manifest = read_manifest(folder)
-    if manifest.get("format") == METHODS:
+    if holds_benchmark(folder):
         return methods_report(folder)
+    manifest = read_manifest(folder)
     if manifest.get("format", SELECTORS) != SELECTORS:
         raise RunError(
-            f"{folder / 'comparison.json'} is of format {manifest['format']!r}; known are {SELECTORS} and {METHODS}"
+            f"{folder / 'comparison.json'} is of format {manifest['format']!r}; this version reads {SELECTORS!r}"
         )
     runs = read_runs(folder, manifest)
     if any(run for each in runs.values() for run in each.values()):
         return selectors_report(folder.resolve().name, runs)
     raise RunError(
         f"{folder} is neither a run folder (config.toml, versions.json, rounds.jsonl) nor a comparison: it holds no "
-        f"run folder, and no comparison.json of a comparison of solver methods"
+        f"run folder, and no benchmark.json of a benchmark of solver methods"
     )

@@ -1,4 +1,4 @@
-"""The report of a comparison of solver methods."""
+"""The report of a benchmark of solver methods."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from solvers.solution import OPTIMALITY_GAP
 if TYPE_CHECKING:
     import pandas as pd
 
-    from solvers.benchmark import Comparison
+    from solvers.benchmark import Benchmark
 
 __all__ = ["methods_report", "shifted_geometric_mean"]
 
@@ -45,12 +45,12 @@ _NOT_SHOWN = ("registered", "options", "sense", "versions")
 
 
 def methods_report(folder: str | Path) -> Report:
-    """Make the report of a folder that ``fedselect bench`` or `solvers.benchmark.compare` writes, finished or not.
+    """Make the report of a folder that ``fedselect bench`` or `solvers.benchmark.run_benchmark` writes.
 
     Parameters
     ----------
     folder : path-like
-        A comparison's folder.
+        A benchmark's folder, finished or not.
 
     Returns
     -------
@@ -58,20 +58,20 @@ def methods_report(folder: str | Path) -> Report:
 
     Raises
     ------
-    ComparisonError, RunError
+    BenchmarkError, RunError
         When the folder cannot be read, or has no rows yet.
     """
-    from solvers.benchmark import Comparison
+    from solvers.benchmark import Benchmark
 
-    comparison = Comparison.load(folder)
-    table = comparison.table
+    benchmark = Benchmark.load(folder)
+    table = benchmark.table
     if table.empty:
-        raise RunError(f"the comparison in {folder} has no rows yet")
+        raise RunError(f"the benchmark in {folder} has no rows yet")
     failed = table[table["verdict"] != "ok"]
     notes = []
-    if comparison.missing:
-        total = len(table) + comparison.missing
-        notes.append(f"The comparison is not finished: {len(table)} of {total} solves are done.")
+    if benchmark.missing:
+        total = len(table) + benchmark.missing
+        notes.append(f"The benchmark is not finished: {len(table)} of {total} solves are done.")
     if len(failed):
         kinds = ", ".join(f"{times} {verdict}" for verdict, times in failed["verdict"].value_counts().items())
         notes.append(f"{len(failed)} of {len(table)} solves have no sound answer ({kinds}); they are named below.")
@@ -85,10 +85,10 @@ def methods_report(folder: str | Path) -> Report:
         Path(folder).resolve().name,
         f"{table['method'].nunique()} methods on {len(table[['family', 'instance']].drop_duplicates())} instances "
         f"({', '.join(table['family'].unique())}), {table['seed'].nunique()} seeds, time limit {', '.join(limits)}.",
-        _facts(comparison.manifest, table),
+        _facts(benchmark.manifest, table),
         tuple(notes),
         tuple(tables),
-        _pictures(comparison),
+        _pictures(benchmark),
     )
 
 
@@ -212,12 +212,12 @@ def _facts(manifest: Mapping[str, Any], table: pd.DataFrame) -> tuple[tuple[str,
     return (*facts, ("platform", str(manifest["platform"])), *manifest["versions"].items())
 
 
-def _pictures(comparison: Comparison) -> tuple[Picture, ...]:
+def _pictures(benchmark: Benchmark) -> tuple[Picture, ...]:
     from solvers.benchmark import figures
 
     # Matplotlib would read a pair of dollar signs in a label as a formula.
     table, traces = (
-        frame.assign(method=frame["method"].str.replace("$", r"\$")) for frame in (comparison.table, comparison.traces)
+        frame.assign(method=frame["method"].str.replace("$", r"\$")) for frame in (benchmark.table, benchmark.traces)
     )
     pictures = [
         Picture(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedselect.data import load_data
-from fedselect.errors import DataError, FedselectError
+from fedselect.errors import TOOLKIT_ERRORS, DataError
 from fedselect.reports.document import Picture
 from fedselect.reports.figures import counts_figure, curves_figure, gap_figure, success_figure
 
@@ -77,7 +77,7 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
     label = optimising[0] if optimising else next(iter(runs))
     try:
         graph = _graph_figure(runs[label][0])
-    except FedselectError as error:
+    except TOOLKIT_ERRORS as error:
         return tuple(pictures), [f"The graph of the clients is not drawn: {error}."]
     caption = "The 3DG of the clients' label distributions; marked: the last selection of {}."
     what = "Network: a pie of its labels for every client, with edges between similar clients."

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from fedselect.errors import ConfigError, FedselectError
+from fedselect.errors import TOOLKIT_ERRORS, ConfigError
 from fedselect.experiments.batch import run_all
 from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
 from fedselect.experiments.config import Choice, Experiment
@@ -83,7 +83,7 @@ def run_script(main: Callable[[], None]) -> None:
     """Run a script's ``main``; what the toolkit does not accept ends it with one sentence and exit status 1."""
     try:
         main()
-    except FedselectError as error:
+    except TOOLKIT_ERRORS as error:
         sys.exit(f"error: {error}")
 
 

@@ -212,7 +212,7 @@ class Coordinator:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a state that `state_dict` returned, to the same bits as without the break."""
+        """Continue from a state that `state_dict` returned, to the bits of an unbroken run on this machine."""
         self.round = int(state["round"])
         self._weights.copy_(torch.from_numpy(np.asarray(state["weights"])))
         if self._velocity is not None:

@@ -42,7 +42,7 @@ class FedAvg(Coordinator):
 
     All randomness is a function of (seed, purpose, round, client), so that two selectors under one seed meet the
     same availability, dropouts, batches and initial model, and a loop restored from `state_dict` continues to the
-    same bits.
+    same bits on the same machine (another processor's kernels round differently).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Pictures of a comparison; each function returns a Matplotlib figure and touches no global state.
+"""Pictures of a benchmark; each function returns a Matplotlib figure and touches no global state.
 
 They are readable in black and white: methods differ in dashes and markers as well as in colour, and the colours
 (Okabe and Ito) stay apart for colour-blind readers. The numbers drawn come from `solvers.benchmark.profiles`.
@@ -18,6 +18,7 @@ from solvers.benchmark.profiles import (
     performance_profile,
     win_matrix,
 )
+from solvers.benchmark.styles import COLOURS, DASHES, MARKERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["cost_figure", "gap_figure", "profile_figure", "trajectory_figure", "win_figure"]
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_DASHES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _HATCHES = ("", "///", "\\\\\\", "...", "xxx")
 
 #: Gaps below this are drawn at it: they are proofs up to rounding.
@@ -93,7 +91,7 @@ def trajectory_figure(trace: pd.DataFrame, title: str = "") -> Figure:
     Parameters
     ----------
     trace : DataFrame
-        ``second, objective, bound`` of one solve: rows of ``Comparison.traces``, or ``DataFrame(solution.trace)``.
+        ``second, objective, bound`` of one solve: rows of ``Benchmark.traces``, or ``DataFrame(solution.trace)``.
     title : str
         Above the picture.
     """
@@ -157,9 +155,9 @@ def _figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 def _style(place: int) -> dict[str, Any]:
     return {
-        "color": _COLOURS[place % len(_COLOURS)],
-        "linestyle": _DASHES[place % len(_DASHES)],
-        "marker": _MARKERS[place % len(_MARKERS)],
+        "color": COLOURS[place % len(COLOURS)],
+        "linestyle": DASHES[place % len(DASHES)],
+        "marker": MARKERS[place % len(MARKERS)],
         "markersize": 4,
         "linewidth": 1.5,
     }

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solvers import instances
-from solvers.errors import ComparisonError, InvalidOption, MissingBackend
+from solvers.errors import BenchmarkError, InvalidOption, MissingBackend
 from solvers.problem import Problem, load
 from solvers.registry import Method, find, methods
 
@@ -90,7 +90,7 @@ def resolve_instance(source: str | Path | Problem, name: str | None = None) -> I
 
     Raises
     ------
-    ComparisonError
+    BenchmarkError
         When there is neither such a file nor such a name.
     InvalidProblem
         When the file states no valid problem.
@@ -108,14 +108,14 @@ def resolve_instance(source: str | Path | Problem, name: str | None = None) -> I
     if label not in instances.names():
         close = difflib.get_close_matches(label, instances.names(), n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ComparisonError(f"there is neither a file nor a library instance {label!r}{hint}")
+        raise BenchmarkError(f"there is neither a file nor a library instance {label!r}{hint}")
     known = instances.info(label).best_known
     return Instance(name or label, instances.load(label), known, witnessed=known is not None)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The grid of a comparison, and what each axis means."""
+    """The grid of a benchmark, and what each axis means."""
 
     variants: tuple[Variant, ...]
     instances: tuple[Instance, ...]
@@ -131,9 +131,9 @@ class Plan:
         time_limits: Sequence[float | None] | float | None,
         best_known: Mapping[str, float] | None = None,
     ) -> Plan:
-        """Read the arguments of `compare`; the errors are those of `compare`."""
+        """Read the arguments of `run_benchmark`; the errors are those of `run_benchmark`."""
         if isinstance(methods, str) or isinstance(instances, str):
-            raise ComparisonError("methods and instances are sequences or mappings; got a single text")
+            raise BenchmarkError("methods and instances are sequences or mappings; got a single text")
         named = instances.items() if isinstance(instances, Mapping) else ((None, source) for source in instances)
         limits = time_limits if isinstance(time_limits, Sequence) else (time_limits,)
         plan = cls(
@@ -179,12 +179,12 @@ class Plan:
         }
         for what, labels in axes.items():
             if not labels:
-                raise ComparisonError(f"nothing to compare: no {what} is given")
+                raise BenchmarkError(f"nothing to compare: no {what} is given")
             twice = [label for label in labels if labels.count(label) > 1]
             if twice:
-                raise ComparisonError(f"{what} {twice[0]!r} is given twice")
+                raise BenchmarkError(f"{what} {twice[0]!r} is given twice")
         if unknown := sorted(set(best_known) - {each.name for each in self.instances}):
-            raise ComparisonError(f"best_known names {unknown[0]!r}, which is no instance of this comparison")
+            raise BenchmarkError(f"best_known names {unknown[0]!r}, which is no instance of this benchmark")
         for variant, instance in itertools.product(self.variants, self.instances):
             accepted = _options(instance.problem, variant.name)
             if accepted is not None and (unknown := sorted(set(variant.options) - set(accepted))):
@@ -211,7 +211,7 @@ def _variant(label: str, value: str | tuple[str, Mapping[str, Any]]) -> Variant:
     try:
         plain = json.loads(json.dumps(dict(options)))
     except (TypeError, ValueError) as error:
-        raise ComparisonError(f"options of {label!r} must be plain values that JSON can hold: {error}") from None
+        raise BenchmarkError(f"options of {label!r} must be plain values that JSON can hold: {error}") from None
     return Variant(str(label), name, plain)
 
 
@@ -220,13 +220,13 @@ def _with_best(instance: Instance, best_known: Mapping[str, float]) -> Instance:
         return instance
     value = float(best_known[instance.name])
     if not math.isfinite(value):
-        raise ComparisonError(f"the best known value of {instance.name!r} must be finite; got {value}")
+        raise BenchmarkError(f"the best known value of {instance.name!r} must be finite; got {value}")
     return dataclasses.replace(instance, best_known=value, witnessed=False)
 
 
 def _seed(seed: Any) -> int:
     if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
-        raise ComparisonError(f"seeds must be non-negative integers; got {seed!r}")
+        raise BenchmarkError(f"seeds must be non-negative integers; got {seed!r}")
     return int(seed)
 
 
@@ -238,7 +238,7 @@ def _limit(limit: Any) -> float | None:
     except (TypeError, ValueError):
         seconds = math.nan
     if not (seconds > 0 and math.isfinite(seconds)):
-        raise ComparisonError(f"time limits must be positive numbers of seconds or None; got {limit!r}")
+        raise BenchmarkError(f"time limits must be positive numbers of seconds or None; got {limit!r}")
     return seconds
 
 

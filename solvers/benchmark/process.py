@@ -14,7 +14,7 @@ from multiprocessing import Pipe
 from typing import Any
 
 from solvers.benchmark.child import IDLE_SECONDS, Request
-from solvers.errors import ComparisonError
+from solvers.errors import BenchmarkError
 
 __all__ = ["SolverProcess"]
 
@@ -114,7 +114,7 @@ class SolverProcess:
             self.versions = self._connection.recv()
             self._used = time.monotonic()
         except (EOFError, OSError):
-            raise ComparisonError(f"no solver process could be started: {self._epitaph()}") from None
+            raise BenchmarkError(f"no solver process could be started: {self._epitaph()}") from None
         except BaseException:
             self.close()
             raise

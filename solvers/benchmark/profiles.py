@@ -1,6 +1,6 @@
 """The numbers behind the pictures: performance profiles, wins, gap over time, cost against size.
 
-Every function takes the tidy table of a `Comparison`. Rows that answer a relaxation in real numbers take no part, and
+Every function takes the tidy table of a `Benchmark`. Rows that answer a relaxation in real numbers take no part, and
 a row whose verdict is not "ok" counts as a failure, whatever numbers it brought.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.benchmark.measures import primal_gap
-from solvers.errors import ComparisonError
+from solvers.errors import BenchmarkError
 from solvers.solution import OPTIMALITY_GAP, relative_gap
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def performance_profile(table: pd.DataFrame, measure: Measure = "time_to_proof")
     Parameters
     ----------
     table : DataFrame
-        A comparison's table.
+        A benchmark's table.
     measure : str
         The column t, where less is better; ``time_to_proof`` by default. Gaps count as at least 1e-6, so that a ratio
         of two proofs is one.
@@ -79,7 +79,7 @@ def win_matrix(
     Parameters
     ----------
     table : DataFrame
-        A comparison's table.
+        A benchmark's table.
     measure : str
         The column that decides, where less is better.
     tolerance : float
@@ -120,7 +120,7 @@ def gap_over_time(
     Parameters
     ----------
     table, traces : DataFrame
-        Of a `Comparison`.
+        Of a `Benchmark`.
     to : {"best", "bound"}
         `solvers.benchmark.primal_gap` to the best known value; or the gap to the method's own bound at that second,
         `solvers.relative_gap`, 1 at most.
@@ -170,7 +170,7 @@ def cost_against_size(table: pd.DataFrame, measure: Measure = "seconds") -> pd.D
     Parameters
     ----------
     table : DataFrame
-        A comparison's table.
+        A benchmark's table.
     measure : str
         The column.
 
@@ -196,7 +196,7 @@ def _ranked(table: pd.DataFrame) -> pd.DataFrame:
 def _races(table: pd.DataFrame, measure: str, floor: bool = True) -> pd.DataFrame:
     """The measure with a race a row and a method a column, in the table's order; NaN where a method failed."""
     if measure not in Measure.__args__:  # type: ignore[attr-defined]
-        raise ComparisonError(f"measure must be one of {', '.join(Measure.__args__)}; got {measure!r}")  # type: ignore[attr-defined]
+        raise BenchmarkError(f"measure must be one of {', '.join(Measure.__args__)}; got {measure!r}")  # type: ignore[attr-defined]
     ranked = _ranked(table)
     values = ranked[measure].where(ranked["verdict"] == "ok")
     if floor and measure in _FLOORS:

@@ -1,4 +1,4 @@
-"""A comparison's folder: what is compared, one line a row as it comes, and the finished table."""
+"""A benchmark's folder: what is compared, one line a row as it comes, and the finished table."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from solvers.benchmark.plan import Cell, Instance
-from solvers.errors import ComparisonError
+from solvers.errors import BenchmarkError
 from solvers.files import alone, appearing_whole, write_atomically
 
-__all__ = ["FORMAT", "Store", "read_manifest", "read_records"]
+__all__ = ["FORMAT", "Store", "holds_benchmark", "read_manifest", "read_records"]
 
-FORMAT = "solvers-comparison/1"
+FORMAT = "solvers-benchmark/1"
 
-MANIFEST, ROWS = "comparison.json", "rows.jsonl"
+MANIFEST, ROWS = "benchmark.json", "rows.jsonl"
+
+#: What the manifest was called, and said of itself, while a benchmark was called a comparison; read, never written.
+OLD_MANIFEST, OLD_FORMAT = "comparison.json", "solvers-comparison/1"
 
 
 class Store:
-    """The folder of a comparison that is running; see `solvers.benchmark.compare` for what it holds."""
+    """The folder of a benchmark that is running; see `solvers.benchmark.run_benchmark` for what it holds."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -33,26 +36,27 @@ class Store:
     def alone(self) -> Iterator[Store]:
         """Keep other processes out of the folder for as long as the block runs."""
         sentence = f"another process is at work in {self.folder}; wait for it or stop it"
-        with alone(self.folder, ComparisonError(sentence)):
+        with alone(self.folder, BenchmarkError(sentence)):
             yield self
 
     def claim(self, manifest: dict[str, Any], retry: Collection[str]) -> None:
-        """Write down what is compared, or refuse where the folder is of another comparison; read the rows there are.
+        """Write down what is compared, or refuse where the folder is of another benchmark; read the rows there are.
 
         A folder may grow, by methods, instances, seeds or limits; what it holds must stay what it was.
         """
-        if (self.folder / MANIFEST).exists():
+        if (self.folder / MANIFEST).exists() or (self.folder / OLD_MANIFEST).exists():
             if difference := _difference(read_manifest(self.folder), manifest):
-                raise ComparisonError(
-                    f"{self.folder} holds another comparison: {difference}; choose another folder or remove it"
+                raise BenchmarkError(
+                    f"{self.folder} holds another benchmark: {difference}; choose another folder or remove it"
                 )
         elif any(self.folder.glob("*")):
-            raise ComparisonError(f"{self.folder} is not empty and holds no comparison; choose another folder")
+            raise BenchmarkError(f"{self.folder} is not empty and holds no benchmark; choose another folder")
         kept = [record for record in read_records(self.folder) if record["verdict"] not in retry]
         self.records = {cell_of(record): record for record in kept}
         lines = "".join(json.dumps(record) + "\n" for record in self.records.values())
         write_atomically(self.folder / ROWS, lines.encode())
         write_atomically(self.folder / MANIFEST, json.dumps({"format": FORMAT, **manifest}, indent=1).encode())
+        (self.folder / OLD_MANIFEST).unlink(missing_ok=True)
 
     def problem_file(self, instance: Instance) -> str:
         """Where the solver processes find an instance."""
@@ -94,23 +98,35 @@ def cell_of(record: Mapping[str, Any]) -> Cell:
     return Cell(*(record[field] for field in Cell._fields))
 
 
+def holds_benchmark(folder: str | Path) -> bool:
+    """Whether a folder says of itself that it is a benchmark's, of whatever version and readable or not."""
+    if (Path(folder) / MANIFEST).exists():
+        return True
+    try:
+        return json.loads((Path(folder) / OLD_MANIFEST).read_text(encoding="utf-8")).get("format") == OLD_FORMAT
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
 def read_manifest(folder: str | Path) -> dict[str, Any]:
-    """What a folder's comparison compares.
+    """What a folder's benchmark compares.
 
     Raises
     ------
-    ComparisonError
+    BenchmarkError
         When the folder holds none, or one of another format.
     """
-    path = Path(folder) / MANIFEST
+    path, format = Path(folder) / MANIFEST, FORMAT
+    if not path.exists() and (Path(folder) / OLD_MANIFEST).exists():
+        path, format = Path(folder) / OLD_MANIFEST, OLD_FORMAT
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ComparisonError(f"{folder} is not a comparison's folder: it has no {MANIFEST}") from None
+        raise BenchmarkError(f"{folder} is not a benchmark's folder: it has no {MANIFEST}") from None
     except ValueError as error:
-        raise ComparisonError(f"{path} cannot be read: {error}") from None
-    if manifest.get("format") != FORMAT:
-        raise ComparisonError(f"{path} has format {manifest.get('format')!r}; this version reads {FORMAT!r}")
+        raise BenchmarkError(f"{path} cannot be read: {error}") from None
+    if manifest.get("format") != format:
+        raise BenchmarkError(f"{path} has format {manifest.get('format')!r}; this version reads {FORMAT!r}")
     return manifest
 
 
@@ -124,7 +140,7 @@ def read_records(folder: str | Path) -> list[dict[str, Any]]:
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """What of a stored comparison is gone or has changed, in words; empty if it has only grown."""
+    """What of a stored benchmark is gone or has changed, in words; empty if it has only grown."""
     for axis, what in (("seeds", "seed"), ("time_limits", "time limit")):
         for value in before[axis]:
             if value not in now[axis]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COLUMNS", "tidy", "traces"]
 
-#: Columns of the table, in order; `solvers.benchmark.compare` says what they mean.
+#: Columns of the table, in order; `solvers.benchmark.run_benchmark` says what they mean.
 COLUMNS = (
     "family", "instance", "n", "method", "registered", "options", "seed", "time_limit", "verdict", "status", "stopped",
     "objective", "bound", "gap", "best_known", "gap_to_best", "time_to_incumbent", "time_to_proof", "primal_integral",
@@ -36,7 +36,7 @@ Record = Mapping[str, Any]
 
 
 def tidy(manifest: Mapping[str, Any], records: Sequence[Record]) -> pd.DataFrame:
-    """The table of a comparison, in the order of its grid.
+    """The table of a benchmark, in the order of its grid.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def tidy(manifest: Mapping[str, Any], records: Sequence[Record]) -> pd.DataFrame
     Returns
     -------
     pandas.DataFrame
-        `COLUMNS`; see `solvers.benchmark.compare`.
+        `COLUMNS`; see `solvers.benchmark.run_benchmark`.
     """
     import pandas as pd
 

@@ -14,7 +14,7 @@ __all__ = ["Task", "close", "run_task"]
 #: Time limit of the untimed first call of a method in a solver process.
 _WARM_UP_LIMIT = 0.01
 
-#: Solver processes by (comparison, thread): a worker is a process under loky, a thread under threading or Dask.
+#: Solver processes by (benchmark, thread): a worker is a process under loky, a thread under threading or Dask.
 _processes: dict[tuple[str, int], SolverProcess] = {}
 
 
@@ -25,9 +25,9 @@ class Task:
     Attributes
     ----------
     number : int
-        Its place among the comparison's tasks.
-    comparison : str
-        Unique to a call of `compare`.
+        Its place among the benchmark's tasks.
+    benchmark : str
+        Unique to a call of `run_benchmark`.
     setup : bytes
         First message to a new solver process.
     request : Request
@@ -41,7 +41,7 @@ class Task:
     """
 
     number: int
-    comparison: str
+    benchmark: str
     setup: bytes
     request: Request
     variant: str
@@ -60,7 +60,7 @@ def run_task(task: Task) -> tuple[int, dict[str, Any]]:
 
 
 def _own_process(task: Task) -> SolverProcess:
-    key = (task.comparison, threading.get_ident())
+    key = (task.benchmark, threading.get_ident())
     if key not in _processes:
         for other, process in list(_processes.items()):
             if process.retired:
@@ -81,7 +81,7 @@ def _warm_up(process: SolverProcess, task: Task) -> dict[str, Any] | None:
     return None
 
 
-def close(comparison: str) -> None:
-    """End the solver processes that this process keeps for a comparison."""
-    for key in [key for key in list(_processes) if key[0] == comparison]:
+def close(benchmark: str) -> None:
+    """End the solver processes that this process keeps for a benchmark."""
+    for key in [key for key in list(_processes) if key[0] == benchmark]:
         _processes.pop(key).close()

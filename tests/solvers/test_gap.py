@@ -7,7 +7,7 @@ import pytest
 
 from solvers import Solution, relative_gap, solve
 from solvers.allocation import AllocationProblem
-from solvers.benchmark import compare
+from solvers.benchmark import run_benchmark
 from solvers.dispersion import DispersionProblem
 from solvers.solution import proves
 
@@ -58,7 +58,7 @@ def test_a_proof_keeps_its_safe_measure_where_the_objective_crosses_zero():
 
 def test_a_comparison_measures_as_solutions_do(tmp_path):
     problem = AllocationProblem(sizes=np.array([5, 6, 7]), deviations=1e-3 * np.array([1.0, 2.0, 3.0]), total=6)
-    row = compare(["proportional", "greedy"], {"groups": problem}, out=tmp_path).table.iloc[0]
+    row = run_benchmark(["proportional", "greedy"], {"groups": problem}, out=tmp_path).table.iloc[0]
     best = solve(problem, "greedy").objective
     found = solve(problem, "proportional").objective
     assert best < 1

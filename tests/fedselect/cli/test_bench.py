@@ -88,7 +88,7 @@ def test_own_methods_variants_and_files(there):
     assert len(pd.read_csv(there / "c" / "results.csv")) == 18
     again = bench(*arguments, "--out", "c")
     assert again.returncode == 0, again.stderr
-    assert "comparison: c" in again.stdout
+    assert "benchmark: c" in again.stdout
     assert "dear" in again.stdout
 
 

@@ -12,6 +12,7 @@ from fedselect.errors import ConfigError
 from fedselect.recording import maintain as maintenance
 from fedselect.recording import recipe, recipes
 from solvers import instances
+from solvers.capping import CappingProblem
 from solvers.instances import digest
 from solvers.instances.coding import unpack
 
@@ -31,10 +32,16 @@ def test_every_instance_has_one_recipe_and_every_recipe_its_instances():
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_recording_again_gives_the_same_bits(name):
+def test_recording_again_gives_the_same_problem(name):
+    """FedGS's and FedAU's to the bit, on every processor; E3CS's, whose weights NumPy's exponential makes, to 1e-12."""
     ((again, problem),) = recipe(name).record(only=name)
     assert again == name
-    assert digest(problem) == instances.info(name).digest
+    if isinstance(problem, CappingProblem):
+        shipped = instances.load(name)
+        np.testing.assert_allclose(problem.log_weights, shipped.log_weights, rtol=1e-12)
+        assert (problem.size, problem.floor) == (shipped.size, shipped.floor)
+    else:
+        assert digest(problem) == instances.info(name).digest
 
 
 @pytest.mark.parametrize(
@@ -42,7 +49,7 @@ def test_recording_again_gives_the_same_bits(name):
     ["cafed-clustered-n24-r50", "cafed-digits-twolabel-n100-authors-r20", "fedss-clustered-n24-m6-groups4-r12"],
 )
 def test_recording_again_with_training_gives_the_same_problem(name):
-    """To rounding: PyTorch's kernels differ between processors."""
+    """To 1e-3: PyTorch's kernels differ between processors, and rounds of training carry the difference on."""
     pytest.importorskip("torch")
     ((_, problem),) = recipe(name).record(only=name)
     shipped = instances.load(name)

@@ -39,8 +39,7 @@ from fedselect.reports.document import (
 )
 from fedselect.reports.methods import shifted_geometric_mean
 from solvers.allocation import AllocationProblem
-from solvers.benchmark import Comparison
-from solvers.benchmark import compare as compare_methods
+from solvers.benchmark import Benchmark, run_benchmark
 from solvers.dispersion import DispersionProblem
 
 #: Text as people write it, and text of nothing but characters that mean something somewhere; no control characters,
@@ -364,7 +363,7 @@ def methods_folder(tmp_path_factory):
     }
     methods = {"<b>all</b> $\\x$": "brute-force", "quick": "greedy"}
     folder = tmp_path_factory.mktemp("bench") / "folder"
-    compare_methods(methods, problems, seeds=[0, 1], time_limits=[5.0, None], out=folder)
+    run_benchmark(methods, problems, seeds=[0, 1], time_limits=[5.0, None], out=folder)
     return folder
 
 
@@ -401,7 +400,7 @@ def test_comparison_of_methods_is_summed_up_by_method_and_instance(methods_folde
 
 def test_wins_and_gaps_are_those_of_the_table(methods_folder):
     """Worked out row by row, in plain Python."""
-    rows = [row for row in Comparison.load(methods_folder).table.to_dict("records") if row["family"] == "dispersion"]
+    rows = [row for row in Benchmark.load(methods_folder).table.to_dict("records") if row["family"] == "dispersion"]
     limited = [row for row in rows if row["time_limit"] == 5.0]
     best = {
         key: max(r["objective"] for r in limited if (r["instance"], r["seed"]) == key)
@@ -428,7 +427,7 @@ def test_failures_are_named_and_do_not_win(methods_folder, tmp_path):
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept))
     report = read_report(folder)
     assert report.notes == (
-        "The comparison is not finished: 23 of 24 solves are done.",
+        "The benchmark is not finished: 23 of 24 solves are done.",
         "12 of 23 solves have no sound answer (12 invalid); they are named below.",
     )
     tables = {table.key: by_heading(table) for table in report.tables}
@@ -444,7 +443,7 @@ def test_failures_are_named_and_do_not_win(methods_folder, tmp_path):
 
 def test_a_relaxation_is_shown_by_its_bound(tmp_path):
     problem = AllocationProblem(sizes=np.array([5, 6, 7]), deviations=np.array([1.0, 2.0, 3.0]), total=6)
-    done = compare_methods(["greedy", "kkt"], {"groups": problem}, out=tmp_path / "bench")
+    done = run_benchmark(["greedy", "kkt"], {"groups": problem}, out=tmp_path / "bench")
     bound = done.table.set_index("method")["bound"]["kkt"]
     report = read_report(tmp_path / "bench")
     assert by_heading(report.tables[1])[0]["kkt"] == f"≥ {bound:.8g}"
@@ -497,7 +496,10 @@ def test_report_command_as_json_names_every_file(compared, tmp_path, capsys, mon
         ({}, "is neither a run folder"),
         ({"comparison.json": "{"}, "cannot read"),
         ({"comparison.json": "[]"}, "does not say its format"),
-        ({"comparison.json": '{"format": "other/1"}'}, "is of format 'other/1'; known are selectors-comparison/1 and"),
+        (
+            {"comparison.json": '{"format": "other/1"}'},
+            "is of format 'other/1'; this version reads 'selectors-comparison/1'",
+        ),
         ({"comparison.json": '{"format": "selectors-comparison/1"}'}, "does not give a run for every label and seed"),
         ({"config.toml": "a = [", "versions.json": "{}"}, "cannot read the run folder"),
         ({"config.toml": "", "versions.json": "{}"}, "config.toml has no [experiment]"),

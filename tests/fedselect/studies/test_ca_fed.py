@@ -46,7 +46,7 @@ def test_the_tables_hold_what_the_runs_say(finished):
     assert gain["ours"] == pytest.approx(ours["code", "CA-Fed"] - ours["code", "Unbiased"])
     assert gain["paper"] == pytest.approx(0.90)
     published = table["paper"].notna()
-    assert published.sum() == 4 * (3 * 4 + 3 * 3)
+    assert published.sum() == 4 * (5 * 4 + 5 * 3)
     assert table.loc[table["verdict"].isin(["higher", "lower"]), "why"].ne("").all()
 
 
@@ -79,6 +79,20 @@ def test_classes_are_those_of_each_reading():
     }
     assert sizes.pop("paper").tolist() == [6, 6, 6, 6]
     assert all(each.tolist() == [0, 12, 6, 6] for each in sizes.values())
+
+
+def test_the_codes_statistics():
+    """13 rounds to the 38th, then every tenth; a constant curve deviates by nothing, its running mean neither."""
+    rounds = ca_fed.logged(150) + 1
+    assert rounds[:3].tolist() == [2, 5, 8]
+    assert rounds[12:15].tolist() == [38, 40, 50]
+    assert rounds[-1] == 150
+    curve = pd.Series(np.where(np.arange(150) < 38, 0.0, 1.0))
+    found = {measure: statistic(curve) for measure, (_, statistic) in ca_fed.MEASURES.items()}
+    assert found["time average"] == pytest.approx(112 / 150)
+    assert found["time average, logged rounds"] == pytest.approx(12 / 25)
+    assert found["late deviation"] == 0
+    assert found["late deviation, running mean"] == pytest.approx(np.std(1 - 38 / np.arange(76, 151), ddof=1), rel=0.02)
 
 
 def test_activity_tells_excluded_from_absent():

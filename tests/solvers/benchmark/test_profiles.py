@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from solvers.benchmark import (
-    ComparisonError,
+    BenchmarkError,
     cost_against_size,
     figures,
     gap_over_time,
@@ -129,7 +129,7 @@ def test_cost_against_size_by_hand():
 
 
 def test_an_unknown_measure_is_a_sentence():
-    with pytest.raises(ComparisonError, match=r"measure must be one of time_to_proof, .*; got 'speed'"):
+    with pytest.raises(BenchmarkError, match=r"measure must be one of time_to_proof, .*; got 'speed'"):
         performance_profile(RACES, "speed")
 
 

@@ -134,6 +134,7 @@ def test_no_time_at_all():
     assert found.bound is not None
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("method", ["branch-and-bound", "tabu"])
 def test_ctrl_c_returns_the_incumbent(method):
     problem = uniform_problem(200, 50, 2)

@@ -91,6 +91,7 @@ def test_one_worker_repeats():
     assert first.nodes == second.nodes
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_returns_the_incumbent():
     problem = random_problem(np.random.default_rng(3), 120, 30)
     timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))

@@ -1,8 +1,8 @@
-"""What the comparison harness costs, and how it scales; prints two ratios.
+"""What the benchmark harness costs, and how it scales; prints two ratios.
 
-    python tests/benchmarks/bench_comparison.py [--solves 1000]
+    python tests/benchmarks/bench_benchmark.py [--solves 1000]
 
-Overhead: wall time a solve of ``compare``, in one worker and after its solver process is up, less that of calling
+Overhead: wall time a solve of ``run_benchmark``, in one worker and after its solver process is up, less that of calling
 ``solve`` in a loop, on many small solves of ``greedy``. Scaling: the same number of small solves that each compute
 for a given processor time, in one worker and in two. Both parts of a ratio are measured in one run; the rows that fill
 the workers before the clock starts are left out, and the solves are not repeated. On a machine that does other things
@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import numpy as np  # noqa: E402
 
 from solvers import method, solve  # noqa: E402
-from solvers.benchmark import compare  # noqa: E402
+from solvers.benchmark import run_benchmark  # noqa: E402
 from solvers.dispersion import DispersionProblem  # noqa: E402
 
 
@@ -75,10 +75,10 @@ def processor_time() -> float:
 
 
 def timed(name: str, options: dict, problem: DispersionProblem, solves: int, jobs: int) -> tuple[float, float]:
-    """Wall and processor seconds a row of a comparison of one method under many seeds, kept in a folder."""
+    """Wall and processor seconds a row of a benchmark of one method under many seeds, kept in a folder."""
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder:
-        compare(
+        run_benchmark(
             {name: (name, options)},
             {"small": problem},
             seeds=range(solves),

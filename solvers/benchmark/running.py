@@ -1,4 +1,4 @@
-"""``compare``: run methods × instances × seeds × time limits, and what comes of it."""
+"""``run_benchmark``: run methods × instances × seeds × time limits, and what comes of it."""
 
 from __future__ import annotations
 
@@ -8,28 +8,24 @@ import tempfile
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from solvers.benchmark import table
 from solvers.benchmark.child import Request
+from solvers.benchmark.parallel import executor, run_tasks
 from solvers.benchmark.plan import Cell, Plan
-from solvers.benchmark.store import Store, read_manifest, read_records
+from solvers.benchmark.results import Benchmark
+from solvers.benchmark.store import Store
 from solvers.benchmark.verify import examine
-from solvers.benchmark.worker import Task, close, run_task
-from solvers.errors import ComparisonError
+from solvers.benchmark.worker import Task
+from solvers.errors import BenchmarkError
 from solvers.problem import Problem
 from solvers.registry import methods as registered
 from solvers.versions import installed
 
-if TYPE_CHECKING:
-    import pandas as pd
+__all__ = ["run_benchmark"]
 
-__all__ = ["Comparison", "compare"]
-
-#: What a row can be; `compare` explains them.
+#: What a row can be; `run_benchmark` explains them.
 VERDICTS = ("ok", "crashed", "hung", "error", "invalid", "nondeterministic", "missing")
 
 #: Distributions whose versions may change an answer or its time.
@@ -38,56 +34,7 @@ _PACKAGES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """Rows of a comparison, finished or not.
-
-    Attributes
-    ----------
-    manifest : dict
-        What is compared: methods, instances, seeds, time limits, conditions, versions.
-    records : list of dict
-        The stored rows; `table` is made from them.
-    folder : pathlib.Path or None
-        Where it is kept.
-    """
-
-    manifest: dict[str, Any]
-    records: list[dict[str, Any]]
-    folder: Path | None = None
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Comparison:
-        """Read a comparison's folder; it may be unfinished, or still running.
-
-        Raises
-        ------
-        ComparisonError
-            When the folder holds no comparison of this format.
-        """
-        return cls(read_manifest(folder), read_records(folder), Path(folder))
-
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """One row a solve; `compare` describes the columns."""
-        return table.tidy(self.manifest, self.records)
-
-    @cached_property
-    def traces(self) -> pd.DataFrame:
-        """Every improvement of every solve: instance, method, seed, time_limit, second, objective, bound."""
-        return table.traces(self.records)
-
-    @property
-    def missing(self) -> int:
-        """How many rows are still to come."""
-        axes = ("instances", "methods", "seeds", "time_limits")
-        cells = 1
-        for axis in axes:
-            cells *= len(self.manifest[axis])
-        return cells - len(self.records)
-
-
-def compare(
+def run_benchmark(
     methods: Sequence[str] | Mapping[str, str | tuple[str, Mapping[str, Any]]],
     instances: Sequence[str | Path] | Mapping[str, Problem | str | Path],
     seeds: Sequence[int] = (0,),
@@ -103,7 +50,7 @@ def compare(
     patience: float = 3600.0,
     retry: Collection[str] = (),
     progress: Callable[[int, int], None] | None = None,
-) -> Comparison:
+) -> Benchmark:
     r"""Solve every instance with every method, under every seed and time limit, and check every answer from outside.
 
     Methods run in solver processes, one kept by each joblib worker: one that dies, hangs or lies costs its own row
@@ -121,7 +68,7 @@ def compare(
     time_limits : sequence of float or None
         Seconds a solve may take; ``None`` for no limit.
     out : path-like, optional
-        The comparison's folder; a temporary one if left out. Under a backend that spans machines it must be one that
+        The benchmark's folder; a temporary one if left out. Under a backend that spans machines it must be one that
         all of them see.
     jobs : int or None
         Solves side by side, as joblib counts them (-1: every core); loky gives each its share of the cores. ``None``
@@ -147,7 +94,7 @@ def compare(
 
     Returns
     -------
-    Comparison
+    Benchmark
         Its ``table`` has one row a solve with these columns.
 
         ``family, instance, n, method`` (the label)\ ``, registered`` (the method's name)\ ``, options`` (JSON)\
@@ -181,20 +128,20 @@ def compare(
 
     Raises
     ------
-    ComparisonError, UnknownMethod, InvalidOption, InvalidProblem
-        When the comparison is not stated well, a method cannot be sent to another process, or the folder holds
-        another comparison or is in use. Nothing is run then.
+    BenchmarkError, UnknownMethod, InvalidOption, InvalidProblem
+        When the benchmark is not stated well, a method cannot be sent to another process, or the folder holds
+        another benchmark or is in use. Nothing is run then.
 
     Notes
     -----
-    The folder holds ``comparison.json`` (what is compared), ``rows.jsonl`` (a line a row, with decision and trace),
+    The folder holds ``benchmark.json`` (what is compared), ``rows.jsonl`` (a line a row, with decision and trace),
     ``instances/`` and, once finished, ``results.csv`` and ``results.parquet`` (with pyarrow: ``pip install
     'fedselect[parquet]'``). On a cluster::
 
         import joblib, ray.util.joblib
         ray.util.joblib.register_ray()
         with joblib.parallel_config("ray"):
-            compare(methods, instances, out="/shared/folder", jobs=-1)
+            run_benchmark(methods, instances, out="/shared/folder", jobs=-1)
 
     and the same with ``joblib.parallel_config("dask")`` inside a ``dask.distributed.Client``. Methods defined in the
     script itself are sent along; modules they import must be installed where the workers are.
@@ -204,9 +151,9 @@ def compare(
         name: _seconds(name, value) for name, value in (("warm_up", warm_up), ("grace", grace), ("patience", patience))
     }
     if unknown := sorted(set(retry) - set(VERDICTS)):
-        raise ComparisonError(f"there is no verdict {unknown[0]!r} to retry (known: {', '.join(VERDICTS)})")
+        raise BenchmarkError(f"there is no verdict {unknown[0]!r} to retry (known: {', '.join(VERDICTS)})")
     setup = _setup(plan)
-    parallel, streaming = _parallel(jobs, backend)
+    parallel, streaming = executor(jobs, backend)
     manifest = {
         **plan.manifest(),
         "conditions": conditions,
@@ -222,33 +169,33 @@ def compare(
         tasks = _tasks(cells, plan, store, setup, conditions)
         problems = {each.name: each.problem for each in plan.instances}
         with store.writing() as write:
-            for number, answer in _run(tasks, parallel, streaming):
+            for number, answer in run_tasks(tasks, parallel, streaming):
                 cell = cells[number]
                 write(cell, examine(problems[cell.instance], answer, cell.time_limit))
                 if progress is not None:
                     progress(len(store.records), total)
-        comparison = Comparison(manifest, list(store.records.values()), None if out is None else folder)
+        benchmark = Benchmark(manifest, list(store.records.values()), None if out is None else folder)
         if out is not None:
-            store.finish(comparison.table)
-    return comparison
+            store.finish(benchmark.table)
+    return benchmark
 
 
 def _seconds(name: str, value: float) -> float:
     if not 0 <= value < 1e6:
-        raise ComparisonError(f"{name} must be a number of seconds from 0 to 1e6; got {value!r}")
+        raise BenchmarkError(f"{name} must be a number of seconds from 0 to 1e6; got {value!r}")
     return float(value)
 
 
 @contextmanager
 def _folder(out: str | Path | None) -> Iterator[Path]:
     if out is None:
-        with tempfile.TemporaryDirectory(prefix="comparison-") as folder:
+        with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
             yield Path(folder)
         return
     try:
         Path(out).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ComparisonError(f"cannot make the folder {out}: {error}") from error
+        raise BenchmarkError(f"cannot make the folder {out}: {error}") from error
     yield Path(out).resolve()
 
 
@@ -267,7 +214,7 @@ def _setup(plan: Plan) -> bytes:
                 sent.append((entry.name, cloudpickle.dumps(entry)))
             except Exception as error:
                 if entry in compared:
-                    raise ComparisonError(
+                    raise BenchmarkError(
                         f"method {entry.name!r} cannot be sent to a solver process: {error}"
                     ) from error
     return pickle.dumps((_PACKAGES, sent))
@@ -278,43 +225,12 @@ def _tasks(cells: list[Cell], plan: Plan, store: Store, setup: bytes, conditions
     variants = {each.label: each for each in plan.variants}
     instances = {each.name: each for each in plan.instances}
     files = {name: store.problem_file(instances[name]) for name in {cell.instance for cell in cells}}
-    comparison = uuid.uuid4().hex
+    benchmark = uuid.uuid4().hex
     tasks = []
     for number, cell in enumerate(cells):
         variant, limit = variants[cell.method], cell.time_limit
         patience = conditions["patience"] if limit is None else limit + conditions["grace"]
         request = Request(files[cell.instance], variant.name, variant.options, cell.seed, limit, patience)
         kind = f"{type(instances[cell.instance].problem).__name__} {variant.label}"
-        tasks.append(Task(number, comparison, setup, request, kind, conditions["warm_up"], conditions["repeat"]))
+        tasks.append(Task(number, benchmark, setup, request, kind, conditions["warm_up"], conditions["repeat"]))
     return tasks
-
-
-def _parallel(jobs: int | None, backend: str | None) -> tuple[Any, bool]:
-    """A joblib executor that hands a task to whichever worker is free, and whether it returns answers as they come."""
-    import joblib
-
-    options = {"n_jobs": jobs, "backend": backend, "batch_size": 1}
-    if jobs == 0:
-        raise ComparisonError("jobs must be a positive number, -1 for every core, or None; got 0")
-    try:
-        return joblib.Parallel(**options, return_as="generator_unordered"), True
-    except ValueError:  # multiprocessing, and Ray on top of it, return lists; anything else fails once more
-        try:
-            return joblib.Parallel(**options), False
-        except ValueError as error:
-            raise ComparisonError(f"joblib does not accept jobs={jobs!r}, backend={backend!r}: {error}") from error
-
-
-def _run(tasks: list[Task], parallel: Any, streaming: bool) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Answers as they come; in waves of a few for every worker where the backend only returns lists."""
-    import joblib
-
-    if not tasks:
-        return
-    try:
-        with parallel:
-            wave = len(tasks) if streaming else 8 * joblib.effective_n_jobs(parallel.n_jobs)
-            for start in range(0, len(tasks), wave):
-                yield from parallel(joblib.delayed(run_task)(task) for task in tasks[start : start + wave])
-    finally:
-        close(tasks[0].comparison)

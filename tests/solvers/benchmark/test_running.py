@@ -1,4 +1,4 @@
-"""Every way a method can go wrong is caught, named and costs its own row; a comparison survives its own death too."""
+"""Every way a method can go wrong is caught, named and costs its own row; a benchmark survives its own death too."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import pytest
 from solvers import InvalidOption, UnknownMethod, solve
 from solvers import instances as library
 from solvers.allocation import AllocationProblem
-from solvers.benchmark import Comparison, ComparisonError, compare
-from solvers.benchmark.store import Store
+from solvers.benchmark import Benchmark, BenchmarkError, run_benchmark
+from solvers.benchmark.store import Store, holds_benchmark
 from solvers.capping import CappingProblem
 from solvers.dispersion import DispersionProblem, write_mdplib
 from solvers.participation import CutoffProblem
@@ -54,12 +54,12 @@ FATES = {
 
 @pytest.mark.parametrize(("jobs", "backend"), [(1, None), (2, "loky"), (2, "threading"), (2, "multiprocessing")])
 def test_each_fate_is_named_and_touches_no_other_row(jobs, backend):
-    comparison = compare(
+    benchmark = run_benchmark(
         list(FATES), picks(1), time_limits=0.3, jobs=jobs, backend=backend, grace=0.3, warm_up=0, patience=20
     )
-    table = comparison.table.set_index("method")
+    table = benchmark.table.set_index("method")
     assert list(table.index) == list(FATES)
-    assert comparison.missing == 0
+    assert benchmark.missing == 0
     for method, (verdict, words) in FATES.items():
         if method == "wobbles" and jobs > 1:
             words = "the same seed gave objective"  # how often it was called before depends on the worker
@@ -73,19 +73,19 @@ def test_each_fate_is_named_and_touches_no_other_row(jobs, backend):
 
 
 def test_a_hang_or_a_crash_in_the_warm_up_is_the_row_s_own():
-    table = compare(["hangs", "exits", "best"], picks(1), time_limits=0.3, grace=0.2, warm_up=0.5).table
+    table = run_benchmark(["hangs", "exits", "best"], picks(1), time_limits=0.3, grace=0.2, warm_up=0.5).table
     assert table["verdict"].tolist() == ["hung", "crashed", "ok"]
     assert table["message"][0].startswith("in the untimed call before the first timed one")
 
 
 def test_without_a_time_limit_patience_decides():
-    table = compare(["hangs", "best"], picks(1), warm_up=0, patience=0.5).table
+    table = run_benchmark(["hangs", "best"], picks(1), warm_up=0, patience=0.5).table
     assert table["verdict"].tolist() == ["hung", "ok"]
     assert table["time_limit"].isna().all()
 
 
 def test_a_solve_cut_short_is_not_repeated_and_not_judged():
-    table = compare(["waits"], picks(1), time_limits=[0.2], best_known={"pick-0": 11.0}, warm_up=0).table
+    table = run_benchmark(["waits"], picks(1), time_limits=[0.2], best_known={"pick-0": 11.0}, warm_up=0).table
     assert table.loc[0, ["verdict", "stopped"]].tolist() == ["ok", "time-limit"]
     # The gap is 1 until the decision worth 3 is there, and 8/11 from then on, to the end of the time limit.
     found = table.loc[0, "time_to_incumbent"]
@@ -96,8 +96,8 @@ def test_the_table_has_its_columns_and_agrees_with_solve():
     rng = np.random.default_rng(0)
     points = rng.random((12, 2))
     problem = DispersionProblem(np.linalg.norm(points[:, None] - points, axis=2), costs=rng.random(12), size=4)
-    comparison = compare({"exact": "brute-force", "quick": ("local-search", {})}, {"d": problem}, seeds=[0, 3])
-    table = comparison.table
+    benchmark = run_benchmark({"exact": "brute-force", "quick": ("local-search", {})}, {"d": problem}, seeds=[0, 3])
+    table = benchmark.table
     assert list(table.columns[:22]) == [
         *("family", "instance", "n", "method", "registered", "options", "seed", "time_limit", "verdict", "status"),
         *("stopped", "objective", "bound", "gap", "best_known", "gap_to_best", "time_to_incumbent", "time_to_proof"),
@@ -109,8 +109,8 @@ def test_the_table_has_its_columns_and_agrees_with_solve():
     assert row["objective"] == exact.objective
     assert (row["family"], row["n"], row["kind"], row["sense"]) == ("dispersion", 12, "exact", "max")
     assert json.loads(row["versions"])["numpy"] == np.__version__
-    assert set(comparison.traces["instance"]) == {"d"}
-    assert comparison.records[0]["x"] == exact.x.tolist()
+    assert set(benchmark.traces["instance"]) == {"d"}
+    assert benchmark.records[0]["x"] == exact.x.tolist()
 
 
 FAMILIES = {
@@ -124,7 +124,7 @@ FAMILIES = {
 def test_every_family_under_the_backend_of_a_surrounding_configuration():
     problems = {**FAMILIES, "allocation": AllocationProblem([60, 25, 10, 5], [1, 2, 1, 1], 10)}
     with joblib.parallel_config("threading", n_jobs=2):
-        table = compare(["auto"], problems, jobs=None, warm_up=0).table
+        table = run_benchmark(["auto"], problems, jobs=None, warm_up=0).table
     assert table["verdict"].tolist() == ["ok"] * 5, table["message"].tolist()
     assert table["n"].tolist() == [3, 3, 4, 3, 4]
     assert table["sense"].tolist() == [problem.sense for problem in problems.values()]
@@ -134,7 +134,7 @@ def test_every_family_under_the_backend_of_a_surrounding_configuration():
 
 def test_real_allocations_are_not_ranked_against_whole_ones():
     problem = AllocationProblem([60, 25, 10, 5], [1, 2, 1, 1], 10)
-    table = compare(["kkt", "greedy", "proportional"], {"a": problem}).table.set_index("method")
+    table = run_benchmark(["kkt", "greedy", "proportional"], {"a": problem}).table.set_index("method")
     assert table.loc["kkt", "objective"] < table.loc["greedy", "objective"]
     assert table["relaxed"].tolist() == [True, False, False]
     assert (table["verdict"] == "ok").all()  # nor does a real decision refute the bound on whole ones
@@ -146,7 +146,7 @@ def test_real_allocations_are_not_ranked_against_whole_ones():
 
 def test_best_known_from_elsewhere_counts_unless_the_table_beats_it():
     many = picks(2)
-    table = compare(["first", "best"], many, best_known={"pick-0": 12.0, "pick-1": 1.0}).table
+    table = run_benchmark(["first", "best"], many, best_known={"pick-0": 12.0, "pick-1": 1.0}).table
     assert table["best_known"].tolist() == [12.0, 12.0, 22.0, 22.0]
     assert table["gap_to_best"].tolist() == pytest.approx([9 / 12, 1 / 12, 16 / 22, 0])
 
@@ -154,31 +154,31 @@ def test_best_known_from_elsewhere_counts_unless_the_table_beats_it():
 def test_a_finished_folder_holds_everything_and_is_not_run_again(tmp_path):
     log = tmp_path / "log"
     arguments = ({"first": ("first", {"log": str(log)}), "best": "best"}, picks(2))
-    comparison = compare(*arguments, seeds=[0, 1], out=tmp_path / "c", repeat=False, warm_up=0)
-    again = compare(*arguments, seeds=[0, 1], out=tmp_path / "c", repeat=False, warm_up=0)
-    pd.testing.assert_frame_equal(comparison.table, again.table)
-    pd.testing.assert_frame_equal(Comparison.load(tmp_path / "c").table, comparison.table)
+    benchmark = run_benchmark(*arguments, seeds=[0, 1], out=tmp_path / "c", repeat=False, warm_up=0)
+    again = run_benchmark(*arguments, seeds=[0, 1], out=tmp_path / "c", repeat=False, warm_up=0)
+    pd.testing.assert_frame_equal(benchmark.table, again.table)
+    pd.testing.assert_frame_equal(Benchmark.load(tmp_path / "c").table, benchmark.table)
     assert len(log.read_text().splitlines()) == 4
     assert len(pd.read_csv(tmp_path / "c" / "results.csv")) == 8
-    assert json.loads((tmp_path / "c" / "comparison.json").read_text())["format"] == "solvers-comparison/1"
+    assert json.loads((tmp_path / "c" / "benchmark.json").read_text())["format"] == "solvers-benchmark/1"
     pytest.importorskip("pyarrow")
     stored = pd.read_parquet(tmp_path / "c" / "results.parquet")
-    assert stored["objective"].tolist() == comparison.table["objective"].tolist()
+    assert stored["objective"].tolist() == benchmark.table["objective"].tolist()
 
 
 def test_without_pyarrow_the_csv_is_written_and_the_rest_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: None)
     with pytest.warns(UserWarning, match=r"pip install 'fedselect\[parquet\]'"):
-        compare(["best"], picks(1), out=tmp_path / "c", warm_up=0)
+        run_benchmark(["best"], picks(1), out=tmp_path / "c", warm_up=0)
     assert (tmp_path / "c" / "results.csv").exists()
     assert not (tmp_path / "c" / "results.parquet").exists()
 
 
 def test_a_folder_grows_but_does_not_change(tmp_path):
     common = {"out": tmp_path / "c", "warm_up": 0}
-    compare({"a": ("first", {"shift": 1})}, picks(1), **common)
+    run_benchmark({"a": ("first", {"shift": 1})}, picks(1), **common)
     grown = {"a": ("first", {"shift": 1}), "b": "best"}
-    assert len(compare(grown, picks(2), seeds=[0, 1], **common).table) == 8
+    assert len(run_benchmark(grown, picks(2), seeds=[0, 1], **common).table) == 8
     before = (tmp_path / "c" / "rows.jsonl").read_bytes()
     changed = {**picks(1), "pick-1": Pick(np.ones(6), 2)}
     refusals = [
@@ -190,14 +190,14 @@ def test_a_folder_grows_but_does_not_change(tmp_path):
         ((grown, picks(2), [0, 1]), {"grace": 9.0}, "grace was 5.0 there and is 9.0 here"),
     ]
     for arguments, options, sentence in refusals:
-        with pytest.raises(ComparisonError, match=sentence):
-            compare(*arguments, **common, **options)
-    with Store(tmp_path / "c").alone(), pytest.raises(ComparisonError, match="another process is at work"):
-        compare(grown, picks(2), seeds=[0, 1], **common)
+        with pytest.raises(BenchmarkError, match=sentence):
+            run_benchmark(*arguments, **common, **options)
+    with Store(tmp_path / "c").alone(), pytest.raises(BenchmarkError, match="another process is at work"):
+        run_benchmark(grown, picks(2), seeds=[0, 1], **common)
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "thesis.tex").touch()
-    with pytest.raises(ComparisonError, match="is not empty and holds no comparison"):
-        compare(grown, picks(1), out=tmp_path / "d")
+    with pytest.raises(BenchmarkError, match="is not empty and holds no benchmark"):
+        run_benchmark(grown, picks(1), out=tmp_path / "d")
     assert (tmp_path / "c" / "rows.jsonl").read_bytes() == before
 
 
@@ -209,20 +209,37 @@ def test_a_folder_grows_but_does_not_change(tmp_path):
     ],
 )
 def test_other_versions_and_changed_methods_are_refused(tmp_path, axis, key, sentence):
-    compare(["best"], picks(1), out=tmp_path / "c", warm_up=0)
-    path = tmp_path / "c" / "comparison.json"
+    run_benchmark(["best"], picks(1), out=tmp_path / "c", warm_up=0)
+    path = tmp_path / "c" / "benchmark.json"
     manifest = json.loads(path.read_text())
     manifest[axis][key] = "older"
     path.write_text(json.dumps(manifest))
-    with pytest.raises(ComparisonError, match=sentence):
-        compare(["best"], picks(1), out=tmp_path / "c", warm_up=0)
+    with pytest.raises(BenchmarkError, match=sentence):
+        run_benchmark(["best"], picks(1), out=tmp_path / "c", warm_up=0)
+
+
+def test_a_folder_of_the_time_when_benchmarks_were_called_comparisons_is_read_and_continued(tmp_path):
+    folder = tmp_path / "c"
+    done = run_benchmark(["best"], picks(1), out=folder, warm_up=0)
+    manifest = json.loads((folder / "benchmark.json").read_text()) | {"format": "solvers-comparison/1"}
+    (folder / "benchmark.json").unlink()
+    (folder / "comparison.json").write_text(json.dumps(manifest))
+    assert holds_benchmark(folder)
+    pd.testing.assert_frame_equal(Benchmark.load(folder).table, done.table)
+    assert len(run_benchmark(["best", "first"], picks(1), out=folder, warm_up=0).table) == 2
+    assert not (folder / "comparison.json").exists()
+    assert json.loads((folder / "benchmark.json").read_text())["format"] == "solvers-benchmark/1"
+    (folder / "benchmark.json").rename(folder / "comparison.json")  # what no version has written
+    assert not holds_benchmark(folder)
+    with pytest.raises(BenchmarkError, match=r"has format .solvers-benchmark/1.; this version reads"):
+        run_benchmark(["best"], picks(1), out=folder, warm_up=0)
 
 
 def test_rows_of_a_verdict_can_be_solved_again(tmp_path):
     arguments = {"methods": ["absent", "best"], "instances": picks(1), "out": tmp_path / "c", "warm_up": 0}
-    compare(**arguments)
+    run_benchmark(**arguments)
     calls = []
-    compare(**arguments, retry=["missing"], progress=lambda done, total: calls.append((done, total)))
+    run_benchmark(**arguments, retry=["missing"], progress=lambda done, total: calls.append((done, total)))
     assert calls == [(1, 2), (2, 2)]
 
 
@@ -231,22 +248,22 @@ def test_rows_of_a_verdict_can_be_solved_again(tmp_path):
     [
         ({"methods": ["bset"]}, UnknownMethod, "there is no method 'bset'"),
         ({"methods": {"a": ("first", {"sift": 1})}}, InvalidOption, "no option 'sift'"),
-        ({"methods": {"a": ("first", {"shift": np.ones(2)})}}, ComparisonError, "plain values"),
-        ({"methods": []}, ComparisonError, "no method is given"),
-        ({"methods": ["best", "best"]}, ComparisonError, "'best' is given twice"),
-        ({"instances": ["no-such-file"]}, ComparisonError, "no-such-file|instance library"),
-        ({"seeds": [-1]}, ComparisonError, "non-negative integers; got -1"),
-        ({"time_limits": [0.0]}, ComparisonError, "positive numbers of seconds or None; got 0.0"),
-        ({"best_known": {"x": 1.0}}, ComparisonError, "best_known names 'x'"),
-        ({"jobs": 0}, ComparisonError, "jobs must be"),
-        ({"grace": np.inf}, ComparisonError, "grace must be a number of seconds"),
-        ({"retry": ["lost"]}, ComparisonError, "no verdict 'lost' to retry"),
-        ({"backend": "abacus"}, ComparisonError, "abacus"),
+        ({"methods": {"a": ("first", {"shift": np.ones(2)})}}, BenchmarkError, "plain values"),
+        ({"methods": []}, BenchmarkError, "no method is given"),
+        ({"methods": ["best", "best"]}, BenchmarkError, "'best' is given twice"),
+        ({"instances": ["no-such-file"]}, BenchmarkError, "no-such-file|instance library"),
+        ({"seeds": [-1]}, BenchmarkError, "non-negative integers; got -1"),
+        ({"time_limits": [0.0]}, BenchmarkError, "positive numbers of seconds or None; got 0.0"),
+        ({"best_known": {"x": 1.0}}, BenchmarkError, "best_known names 'x'"),
+        ({"jobs": 0}, BenchmarkError, "jobs must be"),
+        ({"grace": np.inf}, BenchmarkError, "grace must be a number of seconds"),
+        ({"retry": ["lost"]}, BenchmarkError, "no verdict 'lost' to retry"),
+        ({"backend": "abacus"}, BenchmarkError, "abacus"),
     ],
 )
 def test_bad_input_is_a_sentence_and_nothing_is_written(tmp_path, change, error, sentence):
     with pytest.raises(error, match=sentence):
-        compare(**{"methods": ["best"], "instances": picks(1), "out": tmp_path / "c", **change})
+        run_benchmark(**{"methods": ["best"], "instances": picks(1), "out": tmp_path / "c", **change})
     assert not (tmp_path / "c").exists()
 
 
@@ -254,7 +271,7 @@ def test_instances_from_files(tmp_path):
     problem = DispersionProblem(np.ones((4, 4)) - np.eye(4), size=2, weight=0.5)
     problem.save(tmp_path / "saved.npz")
     write_mdplib(problem, tmp_path / "text.txt")
-    table = compare(["greedy"], [tmp_path / "saved.npz", str(tmp_path / "text.txt")], warm_up=0).table
+    table = run_benchmark(["greedy"], [tmp_path / "saved.npz", str(tmp_path / "text.txt")], warm_up=0).table
     assert table[["instance", "objective"]].values.tolist() == [["saved", 1.0], ["text", 1.0]]
 
 
@@ -274,16 +291,16 @@ def test_interruption_ends_the_solver_process_and_keeps_the_rows(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        compare(**arguments, progress=interrupt)
+        run_benchmark(**arguments, progress=interrupt)
     _wait_for_the_end_of({int(line.split()[1]) for line in log.read_text().splitlines()})
-    assert Comparison.load(tmp_path / "c").missing == 15
-    assert compare(**arguments).missing == 0
+    assert Benchmark.load(tmp_path / "c").missing == 15
+    assert run_benchmark(**arguments).missing == 0
     assert sorted(int(line.split()[0]) for line in log.read_text().splitlines()) == list(range(20))
 
 
 SCRIPT = """
 import sys
-from solvers.benchmark import compare
+from solvers.benchmark import run_benchmark
 from solvers.participation import CutoffProblem
 from solvers.registry import method as registered
 from solvers.weighting import ExclusionProblem, OptimizationErrorProblem
@@ -292,7 +309,7 @@ from tests.solvers.benchmark.misbehaving import picks
 if __name__ == "__main__":
     folder, log, jobs = sys.argv[1:]
     methods = {"first": ("first", {"log": log})}
-    compare(methods, picks(1), seeds=range(200), out=folder, jobs=int(jobs), repeat=False, warm_up=0)
+    run_benchmark(methods, picks(1), seeds=range(200), out=folder, jobs=int(jobs), repeat=False, warm_up=0)
 """
 
 
@@ -317,9 +334,9 @@ def test_a_comparison_of_200_rows_that_is_killed_resumes_without_repeating_a_row
     subprocess.run([*command, "1"], env=environment, check=True, timeout=120)
     again = [int(line.split()[0]) for line in log.read_text().splitlines()]
     assert sorted(again) == sorted(set(range(200)) - kept)
-    comparison = Comparison.load(folder)
-    assert comparison.missing == 0
-    assert comparison.table["seed"].tolist() == list(range(200))
+    benchmark = Benchmark.load(folder)
+    assert benchmark.missing == 0
+    assert benchmark.table["seed"].tolist() == list(range(200))
     assert (folder / "rows.jsonl").read_bytes().startswith(whole)
 
 
@@ -354,11 +371,11 @@ def test_the_librarys_decision_refutes_a_lie_that_nobody_else_in_the_table_does(
         run.tighten(problem.objective(x))
         return x
 
-    row = compare(["settles"], [name], warm_up=0).table.iloc[0]
+    row = run_benchmark(["settles"], [name], warm_up=0).table.iloc[0]
     assert row["verdict"] == "invalid"
     assert row["message"].startswith("claims the bound")
     assert "refuted by the instance library" in row["message"]
     # A value that somebody typed may be rounded: it is what gaps are measured to, and accuses nobody.
-    row = compare(["settles"], [name], best_known={name: library.info(name).best_known}, warm_up=0).table.iloc[0]
+    row = run_benchmark(["settles"], [name], best_known={name: library.info(name).best_known}, warm_up=0).table.iloc[0]
     assert row["verdict"] == "ok"
     assert row["gap_to_best"] > 0

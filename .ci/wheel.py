@@ -1,0 +1,60 @@
+"""Check a wheel: every tracked file of the packages and nothing else, and what its metadata say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from email.parser import Parser
+from pathlib import Path
+from zipfile import ZipFile
+
+ROOT, WHEEL = Path(sys.argv[1]), Path(sys.argv[2])
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PACKAGES = ("solvers", "graphs", "fedselect")
+
+
+def main() -> None:
+    """Exit with a sentence where the wheel is not as it should be."""
+    with ZipFile(WHEEL) as wheel:
+        names = {name for name in wheel.namelist() if not name.endswith("/")}
+        head = f"{PROJECT['name']}-{PROJECT['version']}.dist-info"
+        metadata = Parser().parsestr(wheel.read(f"{head}/METADATA").decode())
+        commands = wheel.read(f"{head}/entry_points.txt").decode()
+    shipped = {name for name in names if not name.startswith(head)}
+    listed = subprocess.run(["git", "ls-files", "-z", *PACKAGES], cwd=ROOT, capture_output=True, check=True, text=True)
+    tracked = {name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()}
+    expect(shipped == tracked, f"missing: {sorted(tracked - shipped)}; not in git: {sorted(shipped - tracked)}")
+    # Named one by one, so that a file that leaves git by mistake is missed all the same.
+    for name in (
+        *(f"{package}/py.typed" for package in PACKAGES),
+        "solvers/instances/index.json",
+        "fedselect/recording/recipes.toml",
+        "fedselect/reports/document/page.html",
+        "fedselect/reports/document/page.css",
+        "fedselect/reports/document/page.js",
+    ):
+        expect(name in shipped, f"{name} is missing")
+    expect(any(name.endswith(".xz") for name in shipped), "the instances' data are missing")
+    for field, value in (("Name", "name"), ("Version", "version"), ("Summary", "description")):
+        expect(metadata[field] == PROJECT[value], f"{field} is {metadata[field]!r}")
+    expect(metadata["License-Expression"] == PROJECT["license"], f"licence {metadata['License-Expression']!r}")
+    expect(set(metadata["Requires-Python"].split(",")) == set(PROJECT["requires-python"].split(",")), "Requires-Python")
+    expect(set(metadata.get_all("Provides-Extra")) == set(PROJECT["optional-dependencies"]), "the extras differ")
+    plain = [each for each in metadata.get_all("Requires-Dist") if "extra ==" not in each]
+    expect(len(plain) == len(PROJECT["dependencies"]), f"dependencies without an extra: {plain}")
+    expect(not any("torch" in each or "flwr" in each for each in plain), f"a light install needs {plain}")
+    for name, target in PROJECT["scripts"].items():
+        expect(f"{name} = {target}" in commands, f"no command {name}")
+    size = WHEEL.stat().st_size / 2**20
+    print(f"{WHEEL.name}: {len(shipped)} files, {size:.1f} MiB, as tracked; metadata as declared")
+
+
+def expect(condition: bool, sentence: str) -> None:
+    """Exit with a sentence unless a condition holds."""
+    if not condition:
+        raise SystemExit(f"{WHEEL.name}: {sentence}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Sphinx configuration: ``make docs`` builds the site into ``docs/_build/html`` with warnings as errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import version as installed
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent), str(HERE / "_extensions")]
+# Pages and examples are executed: their processes import this checkout, draw without a screen, and bring no noise.
+os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+os.environ.setdefault("MPLBACKEND", "agg")
+os.environ.setdefault("COLUMNS", "80")
+
+project = "fedselect"
+author = "the fedselect authors"
+copyright = author
+release = version = installed("fedselect")
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "generated_pages",
+]
+exclude_patterns = ["_build", "**/_draft*", "examples/*.ipynb", "examples/*.py", "examples/*.zip"]
+templates_path = ["_templates"]
+nitpicky = False
+suppress_warnings = ["config.cache", "mystnb.unknown_mime_type"]
+
+# -- pages -------------------------------------------------------------------------------------------------------------
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
+myst_heading_anchors = 3
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(HERE / "_build" / "executed")
+nb_execution_timeout = 180
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
+nb_merge_streams = True
+
+# -- reference ---------------------------------------------------------------------------------------------------------
+autosummary_generate = True
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+default_role = "literal"
+
+# -- examples ----------------------------------------------------------------------------------------------------------
+sphinx_gallery_conf = {
+    "examples_dirs": [str(HERE.parent / "examples")],
+    "gallery_dirs": ["examples"],
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_signature": False,
+    "abort_on_example_error": True,
+    "min_reported_time": 1,
+}
+
+# -- the site ----------------------------------------------------------------------------------------------------------
+html_theme = "furo"
+html_title = f"fedselect {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {"navigation_with_keys": True}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+#: MathJax is the one thing that comes from elsewhere; nothing else leaves the reader's machine.
+intersphinx_mapping: dict[str, tuple[str, None]] = {}
