@@ -38,6 +38,9 @@ _RELAX = 1.5e-8
 #: How well a node is solved that cannot be dropped; see `solvers.dispersion.search.nodes.Goal`.
 _ACCURACY = 0.2
 
+#: Without compilation, a root whose gap is larger than this gets products held non-negative before any node.
+_LOOSE = 0.01
+
 #: Up to this many clients the semidefinite relaxation takes a fraction of a second and comes first.
 _SMALL = 300
 
@@ -77,14 +80,17 @@ class Tree:
         known = self.memory is not None and self.memory.diagonal(self.problem) is not None
         small = n <= (_SMALL // 2 if known else _SMALL)
         root = self._block(np.arange(n), np.zeros(0, dtype=np.int64), None, small=small)
+        bound = root.form.tangent(root.x) + root.constant
+        self.run.tighten(self._certified(bound))
         if ready("tree", self.run) is None:
-            x = np.zeros(n, dtype=np.int64)
-            x[np.argsort(-root.x, kind="stable")[: self.problem.size]] = 1
-            self.run.offer(ascend(self.problem, x, self.run))
-            self.look()
-        self._push(root.form.tangent(root.x) + root.constant, root, np.zeros(n, dtype=np.int8), root.x)
+            self._round(root.x)
+            loose = bound - self.incumbent > _LOOSE * abs(self.run.objective) * self.normal.factor  # type: ignore[arg-type]
+            if loose and len(root.pairs) and self._affordable(root):
+                root = self._block(root.ids, root.ones, root, small=True)
+                bound = min(bound, root.form.tangent(root.x) + root.constant)
+        self._push(bound, root, np.zeros(n, dtype=np.int8), root.x)
         self.report()
-        if self.open and not self.run.proved:
+        if self.open:
             start("tree")
 
     def advance(self) -> None:
@@ -141,7 +147,11 @@ class Tree:
         value = self.incumbent + self.settled
         if self.open:
             value = max(value, -self.open[0][0])
-        self.run.tighten(self.normal.original(value) + 2 * self.problem.rounding)
+        self.run.tighten(self._certified(value))
+
+    def _certified(self, value: float) -> float:
+        """A bound in these units as one on the problem's objective, whatever rounding did."""
+        return self.normal.original(value) + 2 * self.problem.rounding
 
     def look(self) -> None:
         """Take over the run's incumbent, and what it takes to beat it."""
@@ -153,6 +163,13 @@ class Tree:
         if step > self.tolerance:
             self.tolerance = step * (1 - 1e-12)
             self.settled = 3 * self.attainable.error
+
+    def _round(self, point: NDArray[np.float64]) -> None:
+        """Offer the largest entries of a relaxed point, improved by swaps."""
+        x = np.zeros(self.problem.n, dtype=np.int64)
+        x[np.argsort(-point, kind="stable")[: self.problem.size]] = 1
+        self.run.offer(ascend(self.problem, x, self.run))
+        self.look()
 
     def _push(self, bound: float, block: Block, state: NDArray[np.int8], point: NDArray[np.float64]) -> None:
         if bound > self.incumbent + self.tolerance:
