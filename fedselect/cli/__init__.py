@@ -10,6 +10,7 @@ from fedselect.cli import catalogue, experiments, flower, instances, solve, trac
 from fedselect.cli.bench import bench
 from fedselect.cli.common import Ended
 from fedselect.cli.report import report
+from fedselect.cli.warm_up import warm_up
 from fedselect.errors import TOOLKIT_ERRORS
 
 __all__ = ["app", "main"]
@@ -27,6 +28,7 @@ app.command("list")(catalogue.list_)
 app.command("export-flower")(flower.export_flower)
 app.command("solve")(solve.solve)
 app.command("bench")(bench)
+app.command("warm-up")(warm_up)
 app.add_typer(instances.app, name="instances")
 app.add_typer(trace.app, name="trace")
 

@@ -25,7 +25,7 @@ from types import ModuleType
 
 from solvers.run import Run
 
-__all__ = ["compiled", "kernel", "ready", "register", "registered", "settle", "start", "warm_up"]
+__all__ = ["compiled", "folder", "kernel", "ready", "register", "registered", "settle", "start", "warm_up"]
 
 _log = logging.getLogger("solvers")
 
@@ -129,6 +129,12 @@ def warm_up(progress: Callable[[str, str, float], None] | None = None) -> None:
         compiled(name, precision)
         if progress is not None:
             progress(name, precision, time.perf_counter() - began)
+
+
+def folder() -> str | None:
+    """Where the machine code is kept, or ``None`` when no such place can be written."""
+    cache = compiled("tree").explore._cache
+    return getattr(cache, "cache_path", None)
 
 
 def _want(key: tuple[str, str]) -> None:
