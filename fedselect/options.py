@@ -133,6 +133,9 @@ def fits(value: Any, wanted: Any) -> bool:
         if _is_list(kind):
             if isinstance(value, list) and all(fits(item, get_args(kind)[0]) for item in value):
                 return True
+        elif get_args(kind):  # a Literal inside a union
+            if fits(value, kind):
+                return True
         elif kind is float:
             if isinstance(value, int | float) and not isinstance(value, bool):
                 return True

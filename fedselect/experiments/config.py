@@ -25,6 +25,10 @@ __all__ = ["Choice", "Experiment", "read_config"]
 #: Keys of ``[experiment]``.
 _HEAD = ("name", "rounds", "seed", "clients_per_round", "time_limit", "checkpoint_every")
 
+#: Settings that came after the first run folders: where they say what every run did before, they do not name a run, so
+#: that a folder of that time is continued, and found finished, under its own name.
+_LATER = ("momentum_buffers", "server_weight_decay")
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -134,6 +138,10 @@ class Experiment:
         tables = self.tables()
         for key in ("name", "seed", "checkpoint_every"):
             del tables["experiment"][key]
+        before = TrainingSettings()
+        for key in _LATER:
+            if tables["training"].get(key) == getattr(before, key):
+                del tables["training"][key]
         return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:8]
 
 

@@ -8,7 +8,10 @@ import numpy as np
 
 from fedselect.rounds.protocol import RoundContext, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.registry import SELECTORS, Stateless, check_choice, check_size, nobody
+from fedselect.selectors.aggregation import nobody
+from fedselect.selectors.bases import Stateless
+from fedselect.selectors.checks import check_choice, check_size
+from fedselect.selectors.registry import SELECTORS
 
 __all__ = ["MDSample"]
 

@@ -1,4 +1,4 @@
-"""Solve a round's problem as every selector does it."""
+"""Solve a round's problem as every selector does it, and check beforehand that it can be."""
 
 from __future__ import annotations
 
@@ -9,8 +9,37 @@ from numpy.typing import NDArray
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundContext
 from solvers import Problem, Solution, solve
+from solvers.registry import find
 
-__all__ = ["solved"]
+__all__ = ["check_solving", "solved"]
+
+
+def check_solving(
+    problem: type[Problem], method: str, certify: str | None = None, time_limit: float | None = None
+) -> None:
+    """Raise a sentence now rather than in the first round.
+
+    Parameters
+    ----------
+    problem : type
+        What the selector solves.
+    method, certify : str
+        Names of methods; None for a ``certify`` that is left out.
+    time_limit : float, optional
+        Seconds; None where the round's counts.
+
+    Raises
+    ------
+    UnknownMethod
+        When no such method is registered for the problem.
+    ConfigError
+        When the time limit is not positive.
+    """
+    for name in (method, certify):
+        if name is not None:
+            find(problem, name)
+    if time_limit is not None and not time_limit > 0:
+        raise ConfigError(f"time_limit must be a positive number of seconds; got {time_limit}")
 
 
 def solved(

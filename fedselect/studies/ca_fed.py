@@ -41,13 +41,18 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary, tune
+from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
+from fedselect.experiments.figures import panels_figure, save_figure
 from fedselect.experiments.metrics import late_deviation, learning_curve, realised_importance, round_table
 from fedselect.progress import progress_bar
-from fedselect.reports.figures import panels_figure, save_figure
 from fedselect.rounds.history import History
-from fedselect.studies.frame import beside_paper, run_grid, run_script, show, study_arguments, write_tables
+from fedselect.studies.grid import run_grid
 from fedselect.studies.paired import of_baseline
+from fedselect.studies.parts import write_tables
+from fedselect.studies.printing import show
+from fedselect.studies.published import beside_paper
+from fedselect.studies.script import run_script, study_arguments
+from fedselect.studies.tuning import tune
 from fedselect.training.settings import TrainingSettings
 
 # -- the paper's numbers ---------------------------------------------------------------------------------------------

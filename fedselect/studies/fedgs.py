@@ -34,17 +34,11 @@ from fedselect.progress import progress_bar
 from fedselect.rounds.history import History
 from fedselect.rounds.protocol import RoundFeedback
 from fedselect.selectors import AllAvailable
-from fedselect.studies.frame import (
-    beside_paper,
-    kept,
-    paper_table,
-    run_grid,
-    run_script,
-    show,
-    study_arguments,
-    without_training,
-    write_tables,
-)
+from fedselect.studies.grid import run_grid, without_training
+from fedselect.studies.parts import kept, write_tables
+from fedselect.studies.printing import show
+from fedselect.studies.published import beside_paper, paper_table
+from fedselect.studies.script import run_script, study_arguments
 from fedselect.training.settings import TrainingSettings
 from graphs import dependency_graph, epsilon_sweep, similarity
 

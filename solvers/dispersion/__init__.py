@@ -10,12 +10,16 @@ from solvers.dispersion.formats import (
     write_mps,
     write_qubo,
 )
+from solvers.dispersion.kinds import KindDispersionProblem
+from solvers.dispersion.points import PointDispersionProblem
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.memory import Memory
 
 __all__ = [
     "DispersionProblem",
+    "KindDispersionProblem",
     "Memory",
+    "PointDispersionProblem",
     "methods",
     "read_mdplib",
     "to_qubo",

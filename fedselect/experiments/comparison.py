@@ -14,8 +14,9 @@ import pandas as pd
 from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.batch import run_all
 from fedselect.experiments.config import Choice, Experiment
+from fedselect.experiments.folder import run_folder
 from fedselect.experiments.metrics import round_table, rounds_to
-from fedselect.experiments.run import read_records, read_summary, run_folder
+from fedselect.experiments.records import read_records, read_summary
 from solvers.files import write_atomically
 
 __all__ = ["FORMAT", "Comparison", "compare", "mean_table", "read_manifest", "summary_table"]

@@ -7,13 +7,12 @@ from contextlib import nullcontext
 from typing import Any
 
 from fedselect.errors import ConfigError
-from fedselect.experiments import Experiment, build, build_scenario
-from fedselect.experiments.run import one_thread
+from fedselect.experiments import Experiment, build, build_scenario, build_selector
 from fedselect.recording.theorems import PROBLEMS, State
 from fedselect.rounds.protocol import Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.rounds.simulation import simulate
-from fedselect.selectors import SELECTORS
+from fedselect.rounds.simulation import play
+from fedselect.training.threads import one_thread
 from solvers import Problem
 
 __all__ = ["record"]
@@ -66,7 +65,7 @@ def record(
     with one_thread() if train else nullcontext():
         if problem != "selector":
             PROBLEMS.check(problem, options or {})
-            state = State(scenario, experiment, build(experiment, scenario.federation) if train else None)
+            state = State(scenario, experiment, build(experiment, scenario) if train else None)
             for t in wanted:
                 state.advance(t)
                 yield t, PROBLEMS.build(problem, state, **(options or {}))
@@ -85,18 +84,9 @@ def _selections(
     experiment: Experiment, scenario: Scenario, rounds: int, train: bool
 ) -> Iterator[tuple[int, Selection]]:
     if train:
-        loop = build(experiment, scenario.federation)
+        loop = build(experiment, scenario)
         for t in range(rounds):
             yield t, loop.step(evaluate=False).selection
         return
-    played = simulate(
-        SELECTORS.build(experiment.selector.name, scenario, **experiment.selector.options),
-        scenario.availability,
-        scenario.dropout,
-        sizes=scenario.federation.sizes,
-        rounds=rounds,
-        seed=experiment.seed,
-        time_limit=experiment.time_limit,
-    )
-    for round in played:
-        yield round.round, round.selection
+    for played in play(build_selector(experiment.selector, scenario), scenario, rounds):
+        yield played.round, played.selection

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedselect.errors import ConfigError
 from fedselect.experiments import Experiment
-from fedselect.recording.record import record
+from fedselect.recording.recorder import record
 from solvers import Problem
 
 __all__ = ["Recipe", "recipe", "recipes"]

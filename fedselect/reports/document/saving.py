@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedselect.errors import ConfigError, RunError
-from fedselect.reports.document.html import html
-from fedselect.reports.document.latex import latex
-from fedselect.reports.document.markdown import markdown
-from fedselect.reports.document.page import Report
+from fedselect.reports.document.html import as_html
+from fedselect.reports.document.latex import as_latex
+from fedselect.reports.document.markdown import as_markdown
+from fedselect.reports.document.model import Report
 
 __all__ = ["KINDS", "save"]
 
 #: What a report can be written as: how it is rendered, and what its pictures beside it are.
-_RENDERERS = {"html": (html, None), "md": (markdown, "png"), "tex": (latex, "pdf")}
+_RENDERERS = {"html": (as_html, None), "md": (as_markdown, "png"), "tex": (as_latex, "pdf")}
 KINDS = tuple(_RENDERERS)
 
 

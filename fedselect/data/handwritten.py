@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedselect.data.federation import Federation, Samples
+from fedselect.data.images import hold_out
 from fedselect.data.partitions import PARTITIONS
 from fedselect.data.registry import DATASETS
 from fedselect.errors import DataError
@@ -15,7 +16,13 @@ __all__ = ["digits"]
 
 @DATASETS.register("digits")
 def digits(
-    *, clients: int = 100, partition: str = "two-label", test_fraction: float = 0.2, seed: int = 0, **options: object
+    *,
+    clients: int = 100,
+    partition: str = "two-label",
+    test_fraction: float = 0.2,
+    validation_fraction: float = 0.0,
+    seed: int = 0,
+    **options: object,
 ) -> Federation:
     """Split the 1 797 digits (8 x 8 pixels, 10 classes) over clients.
 
@@ -30,6 +37,8 @@ def digits(
         Name in `fedselect.data.PARTITIONS`; ``options`` are its options.
     test_fraction : float
         Share of the samples held out, between 0 and 1.
+    validation_fraction : float
+        Share of each client's own samples that it holds out of training, rounded down.
     seed : int
         Seed of the split.
 
@@ -60,9 +69,11 @@ def digits(
         raise DataError(f"test_fraction {test_fraction} does not split {len(samples)} digits: {error}") from error
     train = np.sort(train)
     parts = PARTITIONS.build(partition, samples.labels[train], clients, rng, **options)
+    kept, held = hold_out(parts, validation_fraction, rng)
     return Federation(
         name="digits",
-        clients=tuple(samples.take(train[part]) for part in parts),
+        clients=tuple(samples.take(train[part]) for part in kept),
         test=samples.take(np.sort(test)),
         classes=10,
+        validation=tuple(samples.take(train[part]) for part in held),
     )

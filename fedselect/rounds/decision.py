@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedselect.availability import Availability, Dropout
 from fedselect.errors import ConfigError
 from fedselect.randomness import generator
-from fedselect.rounds.protocol import Outcome, RoundContext, Selection, Selector
+from fedselect.rounds.protocol import Outcome, Probe, RoundContext, Selection, Selector
+from fedselect.rounds.scenario import World
 
 __all__ = ["Decision", "decide"]
 
@@ -50,29 +49,24 @@ class Decision:
 
 def decide(
     selector: Selector,
-    availability: Availability,
-    dropout: Dropout,
-    *,
+    world: World,
     round: int,
-    sizes: NDArray[np.int64],
-    seed: int,
-    time_limit: float | None = None,
-    probe: Callable[[Sequence[int]], NDArray[np.float64]] | None = None,
+    *,
+    probe: Probe | None = None,
+    validation_probe: Probe | None = None,
     connected: NDArray[np.bool_] | None = None,
 ) -> Decision:
     """Ask the selector for one round.
 
     Parameters
     ----------
-    selector, availability, dropout
-        Who decides, who is there, who comes back.
+    selector : Selector
+        Who decides.
+    world : World
+        Who is there and comes back, with how many samples, under which seed and within which time.
     round : int
         Round index, from 0.
-    sizes : (N,) ndarray of int
-        Training samples of each client.
-    seed : int
-        Seed of the selector's draws.
-    time_limit, probe
+    probe, validation_probe : callable, optional
         Passed on in the `RoundContext`.
     connected : (N,) ndarray of bool, optional
         Who can be reached at all, where the clients are real; only those can be available.
@@ -86,16 +80,17 @@ def decide(
     ConfigError
         When the selector chose clients that are not available.
     """
-    available = availability.available(round)
+    available = world.availability.available(round)
     if connected is not None:
         available = available & connected
     context = RoundContext(
         round=round,
         available=available,
-        sizes=sizes,
-        rng=generator(seed, "selector", round),
-        time_limit=time_limit,
+        sizes=world.sizes,
+        rng=generator(world.seed, "selector", round),
+        time_limit=world.time_limit,
         probe=probe,
+        validation_probe=validation_probe,
     )
     start = time.perf_counter()
     selection = selector.select(context)
@@ -103,4 +98,4 @@ def decide(
     absent = selection.clients[~available[selection.clients]]
     if absent.size:
         raise ConfigError(f"the selector chose clients that are not available in round {round}: {absent.tolist()}")
-    return Decision(selection, available, dropout.returned(round)[selection.clients], seconds)
+    return Decision(selection, available, world.dropout.returned(round)[selection.clients], seconds)
