@@ -15,7 +15,7 @@ from solvers.dispersion.bounds.dominance import Dominance, dominance
 from solvers.dispersion.bounds.semidefinite import relax
 from solvers.dispersion.bounds.slice_form import Normal, SliceForm, apply
 from solvers.dispersion.bounds.uniform_shift import top_eigenvalue
-from solvers.dispersion.compiled import ready, start
+from solvers.dispersion.compiled import give_way, ready, start
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search import plain_tree
 from solvers.dispersion.search.memory import Memory
@@ -37,6 +37,9 @@ _RELAX = 1.5e-8
 
 #: How well a node is solved that cannot be dropped; see `solvers.dispersion.search.nodes.Goal`.
 _ACCURACY = 0.2
+
+#: Seconds after which a tree without compilation leaves the compiler half of the time.
+_ALONE = 1.0
 
 #: Without compilation, a root whose gap is larger than this gets products held non-negative before any node.
 _LOOSE = 0.01
@@ -119,6 +122,7 @@ class Tree:
 
     def _explore(self, block: Block, stack: Stack, known: float, best: NDArray[np.int8]) -> tuple[int, float]:
         """Search below the one node on the stack, compiled if possible; how many are left, and the best value."""
+        began = self.run.seconds
         compiled = ready("tree", self.run)
         if compiled is None:
             explore, cost = plain_tree.explore, _WORK // _PLAIN_WORK
@@ -137,6 +141,8 @@ class Tree:
             Node.room(block.ids.size),
         )
         block.work += work * cost
+        if compiled is None and self.run.seconds > _ALONE:
+            give_way(min(self.run.seconds - began, self.run.remaining))
         self.run.nodes += nodes  # type: ignore[operator]  # set when the tree was made
         return left, value
 
