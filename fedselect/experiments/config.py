@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import hashlib
 import json
 import tomllib
@@ -18,6 +17,7 @@ from fedselect.errors import ConfigError
 from fedselect.options import fits, in_words, parsed
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import TrainingSettings
+from solvers.suggestions import did_you_mean
 
 __all__ = ["Choice", "Experiment", "read_config"]
 
@@ -196,9 +196,7 @@ def _known(where: str, table: Mapping[str, Any], keys: Iterable[str]) -> None:
     keys = list(keys)
     for key in table:
         if key not in keys:
-            close = difflib.get_close_matches(key, keys, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise ConfigError(f"{where}: unknown key {key!r}{hint} (accepted: {', '.join(keys)})")
+            raise ConfigError(f"{where}: unknown key {key!r}{did_you_mean(key, keys)} (accepted: {', '.join(keys)})")
 
 
 def _typed(where: str, table: Mapping[str, Any], owner: type) -> None:

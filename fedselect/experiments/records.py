@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +11,7 @@ import numpy as np
 from fedselect.errors import RunError
 from fedselect.rounds.protocol import Outcome
 from solvers import Solution
+from solvers.plain import plain
 
 if TYPE_CHECKING:
     from fedselect.training.coordinator import Round
@@ -40,24 +39,14 @@ def round_record(done: Round) -> dict[str, Any]:
         "select_seconds": done.select_seconds,
         "train_seconds": done.train_seconds,
     }
-    return record | ({"notes": _plain(selection.notes)} if selection.notes else {})
+    return record | ({"notes": plain(selection.notes)} if selection.notes else {})
 
 
 def solution_record(solution: Solution) -> dict[str, Any]:
     """What is known about a solution, as JSON values: everything but problem, decision and trace."""
-    keys = ("method", "status", "stopped", "objective", "bound", "gap", "seconds", "build_seconds", "nodes", "details")
-    return {key: _plain(getattr(solution, key)) for key in keys}
-
-
-def _plain(value: Any) -> Any:
-    """JSON for whatever a method has to say: lists for arrays, null for numbers that are not finite."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    known = ("method", "status", "stopped", "objective", "bound", "absolute_gap", "gap")
+    spent = ("seconds", "build_seconds", "nodes", "details")
+    return {key: plain(getattr(solution, key)) for key in (*known, *spent)}
 
 
 def read_records(folder: str | Path) -> list[dict[str, Any]]:

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundContext
-from solvers import Problem, Solution, solve
-from solvers.dispersion import DispersionProblem
+from solvers import Problem, Solution, certified, solve
 from solvers.dispersion.compiled import load
 from solvers.registry import find
+from solvers.solving import check_certifier
 
 __all__ = ["check_solving", "solved"]
 
@@ -38,12 +38,14 @@ def check_solving(
     ------
     UnknownMethod
         When no such method is registered for the problem.
+    InvalidOption
+        When ``certify`` names a heuristic, which has no bound.
     ConfigError
         When the time limit is not positive.
     """
-    for name in (method, certify):
-        if name is not None:
-            find(problem, name)
+    find(problem, method)
+    if certify is not None:
+        check_certifier(problem, certify)
     if time_limit is not None and not time_limit > 0:
         raise ConfigError(f"time_limit must be a positive number of seconds; got {time_limit}")
 
@@ -90,7 +92,7 @@ def solved(
     """
     limit = round.time_limit if time_limit is None else time_limit
     seed = int(round.rng.integers(2**31))
-    if isinstance(problem, DispersionProblem) and method in _COMPILED:
+    if problem.family == "dispersion" and method in _COMPILED:
         load()
     solution = solve(problem, method, time_limit=limit, seed=seed, **options)
     if solution.stopped == "interrupted":
@@ -100,10 +102,9 @@ def solved(
             f"method {method!r} found no decision in round {round.round} ({solution.stopped}); "
             "give it more time, or choose another method"
         )
-    if certify is not None and solution.status != "optimal":
-        proof = solve(problem, certify, time_limit=limit, seed=seed, start=solution.x)
-        if proof.stopped == "interrupted":
+    if certify is not None:
+        solution = certified(solution, certify, limit)
+        if solution.stopped == "interrupted":
             raise KeyboardInterrupt
-        solution = solution.with_bound(proof.bound, certified_by=certify, certify_seconds=proof.seconds)
     assert solution.x is not None
     return solution.x, solution

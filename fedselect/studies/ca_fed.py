@@ -108,6 +108,12 @@ MEASURES: Mapping[str, tuple[int, Callable[[pd.Series], float]]] = {
 }
 
 
+#: Where the code's statistic is another one than the obvious.
+ELSEWHERE: Mapping[str, str] = {
+    "time average": "the paper's is of the rounds that the code logs: see 'time average, logged rounds'",
+    "late deviation": "the paper's is of the running mean: see 'late deviation, running mean'",
+}
+
 AVERAGES = ("time average", "time average, logged rounds")
 
 
@@ -266,7 +272,14 @@ def reasons(ready: Mapping[tuple[str, str], Experiment]) -> dict[tuple[str, ...]
             why |= {(measure, name): text for measure in ("late deviation", "late deviation, running mean")}
         if not reading.code or reading.equal_rates:
             text = "comes with the scripts' learning rates, which differ by method: see 'code'"
-            why |= {(f"{measure} - Unbiased's", name, "CA-Fed"): text for measure in AVERAGES}
+            why |= {(f"{measure} - Unbiased's", name, "CA-Fed"): text for measure in MEASURES}
+        else:
+            for measure, text in ELSEWHERE.items():
+                why |= {(measure, name): text, (f"{measure} - Unbiased's", name): text}
+        for measure in MEASURES:
+            why[f"{measure} - Unbiased's", name, "AdaFed"] = "open: AdaFed's own paper was not to be had"
+            why.setdefault((f"{measure} - Unbiased's", name), "open")
+            why.setdefault((measure, name), "open")
     return why
 
 

@@ -139,3 +139,18 @@ def test_power_of_choice_asks_for_the_losses_it_is_told_to():
         scenario = Scenario(data.sizes, always, size=2, rounds=1, data=data)
         assert SELECTORS.build("power-of-choice", scenario, variant="fedgs").losses == losses
         assert SELECTORS.build("power-of-choice", scenario).losses == "training"
+
+
+def test_md_sample_among_all_drops_the_absent():
+    """Of m draws among all, those of absent clients are lost; the others' mean is taken."""
+    sizes, there = np.array([10, 30, 60]), np.array([1, 1, 0])
+    selector, weights, empty = MDSample(2, among="all"), np.zeros(3), 0
+    for t in range(4000):
+        selection = selector.select(context(there, t, sizes=sizes))
+        assert not np.isin(2, selection.clients)
+        assert selection.clients.size == 0 or selection.weights.sum() == pytest.approx(1)
+        empty += selection.clients.size == 0
+        weights[selection.clients] += selection.weights
+    assert empty / 4000 == pytest.approx(0.6**2, abs=0.04)
+    assert weights[0] / weights.sum() == pytest.approx(0.25, abs=0.03)
+    assert selector.select(context(np.ones(3), sizes=sizes)).inclusion[2] == pytest.approx(1 - 0.4**2)

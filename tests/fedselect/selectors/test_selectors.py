@@ -171,7 +171,7 @@ def test_certify_puts_a_bound_beside_a_heuristic_and_changes_nothing_else(federa
 
 
 def test_an_interrupted_solve_stops_the_one_who_trains(federation, scratch_registry):
-    @method(DispersionProblem, "interrupted-for-the-test", kind="heuristic")
+    @method(DispersionProblem, "interrupted-for-the-test", kind="relaxation")
     def interrupted(problem, run):
         raise KeyboardInterrupt
 
