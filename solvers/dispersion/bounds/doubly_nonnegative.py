@@ -12,8 +12,9 @@ the last being the cuts of `solvers.dispersion.bounds.integrality`. For any numb
     B(d) = \mathrm{Diag}(d) - (d 1^\top + 1 d^\top) / 2m,
 
 because :math:`s^\top B(d) s = 0` on the slice; so, with τ no less than the largest eigenvalue of that matrix,
-:math:`c^\top t + m τ` is a bound (:math:`s^\top s = m`, whatever the sign of τ). A Cholesky factorisation certifies τ in
-floating point. The multipliers need not be optimal: a method that is stopped gives a weaker bound, never a wrong one.
+:math:`c^\top t + m τ` is a bound (:math:`s^\top s = m`, whatever the sign of τ). A Cholesky factorisation certifies τ
+in floating point. The multipliers need not be optimal: a method that is stopped gives a weaker bound, never a wrong
+one.
 
 The method is the alternating direction method of multipliers on the dual of Wen, Goldfarb and Yin (Alternating
 direction augmented Lagrangian methods for semidefinite programming, Math. Prog. Comp. 2, 2010), with one symmetric
@@ -30,8 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from solvers.dispersion.bounds.slice_form import SliceForm, certified_excess, cholesky_excess, tangent_margin
+from solvers.dispersion.bounds.cut_block import CutBlock
 from solvers.dispersion.bounds.integrality import Cuts, gaps, triangles
+from solvers.dispersion.bounds.slice_form import SliceForm, certified_excess, cholesky_excess, tangent_margin
 
 __all__ = ["Relaxation", "Warm"]
 
@@ -39,9 +41,6 @@ _EPS = float(np.finfo(np.float64).eps)
 
 #: Step length of the multiplier X, the golden ratio of Glowinski.
 _STEP = 1.618
-
-#: Steps that the cuts' multipliers take in an iteration.
-_INNER = 6
 
 #: Iterations between two looks at the balance of the residuals.
 _WINDOW = 10
@@ -63,7 +62,7 @@ class Warm:
         The cuts at work and their multipliers t.
     penalty : float
         Of the augmented Lagrangian.
-    forbidden : (n, n) ndarray of bool or None
+    forbidden : (n, n) ndarray of bool
         Pairs that no better selection contains.
     """
 
@@ -75,7 +74,7 @@ class Warm:
     cuts: Cuts
     weights: NDArray[np.float64]
     penalty: float
-    forbidden: NDArray[np.bool_] | None
+    forbidden: NDArray[np.bool_]
 
 
 class Relaxation:
@@ -119,12 +118,12 @@ class Relaxation:
         self.slack = np.zeros((n, n))
         self.level, self.diagonal = 0.0, np.zeros(n)
         self.penalty = 2.0 / size
-        self.forbidden = forbidden
+        self.forbidden = np.zeros((n, n), dtype=bool) if forbidden is None else forbidden
         self._least: NDArray[np.float64] | float = 0.0
-        if forbidden is not None and forbidden.any():
-            self._least = np.where(forbidden, -np.inf, 0.0)
+        if self.forbidden.any():
+            self._least = np.where(self.forbidden, -np.inf, 0.0)
         self.iterations = 0
-        self._take(Cuts.none(n), np.zeros(0))
+        self.cuts = CutBlock(Cuts.none(n), np.zeros(0))
 
     @property
     def x(self) -> NDArray[np.float64]:
@@ -141,8 +140,8 @@ class Relaxation:
             self.nonnegative.astype(np.float32),
             self.level,
             self.diagonal,
-            self.cuts,
-            self.weights,
+            self.cuts.cuts,
+            self.cuts.weights,
             self.penalty,
             self.forbidden,
         )
@@ -155,7 +154,7 @@ class Relaxation:
         self.nonnegative = warm.nonnegative[block].astype(np.float64)
         self.level, self.diagonal, self.penalty = warm.level, warm.diagonal[kept], warm.penalty
         cuts, stays = warm.cuts.within(kept, np.searchsorted(warm.ids, np.intersect1d(warm.ids, ones)))
-        self._take(cuts, warm.weights[stays])
+        self.cuts = CutBlock(cuts, warm.weights[stays])
         self.slack = self._dual() - self.nonnegative
 
     # -- the method ----------------------------------------------------------------------------------------------
@@ -175,7 +174,7 @@ class Relaxation:
         trace, rows = conditions(self.products)
         primal = dual = 0.0
         for made in range(1, count + 1):
-            both_trace, both_rows = conditions(self.nonnegative + self.slack - self.cut)
+            both_trace, both_rows = conditions(self.nonnegative + self.slack - self.cuts.sum)
             right_trace = cost_trace + both_trace + self.penalty * (trace - m)
             right = cost_rows + both_rows + self.penalty * rows
             total = float(right.sum())
@@ -185,8 +184,8 @@ class Relaxation:
             target = self._without_cuts()
             scaled = self.penalty * self.products
             if len(self.cuts):
-                self._move_cuts(target - self.nonnegative - self.slack - scaled)
-                target += self.cut
+                self.cuts.move(target - self.nonnegative - self.slack - scaled, self.penalty)
+                target += self.cuts.sum
             shifted = target - scaled
             self.slack = _positive_part(shifted - self.nonnegative)
             self.nonnegative = np.maximum(shifted - self.slack, self._least)
@@ -214,53 +213,26 @@ class Relaxation:
 
     def _dual(self) -> NDArray[np.float64]:
         """``τI + B(d) − C + Tᵀt``: S plus the slack, at a solution."""
-        return self._without_cuts() + self.cut
+        return self._without_cuts() + self.cuts.sum
 
     # -- cuts ----------------------------------------------------------------------------------------------------
 
     def separate(self, most: int) -> int:
         """Add up to ``most`` cuts that the products violate, drop those not at work; return how many are new."""
-        working = self.weights > 0
-        cuts, fresh = self.cuts.chosen(working).joined(triangles(self.products, most))
+        working = self.cuts.weights > 0
+        cuts, fresh = self.cuts.cuts.chosen(working).joined(triangles(self.products, most))
         if fresh < most // 4:
             wide = gaps(self.products, most // 4, np.random.default_rng(self.iterations))
             cuts, more = cuts.joined(wide)
             fresh += more
-        self._take(cuts, np.concatenate([self.weights[working], np.zeros(fresh)]))
+        self.cuts = CutBlock(cuts, np.concatenate([self.cuts.weights[working], np.zeros(fresh)]))
         return fresh
-
-    def _take(self, cuts: Cuts, weights: NDArray[np.float64]) -> None:
-        self.cuts, self.weights = cuts, weights
-        self.cut = np.zeros((self.n, self.n))
-        if len(cuts) == 0:
-            return
-        self._map = cuts.matrix()
-        self._back = self._map.T.tocsr()
-        self._limits = cuts.limits
-        gram = self._map @ self._back
-        self._gram = gram.toarray() if gram.nnz > 0.1 * len(cuts) ** 2 else gram
-        self._steps = 1.0 / np.asarray(abs(gram).sum(axis=1)).ravel()  # Diag(row sums of |G|) - G is definite
-        self._spread()
-
-    def _spread(self) -> None:
-        self.cut = (self._back @ self.weights).reshape(self.n, self.n)
-
-    def _move_cuts(self, residual: NDArray[np.float64]) -> None:
-        """Some accelerated projected gradient steps of t on the augmented Lagrangian; ``residual`` is without them."""
-        offset = self._map @ residual.ravel() + self.penalty * self._limits
-        old = ahead = self.weights
-        for k in range(_INNER):
-            new = np.maximum(ahead - self._steps * (self._gram @ ahead + offset), 0.0)
-            ahead = new + (k / (k + 3.0)) * (new - old)
-            old = new
-        self.weights = old
-        self._spread()
 
     # -- what is certain -----------------------------------------------------------------------------------------
 
     def estimate(self) -> float:
         """The dual value if the slack were feasible; no bound, but where the bound is going."""
-        return self.size * self.level + self._constant()
+        return self.size * self.level + self.cuts.constant
 
     def bound(self) -> float:
         """A certified bound on every selection without forbidden pairs, from the multipliers as they are."""
@@ -273,22 +245,10 @@ class Relaxation:
                 return self._value(shift + excess)
             shift += 4 * _EPS * self.n * largest + 1e-3 * abs(shift)
 
-    def below(self, target: float) -> bool:
-        """Whether the multipliers as they are prove that no selection exceeds ``target``: one factorisation."""
-        matrix, largest = self._certificate()
-        needed = (target - self._constant()) / self.size
-        trace = float(np.abs(matrix.diagonal()).sum()) + self.n * abs(needed)
-        allowance = 2 * (self.n + 1) * _EPS * trace + 8 * _EPS * self.n * (largest + abs(needed))
-        excess = self._excess(matrix, needed - allowance, largest)
-        return excess is not None and self._value(needed - allowance + excess) <= target
-
-    def _constant(self) -> float:
-        return float(self._limits @ self.weights) if len(self.cuts) else 0.0
-
     def _value(self, level: float) -> float:
-        """``c^\top t + m τ``, rounded up."""
-        value = self._constant() + self.size * level
-        return value + (len(self.cuts) + 4) * _EPS * (self._constant() + self.size * abs(level))
+        """The limits times the weights plus m τ, rounded up."""
+        value = self.cuts.constant + self.size * level
+        return value + (len(self.cuts) + 4) * _EPS * (self.cuts.constant + self.size * abs(level))
 
     def _certificate(self) -> tuple[NDArray[np.float64], float]:
         """``B(d) − C + Tᵀt − S`` as floating point gives it, and the largest sum of terms behind an entry.
@@ -304,36 +264,30 @@ class Relaxation:
         largest = (2 + 2 * self.size) * float(np.abs(half).max()) + float(np.abs(self.cost).max())
         largest += float(np.abs(self.nonnegative).max())
         if len(self.cuts):
-            matrix += self.cut
-            largest += self._rounding()
+            matrix += self.cuts.sum
+            largest += self.cuts.rounding
         return matrix, 2 * largest
-
-    def _rounding(self) -> float:
-        """The error of an entry of ``Tᵀt``, in units of eps."""
-        if len(self.cuts) == 0:
-            return 0.0
-        most = int(np.diff(self._back.indptr).max(initial=0))
-        return most * float((abs(self._back) @ self.weights).max(initial=0.0))
 
     def _excess(self, matrix: NDArray[np.float64], shift: float, largest: float) -> float | None:
         shifted = matrix.copy(order="F")
         shifted[self.index, self.index] += shift
         return cholesky_excess(shifted, largest + abs(shift))
 
+    def forbid(self, gap: float) -> None:
+        """Mark the pairs that no selection within ``gap`` of the bound contains: together they cost 2 S_ij of it."""
+        self.forbidden = self.forbidden | (2 * self.nonnegative > gap * (1 + 1e-9))
+
     # -- for a tree ----------------------------------------------------------------------------------------------
 
     def form(self) -> SliceForm:
         """The multipliers as a function concave on the slice, for first-order bounds; only homogeneous cuts."""
-        cut = self.cut
-        if len(self.cuts):
-            cut = (self._back @ np.where(self.cuts.homogeneous, self.weights, 0.0)).reshape(self.n, self.n)
-        raised = self.nonnegative - cut
+        raised = self.nonnegative - self.cuts.homogeneous()
         curved, exact, linear = self.quadratic + raised, self.quadratic.copy(), self.linear.copy()
         diagonal = self.diagonal + certified_excess(curved, self.diagonal)
         curved[self.index, self.index] -= diagonal
         exact[self.index, self.index] -= diagonal
         linear += diagonal
-        margin = tangent_margin(curved, linear, self.size) + self.size**2 * _EPS * self._rounding()
+        margin = tangent_margin(curved, linear, self.size) + self.size**2 * _EPS * self.cuts.rounding
         return SliceForm(curved, exact, linear, self.size, margin)
 
 

@@ -6,10 +6,11 @@ linear in :math:`X = s s^\top`:
 .. math:: b^\top X b - (2k + 1) \, b^\top \mathrm{diag}(X) + k (k + 1) \ge 0.
 
 Two entries +1 and one −1 with k = 0 are the triangle inequality :math:`X_{ik} + X_{jk} \le X_{kk} + X_{ij}`; entries
-+1, −1 give :math:`X_{ik} \le X_{kk}`, three entries +1 with k = 1 :math:`x_i + x_j + x_k \le 1 + X_{ij} + X_{ik} + X_{jk}`
-(Padberg, The Boolean quadric polytope, Math. Programming 45, 1989); longer vectors are the hypermetric and gap
-inequalities (Laurent and Poljak, Gap inequalities for the cut polytope, Europ. J. Combinatorics 17, 1996), in words:
-the variance of :math:`b^\top s` is at least that of a whole number with its mean.
++1, −1 give :math:`X_{ik} \le X_{kk}`; three entries +1 with k = 1 give
+:math:`x_i + x_j + x_k \le 1 + X_{ij} + X_{ik} + X_{jk}` (Padberg, The Boolean quadric polytope, Math. Programming 45,
+1989); longer vectors are the hypermetric and gap inequalities (Laurent and Poljak, Gap inequalities for the cut
+polytope, Europ. J. Combinatorics 17, 1996), in words: the
+variance of :math:`b^\top s` is at least that of a whole number with its mean.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ WIDTH = 16
 
 @dataclass(frozen=True)
 class Cuts:
-    """Cuts among n clients: row r has b = ``signs[r]`` on the clients ``members[r]`` (padded with sign 0) and k.
+    r"""Cuts among n clients: row r has b = ``signs[r]`` on the clients ``members[r]`` (padded with sign 0) and k.
 
-    In the form ``⟨T_r, X⟩ ≤ limits[r]``, :math:`T = ((2k + 1) Diag(b) - bb^\\top) / 2`.
+    In the form ``⟨T_r, X⟩ ≤ limits[r]``, :math:`T = ((2k + 1) Diag(b) - bb^\top) / 2`.
     """
 
     members: NDArray[np.int64]
@@ -135,7 +136,8 @@ def triangles(products: NDArray[np.float64], most: int, least: float = 1e-3) -> 
 
     upper = np.triu(np.ones((n, n), dtype=bool), 1)
     i, k = np.nonzero(products > x + least)
-    found.append(np.column_stack([products[i, k] - x[k], i, k, k, np.zeros(i.size), np.full(i.size, -1.0), k * 0.0]))
+    pairs = (products[i, k] - x[k], i, k, k, np.zeros(i.size), np.full(i.size, -1.0), k * 0.0)
+    found.append(np.column_stack(pairs))
     for c in range(n):
         # Only large products with c can take part: X_ic + X_jc - x_c > X_ij + least, and X_ij is about 0 or more.
         row = products[c].copy()
@@ -160,7 +162,12 @@ def triangles(products: NDArray[np.float64], most: int, least: float = 1e-3) -> 
             a, b = np.nonzero(excess > 0)
             add(excess[a, b] + least, large[a], large[b], large[c], 1, 1)
     rows = np.concatenate(found)
-    rows = rows[np.argsort(-rows[:, 0], kind="stable")[:most], 1:].astype(np.int64)
+    rows = rows[np.argsort(-rows[:, 0], kind="stable")[:most], 1:]
+    return _narrow(rows.astype(np.int64), n)
+
+
+def _narrow(rows: NDArray[np.int64], n: int) -> Cuts:
+    """Cuts from rows (i, j, k, sign of j, sign of k, level); a pair has sign 0 for j."""
     members = rows[:, :3].copy()
     signs = np.column_stack([np.ones(len(rows), dtype=np.int64), rows[:, 3], rows[:, 4]])
     members[signs == 0] = 0
@@ -174,10 +181,10 @@ def triangles(products: NDArray[np.float64], most: int, least: float = 1e-3) -> 
 def gaps(
     products: NDArray[np.float64], most: int, rng: np.random.Generator, *, starts: int = 150, least: float = 0.01
 ) -> Cuts:
-    """Cuts with more clients that ``products`` violate by more than ``least``, by local search from random starts.
+    r"""Cuts with more clients that ``products`` violate by more than ``least``, by local search from random starts.
 
     From b = a few entries 1, single entries of b are changed by one, within −1 … 1, as long as the variance of
-    :math:`b^\\top s` less that of a whole number with its mean falls.
+    :math:`b^\top s` less that of a whole number with its mean falls.
     """
     n = len(products)
     x = products.diagonal()
@@ -199,9 +206,7 @@ def gaps(
         full = (b[active] != 0).sum(axis=1) >= WIDTH
         for sign in (-1.0, 1.0):
             change = (
-                _lack(
-                    variance[active][:, None] + 2 * sign * towards[active] + own, mean[active][:, None] + sign * x
-                )
+                _lack(variance[active][:, None] + 2 * sign * towards[active] + own, mean[active][:, None] + sign * x)
                 - current[:, None]
             )
             change[sign * b[active] > 0.5] = np.inf

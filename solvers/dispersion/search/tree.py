@@ -68,6 +68,7 @@ class Tree:
         self.open: list[tuple[float, int, Block, NDArray[np.int8], NDArray[np.float64]]] = []
         self.count = itertools.count()
         self.incumbent = -math.inf
+        self.work = 0
         self.look()
         run.nodes = 0
 
@@ -131,17 +132,20 @@ class Tree:
             Node.room(block.ids.size),
         )
         block.work += work * cost
+        self.work += work * cost
         self.run.nodes += nodes  # type: ignore[operator]  # set when the tree was made
         return left, value
 
+    @property
+    def bound(self) -> float:
+        """What no selection exceeds, in the units of `Normal`."""
+        value = self.incumbent + self.settled
+        return max(value, -self.open[0][0]) if self.open else value
+
     def report(self) -> None:
         """Hand the tree's bound to the run."""
-        if not math.isfinite(self.incumbent):
-            return
-        value = self.incumbent + self.settled
-        if self.open:
-            value = max(value, -self.open[0][0])
-        self.run.tighten(self.normal.original(value) + 2 * self.problem.rounding)
+        if math.isfinite(self.incumbent):
+            self.run.tighten(self.normal.original(self.bound) + 2 * self.problem.rounding)
 
     def look(self) -> None:
         """Take over the run's incumbent, and what it takes to beat it."""
