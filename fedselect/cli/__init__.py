@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from fedselect.cli import bench, catalogue, experiments, flower, instances, report, solve, trace
+from fedselect.cli import bench, catalogue, experiments, flower, instances, report, solve, trace, warm_up
 from fedselect.cli.common import Ended
 from fedselect.errors import TOOLKIT_ERRORS
 
@@ -25,6 +25,7 @@ app.command("list")(catalogue.list_)
 app.command("export-flower")(flower.export_flower)
 app.command("solve")(solve.solve)
 app.command("bench")(bench.bench)
+app.command("warm-up")(warm_up.warm_up)
 app.add_typer(instances.app, name="instances")
 app.add_typer(trace.app, name="trace")
 

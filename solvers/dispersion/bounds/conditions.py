@@ -108,8 +108,12 @@ def _assemble(
         value += (zu[:, q] + s * zu[:, :1]) * (iv[:, p] + r * iv[:, :1])
         value += (zv[:, q] + s * zv[:, :1]) * (iu[:, p] + r * iu[:, :1])
         value += (zu[:, p] + r * zu[:, :1]) * (iv[:, q] + s * iv[:, :1])
-        result[rows, columns] = value / 4
-    return np.tril(result) + np.tril(result, -1).T
+        value /= 4
+        result[rows, :start] = value[:, :start]
+        result[:start, rows] = value[:, :start].T
+        corner = value[:, start:]
+        result[rows, rows] = np.tril(corner) + np.tril(corner, -1).T
+    return result
 
 
 def _mirror(normal: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -25,7 +25,19 @@ from types import ModuleType
 
 from solvers.run import Run
 
-__all__ = ["compiled", "kernel", "ready", "register", "registered", "settle", "start", "warm_up"]
+__all__ = [
+    "compiled",
+    "folder",
+    "give_way",
+    "kernel",
+    "load",
+    "ready",
+    "register",
+    "registered",
+    "settle",
+    "start",
+    "warm_up",
+]
 
 _log = logging.getLogger("solvers")
 
@@ -102,11 +114,24 @@ def compiled(name: str, precision: str = "float64") -> ModuleType:
     return module
 
 
+def load() -> None:
+    """Have the kernels that most methods use, however long that takes; where one fails, methods do without it."""
+    _want((_COMMON[0], "float64"))
+    settle()
+
+
 def start(name: str, precision: str = "float64") -> None:
     """Begin to compile a kernel that is not there, while the caller goes on without it."""
     if (name, precision) not in _loaded:
         _compiling.set()
         _want((name, precision))
+
+
+def give_way(seconds: float) -> None:
+    """Let the compiler have the interpreter for a while, if it is at work: both hold it most of the time."""
+    if _compiling.is_set():
+        with _lock:
+            _lock.wait(seconds)
 
 
 def settle() -> None:
@@ -129,6 +154,12 @@ def warm_up(progress: Callable[[str, str, float], None] | None = None) -> None:
         compiled(name, precision)
         if progress is not None:
             progress(name, precision, time.perf_counter() - began)
+
+
+def folder() -> str | None:
+    """Where the machine code is kept, or ``None`` when no such place can be written."""
+    cache = compiled("tree").explore._cache
+    return getattr(cache, "cache_path", None)
 
 
 def _want(key: tuple[str, str]) -> None:

@@ -33,13 +33,13 @@ def kernel(function: Callable[..., Any]) -> Any:
     """Declare a function that Python calls; its machine code is kept in numba's cache where that can be written."""
     try:
         dispatcher = njit(cache=True, **_OPTIONS)(function)
-        # Numba compiles anew when the function's own file has changed; its parts may be in others.
-        file = dispatcher._cache._cache_file
-        file._source_stamp = (file._source_stamp, _sources())
-        return dispatcher
-    except (OSError, RuntimeError) as error:  # no folder can be written, or numba's own is not one
+    except (OSError, RuntimeError) as error:  # no place for a cache can be written
         _log.warning("%s is compiled anew in every process: %s", function.__name__, error)
         return njit(**_OPTIONS)(function)
+    # Numba compiles anew when the function's own file has changed; its parts may be in others.
+    if (file := getattr(dispatcher._cache, "_cache_file", None)) is not None:
+        file._source_stamp = (file._source_stamp, _sources())
+    return dispatcher
 
 
 @cache
@@ -59,22 +59,27 @@ def part(function: Callable[..., Any]) -> Any:
 def build(function: Any, *signatures: Any) -> None:
     """Compile a kernel for these signatures, or load what was compiled before; never fail for the cache's sake.
 
-    A cache that cannot be read (garbage, another program's files) or written (a full or read-only disk) is done
-    without, with a line in the log. Code for another processor or of another numba is numba's own affair: it is
-    passed over and compiled anew. Once built, a kernel takes these types alone: an odd argument is an error, not ten
-    seconds of compilation in the middle of a time limit.
+    A cache that cannot be read (garbage, another program's files) is begun anew, one that cannot be written (a full
+    disk) is done without, with a line in the log. Code for another processor or of another numba is passed over by
+    numba itself. Once built, a kernel takes these types alone: an odd argument is an error, not seconds of
+    compilation in the middle of a time limit.
     """
     function.disable_compile(False)
     for signature in signatures:
         try:
             function.compile(signature)
         except Exception as error:
-            _log.warning(
-                "the cache of compiled code is of no use for %s and is done without: %s: %s",
-                function.__name__,
-                type(error).__name__,
-                error,
-            )
-            function._cache.disable()
-            function.compile(signature)  # what is really wrong with the kernel is raised here
+            what = f"{type(error).__name__}: {error}"
+            _log.warning("the cache of compiled code did not serve %s: %s", function.__name__, what)
+            _without_cache(function, signature)
     function.disable_compile()
+
+
+def _without_cache(function: Any, signature: Any) -> None:
+    """Compile with an emptied cache, or with none; what is wrong with the function itself is raised."""
+    try:
+        function._cache.flush()
+        function.compile(signature)
+    except Exception:
+        function._cache.disable()
+        function.compile(signature)

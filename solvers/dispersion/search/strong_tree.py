@@ -87,7 +87,7 @@ class StrongTree:
 
     def report(self) -> None:
         """Hand the tree's bound to the run."""
-        self.run.tighten(self.setting.normal.original(self.bound) + 2 * self.tree.problem.rounding)
+        self.run.tighten(self.tree.certified(self.bound))
 
     def _examined(self, batch: list[Node], target: float) -> list[Outcome]:
         def look(node: Node) -> Outcome:

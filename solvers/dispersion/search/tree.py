@@ -15,7 +15,7 @@ from solvers.dispersion.bounds.dominance import Dominance, dominance
 from solvers.dispersion.bounds.semidefinite import relax
 from solvers.dispersion.bounds.slice_form import Normal, SliceForm, apply
 from solvers.dispersion.bounds.uniform_shift import top_eigenvalue
-from solvers.dispersion.compiled import ready, start
+from solvers.dispersion.compiled import give_way, ready, start
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search import plain_tree
 from solvers.dispersion.search.memory import Memory
@@ -37,6 +37,12 @@ _RELAX = 1.5e-8
 
 #: How well a node is solved that cannot be dropped; see `solvers.dispersion.search.nodes.Goal`.
 _ACCURACY = 0.2
+
+#: Seconds after which a tree without compilation leaves the compiler half of the time.
+_ALONE = 1.0
+
+#: Without compilation, a root whose gap is larger than this gets products held non-negative before any node.
+_LOOSE = 0.01
 
 #: Up to this many clients the semidefinite relaxation takes a fraction of a second and comes first.
 _SMALL = 300
@@ -78,14 +84,17 @@ class Tree:
         known = self.memory is not None and self.memory.diagonal(self.problem) is not None
         small = n <= (_SMALL // 2 if known else _SMALL)
         root = self._block(np.arange(n), np.zeros(0, dtype=np.int64), None, small=small)
+        bound = root.form.tangent(root.x) + root.constant
+        self.run.tighten(self.certified(bound))
         if ready("tree", self.run) is None:
-            x = np.zeros(n, dtype=np.int64)
-            x[np.argsort(-root.x, kind="stable")[: self.problem.size]] = 1
-            self.run.offer(ascend(self.problem, x, self.run))
-            self.look()
-        self._push(root.form.tangent(root.x) + root.constant, root, np.zeros(n, dtype=np.int8), root.x)
+            self._round(root.x)
+            loose = bound - self.incumbent > _LOOSE * abs(self.run.objective) * self.normal.factor  # type: ignore[arg-type]
+            if loose and len(root.pairs) and self._affordable(root):
+                root = self._block(root.ids, root.ones, root, small=True)
+                bound = min(bound, root.form.tangent(root.x) + root.constant)
+        self._push(bound, root, np.zeros(n, dtype=np.int8), root.x)
         self.report()
-        if self.open and not self.run.proved:
+        if self.open:
             start("tree")
 
     def advance(self) -> None:
@@ -114,6 +123,7 @@ class Tree:
 
     def _explore(self, block: Block, stack: Stack, known: float, best: NDArray[np.int8]) -> tuple[int, float]:
         """Search below the one node on the stack, compiled if possible; how many are left, and the best value."""
+        began = self.run.seconds
         compiled = ready("tree", self.run)
         if compiled is None:
             explore, cost = plain_tree.explore, _WORK // _PLAIN_WORK
@@ -133,6 +143,8 @@ class Tree:
         )
         block.work += work * cost
         self.work += work * cost
+        if compiled is None and self.run.seconds > _ALONE:
+            give_way(min(self.run.seconds - began, self.run.remaining))
         self.run.nodes += nodes  # type: ignore[operator]  # set when the tree was made
         return left, value
 
@@ -145,7 +157,11 @@ class Tree:
     def report(self) -> None:
         """Hand the tree's bound to the run."""
         if math.isfinite(self.incumbent):
-            self.run.tighten(self.normal.original(self.bound) + 2 * self.problem.rounding)
+            self.run.tighten(self.certified(self.bound))
+
+    def certified(self, value: float) -> float:
+        """A bound in these units as one on the problem's objective, whatever rounding did."""
+        return self.normal.original(value) + 2 * self.problem.rounding
 
     def look(self) -> None:
         """Take over the run's incumbent, and what it takes to beat it."""
@@ -157,6 +173,13 @@ class Tree:
         if step > self.tolerance:
             self.tolerance = step * (1 - 1e-12)
             self.settled = 3 * self.attainable.error
+
+    def _round(self, point: NDArray[np.float64]) -> None:
+        """Offer the largest entries of a relaxed point, improved by swaps."""
+        x = np.zeros(self.problem.n, dtype=np.int64)
+        x[np.argsort(-point, kind="stable")[: self.problem.size]] = 1
+        self.run.offer(ascend(self.problem, x, self.run))
+        self.look()
 
     def _push(self, bound: float, block: Block, state: NDArray[np.int8], point: NDArray[np.float64]) -> None:
         if bound > self.incumbent + self.tolerance:
