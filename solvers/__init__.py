@@ -19,9 +19,10 @@ from solvers.errors import (
     UnknownMethod,
 )
 from solvers.problem import Problem, load
-from solvers.registry import Method, method, methods, solve
+from solvers.registry import Method, method, methods
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP, Solution, TracePoint, relative_gap
+from solvers.solving import certified, solve
 
 __all__ = [
     "OPTIMALITY_GAP",
@@ -36,6 +37,7 @@ __all__ = [
     "SolversError",
     "TracePoint",
     "UnknownMethod",
+    "certified",
     "load",
     "method",
     "methods",

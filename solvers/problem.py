@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
@@ -14,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.errors import InvalidProblem
 from solvers.files import appearing_whole
+from solvers.outline import html_table, outline
 
-__all__ = ["FAMILIES", "Problem", "assembled", "frozen_array", "load", "parts"]
+__all__ = ["FAMILIES", "Problem", "assembled", "digest", "frozen_array", "load", "parts"]
 
 FORMAT = "solvers-problem/1"
 
@@ -46,6 +48,22 @@ class Problem(ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         _types[cls.__name__] = cls
+        if "__repr__" not in cls.__dict__:
+            # Here, before the dataclass decorator gives it one that prints whole arrays.
+            cls.__repr__ = Problem.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in outline(self))})"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"{type(self).__name__} ({self.sense})", outline(self))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # What is read-only before it is pickled or copied is read-only afterwards.
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+        self.__dict__.update(state)
 
     @staticmethod
     def types() -> list[type[Problem]]:
@@ -150,6 +168,22 @@ def parts(problem: Problem) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
             scalars[field.name] = value
     header = {"format": FORMAT, "family": problem.family, "type": type(problem).__name__, "scalars": scalars}
     return header, arrays
+
+
+def digest(problem: Problem) -> str:
+    """SHA-256 of a problem's type and data, to the last bit: 64 hex digits.
+
+    Two problems have the same digest exactly if all their fields hold the same bits; the file they come from does not
+    matter.
+    """
+    header, arrays = parts(problem)
+    text = hashlib.sha256(json.dumps([header["type"], header["scalars"]], sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        text.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        text.update(array.tobytes())
+    return text.hexdigest()
 
 
 def assembled(header: dict[str, Any], arrays: dict[str, NDArray[Any]], path: str) -> Problem:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import importlib.util
 import json
@@ -19,6 +18,7 @@ from fedselect.errors import ConfigError
 from fedselect.progress import progress_bar
 from solvers import instances as library
 from solvers.problem import FAMILIES
+from solvers.suggestions import did_you_mean
 
 __all__ = ["bench"]
 
@@ -58,7 +58,9 @@ def bench(
 
     check_format(format)
     if family not in FAMILIES:
-        raise ConfigError(f"there is no family {family!r} (known: {', '.join(FAMILIES)})")
+        raise ConfigError(
+            f"there is no family {family!r}{did_you_mean(family, FAMILIES)} (known: {', '.join(FAMILIES)})"
+        )
     for source in load:
         _load(source)
     limits = [_seconds(part) for part in _parts(time_limit)]
@@ -129,8 +131,7 @@ def _instances(family: str, names: str) -> dict[str, Any]:
         else:
             sources = fnmatch.filter(known, part)
             if not sources:
-                close = difflib.get_close_matches(part, known, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
+                hint = did_you_mean(part, known)
                 raise ConfigError(f"there is neither a file nor a {family} instance {part!r}{hint}")
         for source in sources:
             instance = resolve_instance(source)

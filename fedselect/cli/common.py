@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +19,18 @@ from fedselect.options import parsed
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Ended", "Format", "check_format", "key_values", "plain_rows", "print_table", "seed_list", "text"]
+__all__ = [
+    "Ended",
+    "Format",
+    "check_format",
+    "check_writable",
+    "key_values",
+    "plain_rows",
+    "print_table",
+    "seed_list",
+    "text",
+    "writing",
+]
 
 Format = Annotated[str, typer.Option("--format", help="'text' or 'json'.")]
 
@@ -29,6 +43,25 @@ def check_format(format: str) -> None:
 
 class Ended(SystemExit):
     """An exit code of a command that has said all there is to say."""
+
+
+def check_writable(path: Path) -> None:
+    """Raise `ConfigError` before any work is done where a file could not be written afterwards."""
+    if path.is_dir():
+        raise ConfigError(f"cannot write {path}: it is a folder; give the name of a file")
+    if not path.parent.is_dir():
+        raise ConfigError(f"cannot write {path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ConfigError(f"cannot write {path}: the folder {path.parent} is not writable")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the system says against writing to ``path`` into a `ConfigError`: a full disk, a lost permission."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def seed_list(text: str, what: str = "seed") -> list[int]:

@@ -28,12 +28,17 @@ from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from fedselect.availability import AVAILABILITY
-from fedselect.experiments import Choice, Experiment, read_records, read_summary, tune
+from fedselect.experiments import Choice, Experiment, read_records, read_summary
+from fedselect.experiments.figures import panels_figure, save_figure
 from fedselect.experiments.metrics import learning_curve, round_table
 from fedselect.progress import progress_bar
-from fedselect.reports.figures import panels_figure, save_figure
-from fedselect.studies.frame import beside_paper, kept, run_grid, run_script, show, study_arguments, write_tables
+from fedselect.studies.grid import run_grid
 from fedselect.studies.paired import half_width
+from fedselect.studies.parts import kept, write_tables
+from fedselect.studies.printing import show
+from fedselect.studies.published import beside_paper
+from fedselect.studies.script import run_script, study_arguments
+from fedselect.studies.tuning import tune
 from fedselect.training.settings import TrainingSettings
 from solvers import solve
 from solvers.participation import CutoffProblem, ParticipationWeights, expected_weight, weight_error
