@@ -100,7 +100,7 @@ def test_the_table_has_its_columns_and_agrees_with_solve():
     table = benchmark.table
     assert list(table.columns[:22]) == [
         *("family", "instance", "n", "method", "registered", "options", "seed", "time_limit", "verdict", "status"),
-        *("stopped", "objective", "bound", "gap", "best_known", "gap_to_best", "time_to_incumbent", "time_to_proof"),
+        *("stopped", "native_status", "objective", "bound", "gap", "best_known", "gap_to_best", "time_to_incumbent", "time_to_proof"),
         *("primal_integral", "seconds", "build_seconds", "nodes"),
     ]
     assert len(table) == 4
