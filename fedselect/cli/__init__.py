@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedselect import __version__
-from fedselect.cli import bench, catalogue, experiments, flower, instances, report, solve, trace
+from fedselect.cli import bench, catalogue, experiments, flower, instances, report, solve, trace, warm_up
 from fedselect.cli.common import Ended
 from fedselect.errors import TOOLKIT_ERRORS
 
@@ -27,6 +27,7 @@ app.command("list")(catalogue.list_)
 app.command("export-flower")(flower.export_flower)
 app.command("solve")(solve.solve)
 app.command("bench")(bench.bench)
+app.command("warm-up")(warm_up.warm_up)
 app.add_typer(instances.app, name="instances")
 app.add_typer(trace.app, name="trace")
 
@@ -38,7 +39,7 @@ def _version(asked: bool) -> None:
 
 
 @app.callback()
-def common(
+def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,

@@ -122,10 +122,9 @@ def _tangent(problem: DispersionProblem, run: Run, workers: int) -> None:
     from ortools.sat.python import cp_model
 
     from solvers.dispersion.bounds.tangents import Tangents
-    from solvers.dispersion.compiled import kernel
     from solvers.dispersion.methods.branch_and_bound import marginal
 
-    if marginal(problem, run) or kernel("schur", run) is None:
+    if marginal(problem, run):
         return
     tangents = Tangents(problem, run)
     scale = 2.0**36  # values are about m in these units

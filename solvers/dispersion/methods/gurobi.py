@@ -6,7 +6,6 @@ import numpy as np
 
 from solvers.dispersion.bounds.slice_form import Normal
 from solvers.dispersion.bounds.tangents import Tangents
-from solvers.dispersion.compiled import compiled
 from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
@@ -71,7 +70,6 @@ def gurobi(
         quadratic, linear = normal.quadratic, normal.linear
         constant: float = 0.0
         if formulation == "projected":
-            compiled("schur")
             form = Tangents(problem, run).form
             # Concave everywhere: the direction 1 is bent down, and paid back as a constant on the slice.
             bend = 2 * float(np.abs(form.curved).sum(axis=1).max()) / n

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.bounds.slice_form import Normal
 from solvers.dispersion.bounds.tangents import Tangents
-from solvers.dispersion.compiled import kernel
 from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
@@ -65,7 +64,7 @@ def milp(problem: DispersionProblem, run: Run, *, formulation: str = "tangent") 
         return
     if formulation == "glover":
         _glover(problem, run)
-    elif kernel("schur", run) is not None:
+    else:
         _tangent(problem, run)
 
 

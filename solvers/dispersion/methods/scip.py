@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.bounds.slice_form import Normal
 from solvers.dispersion.bounds.tangents import Tangents
-from solvers.dispersion.compiled import compiled
 from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
@@ -76,7 +75,6 @@ def scip(problem: DispersionProblem, run: Run, *, formulation: str = "nonconvex"
     with run.building():
         quadratic, linear, constant = normal.quadratic, normal.linear, 0.0
         if formulation == "projected":
-            compiled("schur")
             form = Tangents(problem, run).form
             bend = 2 * float(np.abs(form.curved).sum(axis=1).max()) / n
             quadratic, linear, constant = form.curved - bend, form.linear, bend * problem.size**2
