@@ -16,12 +16,15 @@ from solvers.dispersion.kinds import KindDispersionProblem
 from solvers.dispersion.points import PointDispersionProblem
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.memory import Memory
+from solvers.dispersion.theory import aggregation_factors, expected_shares
 
 __all__ = [
     "DispersionProblem",
     "KindDispersionProblem",
     "Memory",
     "PointDispersionProblem",
+    "aggregation_factors",
+    "expected_shares",
     "methods",
     "read_mdplib",
     "read_points",
