@@ -42,11 +42,6 @@ def test_the_graph_over_kinds_has_the_distances_of_the_graph_over_all(preset):
 def test_kinds_select_as_well_as_the_graph():
     rows = two_labels(60)
     h = distances(dependency_graph(similarity(rows)))
-    by_graph, by_kinds = FedGS(h, 8, time_limit=0.3), FedGS(Kinds.of_rows(rows), 8)
-    for ours, theirs in zip(played(by_kinds, 60), played(by_graph, 60), strict=True):
-        # Equally good selections may differ, and so may the counts after them: compare each with its own bound.
-        assert ours.selection.solution.status == "optimal"
-        assert theirs.selection.clients.size == ours.selection.clients.size
     graph, kinds = (played(FedGS(g, 8, time_limit=1.0), 60, 1)[0].selection.solution for g in (h, Kinds.of_rows(rows)))
     assert kinds.objective <= graph.bound + 1e-12
     assert graph.objective <= kinds.bound + 1e-12
@@ -94,7 +89,6 @@ def test_what_cannot_be_is_said():
 
 def test_the_registered_selector_takes_a_geometry(tmp_path):
     from fedselect.data import digits
-
     from fedselect.rounds.scenario import Scenario
     from fedselect.selectors import SELECTORS
 
