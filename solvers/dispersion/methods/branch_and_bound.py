@@ -167,5 +167,6 @@ def marginal(problem: DispersionProblem, run: Run) -> bool:
         if m < n:
             reach = problem.distances.sum(axis=1, dtype=np.float64)
             x[(2 * problem.weight * reach - problem.costs).argmin()] = 0
-    run.tighten(run.offer(x) + (0.0 if m == n else 2 * n * problem.rounding))
+    # One value is known to its rounding; the least of n gains, each a difference, to that of all of them.
+    run.tighten(run.offer(x) + (1 if m == n else 2 * n) * problem.rounding)
     return True
