@@ -86,7 +86,7 @@ FAIRNESS = ("Random", "E3CS-0.8", "pow-d", "E3CS-0.5", "E3CS-0", "FedCS")
 
 CLIENTS, SIZE, RATES = 100, 20, (0.1, 0.3, 0.6, 0.9)
 DRAWS = ("successive", "madow", "dep-round")
-QUOTAS = {"E3CS-0": 0.0, "E3CS-0.5": 0.5, "E3CS-0.8": 0.8, "E3CS-inc": "incremental"}
+QUOTAS: Mapping[str, float | str] = {"E3CS-0": 0.0, "E3CS-0.5": 0.5, "E3CS-0.8": 0.8, "E3CS-inc": "incremental"}
 BASELINES = {
     "Random": Choice("uniform", {"aggregation": "deadline"}),
     "FedCS": Choice("fedcs"),
@@ -145,8 +145,10 @@ def pairs(draws: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield from ((scheme, draw) for draw in draws) if scheme in QUOTAS else [(scheme, "")]
 
 
-def experiment(dataset: str, root: Path, partition: str, seed: int = 0, update: str = "A", **more: Any) -> Experiment:
-    """A training run in the paper's setting; data are dealt anew under every seed, as FedCS keeps to 20 clients."""
+def experiment(
+    dataset: str, root: Path, partition: str, seed: int = 0, update: str = "A", size: int = SIZE, **more: Any
+) -> Experiment:
+    """A training run in the paper's setting; data are dealt anew under every seed, as FedCS keeps to k clients."""
     task = TASKS[dataset]
     data = {**task.data, "partition": {"iid": "iid-draws", "non-iid": "primary-label"}[partition]}
     if dataset != "digits":
@@ -155,7 +157,7 @@ def experiment(dataset: str, root: Path, partition: str, seed: int = 0, update: 
         data["seed"] = seed
     return Experiment(
         seed=seed,
-        clients_per_round=SIZE,
+        clients_per_round=size,
         checkpoint_every=50,
         data=Choice(dataset, data),
         dropout=Choice("success-classes"),
@@ -473,12 +475,16 @@ def success_figure(runs: list[dict[str, Any]]) -> Figure:
 
 
 def accuracy_figure(curves: dict) -> Figure:
-    """Figs. 5 and 6 (a, b): test accuracy of every scheme, means over seeds, the paper's draw."""
+    """Figs. 5 and 6: test accuracy of every scheme, means over seeds, the paper's draw; (c, d) where FedProx ran."""
+    updates = [update for update in SCHEDULES if any(key[0] == update for key in curves)]
     panels = {
-        partition: {s: curves["A", partition, s, "successive" if s in QUOTAS else ""] for s in SCHEMES}
+        f"{partition} ({update})": {
+            s: curves[update, partition, s, "successive" if s in QUOTAS else ""] for s in SCHEMES
+        }
+        for update in updates
         for partition in ("iid", "non-iid")
     }
-    return panels_figure(panels, STYLES, "test accuracy", size=(9, 3.6))
+    return panels_figure(panels, STYLES, "test accuracy", size=(4.5 * len(panels), 3.6))
 
 
 def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:

@@ -12,11 +12,15 @@ from solvers.dispersion.bounds.tangents import Tangents
 from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
+from solvers.dispersion.search.threads import one_thread
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
 
 __all__ = ["FORMULATIONS", "milp"]
+
+#: What SciPy's numbers mean.
+_STATUS = {0: "optimal", 1: "time limit", 2: "infeasible", 3: "unbounded"}
 
 FORMULATIONS = ("tangent", "glover")
 
@@ -25,6 +29,7 @@ _TOLERANCE = 4e-6
 
 
 @method(DispersionProblem, "milp", kind="exact")
+@one_thread
 def milp(problem: DispersionProblem, run: Run, *, formulation: str = "tangent") -> None:
     r"""Linear models solved by HiGHS (as SciPy brings it).
 
@@ -132,6 +137,7 @@ def _highs(
         options=options,
     )
     run.message = str(answer.message)
+    run.details["native_status"] = _STATUS.get(answer.status, "other")
     run.nodes = (run.nodes or 0) + int(getattr(answer, "mip_node_count", 0) or 0)
     bound = getattr(answer, "mip_dual_bound", None)
     if bound is not None:
