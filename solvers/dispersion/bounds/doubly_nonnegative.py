@@ -33,7 +33,7 @@ from scipy import linalg
 
 from solvers.dispersion.bounds.cut_block import CutBlock
 from solvers.dispersion.bounds.integrality import Cuts, gaps, triangles
-from solvers.dispersion.bounds.slice_form import SliceForm, certified_excess, cholesky_excess, tangent_margin
+from solvers.dispersion.bounds.slice_form import SliceForm, certified_excess, certified_level, tangent_margin
 
 __all__ = ["Relaxation", "Warm"]
 
@@ -237,13 +237,7 @@ class Relaxation:
     def bound(self) -> float:
         """A certified bound on every selection without forbidden pairs, from the multipliers as they are."""
         matrix, largest = self._certificate()
-        smallest = float(linalg.eigh(matrix, subset_by_index=[0, 0], eigvals_only=True, check_finite=False)[0])
-        shift = -smallest + 4 * _EPS * self.n * largest
-        while True:
-            excess = self._excess(matrix, shift, largest)
-            if excess is not None:
-                return self._value(shift + excess)
-            shift += 4 * _EPS * self.n * largest + 1e-3 * abs(shift)
+        return self._value(certified_level(matrix, largest))
 
     def _value(self, level: float) -> float:
         """The limits times the weights plus m τ, rounded up."""
@@ -267,11 +261,6 @@ class Relaxation:
             matrix += self.cuts.sum
             largest += self.cuts.rounding
         return matrix, 2 * largest
-
-    def _excess(self, matrix: NDArray[np.float64], shift: float, largest: float) -> float | None:
-        shifted = matrix.copy(order="F")
-        shifted[self.index, self.index] += shift
-        return cholesky_excess(shifted, largest + abs(shift))
 
     def forbid(self, gap: float) -> None:
         """Mark the pairs that no selection within ``gap`` of the bound contains: together they cost 2 S_ij of it."""
