@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.kinds import KindDispersionProblem
+from solvers.dispersion.kinds import KindDispersionProblem, equal_rows
 from solvers.dispersion.kinds.methods.branch_and_bound import branch_and_bound
 from solvers.dispersion.points.problem import PointDispersionProblem
 from solvers.run import Run
@@ -22,23 +22,15 @@ _SAMPLE = 1_000
 def repeated(problem: PointDispersionProblem) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """A client for each different point, and the number of its point for every client; ``None`` if few are shared.
 
-    Found without sorting all the points: those of a sample are looked up, and what is left over after a few samples
-    means that there are too many.
+    A sample that holds too many different points already answers for all.
     """
     n = problem.n
-    rows = problem.points + 0.0  # makes -0.0 what it is equal to
-    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
-    sample = keys[:: max(1, n // _SAMPLE)]
-    if np.unique(sample).size > min(_MOST, sample.size // 2):
+    rows = problem.points
+    sample = equal_rows(rows[:: max(1, n // _SAMPLE)])[1]
+    if int(sample.max()) + 1 > min(_MOST, sample.size // 2):
         return None
-    # One number for each row: equal rows have equal sums, and unequal ones are told apart below.
-    sums = rows @ np.cos(np.arange(1.0, rows.shape[1] + 1.0) ** 2)
-    values, first, kinds = np.unique(sums, return_index=True, return_inverse=True)
-    if values.size > min(_MOST, n // 2):
-        return None
-    if not np.array_equal(rows[first][kinds], rows):
-        return None
-    return first.astype(np.int64), kinds.astype(np.int64)
+    first, kinds = equal_rows(rows)
+    return (first, kinds) if first.size <= min(_MOST, n // 2) else None
 
 
 def by_kinds(problem: PointDispersionProblem, run: Run, places: tuple[NDArray[np.int64], NDArray[np.int64]]) -> None:
