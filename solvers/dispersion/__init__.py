@@ -1,6 +1,6 @@
 """Dispersion: choose m clients far apart and cheap, the selection step of FedGS."""
 
-from solvers.dispersion import methods
+from solvers.dispersion import methods, proof
 from solvers.dispersion.formats import (
     read_mdplib,
     read_points,
@@ -26,6 +26,7 @@ __all__ = [
     "aggregation_factors",
     "expected_shares",
     "methods",
+    "proof",
     "read_mdplib",
     "read_points",
     "read_tsplib",
