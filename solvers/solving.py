@@ -106,10 +106,8 @@ def solve(
     if certificate and solution.stopped != "interrupted":
         lines.note("certificate")
         left = math.inf if time_limit is None else time_limit - run.seconds
-        solution = replace(
-            prove(solution, left, relaxed=entry.kind == "relaxation" and solution.status != "optimal"),
-            seconds=run.seconds,
-        )
+        weaker = entry.kind == "relaxation" and solution.status != "optimal"
+        solution = replace(prove(solution, left, relaxed=weaker), seconds=run.seconds)
     lines.end(solution)
     return solution
 
