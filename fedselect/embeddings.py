@@ -65,25 +65,10 @@ def client_embeddings(
     -----
     Source: FedGS (AAAI 2023), Eq. 12 and the paragraph before it.
     """
-    import torch
-
     noise = gaussian_noise(validation, samples, rng, moments=moments)
     rows: list[NDArray[np.float64]] = []
     for client, model in enumerate(models):
-        parameter = next(model.parameters(), None)
-        batch = torch.from_numpy(noise)
-        batch = batch.to(torch.get_default_dtype()) if parameter is None else batch.to(parameter)
-        with _evaluating(model), torch.no_grad():
-            found = _output(model, batch, layer, client)
-        if not isinstance(found, torch.Tensor) or found.ndim < 1 or len(found) != samples:
-            shape = tuple(found.shape) if isinstance(found, torch.Tensor) else type(found).__name__
-            raise FeatureError(
-                f"the embedding of client {client} is {shape}; accepted is one tensor with a row for each of "
-                f"the {samples} noise samples."
-            )
-        row = found.reshape(samples, -1).double().mean(dim=0).cpu().numpy()
-        if not np.isfinite(row).all():
-            raise FeatureError(f"the embedding of client {client} is not finite; did its local training diverge?")
+        row = embedding(model, noise, layer=layer, client=client)
         if rows and len(row) != len(rows[0]):
             raise FeatureError(
                 f"the embedding of client {client} has length {len(row)} and that of client 0 has "
@@ -93,6 +78,47 @@ def client_embeddings(
     if not rows:
         raise FeatureError("there are no models; at least one is needed.")
     return np.stack(rows)
+
+
+def embedding(
+    model: torch.nn.Module, noise: NDArray[np.float64], *, layer: str | None = None, client: int = 0
+) -> NDArray[np.float64]:
+    """Feed noise to one model and average what comes out: e_k of Eq. 12, shape (d,).
+
+    Parameters
+    ----------
+    model
+        The client's locally trained model; see `client_embeddings`.
+    noise
+        The same for all clients, shape (samples, …); see `gaussian_noise`.
+    layer
+        As for `client_embeddings`.
+    client
+        Whose model it is, for messages.
+
+    Raises
+    ------
+    FeatureError
+        As `client_embeddings` has it of one model.
+    """
+    import torch
+
+    samples = len(noise)
+    parameter = next(model.parameters(), None)
+    batch = torch.from_numpy(noise)
+    batch = batch.to(torch.get_default_dtype()) if parameter is None else batch.to(parameter)
+    with _evaluating(model), torch.no_grad():
+        found = _output(model, batch, layer, client)
+    if not isinstance(found, torch.Tensor) or found.ndim < 1 or len(found) != samples:
+        shape = tuple(found.shape) if isinstance(found, torch.Tensor) else type(found).__name__
+        raise FeatureError(
+            f"the embedding of client {client} is {shape}; accepted is one tensor with a row for each of "
+            f"the {samples} noise samples."
+        )
+    row = found.reshape(samples, -1).double().mean(dim=0).cpu().numpy()
+    if not np.isfinite(row).all():
+        raise FeatureError(f"the embedding of client {client} is not finite; did its local training diverge?")
+    return row
 
 
 def gaussian_noise(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import tomllib
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar, get_args, get_type_hints
+from typing import Any, Generic, TypeVar
 
 from fedselect.errors import ConfigError
+from solvers.annotations import fits, in_words, wanted
+from solvers.suggestions import did_you_mean
 
 __all__ = ["Registry", "fits", "in_words", "parsed"]
 
@@ -65,13 +66,12 @@ class Registry(Generic[Builder]):
         known = self.options(name)
         for option, value in options.items():
             if option not in known:
-                close = difflib.get_close_matches(option, known, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
+                hint = did_you_mean(option, known)
                 accepted = ", ".join(sorted(known)) or "none"
                 raise ConfigError(f"{self.kind} {name!r} has no option {option!r}{hint} (accepted: {accepted})")
-            wanted = _wanted(builder, option)
-            if wanted is not None and not fits(value, wanted):
-                raise ConfigError(f"{self.kind} {name!r}: option {option!r} must be {in_words(wanted)}; got {value!r}")
+            kind = wanted(builder, option)
+            if kind is not None and not fits(value, kind):
+                raise ConfigError(f"{self.kind} {name!r}: option {option!r} must be {in_words(kind)}; got {value!r}")
         for option, default in known.items():
             if default is inspect.Parameter.empty and option not in options:
                 raise ConfigError(f"{self.kind} {name!r} needs the option {option!r}")
@@ -84,29 +84,9 @@ class Registry(Generic[Builder]):
     def _find(self, name: str) -> Builder:
         name = self._aliases.get(name, name)
         if name not in self._builders:
-            close = difflib.get_close_matches(str(name), self._builders, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(name, self._builders)
             raise ConfigError(f"there is no {self.kind} {name!r}{hint} (known: {', '.join(self.names)})")
         return self._builders[name]
-
-
-def _wanted(builder: Callable[..., Any], option: str) -> Any:
-    """The annotation of one option, resolved alone: others may name what only a type checker imports."""
-    annotation = inspect.signature(builder).parameters[option].annotation
-    if annotation is inspect.Parameter.empty:
-        return None
-    alone = type("_", (), {"__annotations__": {option: annotation}, "__module__": builder.__module__})
-    return get_type_hints(alone)[option]
-
-
-_WORDS = {
-    bool: "true or false",
-    int: "an integer",
-    float: "a number",
-    str: "text",
-    dict: "a table",
-    type(None): "left out",
-}
 
 
 def parsed(text: str) -> Any:
@@ -115,37 +95,3 @@ def parsed(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
-
-
-def in_words(wanted: Any) -> str:
-    """An annotation that `fits` understands, as a person would say it."""
-    if _is_list(wanted):
-        return f"a list of entries that are each {in_words(get_args(wanted)[0])}"
-    if get_args(wanted):
-        return " or ".join(in_words(kind) for kind in get_args(wanted) if kind is not type(None))
-    return _WORDS.get(wanted, repr(wanted))
-
-
-def fits(value: Any, wanted: Any) -> bool:
-    """Whether a TOML value fits an annotation made of bool, int, float, str, list, None and unions of them."""
-    alternatives = get_args(wanted) if get_args(wanted) and not _is_list(wanted) else (wanted,)
-    for kind in alternatives:
-        if _is_list(kind):
-            if isinstance(value, list) and all(fits(item, get_args(kind)[0]) for item in value):
-                return True
-        elif kind is float:
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                return True
-        elif kind is int:
-            if isinstance(value, int) and not isinstance(value, bool):
-                return True
-        elif isinstance(kind, type):
-            if isinstance(value, kind):
-                return True
-        elif value == kind:  # an entry of a Literal
-            return True
-    return False
-
-
-def _is_list(kind: Any) -> bool:
-    return getattr(kind, "__origin__", None) is list

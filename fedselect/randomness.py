@@ -12,7 +12,7 @@ import numpy as np
 
 __all__ = ["Purpose", "generator"]
 
-Purpose = Literal["data", "profile", "availability", "dropout", "selector", "training", "model", "effort"]
+Purpose = Literal["data", "profile", "availability", "dropout", "selector", "training", "model", "effort", "noise"]
 
 #: Never renumber: a number is part of every recorded result.
 _NUMBERS: dict[str, int] = {
@@ -24,6 +24,7 @@ _NUMBERS: dict[str, int] = {
     "training": 5,
     "model": 6,
     "effort": 7,
+    "noise": 8,
 }
 
 
@@ -38,7 +39,7 @@ def generator(seed: int, purpose: Purpose, round: int = 0, client: int = 0) -> n
         ``"data"`` splits samples over clients, ``"profile"`` draws what a client is for the whole run (its
         availability rate, say), ``"availability"``, ``"dropout"`` and ``"selector"`` serve one round, ``"training"``
         one client's local training in one round, ``"model"`` the initial model, ``"effort"`` how much each client
-        trains where clients differ in it.
+        trains where clients differ in it, ``"noise"`` what the server feeds clients' models to compare them.
     round, client : int
         Round (from 0) and client, where the purpose has them.
 

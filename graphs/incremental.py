@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -102,6 +102,24 @@ class IncrementalDistances:
     def path_lengths(self) -> NDArray[np.float64]:
         """Return the unscaled path lengths, as `graphs.path_lengths` does: an N×N copy."""
         return self._lengths.copy()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what is known, as arrays: lengths that were revised are not those of a fresh start to the last bit."""
+        return {
+            "similarity": self._similarity.copy(),
+            "weights": self._weights.copy(),
+            "lengths": self._lengths.copy(),
+            "scale": list(self._scale),
+            "rebuilds": self.rebuilds,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from what `state_dict` returned, under the same preset, thresholds and bounds."""
+        self._similarity, self._weights, self._lengths = (
+            np.array(state[name], dtype=np.float64) for name in ("similarity", "weights", "lengths")
+        )
+        self._scale = (float(state["scale"][0]), float(state["scale"][1]))
+        self.rebuilds = int(state["rebuilds"])
 
     def graph(self) -> nx.Graph:
         """Return the present 3DG as `dependency_graph` builds it."""

@@ -1,4 +1,4 @@
-"""Shortest-path distances on the 3DG, by several methods that give the same answer."""
+"""Shortest-path distances on the 3DG, by two methods that give the same answer."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from graphs.checks import choice, square_symmetric
 from graphs.errors import DistanceError
-from graphs.min_plus import close
+from graphs.min_plus import COMPILED, close
 
 if TYPE_CHECKING:
     import networkx as nx
 
-Method = Literal["auto", "floyd-warshall", "blocked", "dijkstra", "johnson", "networkx"]
+Method = Literal["auto", "floyd-warshall", "dijkstra"]
 
 
 def distances(
@@ -30,11 +30,9 @@ def distances(
         `edge_weights`: N×N, symmetric, inf where there is no edge (a 0 off the diagonal is an edge of
         length 0).
     method
-        ``"floyd-warshall"``: SciPy's compiled one, N³. ``"blocked"``: the same recursion in tiles on one
-        triangle, N³ with half the work, and the faster one from N = 100 on. ``"dijkstra"`` and ``"johnson"``:
-        SciPy's, N·(edges + N log N), for sparse graphs. ``"networkx"``: NetworkX's own
-        ``floyd_warshall_numpy``, for reference. ``"auto"`` chooses by size and density. All agree to
-        1e-12 in the scaled result.
+        ``"floyd-warshall"``: in tiles on one triangle, N³ additions; from N = 1 000 on compiled and on all processors,
+        with the same bits. ``"dijkstra"``: SciPy's, N·(edges + N log N), for sparse graphs. ``"auto"`` chooses by
+        size and density. They agree to 1e-12 in the scaled result.
     weight
         The edge attribute to read lengths from, when `graph` is a graph.
 
@@ -153,53 +151,29 @@ def _is_length(value: object) -> bool:
 def _choose(lengths: NDArray[np.float64]) -> str:
     size = len(lengths)
     edges = (int(np.count_nonzero(np.isfinite(lengths))) - size) / 2
-    # Dijkstra relaxes every edge twice from every node, at some ten times the cost of one
-    # Floyd–Warshall step (heap and indirection); see tests/benchmarks/bench_graphs.py.
-    if 20 * edges < size * size / 2:
+    # Dijkstra relaxes every edge twice from every node, at some ten times the cost of one Floyd–Warshall step (heap
+    # and indirection), some hundred and fifty times where that is compiled; see tests/benchmarks/bench_graphs.py.
+    if (20 if size < COMPILED else 300) * edges < size * size / 2:
         return "dijkstra"
-    return "blocked"
+    return "floyd-warshall"
 
 
-def _floyd_warshall(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-    from scipy.sparse.csgraph import csgraph_from_dense, floyd_warshall
+def _dijkstra(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    import scipy.sparse
+    from scipy.sparse.csgraph import dijkstra
 
-    # Through a sparse matrix with its zeros stored, because in a dense one, masked or not, SciPy 1.17
-    # takes a length of 0 for a missing edge.
-    return np.asarray(floyd_warshall(csgraph_from_dense(lengths, null_value=np.inf)))
-
-
-def _sparse(name: str) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
-    def run(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-        import scipy.sparse
-        from scipy.sparse import csgraph
-
-        edge = np.isfinite(lengths)
-        np.fill_diagonal(edge, False)
-        rows, columns = np.nonzero(edge)
-        # Built from coordinates so that zero-length edges are stored; both directions are there, so the
-        # directed search does half the work of the undirected one.
-        matrix = scipy.sparse.coo_array((lengths[rows, columns], (rows, columns)), shape=lengths.shape).tocsr()
-        found = np.asarray(getattr(csgraph, name)(matrix, directed=True))
-        # From i to j and from j to i the same lengths are added in another order.
-        return np.minimum(found, found.T)
-
-    return run
-
-
-def _networkx(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-    import networkx as nx
-
-    graph = nx.Graph()
-    graph.add_nodes_from(range(len(lengths)))
-    rows, columns = np.nonzero(np.triu(np.isfinite(lengths), 1))
-    graph.add_weighted_edges_from(zip(rows.tolist(), columns.tolist(), lengths[rows, columns].tolist(), strict=True))
-    return np.asarray(nx.floyd_warshall_numpy(graph))
+    edge = np.isfinite(lengths)
+    np.fill_diagonal(edge, False)
+    rows, columns = np.nonzero(edge)
+    # Built from coordinates so that zero-length edges are stored; both directions are there, so the
+    # directed search does half the work of the undirected one.
+    matrix = scipy.sparse.coo_array((lengths[rows, columns], (rows, columns)), shape=lengths.shape).tocsr()
+    found = np.asarray(dijkstra(matrix, directed=True))
+    # From i to j and from j to i the same lengths are added in another order.
+    return np.minimum(found, found.T)
 
 
 _METHODS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
-    "floyd-warshall": _floyd_warshall,
-    "blocked": close,
-    "dijkstra": _sparse("dijkstra"),
-    "johnson": _sparse("johnson"),
-    "networkx": _networkx,
+    "floyd-warshall": close,
+    "dijkstra": _dijkstra,
 }

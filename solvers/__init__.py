@@ -19,9 +19,11 @@ from solvers.errors import (
     UnknownMethod,
 )
 from solvers.problem import Problem, load
-from solvers.registry import Method, method, methods, solve
+from solvers.registry import Method, method, methods
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP, Solution, TracePoint, relative_gap
+from solvers.solving import certified, solve
+from solvers.version import __version__
 
 __all__ = [
     "OPTIMALITY_GAP",
@@ -36,6 +38,8 @@ __all__ = [
     "SolversError",
     "TracePoint",
     "UnknownMethod",
+    "__version__",
+    "certified",
     "load",
     "method",
     "methods",

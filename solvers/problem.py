@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
@@ -14,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.errors import InvalidProblem
 from solvers.files import appearing_whole
+from solvers.outline import html_table, outline
 
-__all__ = ["FAMILIES", "Problem", "assembled", "frozen_array", "load", "parts"]
+__all__ = ["FAMILIES", "Problem", "assembled", "digest", "frozen_array", "load", "parts"]
 
 FORMAT = "solvers-problem/1"
 
@@ -46,6 +48,22 @@ class Problem(ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         _types[cls.__name__] = cls
+        if "__repr__" not in cls.__dict__:
+            # Here, before the dataclass decorator gives it one that prints whole arrays.
+            cls.__repr__ = Problem.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in outline(self))})"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"{type(self).__name__} ({self.sense})", outline(self))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # What is read-only before it is pickled or copied is read-only afterwards.
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+        self.__dict__.update(state)
 
     @staticmethod
     def types() -> list[type[Problem]]:
@@ -129,13 +147,20 @@ def load(path: str | os.PathLike[str]) -> Problem:
         When the file is not such an archive, or its data do not state a valid problem.
     """
     import zipfile
+    import zlib
 
+    damaged = (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, TypeError, NotImplementedError)
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):  # what `numpy.save` writes
+            raise ValueError("it holds a single array")
+        with archive:
             header = json.loads(str(archive["header"]))
             arrays = {name: archive[name] for name in archive.files if name != "header"}
-    except (zipfile.BadZipFile, ValueError, KeyError, EOFError) as error:
+    except damaged as error:
         raise InvalidProblem(f"{path} is not a problem file ({FORMAT}): {error}") from error
+    except (PermissionError, IsADirectoryError) as error:
+        raise InvalidProblem(f"cannot read {path}: {error.strerror}") from error
     return assembled(header, arrays, str(path))
 
 
@@ -152,17 +177,41 @@ def parts(problem: Problem) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     return header, arrays
 
 
+def digest(problem: Problem) -> str:
+    """SHA-256 of a problem's type and data, to the last bit: 64 hex digits.
+
+    Two problems have the same digest exactly if all their fields hold the same bits; the file they come from does not
+    matter.
+    """
+    header, arrays = parts(problem)
+    text = hashlib.sha256(json.dumps([header["type"], header["scalars"]], sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        text.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        text.update(array.tobytes())
+    return text.hexdigest()
+
+
 def assembled(header: dict[str, Any], arrays: dict[str, NDArray[Any]], path: str) -> Problem:
     """Put together again what `parts` took apart, through the constructor; ``path`` names the source in messages."""
     import importlib
 
+    if not isinstance(header, dict):
+        raise InvalidProblem(f"{path} is not a problem file ({FORMAT}): its header is no table")
     if header.get("format") != FORMAT:
         raise InvalidProblem(f"{path} has format {header.get('format')!r}; this version reads {FORMAT!r}")
-    if header["type"] not in _types and header["family"] in FAMILIES:
-        importlib.import_module(f"solvers.{header['family']}")
-    if header["type"] not in _types:
-        raise InvalidProblem(f"{path} holds a {header['type']}, which no imported module defines")
-    return _types[header["type"]](**arrays, **header["scalars"])
+    name, family, scalars = (header.get(key) for key in ("type", "family", "scalars"))
+    if not (isinstance(name, str) and isinstance(scalars, dict)):
+        raise InvalidProblem(f"{path} is not a problem file ({FORMAT}): its header lacks the type or the scalars")
+    if name not in _types and family in FAMILIES:
+        importlib.import_module(f"solvers.{family}")
+    if name not in _types:
+        raise InvalidProblem(f"{path} holds a {name}, which no imported module defines")
+    try:
+        return _types[name](**arrays, **scalars)
+    except TypeError as error:  # fields that are missing, unknown, or no numbers
+        raise InvalidProblem(f"{path} does not state a {name}: {error}") from error
 
 
 #: Families `load` may import by itself, so that a file can name nothing but these.

@@ -1,26 +1,25 @@
-"""The registry of methods, and ``solve``."""
+"""The registry of methods."""
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import inspect
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
-from numpy.typing import ArrayLike
-
-from solvers.errors import InvalidOption, InvalidProblem, MissingBackend, UnknownMethod
+from solvers.annotations import fits, in_words, wanted
+from solvers.errors import InvalidOption, MissingBackend, UnknownMethod
 from solvers.problem import Problem
-from solvers.run import Run
-from solvers.solution import Solution, TracePoint
+from solvers.suggestions import did_you_mean
 
-__all__ = ["Method", "method", "methods", "solve"]
+__all__ = ["Method", "find", "method", "methods"]
 
 Kind = Literal["exact", "relaxation", "heuristic"]
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+#: What `solvers.solve` takes for itself, so that no method would ever be given it.
+_TAKEN = {"method", "time_limit", "seed", "start", "certify", "certificate", "watch", "log"}
 
 _registry: dict[type[Problem], dict[str, Method]] = {}
 
@@ -66,6 +65,21 @@ class Method:
         parameters = inspect.signature(self.function).parameters.values()
         return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Raise `InvalidOption` where an option is unknown, missing, or does not fit its annotation."""
+        known = self.options
+        for option, value in options.items():
+            if option not in known:
+                accepted = ", ".join(sorted(known)) or "none"
+                hint = did_you_mean(option, known)
+                raise InvalidOption(f"method {self.name!r} has no option {option!r}{hint} (accepted: {accepted})")
+            kind = wanted(self.function, option)
+            if kind is not None and not fits(value, kind):
+                raise InvalidOption(f"method {self.name!r}: option {option!r} must be {in_words(kind)}; got {value!r}")
+        for option, default in known.items():
+            if default is inspect.Parameter.empty and option not in options:
+                raise InvalidOption(f"method {self.name!r} needs the option {option!r}")
+
     def __repr__(self) -> str:
         return f"Method({self.name!r}, kind={self.kind!r}, requires={self.requires!r})"
 
@@ -101,6 +115,12 @@ def method(
     callable
         The decorator; it returns the function unchanged.
 
+    Raises
+    ------
+    InvalidOption
+        When the name is no text, the kind is none of the three, ``problem`` is no problem type, or an option has the
+        name of one of `solve`'s own arguments.
+
     Examples
     --------
     >>> import numpy as np
@@ -115,9 +135,18 @@ def method(
     >>> [int(client) for client in solve(problem, "cheapest").selected]
     [1, 2]
     """
+    if not (isinstance(problem, type) and issubclass(problem, Problem)):
+        raise InvalidOption(f"a method is registered for a subclass of Problem; got {problem!r}")
+    if not (isinstance(name, str) and name):
+        raise InvalidOption(f"the name of a method is a text; got {name!r}")
+    if kind not in get_args(Kind):
+        hint = did_you_mean(kind, get_args(Kind))
+        raise InvalidOption(f"there is no kind {kind!r} of methods{hint} (known: {', '.join(get_args(Kind))})")
     packages = (requires,) if isinstance(requires, str) else tuple(requires)
 
     def register(function: Function) -> Function:
+        if taken := sorted(_TAKEN & set(inspect.signature(function).parameters)):
+            raise InvalidOption(f"method {name!r} cannot have an option {taken[0]!r}: solve takes that for itself")
         summary = (inspect.getdoc(function) or "").partition("\n")[0]
         entry = Method(name, kind, problem, function, packages, install or " ".join(packages), summary)
         _registry.setdefault(problem, {})[name] = entry
@@ -140,7 +169,7 @@ def methods(problem: Problem | type[Problem]) -> list[Method]:
         Methods that need a missing package are listed too; see `Method.missing`.
     """
     found = {entry.name: entry for entry in _entries(problem)}
-    order = ("exact", "relaxation", "heuristic")
+    order = get_args(Kind)
     return sorted(found.values(), key=lambda entry: (order.index(entry.kind), entry.name))
 
 
@@ -161,10 +190,9 @@ def find(problem: Problem | type[Problem], name: str) -> Method:
         When a package it needs is not installed; the sentence says what to install.
     """
     known = {entry.name: entry for entry in methods(problem)}
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         kind = problem if isinstance(problem, type) else type(problem)
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(name, known)
         raise UnknownMethod(
             f"there is no method {name!r} for a {kind.__name__}{hint} (known: {', '.join(sorted(known))})"
         )
@@ -174,72 +202,3 @@ def find(problem: Problem | type[Problem], name: str) -> Method:
             f"method {name!r} needs {', '.join(entry.missing)}, which is not installed: pip install '{entry.install}'"
         )
     return entry
-
-
-def solve(
-    problem: Problem,
-    method: str = "auto",
-    *,
-    time_limit: float | None = None,
-    seed: int = 0,
-    start: ArrayLike | None = None,
-    watch: Callable[[TracePoint], None] | None = None,
-    **options: Any,
-) -> Solution:
-    """Solve a problem with a registered method.
-
-    Parameters
-    ----------
-    problem : Problem
-        What to solve.
-    method : str
-        A name from `methods`; ``"auto"`` is the best choice we know for the problem.
-    time_limit : float, optional
-        Wall-clock seconds; the incumbent comes back when they are over. No limit by default.
-    seed : int
-        Makes the run repeatable (where a time limit does not cut it short).
-    start : array-like, optional
-        A feasible decision to start from; the answer is never worse than it.
-    watch : callable, optional
-        Called with every improvement as it is found, in the solve's own thread: what enters ``Solution.trace``.
-    **options
-        Options of the method itself; see ``Method.options``.
-
-    Returns
-    -------
-    Solution
-        The best decision found with its bound; Ctrl-C returns what there was, with ``stopped="interrupted"``.
-
-    Raises
-    ------
-    UnknownMethod, MissingBackend
-        When the method is not there to be run.
-    InvalidOption
-        When the time limit, the seed, ``start`` or an option is not accepted.
-    InvalidAnswer
-        When the method returned an infeasible decision or an impossible bound.
-    """
-    if not isinstance(problem, Problem):
-        raise InvalidProblem(f"solve takes a problem object, not a {type(problem).__name__}")
-    entry = find(problem, method)
-    if time_limit is not None and not (time_limit > 0 and math.isfinite(time_limit)):
-        raise InvalidOption(f"time_limit must be a positive number of seconds or None; got {time_limit!r}")
-    if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
-        raise InvalidOption(f"seed must be a non-negative integer; got {seed!r}")
-    unknown = sorted(set(options) - set(entry.options))
-    if unknown:
-        accepted = ", ".join(sorted(entry.options)) or "none"
-        raise InvalidOption(f"method {method!r} has no option {unknown[0]!r} (accepted: {accepted})")
-    run = Run(problem, method, time_limit, int(seed), watch)
-    if start is not None:
-        violation = problem.violation(start)
-        if not violation <= problem.tolerance:
-            raise InvalidOption(f"start must be feasible; it violates a constraint by {violation:.6g}")
-        run.offer(start)
-    try:
-        decision = entry.function(problem, run, **options)
-        if decision is not None:
-            run.offer(decision)
-    except KeyboardInterrupt:
-        run.stop("interrupted")
-    return run.solution()

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.errors import InvalidAnswer
+from solvers.log import Log
 from solvers.problem import Problem
 from solvers.solution import Solution, Status, Stopped, TracePoint, proves
 
@@ -54,6 +55,7 @@ class Run:
         time_limit: float | None,
         seed: int,
         watch: Callable[[TracePoint], None] | None = None,
+        log: Log | None = None,
     ) -> None:
         self.problem = problem
         self.method = method
@@ -72,6 +74,7 @@ class Run:
         self._infeasible = False
         self._trace: list[TracePoint] = []
         self._watch = watch
+        self._log = log or Log(None)
         self._start = time.perf_counter()
 
     # -- clock ---------------------------------------------------------------------------------------------------
@@ -99,6 +102,29 @@ class Run:
             yield
         finally:
             self.build_seconds += time.perf_counter() - start
+
+    # -- what the method does ------------------------------------------------------------------------------------
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Keep, in ``details["phases"]``, the time inside the ``with`` block and what was known at its end.
+
+        Each entry is a dict of ``name``, ``seconds`` (the block's own), ``objective`` and ``bound``. Phases are told
+        in the order they begin; a block inside another is a phase of its own.
+        """
+        entry: dict[str, Any] = {"name": name}
+        self.details.setdefault("phases", []).append(entry)
+        self._log.note(name)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            entry |= {"seconds": time.perf_counter() - start, "objective": self.objective, "bound": self.bound}
+
+    def note(self, text: str) -> None:
+        """Keep a sentence about what the method did in ``details["notes"]``; the log shows it as it comes."""
+        self.details.setdefault("notes", []).append(text)
+        self._log.note(text)
 
     # -- what the method found -----------------------------------------------------------------------------------
 
@@ -204,5 +230,6 @@ class Run:
 
     def _record(self) -> None:
         self._trace.append(TracePoint(self.seconds, self.objective, self.bound))
+        self._log.improved(self)
         if self._watch is not None:
             self._watch(self._trace[-1])

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers import shown, stored
 from solvers.errors import InvalidAnswer
 from solvers.problem import Problem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["OPTIMALITY_GAP", "Solution", "Status", "Stopped", "TracePoint", "proves", "relative_gap"]
 
@@ -186,6 +193,54 @@ class Solution:
         if self.duals and hasattr(self.problem, "kkt_residuals"):
             certificate |= self.problem.kkt_residuals(self.x, **self.duals)
         return certificate
+
+    # -- as data, as text, as a picture ---------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON values: lists for arrays, None for numbers that are not finite.
+
+        In place of the problem's data stand its name and digest; `save` keeps them.
+        """
+        return stored.as_dict(self)
+
+    def to_json(self, indent: int | None = None) -> str:
+        """`to_dict` as JSON text."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the solution with its problem to ``path``, a NumPy ``.npz`` archive that appears whole or not at all.
+
+        Decision, duals and the problem's arrays keep their bits; ``details`` are kept as JSON can hold them. Nothing
+        is pickled, so a file from a stranger can be read.
+        """
+        return stored.write(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Solution:
+        """Read what `save` wrote; raises `InvalidProblem` when the file holds no solution."""
+        return stored.read(path)
+
+    def summary(self) -> str:
+        """What a solver log ends with: status, objective, bound, gap and times, a line each."""
+        return shown.summary(self)
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw objective and bound over the seconds, on ``axes`` or on a new figure (with matplotlib)."""
+        return shown.plot(self, axes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Read-only views of dicts cannot be pickled or copied.
+        return {**self.__dict__, "duals": dict(self.duals), "details": dict(self.details)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if isinstance(state["x"], np.ndarray):
+            state["x"].setflags(write=False)
+        for name in ("duals", "details"):
+            state[name] = MappingProxyType(state[name])
+        self.__dict__.update(state)
+
+    def _repr_html_(self) -> str:
+        return shown.html_of_solution(self)
 
     def __repr__(self) -> str:
         parts = [f"method={self.method!r}", f"status={self.status!r}", f"stopped={self.stopped!r}"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
-from fedselect.cli import catalogue, experiments, flower, instances, solve, trace
-from fedselect.cli.bench import bench
+from fedselect import __version__
+from fedselect.cli import bench, catalogue, experiments, flower, instances, report, solve, trace, warm_up
 from fedselect.cli.common import Ended
-from fedselect.cli.report import report
 from fedselect.errors import TOOLKIT_ERRORS
 
 __all__ = ["app", "main"]
@@ -22,13 +22,29 @@ app = typer.Typer(
 )
 app.command("run")(experiments.run)
 app.command("compare")(experiments.compare)
-app.command("report")(report)
+app.command("report")(report.report)
 app.command("list")(catalogue.list_)
 app.command("export-flower")(flower.export_flower)
 app.command("solve")(solve.solve)
-app.command("bench")(bench)
+app.command("bench")(bench.bench)
+app.command("warm-up")(warm_up.warm_up)
 app.add_typer(instances.app, name="instances")
 app.add_typer(trace.app, name="trace")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"fedselect {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Client selection in federated learning as explicit optimisation problems."""
 
 
 def main() -> None:

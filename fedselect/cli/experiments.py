@@ -72,9 +72,9 @@ def compare(
     format: Format = "text",
 ) -> None:
     """Run several selectors under the same seeds and write a report with tables and pictures."""
-    from fedselect.experiments import carried_by, read_config, write_report
+    from fedselect.experiments import carried_by, read_config
     from fedselect.experiments import compare as compare_experiments
-    from fedselect.reports import results_table
+    from fedselect.reports import results_table, write_report
 
     check_format(format)
     experiment, tables = read_config(config, set)

@@ -23,7 +23,7 @@ def report(
     format: Format = "text",
 ) -> None:
     """Turn a run or a comparison into a page, or into Markdown or LaTeX tables and figures for a paper."""
-    from fedselect.experiments import read_report
+    from fedselect.reports import read_report
     from fedselect.reports.document import KINDS, save
 
     check_format(format)

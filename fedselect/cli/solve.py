@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,14 +16,27 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from fedselect.cli.common import Ended, Format, check_format, key_values, print_table, text
+from fedselect.cli.common import (
+    Ended,
+    Format,
+    check_format,
+    check_writable,
+    key_values,
+    print_table,
+    text,
+    writing,
+)
 from fedselect.cli.problems import Instance, complete_method, problem_of
 from fedselect.errors import ConfigError
 from solvers import Solution, TracePoint, relative_gap
 from solvers import solve as solve_problem
+from solvers.files import write_atomically
 from solvers.instances import InstanceInfo
 
 __all__ = ["solve"]
+
+#: Arguments of `solvers.solve` that no ``--option`` may be.
+_OWN = ("time_limit", "seed", "certify", "log", "method")
 
 
 def solve(
@@ -33,6 +47,11 @@ def solve(
     time_limit: Annotated[float | None, typer.Option(help="Seconds; no limit if left out.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the method.")] = 0,
     option: Annotated[list[str], typer.Option(help="Option of the method, as key=value. May be repeated.")] = [],  # noqa: B006  (typer copies defaults)
+    certify: Annotated[
+        str | None,
+        typer.Option(help="A second method whose bound stands beside the decision.", autocompletion=complete_method),
+    ] = None,
+    log: Annotated[bool, typer.Option("--log", help="Print a line for every improvement, to stderr.")] = False,
     size: Annotated[int | None, typer.Option(help="Clients to choose, for an MDPLIB file.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the solution, with decision and trace, as JSON.")] = None,
     require_proof: Annotated[bool, typer.Option("--require-proof", help="Exit with 4 unless optimality is proved.")] = (
@@ -48,16 +67,27 @@ def solve(
     """
     check_format(format)
     problem, known = problem_of(instance, size)
-    if out is not None and not out.parent.is_dir():
-        raise ConfigError(f"cannot write {out}: there is no folder {out.parent}")
-    with _progress(method) as watch:
-        solution = solve_problem(problem, method, time_limit=time_limit, seed=seed, watch=watch, **key_values(option))
+    options = key_values(option)
+    if taken := sorted(set(options) & set(_OWN)):
+        raise ConfigError(f"{taken[0]} is no option of a method: write --{taken[0].replace('_', '-')}")
+    if out is not None:
+        check_writable(out)
+    with nullcontext(None) if log else _progress(method) as watch:
+        solution = solve_problem(
+            problem,
+            method,
+            time_limit=time_limit,
+            seed=seed,
+            certify=certify,
+            watch=watch,
+            log=sys.stderr if log else False,
+            **options,
+        )
     found = _record(instance, solution, known)
     if out is not None:
-        from solvers.files import write_atomically
-
-        whole = found | {"trace": [list(point) for point in solution.trace], "options": key_values(option)}
-        write_atomically(out, (json.dumps(whole, indent=1) + "\n").encode())
+        whole = found | {"trace": [list(point) for point in solution.trace], "options": options}
+        with writing(out):
+            write_atomically(out, (json.dumps(whole, indent=1) + "\n").encode())
     if format == "json":
         print(json.dumps(found))
     else:
@@ -77,11 +107,12 @@ def _exit_code(solution: Solution, require_proof: bool) -> int:
 
 
 def _record(instance: str, solution: Solution, known: InstanceInfo | None) -> dict[str, Any]:
-    from fedselect.experiments.run import solution_record
+    from fedselect.experiments.records import solution_record
 
     problem = solution.problem
     found = {"instance": instance, "type": type(problem).__name__, "sense": problem.sense, "seed": solution.seed}
     found |= solution_record(solution) | {"message": solution.message}
+    found |= {key: solution.details[key] for key in ("native_status", "certified_by") if key in solution.details}
     if known is not None and known.best_known is not None:
         behind = None if solution.objective is None else relative_gap(known.best_known, solution.objective)
         found |= {"best_known": known.best_known, "gap_to_best_known": behind}
@@ -94,7 +125,7 @@ def _record(instance: str, solution: Solution, known: InstanceInfo | None) -> di
 
 def _print(found: dict[str, Any]) -> None:
     keys = ["instance", "method", "status", "stopped", "message", "objective", "bound", "absolute_gap", "gap"]
-    keys += ["best_known", "gap_to_best_known", "seconds", "nodes"]
+    keys += ["native_status", "certified_by", "best_known", "gap_to_best_known", "seconds", "nodes"]
     rows = [(key.replace("_", " "), text(found[key])) for key in keys if found.get(key) not in (None, "")]
     if "selected" in found:
         rows.append(("selected", " ".join(map(str, found["selected"]))))

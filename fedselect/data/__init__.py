@@ -1,8 +1,8 @@
 """Data sets, and the ways to split them over clients."""
 
-from fedselect.data.digits import digits
 from fedselect.data.federation import Federation, Samples
 from fedselect.data.generated import clustered, synthetic
+from fedselect.data.handwritten import digits
 from fedselect.data.images import cifar10, cifar100, cinic10, emnist_letters, fashion_mnist, mnist, svhn
 from fedselect.data.partitions import PARTITIONS
 from fedselect.data.registry import DATASETS, check_data, load_data

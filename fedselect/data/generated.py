@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,7 @@ def synthetic(
     alpha: float = 0.5,
     beta: float = 0.5,
     spread: str = "std",
+    draw: Literal["streams", "authors"] = "streams",
     samples: int | None = None,
     dimension: int = 60,
     classes: int = 10,
@@ -46,6 +49,11 @@ def synthetic(
     spread : {"std", "variance"}
         Whether α and β are standard deviations of u and B, as in FedProx's and FedGS's code, or variances, as the
         papers' N(0, α) reads.
+    draw : {"streams", "authors"}
+        Where the numbers come from: a generator for each client, or one legacy NumPy generator of seed 97 + ``seed``
+        for all, asked in the order of FedGS's script: a global model that is not used, u, every W, every b, B, every
+        v, the sizes, every client's inputs. A draw of Synthetic(α, β) sets the level of all losses: FedGS's are of
+        the second at seed 0, as far as NumPy's legacy generator gives the same numbers everywhere.
     samples : int, optional
         The same number of samples for every client, before the split, instead of log-normal ones; at least 10.
     dimension, classes : int
@@ -70,18 +78,12 @@ def synthetic(
     if clients < 1 or dimension < 1 or classes < 2 or (samples is not None and samples < 10):
         raise ConfigError("synthetic needs at least 1 client, 1 dimension, 2 classes and 10 samples a client")
     a, b = (alpha, beta) if spread == "std" else (math.sqrt(alpha), math.sqrt(beta))
-    scales = np.arange(1, dimension + 1) ** -0.6  # standard deviations: the variances are j^-1.2
+    drawn = _by_client if draw == "streams" else _in_one_stream
     train, validation, test, parameters = [], [], [], []
-    for client in range(clients):
-        rng = generator(seed, "data", client=client)
-        u, shift = a * rng.standard_normal(), b * rng.standard_normal()
-        w = u + rng.standard_normal((dimension, classes))
-        offset = u + rng.standard_normal(classes)
-        centre = shift + rng.standard_normal(dimension)
-        size = int(rng.lognormal(4, 2)) + 50 if samples is None else samples
-        x = centre + scales * rng.standard_normal((size, dimension))
-        own = Samples(x.astype(np.float32), np.argmax(x @ w + offset, axis=1))
-        first, second = int(0.75 * size), int(0.75 * size) + int(0.15 * size)
+    for w, offset, x in drawn(seed, clients, a, b, samples, dimension, classes):
+        size, own = len(x), Samples(x.astype(np.float32), np.argmax(x @ w + offset, axis=1))
+        first = int(0.75 * size)
+        second = int(0.90 * size) if draw == "authors" else first + int(0.15 * size)
         train.append(own.take(np.arange(first)))
         validation.append(own.take(np.arange(first, second)))
         test.append(own.take(np.arange(second, size)))
@@ -94,6 +96,42 @@ def synthetic(
         validation=tuple(validation),
         parameters=np.array(parameters),
     )
+
+
+#: A client's true model, W (d, C) and b (C,), and its inputs (n, d).
+_Drawn = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+
+
+def _by_client(
+    seed: int, clients: int, a: float, b: float, samples: int | None, dimension: int, classes: int
+) -> Iterator[_Drawn]:
+    """Client k's numbers from a generator of its own."""
+    scales = np.arange(1, dimension + 1) ** -0.6  # standard deviations: the variances are j^-1.2
+    for client in range(clients):
+        rng = generator(seed, "data", client=client)
+        u, shift = a * rng.standard_normal(), b * rng.standard_normal()
+        w = u + rng.standard_normal((dimension, classes))
+        offset = u + rng.standard_normal(classes)
+        centre = shift + rng.standard_normal(dimension)
+        size = int(rng.lognormal(4, 2)) + 50 if samples is None else samples
+        yield w, offset, centre + scales * rng.standard_normal((size, dimension))
+
+
+def _in_one_stream(
+    seed: int, clients: int, a: float, b: float, samples: int | None, dimension: int, classes: int
+) -> Iterator[_Drawn]:
+    """All clients' numbers from one legacy generator, in the order in which FedGS's script asks it."""
+    rng = np.random.RandomState(97 + seed)  # its stream is the data set
+    rng.normal(0, 1, (dimension + 1, classes))  # a global model, which plays no part under this skew
+    u = rng.normal(0, a, clients)
+    models = [rng.normal(u[k], 1, (dimension, classes)) for k in range(clients)]
+    offsets = [rng.normal(u[k], 1, classes) for k in range(clients)]
+    centres = [rng.normal(shift, 1, dimension) for shift in rng.normal(0, b, clients)]
+    sizes = rng.lognormal(4, 2, clients).astype(np.int64) + 50
+    covariance = np.diag(np.arange(1, dimension + 1) ** -1.2)
+    for k in range(clients):
+        size = int(sizes[k]) if samples is None else samples
+        yield models[k], offsets[k], rng.multivariate_normal(centres[k], covariance, size)
 
 
 @DATASETS.register("clustered", "ca-fed-synthetic")

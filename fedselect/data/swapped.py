@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fedselect.data.federation import Federation, Samples
-from fedselect.data.images import hold_out, read_mnist
+from fedselect.data.image_files import read_mnist
+from fedselect.data.images import hold_out
 from fedselect.data.registry import DATASETS
 from fedselect.errors import ConfigError, DataError
 from fedselect.randomness import generator

@@ -1,31 +1,28 @@
-"""Experiments: configuration, runs that resume, comparisons, reports."""
+"""Experiments: configuration, runs that resume, comparisons."""
 
 from fedselect.experiments.batch import carried_by, run_all
-from fedselect.experiments.compare import Comparison, compare
+from fedselect.experiments.building import build, build_scenario, build_selector
+from fedselect.experiments.comparison import Comparison, compare
 from fedselect.experiments.config import Choice, Experiment, read_config
-from fedselect.experiments.run import build, build_scenario, read_records, read_summary, run, run_folder
-from fedselect.reports import read_report, write_report
-from fedselect.studies.frame import beside_paper, show, study_arguments
-from fedselect.studies.tuning import tune
+from fedselect.experiments.folder import run_folder
+from fedselect.experiments.recorded import RecordedRun
+from fedselect.experiments.records import read_records, read_summary
+from fedselect.experiments.running import run
 
 __all__ = [
     "Choice",
     "Comparison",
     "Experiment",
-    "beside_paper",
+    "RecordedRun",
     "build",
     "build_scenario",
+    "build_selector",
     "carried_by",
     "compare",
     "read_config",
     "read_records",
-    "read_report",
     "read_summary",
     "run",
     "run_all",
     "run_folder",
-    "show",
-    "study_arguments",
-    "tune",
-    "write_report",
 ]

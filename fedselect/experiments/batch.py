@@ -9,7 +9,8 @@ from threading import Event, Thread
 
 from fedselect.errors import ConfigError, MissingExtraError
 from fedselect.experiments.config import Experiment
-from fedselect.experiments.run import run, run_folder
+from fedselect.experiments.folder import run_folder
+from fedselect.experiments.running import run
 
 __all__ = ["carried_by", "run_all"]
 

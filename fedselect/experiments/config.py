@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import hashlib
 import json
 import tomllib
@@ -18,12 +17,17 @@ from fedselect.errors import ConfigError
 from fedselect.options import fits, in_words, parsed
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import TrainingSettings
+from solvers.suggestions import did_you_mean
 
 __all__ = ["Choice", "Experiment", "read_config"]
 
 
 #: Keys of ``[experiment]``.
 _HEAD = ("name", "rounds", "seed", "clients_per_round", "time_limit", "checkpoint_every")
+
+#: Settings that came after the first run folders: where they say what every run did before, they do not name a run, so
+#: that a folder of that time is continued, and found finished, under its own name.
+_LATER = ("momentum_buffers", "server_weight_decay")
 
 
 @dataclass(frozen=True)
@@ -134,6 +138,10 @@ class Experiment:
         tables = self.tables()
         for key in ("name", "seed", "checkpoint_every"):
             del tables["experiment"][key]
+        before = TrainingSettings()
+        for key in _LATER:
+            if tables["training"].get(key) == getattr(before, key):
+                del tables["training"][key]
         return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:8]
 
 
@@ -188,9 +196,7 @@ def _known(where: str, table: Mapping[str, Any], keys: Iterable[str]) -> None:
     keys = list(keys)
     for key in table:
         if key not in keys:
-            close = difflib.get_close_matches(key, keys, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise ConfigError(f"{where}: unknown key {key!r}{hint} (accepted: {', '.join(keys)})")
+            raise ConfigError(f"{where}: unknown key {key!r}{did_you_mean(key, keys)} (accepted: {', '.join(keys)})")
 
 
 def _typed(where: str, table: Mapping[str, Any], owner: type) -> None:

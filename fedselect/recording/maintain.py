@@ -20,7 +20,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fedselect.recording.recipes import Recipe, recipes
+from fedselect.recording.library import Recipe, recipes
 from fedselect.recording.transfer import transferred_bound
 from solvers import Problem, solve
 from solvers.files import write_atomically

@@ -121,7 +121,7 @@ def total_error(
     The heterogeneity is Eq. 18's estimate: the largest loss of a client above the smallest it has had so far.
     """
     pi = availability_rates(state.scenario)(state.round)
-    alpha = state.experiment.training.importances(state.scenario.federation.sizes)
+    alpha = state.experiment.training.importances(state.scenario.sizes)
     gap = float((state.losses - state.least).max())
     return constants(state, pi, condition, states).total_error(pi, alpha, gap, bias)
 
@@ -144,7 +144,7 @@ def constants(state: State, pi: NDArray[np.float64], condition: float, states: f
         deviations=state.gradient_deviations(),
         step_sizes=[settings.rate(t) for t in range(rounds + 1)],
         local_steps=settings.local_steps,
-        total=float((settings.importances(state.scenario.federation.sizes) / pi).sum()),
+        total=float((settings.importances(state.scenario.sizes) / pi).sum()),
         heterogeneity=0.0,
         distance=state.distance,
         states=states,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedselect.errors import RunError
-from fedselect.experiments.compare import FORMAT as SELECTORS
-from fedselect.experiments.compare import read_manifest
+from fedselect.experiments.comparison import FORMAT as SELECTORS
+from fedselect.experiments.comparison import read_manifest
+from fedselect.experiments.recorded import RecordedRun
 from fedselect.reports.document import Report
 from fedselect.reports.methods import methods_report
-from fedselect.reports.run import RecordedRun, run_report
 from fedselect.reports.selectors import read_runs, selectors_report
+from fedselect.reports.single import run_report
 from solvers.benchmark.store import holds_benchmark
 
 __all__ = ["read_report"]

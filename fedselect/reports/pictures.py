@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from fedselect.data import load_data
 from fedselect.errors import TOOLKIT_ERRORS, DataError
+from fedselect.experiments.figures import counts_figure, curves_figure, gap_figure, success_figure
 from fedselect.reports.document import Picture
-from fedselect.reports.figures import counts_figure, curves_figure, gap_figure, success_figure
 
 if TYPE_CHECKING:
-    from fedselect.reports.run import RecordedRun
+    from fedselect.experiments.recorded import RecordedRun
 
 __all__ = ["pictures_of"]
 

@@ -10,10 +10,11 @@ from typing import Any
 import pandas as pd
 
 from fedselect.errors import RunError
-from fedselect.experiments.compare import Comparison, mean_table, summary_table
+from fedselect.experiments.comparison import Comparison, mean_table, summary_table
+from fedselect.experiments.recorded import RecordedRun
 from fedselect.reports.document import Cell, Column, Report, Table, count, number, percent, save, seconds, word
 from fedselect.reports.pictures import pictures_of
-from fedselect.reports.run import RecordedRun, facts_of
+from fedselect.reports.single import facts_of
 from solvers.files import write_atomically
 
 __all__ = ["read_runs", "results_table", "selectors_report", "write_report"]
@@ -131,7 +132,7 @@ def results_table(means: pd.DataFrame) -> Table:
     Parameters
     ----------
     means : DataFrame
-        From `fedselect.experiments.compare.Comparison.means`.
+        From `fedselect.experiments.Comparison.means`.
 
     Returns
     -------

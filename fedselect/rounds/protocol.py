@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from solvers import Solution
 
-__all__ = ["Outcome", "RoundContext", "RoundFeedback", "Selection", "Selector"]
+__all__ = ["Outcome", "Probe", "RoundContext", "RoundFeedback", "Selection", "Selector"]
 
 
 class Outcome(IntEnum):
@@ -24,6 +24,10 @@ class Outcome(IntEnum):
     RETURNED = 2  #: was selected, and its update arrived
     FAILED = 3  #: was selected, and reported an error
     MISSING = 4  #: was selected, and was not heard of again
+
+
+#: Clients to their losses, shape (len(clients),).
+Probe = Callable[[Sequence[int]], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class RoundContext:
     probe : callable, optional
         ``probe(clients) -> losses``: mean training loss of the current global model at each of these clients.
         Calling it stands for one more message to each.
+    validation_probe : callable, optional
+        The same for the mean loss on the samples that each client has held out of training.
     """
 
     round: int
@@ -52,7 +58,8 @@ class RoundContext:
     sizes: NDArray[np.int64]
     rng: np.random.Generator
     time_limit: float | None = None
-    probe: Callable[[Sequence[int]], NDArray[np.float64]] | None = None
+    probe: Probe | None = None
+    validation_probe: Probe | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +81,8 @@ class Selection:
         returned to the same total.
     solution : solvers.Solution, optional
         The optimisation behind the decision.
+    notes : mapping of str to object, optional
+        What else there is to say of the decision, as JSON values; a run's record has it.
     """
 
     clients: NDArray[np.int64]
@@ -81,6 +90,7 @@ class Selection:
     inclusion: NDArray[np.float64] | None = None
     on_failure: Literal["keep", "renormalise"] = "keep"
     solution: Solution | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         clients = np.asarray(self.clients, dtype=np.int64)
@@ -135,6 +145,10 @@ class RoundFeedback:
     updates : mapping of int to (d,) ndarray of float32
         The updates Δ_k of the clients that returned. Fetched from the training device when looked up; to be read
         inside ``update`` and copied where a selector keeps them.
+    embeddings : mapping of int to (c,) ndarray of float32
+        What each returned client's model answers to the server's noise, averaged (FedGS's e_k): computed at the server
+        when looked up inside ``update``, from the update alone; empty where the server does not hold the architecture
+        or has no validation samples to draw the noise by.
     """
 
     round: int
@@ -144,6 +158,7 @@ class RoundFeedback:
     norms: dict[int, float] = field(default_factory=dict)
     received_losses: dict[int, float] = field(default_factory=dict)
     updates: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
+    embeddings: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
 
 
 class Selector(Protocol):

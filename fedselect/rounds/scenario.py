@@ -1,46 +1,91 @@
-"""The setting of a run that a selector is built for."""
+"""The world that rounds are played in, and the plan for a run in it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
-from fedselect.availability import Availability, Dropout
+import numpy as np
+from numpy.typing import NDArray
+
+from fedselect.availability import DROPOUT, Availability, Dropout
 from fedselect.data import Federation
+from fedselect.errors import ConfigError
 
-__all__ = ["Scenario"]
+__all__ = ["Scenario", "World"]
 
 
 @dataclass(frozen=True, eq=False)
-class Scenario:
-    """Who the clients are, when they are there and come back, how many are selected, for how long.
+class World:
+    """What every engine has to know to play a round: who the clients are, when they are there and come back.
+
+    It travels whole: to `fedselect.rounds.decide`, to the training loops, to `fedselect.rounds.play`.
+
+    Attributes
+    ----------
+    sizes : (N,) ndarray of int
+        Training samples of each client; given as anything that makes such an array.
+    availability : Availability
+        Who is there.
+    dropout : Dropout
+        Who comes back; everyone if left out.
+    seed : int
+        Seed of the selector's draws (and of a training's); availability and dropout are built with the same one.
+    time_limit : float or None
+        Seconds a selector may take for a decision.
+
+    Raises
+    ------
+    ConfigError
+        When ``sizes`` is not a positive number of samples for each client, or the time limit is not positive.
+    """
+
+    sizes: NDArray[np.int64]
+    availability: Availability
+    dropout: Dropout = None  # type: ignore[assignment]  # filled in below, where N is known
+    seed: int = 0
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        sizes = np.asarray(self.sizes, dtype=np.int64)
+        if sizes.ndim != 1 or sizes.size == 0 or (sizes < 1).any():
+            raise ConfigError("sizes must be one positive number of samples a client, and there must be a client")
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise ConfigError(f"time_limit must be a positive number of seconds, or None; got {self.time_limit}")
+        object.__setattr__(self, "sizes", sizes)
+        if self.dropout is None:
+            object.__setattr__(self, "dropout", DROPOUT.build("none", sizes.size, self.seed))
+
+    @property
+    def clients(self) -> int:
+        """Number of clients N."""
+        return self.sizes.size
+
+
+@dataclass(frozen=True, eq=False)
+class Scenario(World):
+    """A world, its clients' data, and how many are to be selected for how long: what a selector is built for.
 
     A selector's builder takes from it what its paper lets the server know. Whatever an *oracle* variant takes beyond
     that (true availability or success rates, say) is an option that says so.
 
     Attributes
     ----------
-    federation : Federation
-        Clients and their data.
-    availability : Availability
-        Who is there.
-    dropout : Dropout
-        Who comes back.
     size : int
         Clients to select a round, m.
     rounds : int
         Rounds planned, T.
-    seed : int
-        Seed of the run.
+    data : Federation, optional
+        The clients' data; a scenario of sizes alone serves every selector that does not look at them.
     """
 
-    federation: Federation
-    availability: Availability
-    dropout: Dropout
+    _: KW_ONLY
     size: int
     rounds: int
-    seed: int
+    data: Federation | None = None
 
     @property
-    def clients(self) -> int:
-        """Number of clients N."""
-        return len(self.federation)
+    def federation(self) -> Federation:
+        """The clients' data; raises `ConfigError` where the scenario has none."""
+        if self.data is None:
+            raise ConfigError("this scenario has sizes and no data, and something asked for its clients' data")
+        return self.data

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedselect.availability import DROPOUT, Availability, Dropout
+from fedselect.availability import Availability, Dropout
 from fedselect.errors import ConfigError
-from fedselect.rounds.decide import decide
+from fedselect.rounds.decision import decide
 from fedselect.rounds.protocol import RoundFeedback, Selection, Selector
+from fedselect.rounds.scenario import World
 
-__all__ = ["SimulatedRound", "simulate"]
+__all__ = ["SimulatedRound", "play", "simulate"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,26 +89,39 @@ def simulate(
     ConfigError
         When ``sizes`` or ``rounds`` is out of range, or the selector chose clients that are not available.
     """
-    counts = np.asarray(sizes, dtype=np.int64)
-    if counts.ndim != 1 or counts.size == 0 or (counts < 1).any():
-        raise ConfigError("sizes must be one positive number of samples a client, and there must be a client")
+    world = World(np.asarray(sizes), availability, dropout, seed, time_limit)  # type: ignore[arg-type]
+    return play(selector, world, rounds)
+
+
+def play(selector: Selector, world: World, rounds: int) -> Iterator[SimulatedRound]:
+    """Play rounds in a world that stands already; see `simulate`.
+
+    Parameters
+    ----------
+    selector : Selector
+        Who decides; its state advances.
+    world : World
+        Where: a `fedselect.rounds.Scenario`, say.
+    rounds : int
+        Rounds to play.
+
+    Yields
+    ------
+    SimulatedRound
+        One a round, played when it is asked for.
+
+    Raises
+    ------
+    ConfigError
+        When ``rounds`` is negative (at once), or the selector chose clients that are not available.
+    """
     if rounds < 0:
         raise ConfigError(f"rounds must not be negative; got {rounds}")
-    dropout = dropout or DROPOUT.build("none", counts.size, seed)
-    return _play(selector, availability, dropout, counts, rounds, seed, time_limit)
+    return (_play_one(selector, world, t) for t in range(rounds))
 
 
-def _play(
-    selector: Selector,
-    availability: Availability,
-    dropout: Dropout,
-    sizes: NDArray[np.int64],
-    rounds: int,
-    seed: int,
-    time_limit: float | None,
-) -> Iterator[SimulatedRound]:
-    for t in range(rounds):
-        decision = decide(selector, availability, dropout, round=t, sizes=sizes, seed=seed, time_limit=time_limit)
-        selection, outcomes = decision.selection, decision.outcomes()
-        selector.update(RoundFeedback(t, selection, outcomes))
-        yield SimulatedRound(t, selection, outcomes, selection.applied_weights(decision.returned), decision.seconds)
+def _play_one(selector: Selector, world: World, t: int) -> SimulatedRound:
+    decision = decide(selector, world, t)
+    selection, outcomes = decision.selection, decision.outcomes()
+    selector.update(RoundFeedback(t, selection, outcomes))
+    return SimulatedRound(t, selection, outcomes, selection.applied_weights(decision.returned), decision.seconds)

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from fedselect.rounds.protocol import RoundContext
 from fedselect.rounds.scenario import Scenario
+from fedselect.selectors.importance import target_importance
 from fedselect.selectors.oracle import participation_rates
 from fedselect.selectors.registry import SELECTORS
-from fedselect.selectors.unbiased import Unbiased, target_importance
+from fedselect.selectors.unbiased import Unbiased
 
 __all__ = ["AdaFed"]
 

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from fedselect.rounds.protocol import RoundContext
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.registry import SELECTORS, Everyone, data_weights
+from fedselect.selectors.aggregation import data_weights
+from fedselect.selectors.bases import Everyone
+from fedselect.selectors.registry import SELECTORS
 
 __all__ = ["AllAvailable"]
 

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from fedselect.rounds.protocol import RoundContext
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.registry import SELECTORS, Everyone
+from fedselect.selectors.bases import Everyone
+from fedselect.selectors.registry import SELECTORS
 
 __all__ = ["AverageAll"]
 

@@ -8,22 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedselect.data import Federation
-from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
+from fedselect.selectors.aggregation import nobody
 from fedselect.selectors.chain_estimates import ChainEstimates, KnownChains
+from fedselect.selectors.checks import check_choice, check_number
+from fedselect.selectors.importance import check_importance, target_importance
 from fedselect.selectors.oracle import availability_rates, correlations
-from fedselect.selectors.registry import (
-    SELECTORS,
-    check_choice,
-    check_importance,
-    check_number,
-    losses,
-    nobody,
-)
-from fedselect.selectors.solving import solved
-from fedselect.selectors.unbiased import target_importance
-from solvers.registry import find
+from fedselect.selectors.probing import losses
+from fedselect.selectors.registry import SELECTORS
+from fedselect.selectors.solving import check_solving, solved
 from solvers.weighting import ExclusionProblem
 
 __all__ = ["CAFed"]
@@ -102,10 +96,7 @@ class CAFed:
         self.order = check_choice("order", order, ("signed", "absolute"))
         self.ties = check_choice("ties", ties, ("keep", "exclude"))
         self.method, self.certify, self.time_limit = method, certify, time_limit
-        for name in filter(None, (method, certify)):
-            find(ExclusionProblem, name)  # raises a sentence now rather than in the first round
-        if time_limit is not None and not time_limit > 0:
-            raise ConfigError(f"time_limit must be a positive number of seconds; got {time_limit}")
+        check_solving(ExclusionProblem, method, certify, time_limit)
         self.minima: NDArray[np.float64] | None = None
         if minima is not None:
             self.minima = np.broadcast_to(np.asarray(minima, dtype=np.float64), (n,))

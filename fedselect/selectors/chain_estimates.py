@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError
+from fedselect.selectors.checks import check_choice, check_size
 from fedselect.selectors.oracle import Rates, rates_at
-from fedselect.selectors.registry import check_choice, check_size
 
 __all__ = ["ChainEstimates", "KnownChains"]
 

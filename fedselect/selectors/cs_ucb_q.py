@@ -10,15 +10,9 @@ from numpy.typing import ArrayLike
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.registry import (
-    SELECTORS,
-    Aggregation,
-    aggregate,
-    check_choice,
-    check_number,
-    check_size,
-    nobody,
-)
+from fedselect.selectors.aggregation import Aggregation, aggregate, nobody
+from fedselect.selectors.checks import check_choice, check_number, check_size
+from fedselect.selectors.registry import SELECTORS
 
 __all__ = ["CSUCBQ"]
 
@@ -108,6 +102,6 @@ def cs_ucb_q(
     The fraction owed to client k is :math:`\min(1, \varphi\, m\, n_k / \sum_i n_i)`, φ = ``owed`` in [0, 1].
     """
     check_number("owed", owed, 0, 1)
-    sizes = scenario.federation.sizes
+    sizes = scenario.sizes
     fractions = np.minimum(1.0, owed * scenario.size * sizes / sizes.sum())
     return CSUCBQ(fractions, scenario.size, beta=beta, aggregation=aggregation)

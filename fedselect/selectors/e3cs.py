@@ -10,20 +10,13 @@ from numpy.typing import NDArray
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.registry import (
-    SELECTORS,
-    Aggregation,
-    aggregate,
-    check_choice,
-    check_number,
-    check_size,
-    nobody,
-)
-from fedselect.selectors.solving import solved
+from fedselect.selectors.aggregation import Aggregation, aggregate, nobody
+from fedselect.selectors.checks import check_choice, check_number, check_size
+from fedselect.selectors.registry import SELECTORS
+from fedselect.selectors.solving import check_solving, solved
 from solvers import Solution, solve
 from solvers.capping import DRAWS, CappingProblem, constant_floors, incremental_floors, reweighted
 from solvers.capping.draws.successive import race
-from solvers.registry import find
 
 __all__ = ["E3CS"]
 
@@ -89,7 +82,7 @@ class E3CS:
         self.draw = check_choice("draw", draw, tuple(DRAWS))
         self.rate = check_number("rate", rate, 0, np.finfo(np.float64).max, open_low=True)
         self.method, self.aggregation = method, aggregation
-        find(CappingProblem, method)  # raises a sentence now rather than in the first round
+        check_solving(CappingProblem, method)
         if method == "one-pass" and draw != "successive":
             raise ConfigError(
                 f"the probabilities of method 'one-pass' need not sum to a whole number, which draw {draw!r} needs; "

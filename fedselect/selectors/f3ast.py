@@ -10,16 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
+from fedselect.selectors.aggregation import nobody
+from fedselect.selectors.bases import Stateless
+from fedselect.selectors.checks import check_number, check_size
+from fedselect.selectors.importance import check_importance, target_importance
 from fedselect.selectors.oracle import Rates, availability_rates, positive_rates
-from fedselect.selectors.registry import (
-    SELECTORS,
-    Stateless,
-    check_importance,
-    check_number,
-    check_size,
-    nobody,
-)
-from fedselect.selectors.unbiased import target_importance
+from fedselect.selectors.registry import SELECTORS
 
 __all__ = ["F3AST", "OracleF3AST"]
 

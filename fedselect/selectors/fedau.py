@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.registry import SELECTORS, Everyone, check_importance, equal_importance
-from fedselect.selectors.unbiased import target_importance
+from fedselect.selectors.bases import Everyone
+from fedselect.selectors.importance import check_importance, equal_importance, target_importance
+from fedselect.selectors.registry import SELECTORS
 from solvers import InvalidProblem
 from solvers.participation import ParticipationWeights
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,14 +11,21 @@ from numpy.typing import ArrayLike, NDArray
 from fedselect.errors import ConfigError, DataError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.registry import SELECTORS, check_size, data_weights
-from fedselect.selectors.solving import solved
-from graphs import dependency_graph, distances, similarity
+from fedselect.selectors.aggregation import data_weights
+from fedselect.selectors.checks import check_size
+from fedselect.selectors.geometry import Geometry, Kinds, Matrix, Points, oracle_features, without_matrix
+from fedselect.selectors.learned_graph import LearnedGraph, adjacency, described
+from fedselect.selectors.registry import SELECTORS
+from fedselect.selectors.solving import check_solving, solved
+from graphs import dependency_graph, distances, secure_similarity, similarity
 from solvers import InvalidProblem
-from solvers.dispersion import DispersionProblem, Memory
+from solvers.dispersion import Memory
 from solvers.registry import find
 
 __all__ = ["FedGS"]
+
+#: Masks to both parties, a masked vector each way, a blinded number, a share from each; see `graphs.secure_product`.
+MESSAGES_A_PAIR = 7
 
 
 class FedGS:
@@ -28,10 +36,16 @@ class FedGS:
     or not, as in Algorithm 1. The authors' code runs Gurobi for 5 s and keeps no bound; here every selection carries
     its `solvers.Solution`.
 
+    The 3DG is given, or learned (``learned``): in the first ``warmup`` rounds everybody who is there and has not been
+    heard trains, their updates are compared and discarded, and nothing is counted, as in the authors' code, which does
+    so in round 0. Whoever is heard later joins the graph then. Updates come in the messages of training and embeddings
+    are computed of them at the server, so that the warm-up is all that a learned graph costs.
+
     Parameters
     ----------
-    distances : (N, N) array-like
-        Shortest-path distances H of the 3DG, from `graphs.distances`.
+    distances : (N, N) array-like, or Points, or Kinds
+        Shortest-path distances H of the 3DG, from `graphs.distances`; or, for more clients than a matrix has room for,
+        what `fedselect.selectors.geometry` states instead.
     size : int
         Clients to select, M; all of the available if they are fewer.
     alpha : float
@@ -44,6 +58,15 @@ class FedGS:
         A second method, whose bound is put beside the decision; see `fedselect.selectors.solving.solved`.
     time_limit : float, optional
         Seconds for each of the two; the context's limit by default.
+    learned : LearnedGraph, optional
+        Where the distances come from as clients are heard; ``distances`` are then those of before.
+    warmup : int
+        Rounds in which clients train for the graph alone.
+    truth : (N, N) array-like of bool, optional
+        The oracle's edges, to score the learned ones by in a run's record; no decision sees them.
+    cost : mapping of str to int, optional
+        ``messages`` sent for the graph before the first round, and ``numbers`` in them; the notes of the selections
+        start from there.
 
     Raises
     ------
@@ -53,7 +76,7 @@ class FedGS:
 
     def __init__(
         self,
-        distances: ArrayLike,
+        distances: ArrayLike | Points | Kinds,
         size: int,
         *,
         alpha: float = 1.0,
@@ -61,53 +84,121 @@ class FedGS:
         method: str = "auto",
         certify: str | None = None,
         time_limit: float | None = None,
+        learned: LearnedGraph | None = None,
+        warmup: int = 0,
+        truth: ArrayLike | None = None,
+        cost: Mapping[str, int] | None = None,
     ) -> None:
         self.size = check_size(size)
+        if warmup < 0:
+            raise ConfigError(f"warmup must be a number of rounds, 0 or more; got {warmup}")
+        self.learned, self.warmup = learned, warmup
         self.alpha, self.scale = alpha, scale
         self.method, self.certify, self.time_limit = method, certify, time_limit
-        for name in filter(None, (method, certify)):
-            find(DispersionProblem, name)  # raises a sentence now rather than in the first round
-        if time_limit is not None and not time_limit > 0:
-            raise ConfigError(f"time_limit must be a positive number of seconds; got {time_limit}")
-        h = np.asarray(distances, dtype=np.float64)
-        n = h.shape[0] if h.ndim else 0
+        self.geometry: Geometry
+        if isinstance(distances, Points | Kinds):
+            self.geometry = distances
+        else:
+            self.geometry = Matrix(np.asarray(distances, dtype=np.float64))
+        check_solving(self.geometry.problem, method, certify, time_limit)
+        n = self.geometry.clients
         try:
             # Stating the first round's problem with everyone available checks the distances, alpha and scale.
-            problem = DispersionProblem.fedgs(h, np.zeros(n), np.ones(n, dtype=bool), min(self.size, n), alpha, scale)
+            everybody = np.ones(n, dtype=np.bool_)
+            problem = self.geometry.state(np.zeros(n, dtype=np.int64), everybody, min(self.size, n), alpha, scale)
         except InvalidProblem as error:
             raise DataError(f"FedGS cannot select with these distances or options: {error}") from error
-        self.distances = problem.distances
+        if isinstance(self.geometry, Matrix):
+            self.geometry = Matrix(cast("Any", problem).distances)  # checked, read-only
         self.counts = np.zeros(n, dtype=np.int64)
-        #: What a method that can use it carries from round to round: every round is stated on the same distances.
+        self.heard = np.zeros(n, dtype=np.bool_)  #: whose update has come in the warm-up
+        self.truth = None if truth is None else np.asarray(truth, dtype=np.bool_)
+        self.cost = {"messages": 0, "numbers": 0} | dict(cost or {})
+        self._noted = learned is None and cost is None and not warmup  # whether the record has the present graph
+        #: What a method that can use it carries from round to round, as long as these are stated on the same distances.
         self.memory = Memory()
-        self._options: dict[str, Any] = (
-            {"memory": self.memory} if "memory" in find(DispersionProblem, method).options else {}
-        )
+        self._remembers = "memory" in find(self.geometry.problem, method).options
+
+    @property
+    def distances(self) -> NDArray[np.float64]:
+        """The matrix that rounds are stated on: between clients or, of `Kinds`, between these; `Points` have none."""
+        if isinstance(self.geometry, Points):
+            raise AttributeError("distances between points are never all there; geometry.points has the points")
+        return self.geometry.distances  # type: ignore[attr-defined]  # a Matrix or Kinds
 
     def select(self, round: RoundContext) -> Selection:
-        """Solve this round's dispersion problem."""
+        """Solve this round's dispersion problem; in the warm-up, have those train who have not been heard."""
+        if round.round < self.warmup:
+            clients = np.flatnonzero(round.available & ~self.heard)
+            return Selection(clients, np.zeros(clients.size), notes=self._notes())
         if not round.available.any():
-            return Selection(np.empty(0, dtype=np.int64), np.empty(0))
-        problem = DispersionProblem.fedgs(
-            self.distances, self.counts, round.available, self.size, self.alpha, self.scale
-        )
-        _, solution = solved(problem, self.method, round, self.time_limit, certify=self.certify, **self._options)
+            return Selection(np.empty(0, dtype=np.int64), np.empty(0), notes=self._notes())
+        problem = self.geometry.state(self.counts, round.available, self.size, self.alpha, self.scale)
+        options: dict[str, Any] = {"memory": self.memory} if self._remembers else {}
+        _, solution = solved(problem, self.method, round, self.time_limit, certify=self.certify, **options)
         clients = solution.selected
-        return Selection(clients, data_weights(round.sizes, clients), on_failure="renormalise", solution=solution)
+        weights = data_weights(round.sizes, clients)
+        return Selection(clients, weights, on_failure="renormalise", solution=solution, notes=self._notes())
 
     def update(self, feedback: RoundFeedback) -> None:
-        """Count who was selected."""
-        self.counts += feedback.outcomes >= Outcome.RETURNED
+        """Count who was selected, or note who was heard; learn the graph from what they sent."""
+        back = np.flatnonzero(feedback.outcomes == Outcome.RETURNED)
+        if feedback.round < self.warmup:
+            self.heard[back] = True
+            self.cost["messages"] += int((feedback.outcomes >= Outcome.RETURNED).sum()) + back.size
+            sizes = [feedback.updates[client].size for client in back[:1].tolist() if client in feedback.updates]
+            self.cost["numbers"] += sum(sizes) * (int((feedback.outcomes >= Outcome.RETURNED).sum()) + back.size)
+        else:
+            self.counts += feedback.outcomes >= Outcome.RETURNED
+        if self.learned is not None:
+            self._learn(self.learned, back.tolist(), feedback)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the selection counts and the memory; the graph is rebuilt from the federation."""
-        return {"counts": self.counts.copy(), "memory": self.memory.state_dict()}
+        """Return counts, memory and what is known of a learned graph; a given one is rebuilt from the federation."""
+        state: dict[str, Any] = {"counts": self.counts.copy(), "memory": self.memory.state_dict()}
+        if self.learned is not None:
+            state["learned"] = self.learned.state_dict()
+        return state | {"heard": self.heard.copy(), "cost": dict(self.cost), "noted": self._noted}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the selection counts, and the memory where there is one."""
+        """Restore the selection counts, and the rest where there is any."""
         self.counts = np.asarray(state["counts"], dtype=np.int64).copy()
         if "memory" in state:
             self.memory.load_state_dict(state["memory"])
+        if "heard" in state:
+            self.heard = np.array(state["heard"], dtype=np.bool_)
+            self.cost, self._noted = {key: int(count) for key, count in state["cost"].items()}, bool(state["noted"])
+        if self.learned is not None:
+            self.learned.load_state_dict(state["learned"])
+            self.geometry = Matrix(self.learned.distances)
+
+    def _learn(self, learned: LearnedGraph, clients: list[int], feedback: RoundFeedback) -> None:
+        """Take in what the clients sent, and state later rounds on the graph that this makes."""
+        clients = [client for client in clients if learned.wants(client)]
+        features = feedback.embeddings if learned.kind == "functional" else feedback.updates
+        missing = [client for client in clients if client not in features]
+        if missing:
+            raise ConfigError(
+                f"selector 'fedgs' compares clients by {learned.kind} features, and the engine has none of client "
+                f"{missing[0]}: a simulation without training has no updates, and embeddings need the model and "
+                "held-out samples (validation_fraction) at the server"
+            )
+        if learned.observe({client: features[client] for client in clients}):
+            self.geometry, self._noted = Matrix(learned.distances), False
+            self.memory = Memory()
+
+    def _notes(self) -> dict[str, Any]:
+        """What the graph has cost so far and, once after each change, what it is and how much of it is right."""
+        if self.learned is None and self._noted and not any(self.cost.values()):
+            return {}
+        note: dict[str, Any] = dict(self.cost)
+        if self.learned is not None:
+            note["known"] = int(self.learned.known.sum())
+        edges = self.truth if self.learned is None else self.learned.edges
+        if not self._noted and edges is not None:
+            note |= described(edges, self.truth)
+        self._noted = True
+        return {"graph": note}
 
 
 @SELECTORS.register("fedgs")
@@ -115,39 +206,80 @@ def fedgs(
     scenario: Scenario,
     *,
     alpha: float = 1.0,
-    scale: str = "pairs",
+    scale: Literal["pairs", "paper"] = "pairs",
     method: str = "auto",
     certify: str | None = None,
     time_limit: float | None = None,
-    graph: str = "reference",
-    features: str = "labels",
+    graph: Literal["reference", "paper"] = "reference",
+    epsilon: float | None = None,
+    features: Literal["labels", "parameters", "secure", "functional", "update"] = "labels",
+    refresh: bool = False,
+    warmup: int | None = None,
     distances_file: str | None = None,
+    geometry: Literal["graph", "points", "kinds"] = "graph",
+    metric: Literal["hellinger", "euclidean"] | None = None,
+    points_file: str | None = None,
 ) -> FedGS:
     """Select clients far apart on the 3DG while balancing how often each was selected.
 
-    The 3DG is the oracle one under the ``graph`` preset of `graphs.dependency_graph` ("reference" or "paper"), from
-    the clients' label distributions or, as in the authors' runs on Synthetic(α, β), from the ``"parameters"`` that
-    generated their data; unless ``distances_file`` names an N x N matrix to use instead (``.npy``, or text that
-    `numpy.loadtxt` reads with commas).
+    The 3DG is made under the ``graph`` preset of `graphs.dependency_graph`, with its ``epsilon``, of what ``features``
+    says:
+
+    ``"labels"``, ``"parameters"``: the oracle's, from the clients' label distributions or, as in the authors' runs on
+    Synthetic(α, β), from what generated their data. ``"secure"``: the label distributions again, which nobody sees:
+    every pair of clients runs the scalar-product protocol of `graphs.secure_similarity` before the first round.
+    ``"functional"``, ``"update"``: learned in training, from averaged embeddings of noise (Eq. 12; the data set needs a
+    validation_fraction) or from model updates (Eq. 11), in ``warmup`` rounds (1; 0 for the others) and from whoever is
+    first heard later; with ``refresh`` from every later update, too.
+
+    ``distances_file`` names an N x N matrix to use instead (``.npy``, or text that `numpy.loadtxt` reads with commas).
+
+    Beyond some ten thousand clients there is no room for a graph. ``geometry="points"`` takes labels or parameters, or
+    the rows of a ``points_file``, as points, at the ``metric``'s distances (Hellinger's for labels); ``"kinds"`` finds
+    the clients whose rows are equal and makes the 3DG over their kinds, or takes the ``metric`` between them.
     """
-    if graph not in ("reference", "paper"):
-        raise ConfigError(f"selector 'fedgs': graph must be 'reference' or 'paper'; got {graph!r}")
-    if features not in ("labels", "parameters"):
-        raise ConfigError(f"selector 'fedgs': features must be 'labels' or 'parameters'; got {features!r}")
-    if distances_file is not None:
+    if geometry != "graph":
+        clients = without_matrix(scenario, geometry, metric, features, points_file, graph, epsilon)
+        options = {"alpha": alpha, "scale": scale, "method": method, "certify": certify, "time_limit": time_limit}
+        return FedGS(clients, scenario.size, **options)  # type: ignore[arg-type]
+    learned, cost = None, None
+    if features in ("functional", "update") and distances_file is None:
+        if features == "functional" and not scenario.federation.validation:
+            raise ConfigError(
+                f"selector 'fedgs': functional features need held-out samples, and {scenario.federation.name} has "
+                "none; give the data set a validation_fraction, or use update features"
+            )
+        learned = LearnedGraph(scenario.clients, features, preset=graph, epsilon=epsilon, refresh=refresh)
+        h = learned.distances
+    elif distances_file is not None:
         h = _read_distances(distances_file)
         if h.shape != (scenario.clients,) * 2:
             raise DataError(f"{distances_file} holds shape {h.shape}; {scenario.clients} clients need a square matrix")
+    elif features == "secure":
+        found = secure_similarity(scenario.federation.label_distributions, keep_transcript=False)
+        pairs = scenario.clients * (scenario.clients - 1) // 2
+        cost = {"messages": MESSAGES_A_PAIR * pairs, "numbers": sum(found.transcript.sent.values())}
+        h = distances(dependency_graph(found.matrix, preset=graph, epsilon=epsilon))
     else:
-        known = scenario.federation.label_distributions
-        if features == "parameters":
-            if scenario.federation.parameters is None:
-                raise ConfigError(
-                    f"selector 'fedgs': {scenario.federation.name} has no generating parameters; use labels"
-                )
-            known = scenario.federation.parameters
-        h = distances(dependency_graph(similarity(known), preset=graph))  # type: ignore[arg-type]  # checked above
-    return FedGS(h, scenario.size, alpha=alpha, scale=scale, method=method, certify=certify, time_limit=time_limit)  # type: ignore[arg-type]
+        h = distances(dependency_graph(_oracle(scenario, features), preset=graph, epsilon=epsilon))
+    return FedGS(
+        h,
+        scenario.size,
+        alpha=alpha,
+        scale=scale,
+        method=method,
+        certify=certify,
+        time_limit=time_limit,
+        learned=learned,
+        warmup=(1 if learned is not None else 0) if warmup is None else warmup,
+        truth=None if learned is None and cost is None else adjacency(_oracle(scenario, "labels"), graph, None),
+        cost=cost,
+    )
+
+
+def _oracle(scenario: Scenario, features: str) -> NDArray[np.float64]:
+    """Similarities of what the server is not told."""
+    return similarity(oracle_features(scenario, features))
 
 
 def _read_distances(path: str) -> NDArray[np.float64]:

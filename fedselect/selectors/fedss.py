@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.registry import SELECTORS, check_choice, check_number, check_size, nobody
-from fedselect.selectors.solving import solved
+from fedselect.selectors.aggregation import nobody
+from fedselect.selectors.checks import check_choice, check_number, check_size
+from fedselect.selectors.registry import SELECTORS
+from fedselect.selectors.solving import check_solving, solved
 from solvers.allocation import AllocationProblem, group_clients
-from solvers.registry import find
 
 __all__ = ["FedSS"]
 
@@ -84,8 +85,7 @@ class FedSS:
         self.variant = check_choice("variant", variant, ("optimal", "proportional"))
         self.method = method or ("auto" if variant == "optimal" else "proportional")
         self.certify = certify
-        for name in filter(None, (self.method, certify)):
-            find(AllocationProblem, name)  # raises a sentence now rather than in the first round
+        check_solving(AllocationProblem, self.method, certify)
         self.smoothing = check_number("smoothing", smoothing, 0, 1, open_low=True)
         labels = np.array(groups)
         if labels.ndim != 1 or labels.size == 0 or labels.dtype.kind not in "iu" or labels.min() < 0:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from fedselect.rounds.scenario import Scenario
+from fedselect.selectors.importance import equal_importance
 from fedselect.selectors.oracle import Rates, participation_rates
-from fedselect.selectors.registry import SELECTORS, equal_importance
+from fedselect.selectors.registry import SELECTORS
 from fedselect.selectors.unbiased import Unbiased
 
 __all__ = ["KnownParticipation"]

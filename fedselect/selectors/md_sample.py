@@ -8,7 +8,10 @@ import numpy as np
 
 from fedselect.rounds.protocol import RoundContext, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.registry import SELECTORS, Stateless, check_choice, check_size, nobody
+from fedselect.selectors.aggregation import nobody
+from fedselect.selectors.bases import Stateless
+from fedselect.selectors.checks import check_choice, check_size
+from fedselect.selectors.registry import SELECTORS
 
 __all__ = ["MDSample"]
 
@@ -30,31 +33,54 @@ class MDSample(Stateless):
         direction as it is when failures strike all alike. ``"renormalise"``: the mean of the models received, as in
         FedGS's framework (which has no failures).
 
+    among : {"available", "all"}
+        Whom the draws are from: those who are there, or everybody, of whom the absent are dropped and the mean is
+        taken over the draws of those present. The second is what FedAvg and FedProx do by default in FedGS's code; it
+        selects fewer clients where fewer are there, and nobody where none of the drawn is.
+
     Raises
     ------
     ConfigError
         When an argument is not as described.
     """
 
-    def __init__(self, size: int, *, on_failure: Literal["keep", "renormalise"] = "keep") -> None:
+    def __init__(
+        self,
+        size: int,
+        *,
+        on_failure: Literal["keep", "renormalise"] = "keep",
+        among: Literal["available", "all"] = "available",
+    ) -> None:
+        self.among: Literal["available", "all"] = among
+        check_choice("among", among, ("available", "all"))
         self.size = check_size(size)
         self.on_failure: Literal["keep", "renormalise"] = on_failure
         check_choice("on_failure", on_failure, ("keep", "renormalise"))
 
     def select(self, round: RoundContext) -> Selection:
         """Draw this round's clients."""
-        present = np.flatnonzero(round.available)
-        if present.size == 0:
+        asked = round.available if self.among == "available" else np.ones_like(round.available)
+        share = np.where(asked, round.sizes, 0) / max(1, round.sizes[asked].sum())
+        if not round.available.any():
             return nobody()
-        share = round.sizes[present] / round.sizes[present].sum()
-        counts = round.rng.multinomial(self.size, share)
-        drawn = counts > 0
-        inclusion = np.zeros(round.available.size)
-        inclusion[present] = -np.expm1(self.size * np.log1p(-np.minimum(share, 1.0 - 1e-16)))
-        return Selection(present[drawn], counts[drawn] / self.size, inclusion, on_failure=self.on_failure)
+        counts = np.zeros(share.size, dtype=np.int64)
+        counts[asked] = round.rng.multinomial(self.size, share[asked])
+        drawn = np.flatnonzero((counts > 0) & round.available)
+        if drawn.size == 0:
+            return nobody()
+        inclusion = np.where(round.available, -np.expm1(self.size * np.log1p(-np.minimum(share, 1.0 - 1e-16))), 0.0)
+        return Selection(drawn, counts[drawn] / counts[drawn].sum(), inclusion, on_failure=self.on_failure)
 
 
 @SELECTORS.register("md-sample", "MDSample")
-def md_sample(scenario: Scenario, *, on_failure: Literal["keep", "renormalise"] = "keep") -> MDSample:
-    """Draw m times with replacement from the available clients, in proportion to their samples."""
-    return MDSample(scenario.size, on_failure=on_failure)
+def md_sample(
+    scenario: Scenario,
+    *,
+    on_failure: Literal["keep", "renormalise"] = "keep",
+    among: Literal["available", "all"] = "available",
+) -> MDSample:
+    """Draw m times with replacement from the available clients, in proportion to their samples.
+
+    ``among="all"`` draws from everybody and drops the absent, as FedProx does in FedGS's code.
+    """
+    return MDSample(scenario.size, on_failure=on_failure, among=among)

@@ -9,16 +9,12 @@ import numpy as np
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundContext, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.registry import (
-    SELECTORS,
-    Aggregation,
-    Stateless,
-    aggregate,
-    check_choice,
-    check_size,
-    losses,
-    nobody,
-)
+from fedselect.selectors.aggregation import Aggregation, aggregate, nobody
+from fedselect.selectors.bases import Stateless
+from fedselect.selectors.checks import check_choice, check_size
+from fedselect.selectors.probing import Part
+from fedselect.selectors.probing import losses as probed
+from fedselect.selectors.registry import SELECTORS
 
 __all__ = ["PowerOfChoice"]
 
@@ -31,8 +27,7 @@ class PowerOfChoice(Stateless):
     the clients with large losses it is biased on purpose. d = m is a random draw, d = N is greedy. Of equal losses,
     the lower id is selected.
 
-    Every candidate's probe is one more message, and does not fail. The losses are training losses: FedGS's authors
-    have every available client evaluate on its validation part.
+    Every candidate's probe is one more message, and does not fail.
 
     Parameters
     ----------
@@ -45,13 +40,19 @@ class PowerOfChoice(Stateless):
         See `fedselect.selectors.registry.aggregate`: the plain ``"mean"`` in the paper and in FedGS's code,
         ``"deadline"`` in E3CS's comparison.
 
+    losses : {"training", "validation"}
+        Which samples a client measures the loss on: those it trains on, as in the paper, or those it has held out, as
+        in FedGS's code.
+
     Raises
     ------
     ConfigError
         When an argument is not as described, or (in the round) no losses can be had.
     """
 
-    def __init__(self, size: int, candidates: int | None = None, *, aggregation: Aggregation = "mean") -> None:
+    def __init__(
+        self, size: int, candidates: int | None = None, *, aggregation: Aggregation = "mean", losses: Part = "training"
+    ) -> None:
         self.size = check_size(size)
         self.candidates = check_size(2 * self.size if candidates is None else candidates, "the number of candidates")
         if self.candidates < self.size:
@@ -59,6 +60,8 @@ class PowerOfChoice(Stateless):
                 f"there must be at least as many candidates as clients to select, {size}; got {candidates}"
             )
         self.aggregation: Aggregation = aggregation
+        self.losses: Part = losses
+        check_choice("losses", losses, ("training", "validation"))
         check_choice("aggregation", aggregation, ("mean", "samples", "deadline"))
 
     def select(self, round: RoundContext) -> Selection:
@@ -69,7 +72,7 @@ class PowerOfChoice(Stateless):
         if self.candidates < present.size:
             share = round.sizes[present] / round.sizes[present].sum()
             present = np.sort(round.rng.choice(present, size=self.candidates, replace=False, p=share))
-        order = np.argsort(-losses(round, present, "power-of-choice"), kind="stable")
+        order = np.argsort(-probed(round, present, "power-of-choice", self.losses), kind="stable")
         return aggregate(np.sort(present[order[: self.size]]), round.sizes, self.aggregation)
 
 
@@ -80,10 +83,12 @@ def power_of_choice(
     candidates: int | None = None,
     variant: Literal["paper", "fedgs"] = "paper",
     aggregation: Aggregation = "mean",
+    losses: Part | None = None,
 ) -> PowerOfChoice:
     """Select the largest losses among d candidates drawn in proportion to data.
 
-    ``variant="fedgs"`` is what FedGS's authors run: everybody available is a candidate.
+    ``variant="fedgs"`` is what FedGS's authors run: everybody available is a candidate, and ``losses`` are those of
+    ``"validation"`` samples where there are any (and of ``"training"`` samples in the paper's variant).
     """
     if variant == "fedgs":
         if candidates is not None:
@@ -91,4 +96,7 @@ def power_of_choice(
                 "selector 'power-of-choice': variant 'fedgs' has everybody as candidate; leave candidates"
             )
         candidates = max(scenario.clients, scenario.size)
-    return PowerOfChoice(scenario.size, candidates, aggregation=aggregation)
+    if losses is None:
+        held_out = variant == "fedgs" and scenario.data is not None and bool(scenario.data.validation)
+        losses = "validation" if held_out else "training"
+    return PowerOfChoice(scenario.size, candidates, aggregation=aggregation, losses=losses)

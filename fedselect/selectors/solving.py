@@ -1,4 +1,4 @@
-"""Solve a round's problem as every selector does it."""
+"""Solve a round's problem as every selector does it, and check beforehand that it can be."""
 
 from __future__ import annotations
 
@@ -8,9 +8,46 @@ from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundContext
-from solvers import Problem, Solution, solve
+from solvers import Problem, Solution, certified, solve
+from solvers.dispersion.compiled import load
+from solvers.registry import find
+from solvers.solving import check_certifier
 
-__all__ = ["solved"]
+__all__ = ["check_solving", "solved"]
+
+#: Methods that go on without compiled code where it is not there yet. A round's decision must not depend on that: a
+#: run is repeated on another machine, resumed, and deployed, so a selector waits for the compiler, outside its limit.
+_COMPILED = ("auto", "branch-and-bound", "sdp")
+
+
+def check_solving(
+    problem: type[Problem], method: str, certify: str | None = None, time_limit: float | None = None
+) -> None:
+    """Raise a sentence now rather than in the first round.
+
+    Parameters
+    ----------
+    problem : type
+        What the selector solves.
+    method, certify : str
+        Names of methods; None for a ``certify`` that is left out.
+    time_limit : float, optional
+        Seconds; None where the round's counts.
+
+    Raises
+    ------
+    UnknownMethod
+        When no such method is registered for the problem.
+    InvalidOption
+        When ``certify`` names a heuristic, which has no bound.
+    ConfigError
+        When the time limit is not positive.
+    """
+    find(problem, method)
+    if certify is not None:
+        check_certifier(problem, certify)
+    if time_limit is not None and not time_limit > 0:
+        raise ConfigError(f"time_limit must be a positive number of seconds; got {time_limit}")
 
 
 def solved(
@@ -55,6 +92,8 @@ def solved(
     """
     limit = round.time_limit if time_limit is None else time_limit
     seed = int(round.rng.integers(2**31))
+    if problem.family == "dispersion" and method in _COMPILED:
+        load()
     solution = solve(problem, method, time_limit=limit, seed=seed, **options)
     if solution.stopped == "interrupted":
         raise KeyboardInterrupt
@@ -63,10 +102,9 @@ def solved(
             f"method {method!r} found no decision in round {round.round} ({solution.stopped}); "
             "give it more time, or choose another method"
         )
-    if certify is not None and solution.status != "optimal":
-        proof = solve(problem, certify, time_limit=limit, seed=seed, start=solution.x)
-        if proof.stopped == "interrupted":
+    if certify is not None:
+        solution = certified(solution, certify, limit)
+        if solution.stopped == "interrupted":
             raise KeyboardInterrupt
-        solution = solution.with_bound(proof.bound, certified_by=certify, certify_seconds=proof.seconds)
     assert solution.x is not None
     return solution.x, solution

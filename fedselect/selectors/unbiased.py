@@ -9,10 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedselect.rounds.protocol import RoundContext
 from fedselect.rounds.scenario import Scenario
+from fedselect.selectors.bases import Everyone
+from fedselect.selectors.importance import check_importance, target_importance
 from fedselect.selectors.oracle import Rates, participation_rates, positive_rates
-from fedselect.selectors.registry import SELECTORS, Everyone, check_importance, equal_importance
+from fedselect.selectors.registry import SELECTORS
 
-__all__ = ["Unbiased", "target_importance"]
+__all__ = ["Unbiased"]
 
 
 class Unbiased(Everyone):
@@ -42,14 +44,6 @@ class Unbiased(Everyone):
     def weights(self, round: RoundContext, clients: NDArray[np.int64]) -> NDArray[np.float64]:
         """Importance over rate."""
         return self.importance[clients] / positive_rates(self.rates, round.round, clients)
-
-
-def target_importance(scenario: Scenario, importance: Literal["samples", "equal"]) -> NDArray[np.float64]:
-    """Target importance α by name, shape (N,): shares of the samples, or 1/N."""
-    if importance == "equal":
-        return equal_importance(scenario.clients)
-    sizes = scenario.federation.sizes
-    return sizes / sizes.sum()
 
 
 @SELECTORS.register("unbiased")

@@ -6,15 +6,10 @@ import numpy as np
 
 from fedselect.rounds.protocol import RoundContext, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.registry import (
-    SELECTORS,
-    Aggregation,
-    Stateless,
-    aggregate,
-    check_choice,
-    check_size,
-    nobody,
-)
+from fedselect.selectors.aggregation import Aggregation, aggregate, nobody
+from fedselect.selectors.bases import Stateless
+from fedselect.selectors.checks import check_choice, check_size
+from fedselect.selectors.registry import SELECTORS
 
 __all__ = ["Uniform"]
 

@@ -41,13 +41,18 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary, tune
+from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
+from fedselect.experiments.figures import panels_figure, save_figure
 from fedselect.experiments.metrics import late_deviation, learning_curve, realised_importance, round_table
 from fedselect.progress import progress_bar
-from fedselect.reports.figures import panels_figure, save_figure
 from fedselect.rounds.history import History
-from fedselect.studies.frame import beside_paper, run_grid, run_script, show, study_arguments, write_tables
+from fedselect.studies.grid import run_grid
 from fedselect.studies.paired import of_baseline
+from fedselect.studies.parts import write_tables
+from fedselect.studies.printing import show
+from fedselect.studies.published import beside_paper
+from fedselect.studies.script import run_script, study_arguments
+from fedselect.studies.tuning import tune
 from fedselect.training.settings import TrainingSettings
 
 # -- the paper's numbers ---------------------------------------------------------------------------------------------
@@ -102,6 +107,12 @@ MEASURES: Mapping[str, tuple[int, Callable[[pd.Series], float]]] = {
     "late deviation, running mean": (2, lambda curve: late_deviation(curve.expanding().mean())),
 }
 
+
+#: Where the code's statistic is another one than the obvious.
+ELSEWHERE: Mapping[str, str] = {
+    "time average": "the paper's is of the rounds that the code logs: see 'time average, logged rounds'",
+    "late deviation": "the paper's is of the running mean: see 'late deviation, running mean'",
+}
 
 AVERAGES = ("time average", "time average, logged rounds")
 
@@ -261,7 +272,14 @@ def reasons(ready: Mapping[tuple[str, str], Experiment]) -> dict[tuple[str, ...]
             why |= {(measure, name): text for measure in ("late deviation", "late deviation, running mean")}
         if not reading.code or reading.equal_rates:
             text = "comes with the scripts' learning rates, which differ by method: see 'code'"
-            why |= {(f"{measure} - Unbiased's", name, "CA-Fed"): text for measure in AVERAGES}
+            why |= {(f"{measure} - Unbiased's", name, "CA-Fed"): text for measure in MEASURES}
+        else:
+            for measure, text in ELSEWHERE.items():
+                why |= {(measure, name): text, (f"{measure} - Unbiased's", name): text}
+        for measure in MEASURES:
+            why[f"{measure} - Unbiased's", name, "AdaFed"] = "open: AdaFed's own paper was not to be had"
+            why.setdefault((f"{measure} - Unbiased's", name), "open")
+            why.setdefault((measure, name), "open")
     return why
 
 

@@ -31,22 +31,16 @@ from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 
 from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
+from fedselect.experiments.figures import panels_figure, save_figure
 from fedselect.experiments.metrics import jain_index, learning_curve, round_table, rounds_to, success_ratio
 from fedselect.progress import progress_bar
-from fedselect.reports.figures import panels_figure, save_figure
 from fedselect.rounds.history import History
-from fedselect.studies.frame import (
-    beside_paper,
-    kept,
-    paper_table,
-    run_grid,
-    run_script,
-    show,
-    study_arguments,
-    without_training,
-    write_tables,
-)
+from fedselect.studies.grid import run_grid, without_training
 from fedselect.studies.paired import half_width, of_baseline
+from fedselect.studies.parts import kept, write_tables
+from fedselect.studies.printing import show
+from fedselect.studies.published import beside_paper, paper_table
+from fedselect.studies.script import run_script, study_arguments
 from fedselect.training.settings import TrainingSettings
 
 # -- the paper's numbers ---------------------------------------------------------------------------------------------
@@ -92,7 +86,7 @@ FAIRNESS = ("Random", "E3CS-0.8", "pow-d", "E3CS-0.5", "E3CS-0", "FedCS")
 
 CLIENTS, SIZE, RATES = 100, 20, (0.1, 0.3, 0.6, 0.9)
 DRAWS = ("successive", "madow", "dep-round")
-QUOTAS = {"E3CS-0": 0.0, "E3CS-0.5": 0.5, "E3CS-0.8": 0.8, "E3CS-inc": "incremental"}
+QUOTAS: Mapping[str, float | str] = {"E3CS-0": 0.0, "E3CS-0.5": 0.5, "E3CS-0.8": 0.8, "E3CS-inc": "incremental"}
 BASELINES = {
     "Random": Choice("uniform", {"aggregation": "deadline"}),
     "FedCS": Choice("fedcs"),
@@ -151,8 +145,10 @@ def pairs(draws: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield from ((scheme, draw) for draw in draws) if scheme in QUOTAS else [(scheme, "")]
 
 
-def experiment(dataset: str, root: Path, partition: str, seed: int = 0, update: str = "A", **more: Any) -> Experiment:
-    """A training run in the paper's setting; data are dealt anew under every seed, as FedCS keeps to 20 clients."""
+def experiment(
+    dataset: str, root: Path, partition: str, seed: int = 0, update: str = "A", size: int = SIZE, **more: Any
+) -> Experiment:
+    """A training run in the paper's setting; data are dealt anew under every seed, as FedCS keeps to k clients."""
     task = TASKS[dataset]
     data = {**task.data, "partition": {"iid": "iid-draws", "non-iid": "primary-label"}[partition]}
     if dataset != "digits":
@@ -161,7 +157,7 @@ def experiment(dataset: str, root: Path, partition: str, seed: int = 0, update: 
         data["seed"] = seed
     return Experiment(
         seed=seed,
-        clients_per_round=SIZE,
+        clients_per_round=size,
         checkpoint_every=50,
         data=Choice(dataset, data),
         dropout=Choice("success-classes"),
@@ -479,12 +475,16 @@ def success_figure(runs: list[dict[str, Any]]) -> Figure:
 
 
 def accuracy_figure(curves: dict) -> Figure:
-    """Figs. 5 and 6 (a, b): test accuracy of every scheme, means over seeds, the paper's draw."""
+    """Figs. 5 and 6: test accuracy of every scheme, means over seeds, the paper's draw; (c, d) where FedProx ran."""
+    updates = [update for update in SCHEDULES if any(key[0] == update for key in curves)]
     panels = {
-        partition: {s: curves["A", partition, s, "successive" if s in QUOTAS else ""] for s in SCHEMES}
+        f"{partition} ({update})": {
+            s: curves[update, partition, s, "successive" if s in QUOTAS else ""] for s in SCHEMES
+        }
+        for update in updates
         for partition in ("iid", "non-iid")
     }
-    return panels_figure(panels, STYLES, "test accuracy", size=(9, 3.6))
+    return panels_figure(panels, STYLES, "test accuracy", size=(4.5 * len(panels), 3.6))
 
 
 def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:

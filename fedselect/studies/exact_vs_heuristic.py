@@ -30,7 +30,11 @@ from matplotlib.figure import Figure
 from scipy.stats import false_discovery_control, ttest_1samp
 
 from fedselect.experiments import Choice, Experiment, read_records, read_summary
-from fedselect.studies.frame import run_grid, run_script, show, study_arguments, write_tables
+from fedselect.studies.grid import run_grid
+from fedselect.studies.paired import half_width
+from fedselect.studies.parts import write_tables
+from fedselect.studies.printing import show
+from fedselect.studies.script import run_script, study_arguments
 from fedselect.training.settings import TrainingSettings
 
 # -- settings --------------------------------------------------------------------------------------------------------
@@ -224,7 +228,7 @@ def paired(differences: np.ndarray) -> dict[str, float]:
     if np.ptp(differences) == 0.0:
         return {"difference": mean, "half": 0.0, "p": 1.0 if mean == 0.0 else 0.0}
     test = ttest_1samp(differences, 0.0)
-    return {"difference": mean, "half": float(test.confidence_interval().high) - mean, "p": float(test.pvalue)}
+    return {"difference": mean, "half": half_width(pd.Series(differences)), "p": float(test.pvalue)}
 
 
 def printed(runs: pd.DataFrame, effects: pd.DataFrame) -> pd.DataFrame:

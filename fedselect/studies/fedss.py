@@ -30,22 +30,16 @@ from matplotlib.figure import Figure
 
 from fedselect.data import Federation
 from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
+from fedselect.experiments.figures import panels_figure, save_figure
 from fedselect.experiments.metrics import late_deviation, learning_curve, round_table, rounds_to
 from fedselect.progress import progress_bar
-from fedselect.reports.figures import panels_figure, save_figure
 from fedselect.rounds.protocol import Outcome
-from fedselect.studies.frame import (
-    beside_paper,
-    kept,
-    paper_table,
-    run_grid,
-    run_script,
-    show,
-    study_arguments,
-    without_training,
-    write_tables,
-)
+from fedselect.studies.grid import run_grid, without_training
 from fedselect.studies.paired import half_width, of_baseline
+from fedselect.studies.parts import kept, write_tables
+from fedselect.studies.printing import show
+from fedselect.studies.published import beside_paper, paper_table
+from fedselect.studies.script import run_script, study_arguments
 from fedselect.training.settings import TrainingSettings
 from solvers.allocation import availability_bias, availability_variation, group_clients
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from fedselect.errors import ConfigError
 from fedselect.experiments.batch import run_all
 from fedselect.experiments.config import Experiment
-from fedselect.experiments.run import read_summary
+from fedselect.experiments.records import read_summary
 from fedselect.training.settings import TrainingSettings
 
 __all__ = ["tune"]

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from fedselect.availability import DROPOUT, Availability, Dropout
-from fedselect.errors import ConfigError
-from fedselect.rounds.decide import Decision, decide
-from fedselect.rounds.protocol import RoundFeedback, Selection, Selector
+from fedselect.rounds.decision import Decision, decide
+from fedselect.rounds.protocol import Probe, RoundFeedback, Selection, Selector
+from fedselect.rounds.scenario import World
 from fedselect.training.local import Trained
 from fedselect.training.server import server_rule
 from fedselect.training.settings import TrainingSettings
@@ -67,51 +66,24 @@ class Coordinator:
     ----------
     selector : Selector
         Who decides.
-    sizes : (N,) array-like of int
-        Training samples of each client.
+    world : World
+        Who the clients are, when they are there and come back: a `fedselect.rounds.Scenario`, say.
     weights : (d,) tensor of float32
         The initial model as one vector, on the device that aggregates; it is copied.
-    availability : Availability
-        Who is there.
-    dropout : Dropout, optional
-        Who comes back; everyone by default.
     settings : TrainingSettings, optional
         How the server aggregates (and clients train).
-    seed : int
-        Seed of the selector's draws.
-    time_limit : float, optional
-        Seconds a selector may take for a decision (FedGS's τ_max is 5).
-
-    Raises
-    ------
-    ConfigError
-        When ``sizes`` is not a positive number of samples for each client.
     """
 
     def __init__(
-        self,
-        selector: Selector,
-        sizes: ArrayLike,
-        weights: torch.Tensor,
-        availability: Availability,
-        *,
-        dropout: Dropout | None = None,
-        settings: TrainingSettings | None = None,
-        seed: int = 0,
-        time_limit: float | None = 5.0,
+        self, selector: Selector, world: World, weights: torch.Tensor, *, settings: TrainingSettings | None = None
     ) -> None:
-        self.selector, self.availability = selector, availability
-        self.sizes = np.asarray(sizes, dtype=np.int64)
-        if self.sizes.ndim != 1 or self.sizes.size == 0 or (self.sizes < 1).any():
-            raise ConfigError("sizes must be one positive number of samples a client, and there must be a client")
-        self.dropout = dropout or DROPOUT.build("none", self.sizes.size, seed)
+        self.selector, self.world = selector, world
         self.settings = settings = settings or TrainingSettings()
-        self.seed, self.time_limit = seed, time_limit
         self.round = 0
         self.device = weights.device
         self._weights = weights.detach().clone()
         self._velocity = torch.zeros_like(self._weights) if settings.server_momentum else None
-        self._rule = server_rule(settings, settings.importances(self.sizes), self._weights.numel(), self.device)
+        self._rule = server_rule(settings, settings.importances(world.sizes), self._weights.numel(), self.device)
 
     @property
     def weights(self) -> NDArray[np.float32]:
@@ -121,18 +93,16 @@ class Coordinator:
     def decide(
         self,
         connected: NDArray[np.bool_] | None = None,
-        probe: Callable[[Sequence[int]], NDArray[np.float64]] | None = None,
+        probe: Probe | None = None,
+        validation_probe: Probe | None = None,
     ) -> Decision:
-        """Ask the selector for this round; see `fedselect.rounds.decide.decide`."""
+        """Ask the selector for this round; see `fedselect.rounds.decide`."""
         return decide(
             self.selector,
-            self.availability,
-            self.dropout,
-            round=self.round,
-            sizes=self.sizes,
-            seed=self.seed,
-            time_limit=self.time_limit,
+            self.world,
+            self.round,
             probe=probe,
+            validation_probe=validation_probe,
             connected=connected,
         )
 
@@ -176,7 +146,7 @@ class Coordinator:
         arrived = np.isin(selection.clients, usable)
         updates = trained.updates if finite.all() else trained.updates[torch.from_numpy(finite).to(self.device)]
         applied = selection.applied_weights(arrived)
-        self._apply(self._rule.change(usable, applied[arrived].tolist(), updates, self.settings.rate(t)))
+        change = self._rule.change(usable, applied[arrived].tolist(), updates, self.settings.rate(t))
 
         heard = np.isin(selection.clients, [*clients, *failed])
         outcomes = replace(decision, returned=heard).outcomes(failed=heard & ~arrived)
@@ -188,9 +158,11 @@ class Coordinator:
                 losses=dict(zip(usable, trained.losses[finite].tolist(), strict=True)),
                 norms=dict(zip(usable, norms[finite].tolist(), strict=True)),
                 received_losses=dict(zip(usable, trained.received_losses[finite].tolist(), strict=True)),
-                updates=_Updates(usable, updates),
+                updates=_OfClients(usable, lambda place: updates[place].cpu().numpy()),
+                embeddings=_OfClients(usable if self.embeds else [], lambda place: self.embedding(updates[place])),
             )
         )
+        self._apply(change)  # behind the selector's update, which may ask for embeddings of the models as trained
         self.round += 1
         if evaluate is None:
             evaluate = self.round % self.settings.evaluate_every == 0
@@ -200,6 +172,15 @@ class Coordinator:
     def evaluate(self) -> tuple[float | None, float | None]:
         """Loss and accuracy of the global model: not known to a server without a test set."""
         return None, None
+
+    @property
+    def embeds(self) -> bool:
+        """Whether this server can compute embeddings: one without the architecture cannot."""
+        return False
+
+    def embedding(self, update: torch.Tensor) -> NDArray[np.float32]:
+        """What the model that a client trained in the round being concluded answers to the server's noise, averaged."""
+        raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next round depends on."""
@@ -234,15 +215,15 @@ class Coordinator:
             self._weights.mul_(settings.projection / norm)
 
 
-class _Updates(Mapping[int, NDArray[np.float32]]):
-    """The updates by client, fetched from the device when looked up."""
+class _OfClients(Mapping[int, NDArray[np.float32]]):
+    """Something of each client that is computed, or fetched from the device, when looked up."""
 
-    def __init__(self, clients: Sequence[int], updates: torch.Tensor) -> None:
+    def __init__(self, clients: Sequence[int], look_up: Callable[[int], NDArray[np.float32]]) -> None:
         self._places = {client: place for place, client in enumerate(clients)}
-        self._updates = updates
+        self._look_up = look_up
 
     def __getitem__(self, client: int) -> NDArray[np.float32]:
-        return self._updates[self._places[client]].cpu().numpy()
+        return self._look_up(self._places[client])
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._places)

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from fedselect.availability import Availability, Dropout
 from fedselect.data import Federation
-from fedselect.errors import MissingExtraError
+from fedselect.embeddings import embedding, gaussian_noise
+from fedselect.errors import ConfigError, MissingExtraError
 from fedselect.randomness import generator
 from fedselect.rounds.protocol import Selector
+from fedselect.rounds.scenario import Scenario, World
 from fedselect.training.models import MODELS
 from fedselect.training.settings import TrainingSettings
 
@@ -73,23 +75,24 @@ class FedAvg(Coordinator):
         seed: int = 0,
         time_limit: float | None = 5.0,
     ) -> None:
+        world = World(federation.sizes, availability, dropout, seed, time_limit)  # type: ignore[arg-type]
+        self._begin(federation, selector, world, settings or TrainingSettings())
+
+    @classmethod
+    def within(cls, scenario: Scenario, selector: Selector, *, settings: TrainingSettings | None = None) -> FedAvg:
+        """The loop of a scenario that stands already, which says all that is beside ``selector`` and ``settings``."""
+        loop = cls.__new__(cls)
+        loop._begin(scenario.federation, selector, scenario, settings or TrainingSettings())
+        return loop
+
+    def _begin(self, federation: Federation, selector: Selector, world: World, settings: TrainingSettings) -> None:
         self.federation = federation
-        settings = settings or TrainingSettings()
         device = pick_device(settings.device)
         self._model = MODELS.build(settings.model, federation, **settings.model_options).to(device)
-        _initialise(self._model, seed)
-        weights = parameters_to_vector(self._model.parameters())
-        super().__init__(
-            selector,
-            federation.sizes,
-            weights,
-            availability,
-            dropout=dropout,
-            settings=settings,
-            seed=seed,
-            time_limit=time_limit,
-        )
-        self._local = LocalTraining(self._model, federation, settings, seed, device)
+        _initialise(self._model, world.seed, settings.initialisation)
+        super().__init__(selector, world, parameters_to_vector(self._model.parameters()), settings=settings)
+        self._local = LocalTraining(self._model, federation, settings, world.seed, device)
+        self._noise: NDArray[np.float64] | None = None
         test = federation.test
         self._test = (torch.from_numpy(test.features).to(device), torch.from_numpy(test.labels).to(device))
 
@@ -110,7 +113,8 @@ class FedAvg(Coordinator):
         -------
         Round
         """
-        decision = self.decide(probe=self.losses)
+        held_out = self.validation_losses if self.federation.validation else None
+        decision = self.decide(probe=self.losses, validation_probe=held_out)
         start = time.perf_counter()
         clients = decision.selection.clients[decision.returned].tolist()
         trained = self._local.train(clients, self._weights, self.round)
@@ -126,6 +130,30 @@ class FedAvg(Coordinator):
         """Mean training loss of the global model at each of these clients, shape (len(clients),)."""
         return client_means(self._loaded(), [self._local.clients[int(client)] for client in clients])[0]
 
+    def validation_losses(self, clients: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Mean loss of the global model on what each of these clients has held out, shape (len(clients),)."""
+        own = [self.federation.validation[int(client)] for client in clients]
+        empty = [int(client) for client, samples in zip(clients, own, strict=True) if not len(samples)]
+        if empty:
+            raise ConfigError(
+                f"client {empty[0]} has held no sample out of training, and is asked for its loss on them"
+            )
+        parts = [(torch.from_numpy(each.features), torch.from_numpy(each.labels)) for each in own]
+        return client_means(self._loaded(), [(x.to(self.device), y.to(self.device)) for x, y in parts])[0]
+
+    @property
+    def embeds(self) -> bool:
+        """Whether there are validation samples whose moments the noise may have."""
+        return bool(self.federation.validation)
+
+    def embedding(self, update: torch.Tensor) -> NDArray[np.float32]:
+        """The averaged answer to noise of the model that a client trained; noise with the validation sets' moments."""
+        if self._noise is None:
+            validation = np.concatenate([samples.features for samples in self.federation.validation])
+            self._noise = gaussian_noise(validation, 128, generator(self.world.seed, "noise"))
+        vector_to_parameters(self._weights + update, self._model.parameters())
+        return embedding(self._model, self._noise).astype(np.float32)
+
     def client_scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean cross-entropy and accuracy of the global model on every client's own training samples, shapes (N,)."""
         return client_means(self._loaded(), self._local.clients)
@@ -137,7 +165,7 @@ class FedAvg(Coordinator):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state that `state_dict` returned, to the same bits as without the break."""
         super().load_state_dict(state)
-        self._local.load_state_dict(state["clients"])
+        self._local.load_state_dict(state.get("clients", {}))  # checkpoints of before have none
 
     def _loaded(self) -> torch.nn.Module:
         """The model, holding a copy of the global parameters."""
@@ -145,14 +173,20 @@ class FedAvg(Coordinator):
         return self._model
 
 
-def _initialise(model: torch.nn.Module, seed: int) -> None:
-    """Set weights from U(±1/√fan-in), PyTorch's default for linear layers, and biases to 0, without its generator."""
+def _initialise(model: torch.nn.Module, seed: int, scheme: str) -> None:
+    """Set the initial parameters without PyTorch's generator; the schemes are those of `TrainingSettings`."""
     rng = generator(seed, "model")
+    parameters = list(model.parameters())
+    last = max((place for place, each in enumerate(parameters) if each.dim() > 1), default=-1)
+    bound = 0.0
     with torch.no_grad():
-        for parameter in model.parameters():
+        for place, parameter in enumerate(parameters):
+            kaiming, behind = scheme == "kaiming" and place < last, scheme == "kaiming" and place > last
             if parameter.dim() > 1:
                 bound = 1 / math.sqrt(math.prod(parameter.shape[1:]))
-                values = rng.uniform(-bound, bound, size=tuple(parameter.shape)).astype(np.float32)
-                parameter.copy_(torch.from_numpy(values))
-            else:
+            elif not behind:
                 parameter.zero_()
+                continue
+            size = tuple(parameter.shape)
+            values = rng.normal(0, math.sqrt(2) * bound, size) if kaiming else rng.uniform(-bound, bound, size)
+            parameter.copy_(torch.from_numpy(values.astype(np.float32)))

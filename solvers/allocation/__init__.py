@@ -3,6 +3,7 @@
 from solvers.allocation import methods
 from solvers.allocation.grouping import Grouping, group_clients, silhouette
 from solvers.allocation.problem import AllocationProblem
+from solvers.allocation.separation import Dissimilarity, dissimilarity, separation_threshold
 from solvers.allocation.theory import (
     availability_bias,
     availability_variation,
@@ -17,9 +18,11 @@ from solvers.allocation.theory import (
 
 __all__ = [
     "AllocationProblem",
+    "Dissimilarity",
     "Grouping",
     "availability_bias",
     "availability_variation",
+    "dissimilarity",
     "estimator_error",
     "fedavg_term",
     "group_clients",
@@ -27,6 +30,7 @@ __all__ = [
     "neyman",
     "precision_bound",
     "proportional_advantage",
+    "separation_threshold",
     "silhouette",
     "stratified_term",
     "training_term",

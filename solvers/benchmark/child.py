@@ -19,7 +19,8 @@ import numpy as np
 from solvers import registry
 from solvers.errors import InvalidAnswer, MissingBackend
 from solvers.problem import Problem, load
-from solvers.registry import Method, solve
+from solvers.registry import Method
+from solvers.solving import solve
 from solvers.versions import installed
 
 __all__ = ["IDLE_SECONDS", "Request", "main"]
@@ -118,6 +119,7 @@ def _answer(request: Request) -> dict[str, Any]:
             "status": str(solution.status),
             "stopped": str(solution.stopped),
             "message": str(solution.message),
+            "native_status": solution.details.get("native_status"),
             "x": x,
             "objective": _number(solution.objective),
             "bound": _number(solution.bound),

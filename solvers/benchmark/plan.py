@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import difflib
 import hashlib
 import inspect
 import itertools
@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solvers import instances
-from solvers.errors import BenchmarkError, InvalidOption, MissingBackend
+from solvers.errors import BenchmarkError, MissingBackend
 from solvers.problem import Problem, load
 from solvers.registry import Method, find, methods
+from solvers.suggestions import did_you_mean
 
 __all__ = ["Cell", "Instance", "Plan", "Variant", "resolve_instance"]
 
@@ -106,8 +107,7 @@ def resolve_instance(source: str | Path | Problem, name: str | None = None) -> I
         return Instance(name or path.stem, read_mdplib(path))
     label = str(source)
     if label not in instances.names():
-        close = difflib.get_close_matches(label, instances.names(), n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(label, instances.names())
         raise BenchmarkError(f"there is neither a file nor a library instance {label!r}{hint}")
     known = instances.info(label).best_known
     return Instance(name or label, instances.load(label), known, witnessed=known is not None)
@@ -186,20 +186,9 @@ class Plan:
         if unknown := sorted(set(best_known) - {each.name for each in self.instances}):
             raise BenchmarkError(f"best_known names {unknown[0]!r}, which is no instance of this benchmark")
         for variant, instance in itertools.product(self.variants, self.instances):
-            accepted = _options(instance.problem, variant.name)
-            if accepted is not None and (unknown := sorted(set(variant.options) - set(accepted))):
-                raise InvalidOption(
-                    f"method {variant.name!r} has no option {unknown[0]!r} "
-                    f"(accepted: {', '.join(sorted(accepted)) or 'none'})"
-                )
-
-
-def _options(problem: Problem, name: str) -> dict[str, Any] | None:
-    """The options a method takes; `None` for one whose package is missing, which is a row of the table."""
-    try:
-        return find(problem, name).options
-    except MissingBackend:
-        return None
+            # A method whose package is missing is a row of the table.
+            with contextlib.suppress(MissingBackend):
+                find(instance.problem, variant.name).check(variant.options)
 
 
 def _labelled(methods: Sequence[str] | Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

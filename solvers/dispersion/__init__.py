@@ -3,6 +3,8 @@
 from solvers.dispersion import methods
 from solvers.dispersion.formats import (
     read_mdplib,
+    read_points,
+    read_tsplib,
     to_qubo,
     write_cp_sat,
     write_lp,
@@ -10,14 +12,23 @@ from solvers.dispersion.formats import (
     write_mps,
     write_qubo,
 )
+from solvers.dispersion.kinds import KindDispersionProblem
+from solvers.dispersion.points import PointDispersionProblem
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.memory import Memory
+from solvers.dispersion.theory import aggregation_factors, expected_shares
 
 __all__ = [
     "DispersionProblem",
+    "KindDispersionProblem",
     "Memory",
+    "PointDispersionProblem",
+    "aggregation_factors",
+    "expected_shares",
     "methods",
     "read_mdplib",
+    "read_points",
+    "read_tsplib",
     "to_qubo",
     "write_cp_sat",
     "write_lp",

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.dispersion.fedgs import as_integer, round_terms
 from solvers.errors import InvalidProblem
 from solvers.problem import Problem, frozen_array
 from solvers.solution import OPTIMALITY_GAP
@@ -89,7 +90,7 @@ class DispersionProblem(Problem):
         costs = frozen_array(np.zeros(n) if self.costs is None else self.costs, "costs")
         if costs.shape != (n,):
             raise InvalidProblem(f"costs must have one entry per client, {n}; got {costs.shape[0]}")
-        size = _integer(self.size, "size")
+        size = as_integer(self.size, "size")
         if not 1 <= size <= n:
             raise InvalidProblem(f"size must lie between 1 and the number of clients, {n}; got {size}")
         weight = float(self.weight)
@@ -158,35 +159,11 @@ class DispersionProblem(Problem):
             When shapes disagree, nobody is available, or a value is out of range.
         """
         h = np.asarray(distances)
-        v = frozen_array(counts, "counts")
-        n = v.shape[0]
-        if h.shape != (n, n):
+        n = np.shape(counts)[0] if np.ndim(counts) == 1 else -1
+        if n >= 0 and h.shape != (n, n):
             raise InvalidProblem(f"distances must be {n} by {n}, one row per entry of counts; got shape {h.shape}")
-        mask = np.asarray(available)
-        if mask.shape != (n,) or not np.isin(mask, (0, 1)).all():
-            raise InvalidProblem(f"available must be a mask of {n} booleans; got shape {mask.shape}")
-        ids = np.flatnonzero(mask)
-        if ids.size == 0:
-            raise InvalidProblem("no client is available, so there is nothing to select from")
-        if (v < 0).any():
-            raise InvalidProblem(f"counts must be non-negative; the smallest is {v.min():g}")
-        limit = _integer(size, "size")
-        if limit < 1:
-            raise InvalidProblem(f"size must be at least 1; got {limit}")
-        if not (math.isfinite(alpha) and alpha >= 0):
-            raise InvalidProblem(f"alpha must be finite and non-negative; got {alpha}")
-        if scale not in ("pairs", "paper"):
-            raise InvalidProblem(f"scale must be 'pairs' or 'paper'; got {scale!r}")
-        m = min(limit, ids.size)
-        pairs = m * (m - 1) if scale == "pairs" else n * (n - 1)
-        z = 2 * (v - v.mean() - limit / n) + 1
-        return cls(
-            distances=h[np.ix_(ids, ids)],
-            costs=z[ids] / max(n - 1, 1),
-            size=m,
-            weight=alpha / pairs if pairs else 0.0,
-            clients=ids,
-        )
+        terms = round_terms(n, counts, available, size, alpha, scale)
+        return cls(h[np.ix_(terms.ids, terms.ids)], terms.costs, terms.size, terms.weight, terms.ids)
 
     @property
     def n(self) -> int:
@@ -267,14 +244,13 @@ class DispersionProblem(Problem):
 
     @property
     def rounding(self) -> float:
-        """A bound on the floating-point error of one evaluation of the objective, in its units."""
+        """A bound on the floating-point error of one evaluation of the objective, in its units.
+
+        Zero for a single client: its value is minus its cost, and nothing is added up.
+        """
+        if self.size == 1:
+            return 0.0
         terms = self.size * self.size
         magnitude = self.weight * self.farthest * terms
         magnitude += self.size * float(np.abs(self.costs).max())
         return 2.0 * (terms + 4) * np.finfo(np.float64).eps * magnitude
-
-
-def _integer(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidProblem(f"{name} must be an integer; got {value!r}")
-    return int(value)

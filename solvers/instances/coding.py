@@ -8,7 +8,6 @@ same bits.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import lzma
@@ -19,27 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.errors import InvalidProblem
-from solvers.problem import Problem, assembled, parts
+from solvers.problem import Problem, assembled, digest, parts
 
 __all__ = ["digest", "pack", "unpack"]
 
 _VALUES, _PLACES, _BEST = ".values", ".places", "best decision"
-
-
-def digest(problem: Problem) -> str:
-    """SHA-256 of a problem's type and data, to the last bit: 64 hex digits.
-
-    Two problems have the same digest exactly if all their fields hold the same bits; the file they come from does not
-    matter.
-    """
-    header, arrays = parts(problem)
-    text = hashlib.sha256(json.dumps([header["type"], header["scalars"]], sort_keys=True).encode())
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
-        text.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        text.update(array.tobytes())
-    return text.hexdigest()
 
 
 def pack(problem: Problem, best: NDArray[Any] | None = None) -> bytes:

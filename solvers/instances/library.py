@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.instances.coding import digest, unpack
 from solvers.problem import FAMILIES, Problem
+from solvers.suggestions import did_you_mean
 
 __all__ = ["FOLDER", "InstanceInfo", "best", "info", "load", "names"]
 
@@ -80,7 +80,9 @@ def names(family: str | None = None) -> list[str]:
         When there is no such family.
     """
     if family is not None and family not in FAMILIES:
-        raise InvalidOption(f"there is no family {family!r}{_close(family, FAMILIES)} (known: {', '.join(FAMILIES)})")
+        raise InvalidOption(
+            f"there is no family {family!r}{did_you_mean(family, FAMILIES, 0.5)} (known: {', '.join(FAMILIES)})"
+        )
     return sorted(name for name, known in _index().items() if family in (None, known.family))
 
 
@@ -90,7 +92,7 @@ def info(name: str) -> InstanceInfo:
         return _index()[name]
     except KeyError:
         raise InvalidOption(
-            f"the library has no instance {name!r}{_close(name, _index())} ({len(_index())} are known: "
+            f"the library has no instance {name!r}{did_you_mean(name, _index(), 0.5)} ({len(_index())} are known: "
             "solvers.instances.names() or 'fedselect instances list')"
         ) from None
 
@@ -144,8 +146,3 @@ def _read(name: str) -> tuple[Problem, NDArray[Any] | None]:
 def _index() -> dict[str, InstanceInfo]:
     entries = json.loads((FOLDER / "index.json").read_text(encoding="utf-8"))
     return {entry["name"]: InstanceInfo(**entry) for entry in entries}
-
-
-def _close(name: str, known: Any) -> str:
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""

@@ -3,13 +3,18 @@
 from solvers.participation import methods
 from solvers.participation.history import second_moment, weight_error
 from solvers.participation.problem import CutoffProblem
+from solvers.participation.theory import Convergence, Smoothness, convergence_bound, step_sizes
 from solvers.participation.weights import ParticipationWeights, expected_weight
 
 __all__ = [
+    "Convergence",
     "CutoffProblem",
     "ParticipationWeights",
+    "Smoothness",
+    "convergence_bound",
     "expected_weight",
     "methods",
     "second_moment",
+    "step_sizes",
     "weight_error",
 ]

@@ -34,9 +34,7 @@ from fedselect.availability import AVAILABILITY, DROPOUT  # noqa: E402
 from fedselect.data import Federation, Samples, digits  # noqa: E402
 from fedselect.experiments.checkpoint import save_checkpoint  # noqa: E402
 from fedselect.randomness import generator  # noqa: E402
-from fedselect.rounds.decide import decide  # noqa: E402
-from fedselect.rounds.history import History  # noqa: E402
-from fedselect.rounds.simulation import simulate  # noqa: E402
+from fedselect.rounds import History, World, decide, simulate  # noqa: E402
 from fedselect.selectors import Uniform  # noqa: E402
 from fedselect.training.batches import batches, epochs_of  # noqa: E402
 from fedselect.training.fedavg import FedAvg  # noqa: E402
@@ -87,8 +85,7 @@ class PlainLoop:
     def __init__(self, federation: Federation, size: int, settings: TrainingSettings) -> None:
         self.federation, self.settings, self.round = federation, settings, 0
         self.selector = Uniform(size)
-        self.availability = AVAILABILITY.build("ideal", federation, 0)
-        self.dropout = DROPOUT.build("none", len(federation), 0)
+        self.world = World(federation.sizes, AVAILABILITY.build("ideal", federation, 0))
         self.model = MODELS.build(settings.model, federation)
         self.local = copy.deepcopy(self.model)
         self.epochs = epochs_of(len(federation), settings, 0)
@@ -96,8 +93,8 @@ class PlainLoop:
         self.test = torch.from_numpy(federation.test.features), torch.from_numpy(federation.test.labels)
 
     def step(self) -> None:
-        t, sizes = self.round, self.federation.sizes
-        selection = decide(self.selector, self.availability, self.dropout, round=t, sizes=sizes, seed=0).selection
+        t = self.round
+        selection = decide(self.selector, self.world, t).selection
         start = {name: value.clone() for name, value in self.model.state_dict().items()}
         total = {name: torch.zeros_like(value) for name, value in start.items()}
         for client, weight in zip(selection.clients.tolist(), selection.weights.tolist(), strict=True):

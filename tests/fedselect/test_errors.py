@@ -10,7 +10,7 @@ import pytest
 from fedselect import cli
 from fedselect.errors import TOOLKIT_ERRORS
 from fedselect.experiments import Experiment
-from fedselect.studies.frame import run_script
+from fedselect.studies.script import run_script
 from graphs import similarity
 from solvers import solve
 from solvers.capping import CappingProblem

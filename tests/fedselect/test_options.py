@@ -47,3 +47,8 @@ def test_literals_list_their_values():
     assert fits("pairs", Literal["pairs", "paper"])
     assert not fits("pear", Literal["pairs", "paper"])
     assert in_words(Literal["pairs", "paper"]) == "'pairs' or 'paper'"
+
+
+def test_a_literal_may_be_left_out():
+    wanted = Literal["a", "b"] | None
+    assert [value for value in ("a", "b", None, "c", 1) if fits(value, wanted)] == ["a", "b", None]

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphs import DistanceError, dependency_graph, distances, edge_weights, path_lengths, similarity
+from graphs import DistanceError, dependency_graph, distances, edge_weights, min_plus, path_lengths, similarity
 from graphs.min_plus import close
-from graphs.shortest_paths import _choose
+from graphs.shortest_paths import _choose, scaled
 
 spec = importlib.util.spec_from_file_location("graph_examples", Path(__file__).with_name("examples.py"))
 examples = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(examples)
 
-METHODS = ("floyd-warshall", "blocked", "dijkstra", "johnson", "networkx")
+METHODS = ("floyd-warshall", "dijkstra")
 
 
 @st.composite
@@ -83,7 +83,22 @@ def test_tiles_of_any_size_give_the_same(tile):
 
 def test_several_tiles_of_the_default_size_against_networkx():
     W = edge_weights(similarity(examples.dirichlet_partition(450)))
-    np.testing.assert_allclose(distances(W, "blocked"), distances(W, "networkx"), atol=1e-12)
+    graph = nx.from_numpy_array(np.where(np.isfinite(W), W, 0.0))
+    np.testing.assert_allclose(distances(W, "floyd-warshall"), scaled(nx.floyd_warshall_numpy(graph)), atol=1e-12)
+
+
+@pytest.mark.parametrize(("size", "tile"), [(120, 16), (97, 32), (64, 64 // 3)])
+def test_compiled_and_threaded_steps_change_no_bit(monkeypatch, size, tile):
+    rng = np.random.default_rng(size)
+    W = rng.uniform(0.1, 1, (size, size))
+    W[rng.random((size, size)) < 0.8] = np.inf
+    W = np.minimum(W, W.T)
+    np.fill_diagonal(W, 0)
+    plain = close(W.copy(), tile)
+    monkeypatch.setattr(min_plus, "COMPILED", 1)
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(min_plus, "_processors", lambda threads=threads: threads)
+        assert (close(W.copy(), tile) == plain).all()
 
 
 @pytest.mark.parametrize("partition", [examples.two_label_partition, examples.dirichlet_partition])
@@ -170,8 +185,8 @@ def test_auto_goes_by_density():
     rng = np.random.default_rng(0)
     for size, share, expected in (
         (500, 0.01, "dijkstra"),
-        (500, 0.9, "blocked"),
-        (100, 0.9, "blocked"),
+        (500, 0.9, "floyd-warshall"),
+        (100, 0.9, "floyd-warshall"),
     ):
         W = np.where(rng.random((size, size)) < share, 1.0, np.inf)
         W = np.minimum(W, W.T)

@@ -18,14 +18,16 @@ from torch.nn.utils import vector_to_parameters
 from fedselect.availability import DROPOUT, Dropout
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
+from fedselect.experiments.building import build
 from fedselect.experiments.config import Experiment
-from fedselect.experiments.run import RunFolder, build, one_thread, run_folder
+from fedselect.experiments.folder import RunFolder, run_folder
 from fedselect.integrations.flower.client import DroppedOut, Update, client_app
 from fedselect.integrations.flower.strategy import SelectorStrategy
 from fedselect.training.device import pick_device
 from fedselect.training.evaluation import client_means
 from fedselect.training.local import LocalTraining
 from fedselect.training.models import MODELS
+from fedselect.training.threads import one_thread
 
 __all__ = ["experiment_client_app", "run_on", "server_app"]
 
@@ -144,3 +146,13 @@ class _ExperimentClient:
         vector_to_parameters(torch.from_numpy(weights).to(shop.device), shop.model.parameters())
         with one_thread():
             return float(client_means(shop.model, [shop.local.clients[self.client]])[0][0])
+
+    def validation_loss(self, weights: NDArray[np.float32]) -> float:
+        shop = self._shop
+        if not shop.federation.validation or not len(shop.federation.validation[self.client]):
+            raise ConfigError(f"client {self.client} has held no sample out of training")
+        own = shop.federation.validation[self.client]
+        vector_to_parameters(torch.from_numpy(weights).to(shop.device), shop.model.parameters())
+        part = torch.from_numpy(own.features).to(shop.device), torch.from_numpy(own.labels).to(shop.device)
+        with one_thread():
+            return float(client_means(shop.model, [part])[0][0])

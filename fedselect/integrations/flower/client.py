@@ -11,7 +11,7 @@ from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
-from fedselect.integrations.flower.messages import DROPPED_OUT, answer, read_task
+from fedselect.integrations.flower.messages import DROPPED_OUT, answer, read_part, read_task
 
 __all__ = ["DroppedOut", "LocalClient", "Update", "client_app"]
 
@@ -58,6 +58,10 @@ class LocalClient(Protocol):
         """Mean loss of the model ``weights`` (d,) on the client's training samples, for selectors that probe."""
         ...
 
+    def validation_loss(self, weights: NDArray[np.float32]) -> float:
+        """The same on what the client has held out of training, for selectors that ask for that (power-of-choice)."""
+        ...
+
 
 def client_app(make: Callable[[Context], LocalClient]) -> ClientApp:
     """Build the ``ClientApp`` that answers a `SelectorStrategy`.
@@ -100,6 +104,7 @@ def client_app(make: Callable[[Context], LocalClient]) -> ClientApp:
     def evaluate(message: Message, context: Context) -> Message:
         client = make(context)
         weights, round = read_task(message)
-        return answer(message, {"client": client.client, "round": round, "loss": float(client.loss(weights))})
+        measure = client.validation_loss if read_part(message) == "validation" else client.loss
+        return answer(message, {"client": client.client, "round": round, "loss": float(measure(weights))})
 
     return app

@@ -7,7 +7,8 @@ query     nothing                                            config: ``client``
 train     arrays: ``model`` (d,) float32; config: ``round``  arrays: ``update`` (d,) float32; metrics: ``client``,
                                                              ``round``, ``num-examples``, ``loss``,
                                                              ``received-loss``, ``norm``
-evaluate  as for train                                       metrics: ``client``, ``round``, ``loss`` of the model
+evaluate  as for train, and config: ``part`` where it is     metrics: ``client``, ``round``, ``loss`` of the model
+          ``validation`` and not ``training``
 ========  =================================================  =====================================================
 
 Whatever a client sends is checked here: `Refused` says what is wrong with it.
@@ -33,6 +34,7 @@ __all__ = [
     "model_record",
     "read_identity",
     "read_loss",
+    "read_part",
     "read_task",
     "read_update",
 ]
@@ -50,11 +52,12 @@ class Refused(Exception):
     """An answer that cannot be used; the message says why."""
 
 
-def ask(node: int, kind: str, round: int, model: ArrayRecord | None = None) -> Message:
+def ask(node: int, kind: str, round: int, model: ArrayRecord | None = None, part: str | None = None) -> Message:
     """Make a message to a node; the round is its group, so that a late answer can be told."""
     content = RecordDict()
     if model is not None:
-        content = RecordDict({"arrays": model, "config": ConfigRecord({"round": round})})
+        config = {"round": round} | ({} if part is None else {"part": part})
+        content = RecordDict({"arrays": model, "config": ConfigRecord(config)})
     return Message(content, dst_node_id=node, message_type=kind, group_id=str(round))
 
 
@@ -77,6 +80,11 @@ def read_task(message: Message) -> tuple[NDArray[np.float32], int]:
     """Model (d,) and round of a message to a client."""
     # A copy: what was read from a message's bytes cannot be written to.
     return message.content["arrays"]["model"].numpy().copy(), int(message.content["config"]["round"])
+
+
+def read_part(message: Message) -> str:
+    """Which samples a loss is asked of: ``"training"`` or ``"validation"``."""
+    return str(message.content["config"].get("part", "training"))
 
 
 def read_identity(reply: Message, clients: int) -> int:

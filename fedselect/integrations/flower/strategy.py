@@ -13,7 +13,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from numpy.typing import NDArray
 
-from fedselect.experiments.run import round_record
+from fedselect.experiments.records import round_record
 from fedselect.integrations.flower.faults import Fault, reason_of
 from fedselect.integrations.flower.messages import (
     DROPPED_OUT,
@@ -26,7 +26,7 @@ from fedselect.integrations.flower.messages import (
     read_update,
 )
 from fedselect.integrations.flower.roster import Roster
-from fedselect.rounds.decide import Decision
+from fedselect.rounds.decision import Decision
 from fedselect.training.coordinator import Coordinator
 from fedselect.training.local import Trained
 
@@ -53,7 +53,7 @@ class SelectorStrategy(Strategy):
         Selector, model, weights; its state, checkpointed after a round, is all that the next round depends on.
     on_round : callable, optional
         Called after every round with its record: the line of a run folder
-        (`fedselect.experiments.run.round_record`) and, as ``faults``, who failed, why and when.
+        (`fedselect.experiments.records.round_record`) and, as ``faults``, who failed, why and when.
     timeout : float
         Seconds to wait for the answers to a set of messages.
     patience : float
@@ -70,10 +70,10 @@ class SelectorStrategy(Strategy):
         patience: float = 60.0,
     ) -> None:
         self.coordinator, self.timeout, self.patience = coordinator, timeout, patience
-        self.roster = Roster(coordinator.sizes.size)
+        self.roster = Roster(coordinator.world.clients)
         self._on_round = on_round or (lambda record: None)
         self._parameters = coordinator.weights.size
-        self._wanted = coordinator.sizes.size  # clients to wait for
+        self._wanted = coordinator.world.clients  # clients to wait for
         self._last: int | None = None  # the round that is evaluated in any case
         self._faults: list[Fault] = []
 
@@ -163,13 +163,19 @@ class SelectorStrategy(Strategy):
         connected = self.roster.connected
         while True:
             try:
-                return self.coordinator.decide(connected, lambda clients: self._probe(grid, model, clients))
+                return self.coordinator.decide(
+                    connected,
+                    probe=lambda clients: self._probe(grid, model, clients),
+                    validation_probe=lambda clients: self._probe(grid, model, clients, "validation"),
+                )
             except _Silent as silent:
                 connected[silent.clients] = False
 
-    def _probe(self, grid: Grid, model: ArrayRecord, clients: Sequence[int]) -> NDArray[np.float64]:
+    def _probe(
+        self, grid: Grid, model: ArrayRecord, clients: Sequence[int], part: str | None = None
+    ) -> NDArray[np.float64]:
         t = self.coordinator.round
-        sent = {client: ask(self.roster.nodes[client], MessageType.EVALUATE, t, model) for client in clients}
+        sent = {client: ask(self.roster.nodes[client], MessageType.EVALUATE, t, model, part) for client in clients}
         replies = {
             reply.metadata.reply_to_message_id: reply
             for reply in grid.send_and_receive(list(sent.values()), timeout=self.timeout)

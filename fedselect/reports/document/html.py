@@ -9,15 +9,15 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from fedselect.reports.document.cells import Cell
-from fedselect.reports.document.page import Picture, Report
+from fedselect.reports.document.model import Picture, Report
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["html"]
+__all__ = ["as_html"]
 
 
-def html(report: Report) -> str:
+def as_html(report: Report) -> str:
     """Render a report.
 
     Every text is escaped, and the page's content security policy lets nothing run or load but the page's own script,

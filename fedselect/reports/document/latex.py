@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from fedselect.reports.document.cells import Cell
-from fedselect.reports.document.page import Column, Picture, Report, Table
+from fedselect.reports.document.model import Column, Picture, Report, Table
 
-__all__ = ["latex"]
+__all__ = ["as_latex"]
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -42,7 +42,7 @@ _HEAD = r"""% {title}
 % Names with letters that pdflatex does not know want xelatex or lualatex."""
 
 
-def latex(report: Report) -> str:
+def as_latex(report: Report) -> str:
     """Render the tables and pictures of a report.
 
     Returns

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from fedselect.reports.document.page import Report, Table
+from fedselect.reports.document.model import Report, Table
 
-__all__ = ["markdown"]
+__all__ = ["as_markdown"]
 
 #: What Markdown (CommonMark and GitHub's tables and mathematics) would read as more than itself within a line.
 _SPECIAL = re.compile(r"[\\`*<>\[\]|~$]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
 
 
-def markdown(report: Report) -> str:
+def as_markdown(report: Report) -> str:
     """Render a report.
 
     Returns

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fedselect.reports.document.cells import plain, word
-from fedselect.reports.document.page import Column, Table
+from fedselect.reports.document.model import Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd

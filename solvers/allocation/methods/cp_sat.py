@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from solvers.allocation.methods.largest_remainder import largest_remainder
 from solvers.allocation.problem import AllocationProblem
 from solvers.allocation.whole import accepts_whole_start
+from solvers.cp_sat import cut_short, solver_for
 from solvers.errors import InvalidProblem
 from solvers.registry import method
 from solvers.run import Run
@@ -89,24 +90,21 @@ def cp_sat(problem: AllocationProblem, run: Run, *, workers: int = 1) -> None:
             if run.expired:
                 break
     margin = 4.0 * np.finfo(np.float64).eps * (math.log2(problem.n + 1) + 4.0)
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = workers
-    solver.parameters.random_seed = run.seed % 2**31
     while not run.expired:
-        if not math.isinf(run.remaining):
-            solver.parameters.max_time_in_seconds = max(run.remaining, 1e-3)
+        solver = solver_for(run, workers)
         status = solver.solve(model)
         run.message = f"cp-sat: {solver.status_name(status)}, {len(lines)} lines"
         run.nodes = (run.nodes or 0) + solver.num_branches
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
             bound = max(0.0, solver.best_objective_bound) / factor
             run.tighten(bound * (1.0 - margin))
-        if status != cp_model.OPTIMAL:
-            run.stop("time-limit")
+        ended = cut_short(run, model, status)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             break
         allocation = np.array([solver.value(variable) for variable in clients], dtype=np.int64)
         run.offer(allocation)
+        if ended:
+            break
         known = len(lines)
         for k, variable in cost.items():
             here = int(allocation[k])

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.compiled import compiled
+from solvers.dispersion.compiled import ready
 
 __all__ = ["Dominance", "dominance"]
 
 
 @dataclass(frozen=True)
 class Dominance:
-    """Rows (i, j) of ``pairs``: i is chosen whenever j is. The rest are adjacency lists for the compiled tree."""
+    """Rows (i, j) of ``pairs``: i is chosen whenever j is. The rest are adjacency lists for the tree."""
 
     pairs: NDArray[np.int64]
     above_start: NDArray[np.int64]
@@ -39,7 +39,9 @@ def dominance(quadratic: NDArray[np.float64], linear: NDArray[np.float64], size:
         table = np.zeros((n, n), dtype=bool)
     else:
         rank = 2 * (size - 1) / max(n - 2, 1) * quadratic.sum(axis=1) + linear
-        table = compiled("preference").preferences(np.ascontiguousarray(quadratic), linear, size, rank)
+        kernel = ready("preference")
+        preferences = _preferences if kernel is None else kernel.preferences
+        table = preferences(np.ascontiguousarray(quadratic), linear, size, rank)
     upper, lower = np.nonzero(table)
     below_start = np.searchsorted(upper, np.arange(n + 1))
     order = np.argsort(lower, kind="stable")
@@ -51,3 +53,22 @@ def dominance(quadratic: NDArray[np.float64], linear: NDArray[np.float64], size:
         below_start.astype(np.int64),
         lower.astype(np.int64),
     )
+
+
+def _preferences(
+    q: NDArray[np.float64], linear: NDArray[np.float64], m: int, rank: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """The same as `solvers.dispersion.compiled.preference.preferences`, without compilation."""
+    n = linear.size
+    found = np.zeros((n, n), dtype=bool)
+    index = np.arange(n)
+    for i in range(n):
+        behind = (rank < rank[i]) | ((rank == rank[i]) & (index > i))
+        others = np.flatnonzero(behind)
+        # The company of i instead of j: neither of them is part of it.
+        differences = q[i] - q[others]
+        differences[np.arange(others.size), others] = np.inf
+        differences[:, i] = np.inf
+        differences.partition(max(m - 2, 0), axis=1)
+        found[i, others] = linear[i] - linear[others] + 2.0 * differences[:, : m - 1].sum(axis=1) >= 0.0
+    return found

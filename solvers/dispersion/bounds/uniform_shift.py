@@ -41,7 +41,7 @@ def bound_many(problem: DispersionProblem, run: Run, *, accuracy: float = 1e-4) 
     accuracy : float
         Relative to the objective's own scale.
     """
-    steps = kernel("tree", run)
+    steps = kernel("ascent", run, problem.distances.dtype.name)
     n, m = problem.n, problem.size
     # A factorisation does n³/3 multiplications, a few billion a second.
     if steps is None or run.remaining < 4e-11 * n**3:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import float64, int64
 
-from solvers.dispersion.compiled.tree import _select
+from solvers.dispersion.compiled.arrays import select
+from solvers.dispersion.compiled.declare import build, kernel
 
-__all__ = ["preferences"]
+__all__ = ["preferences", "prepare"]
 
 
-@njit("boolean[:, ::1](float64[:, ::1], float64[::1], int64, float64[::1])", cache=True, nogil=True)
+@kernel
 def preferences(q, linear, m, rank):  # type: ignore[no-untyped-def]
     """Entry (i, j): beside any m − 1 others, i is worth no less than j, and ``rank`` puts i first.
 
@@ -36,9 +37,14 @@ def preferences(q, linear, m, rank):  # type: ignore[no-untyped-def]
             if slack >= 2.0 * (m - 1) * negative:
                 found[i, j] = True
                 continue
-            _select(differences, count, m - 1)
+            select(differences, count, m - 1)
             worst = 0.0
             for k in range(m - 1):
                 worst += differences[k]
             found[i, j] = slack - 2.0 * worst >= 0.0
     return found
+
+
+def prepare(precision: str) -> None:
+    """Build the kernel; it works in double precision."""
+    build(preferences, (float64[:, ::1], float64[::1], int64, float64[::1]))

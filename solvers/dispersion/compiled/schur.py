@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import float64, int64
 
-__all__ = ["assemble"]
+from solvers.dispersion.compiled.declare import build, kernel
+
+__all__ = ["assemble", "prepare"]
 
 
-@njit(
-    "float64[:, ::1](float64[:, ::1], float64[:, ::1], int64[::1], int64[::1], float64[::1], float64[::1])",
-    cache=True,
-    nogil=True,
-)
+@kernel
 def assemble(outer, inner, i, j, a, b):  # type: ignore[no-untyped-def]
     """``<A_k, outer A_l inner>`` for conditions ``A_k = sym((e_i + a e_0)(e_j + b e_0)ᵀ)``."""
     n = outer.shape[0]
@@ -34,3 +32,9 @@ def assemble(outer, inner, i, j, a, b):  # type: ignore[no-untyped-def]
             result[k, c] = value / 4
             result[c, k] = value / 4
     return result
+
+
+def prepare(precision: str) -> None:
+    """Build the kernel; it works in double precision."""
+    matrix, indices, reals = float64[:, ::1], int64[::1], float64[::1]
+    build(assemble, (matrix, matrix, indices, indices, reals, reals))

@@ -7,18 +7,16 @@ swap of a gains more than ``max g − g_a``: most of the neighbourhood is skippe
 from __future__ import annotations
 
 import numpy as np
-from numba import float32, float64, int64, njit, types, uint64, void
+from numba import float32, float64, int64, types, uint64
 
-__all__ = ["anneal", "tabu"]
+from solvers.dispersion.compiled.arrays import copy
+from solvers.dispersion.compiled.declare import build, kernel, part
 
-# Distances are read-only, and of either precision.
-_SINGLE = types.Array(float32, 2, "C", readonly=True)
-_DOUBLE = types.Array(float64, 2, "C", readonly=True)
-_REALS, _INDICES, _STATE = float64[::1], int64[::1], uint64[::1]
+__all__ = ["below", "draw", "gains", "prepare", "swap", "tabu", "value_of"]
 
 
-@njit("uint64(uint64[::1])", cache=True, nogil=True)
-def _next(state):  # type: ignore[no-untyped-def]
+@part
+def draw(state):  # type: ignore[no-untyped-def]
     """xorshift64*: enough for tie breaking and perturbation."""
     x = state[0]
     x ^= x >> np.uint64(12)
@@ -28,21 +26,16 @@ def _next(state):  # type: ignore[no-untyped-def]
     return x * np.uint64(2685821657736338717)
 
 
-@njit("int64(uint64[::1], int64)", cache=True, nogil=True)
-def _below(state, n):  # type: ignore[no-untyped-def]
-    return np.int64((_next(state) >> np.uint64(33)) % np.uint64(n))
+@part
+def below(state, n):  # type: ignore[no-untyped-def]
+    """A number from 0 to n − 1."""
+    return np.int64((draw(state) >> np.uint64(33)) % np.uint64(n))
 
 
-@njit(
-    [float64(h, float64, _REALS, _INDICES, int64, _INDICES) for h in (_SINGLE, _DOUBLE)],
-    cache=True,
-    nogil=True,
-)
-def _reset(h, pair, linear, order, m, place):  # type: ignore[no-untyped-def]
-    """Inverse of ``order`` (chosen first); the value of the selection."""
+@part
+def value_of(h, pair, linear, order, m):  # type: ignore[no-untyped-def]
+    """The value of the selection of the first m."""
     value = 0.0
-    for a in range(order.size):
-        place[order[a]] = a
     for a in range(m):
         value += linear[order[a]]
         for b in range(a):
@@ -50,25 +43,18 @@ def _reset(h, pair, linear, order, m, place):  # type: ignore[no-untyped-def]
     return value
 
 
-@njit(
-    [void(h, float64, _REALS, _INDICES, int64, _REALS) for h in (_SINGLE, _DOUBLE)],
-    cache=True,
-    nogil=True,
-)
-def _gains(h, pair, linear, order, m, g):  # type: ignore[no-untyped-def]
-    g[:] = linear
+@part
+def gains(h, pair, linear, order, m, g):  # type: ignore[no-untyped-def]
+    """What each client adds to the selection of the first m."""
+    copy(linear, g)
     for a in range(m):
         i = order[a]
         for j in range(linear.size):
             g[j] += pair * h[i, j]
 
 
-@njit(
-    [void(h, float64, _INDICES, _REALS, int64, int64) for h in (_SINGLE, _DOUBLE)],
-    cache=True,
-    nogil=True,
-)
-def _swap(h, pair, order, g, a, b):  # type: ignore[no-untyped-def]
+@part
+def swap(h, pair, order, g, a, b):  # type: ignore[no-untyped-def]
     """Exchange the clients at the places a (chosen) and b (not)."""
     i, j = order[a], order[b]
     for k in range(g.size):
@@ -76,17 +62,56 @@ def _swap(h, pair, order, g, a, b):  # type: ignore[no-untyped-def]
     order[a], order[b] = j, i
 
 
-@njit(
-    [
-        void(
-            *(h, float64, _REALS, int64, _INDICES, _INDICES, _INDICES, _REALS, _INDICES, _INDICES),
-            *(int64, int64, float64, _STATE),
-        )
-        for h in (_SINGLE, _DOUBLE)
-    ],
-    cache=True,
-    nogil=True,
-)
+@part
+def _admissible(h, pair, order, g, m, until, now, aspiration):  # type: ignore[no-untyped-def]
+    """The best swap of clients that are not held, or that gains more than ``aspiration``; places are -1 without one."""
+    n = order.size
+    top = -np.inf
+    for b in range(m, n):
+        if g[order[b]] > top:
+            top = g[order[b]]
+    most, pick_a, pick_b = -np.inf, -1, -1
+    for a in range(m):
+        i = order[a]
+        gi = g[i]
+        if top - gi <= most:
+            continue
+        held = until[i] > now
+        for b in range(m, n):
+            j = order[b]
+            change = g[j] - gi
+            if change <= most:
+                continue
+            change -= pair * h[i, j]
+            if change > most and (change > aspiration or not (held or until[j] > now)):
+                most, pick_a, pick_b = change, a, b
+    return most, pick_a, pick_b
+
+
+@part
+def _keep(local, best, values, least):  # type: ignore[no-untyped-def]
+    """Make the best selection of this descent the best of all if it is; True then."""
+    if values[0] > values[1] + least:
+        values[1] = values[0]
+        copy(local, best)
+        return True
+    return False
+
+
+@part
+def _restart(order, best, m, until, barren, state):  # type: ignore[no-untyped-def]
+    """The next descent starts near the best selection, and after every eighth barren one anywhere."""
+    n = order.size
+    copy(best, order)
+    swaps = 2 * n if barren % 8 == 7 else 2 + below(state, max(1, min(m, n - m) // 5))
+    for _ in range(swaps):
+        a, b = below(state, m), m + below(state, n - m)
+        order[a], order[b] = order[b], order[a]
+    for i in range(n):
+        until[i] = 0
+
+
+@kernel
 def tabu(  # type: ignore[no-untyped-def]
     h, pair, linear, m, order, local, best, values, until, clock, moves, patience, least, state
 ):
@@ -112,104 +137,45 @@ def tabu(  # type: ignore[no-untyped-def]
         State of the random numbers.
     """
     n = linear.size
-    place = np.empty(n, np.int64)
     g = np.empty(n)
-    value = _reset(h, pair, linear, order, m, place)
-    _gains(h, pair, linear, order, m, g)
+    value = value_of(h, pair, linear, order, m)
+    gains(h, pair, linear, order, m, g)
     if value > values[0]:
         values[0] = value
-        local[:] = order
+        copy(order, local)
     stay = max(1, min(m // 3, 12))
     away = max(1, min((n - m) // 3, 20))
     for _ in range(moves):
-        now = clock[0]
-        top = -np.inf
-        for b in range(m, n):
-            if g[order[b]] > top:
-                top = g[order[b]]
-        most, pick_a, pick_b = -np.inf, -1, -1
         aspiration = values[0] + least - value
-        for a in range(m):
-            i = order[a]
-            gi = g[i]
-            if top - gi <= most:
-                continue
-            held = until[i] > now
-            for b in range(m, n):
-                j = order[b]
-                change = g[j] - gi
-                if change <= most:
-                    continue
-                change -= pair * h[i, j]
-                if change > most and (change > aspiration or not (held or until[j] > now)):
-                    most, pick_a, pick_b = change, a, b
+        change, a, b = _admissible(h, pair, order, g, m, until, clock[0], aspiration)
         clock[0] += 1
-        if pick_a < 0:
-            pick_a, pick_b = _below(state, m), m + _below(state, n - m)
-            most = g[order[pick_b]] - g[order[pick_a]] - pair * h[order[pick_a], order[pick_b]]
-        i, j = order[pick_a], order[pick_b]
-        _swap(h, pair, order, g, pick_a, pick_b)
-        value += most
-        until[i] = clock[0] + away + _below(state, away + 1)
-        until[j] = clock[0] + stay // 2 + _below(state, stay + 1)
+        if a < 0:
+            a, b = below(state, m), m + below(state, n - m)
+            change = g[order[b]] - g[order[a]] - pair * h[order[a], order[b]]
+        i, j = order[a], order[b]
+        swap(h, pair, order, g, a, b)
+        value += change
+        until[i] = clock[0] + away + below(state, away + 1)
+        until[j] = clock[0] + stay // 2 + below(state, stay + 1)
+        clock[1] += 1
         if value > values[0] + least:
             values[0] = value
-            local[:] = order
+            copy(order, local)
             clock[1] = 0
-        else:
-            clock[1] += 1
         if clock[1] >= patience:
             clock[1] = 0
-            clock[2] += 1
-            if values[0] > values[1] + least:
-                values[1] = values[0]
-                best[:] = local
-                clock[2] = 0
-            # The next descent starts near the best selection, and now and then anywhere.
-            order[:] = best
-            swaps = 2 * n if clock[2] % 8 == 7 else 2 + _below(state, max(1, min(m, n - m) // 5))
-            for _ in range(swaps):
-                a, b = _below(state, m), m + _below(state, n - m)
-                order[a], order[b] = order[b], order[a]
-            until[:] = 0
-            value = _reset(h, pair, linear, order, m, place)
-            _gains(h, pair, linear, order, m, g)
+            clock[2] = 0 if _keep(local, best, values, least) else clock[2] + 1
+            _restart(order, best, m, until, clock[2], state)
+            value = value_of(h, pair, linear, order, m)
+            gains(h, pair, linear, order, m, g)
             values[0] = value
-            local[:] = order
-    if values[0] > values[1]:
-        values[1] = values[0]
-        best[:] = local
+            copy(order, local)
+    _keep(local, best, values, 0.0)
 
 
-@njit(
-    [
-        float64(h, float64, _REALS, int64, _INDICES, float64, _INDICES, int64, float64, float64, _STATE)
-        for h in (_SINGLE, _DOUBLE)
-    ],
-    cache=True,
-    nogil=True,
-)
-def anneal(h, pair, linear, m, order, best_value, best, moves, hot, cold, state):  # type: ignore[no-untyped-def]
-    """Metropolis swaps from ``order`` with a temperature that falls geometrically from ``hot`` to ``cold``."""
-    n = linear.size
-    place = np.empty(n, np.int64)
-    g = np.empty(n)
-    value = _reset(h, pair, linear, order, m, place)
-    _gains(h, pair, linear, order, m, g)
-    if value > best_value:
-        best_value = value
-        best[:] = order
-    temperature = hot
-    factor = (cold / hot) ** (1.0 / max(moves, 1))
-    for _ in range(moves):
-        a, b = _below(state, m), m + _below(state, n - m)
-        change = g[order[b]] - g[order[a]] - pair * h[order[a], order[b]]
-        uniform = (_next(state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
-        if change >= 0 or uniform < np.exp(change / temperature):
-            _swap(h, pair, order, g, a, b)
-            value += change
-            if value > best_value:
-                best_value = value
-                best[:] = order
-        temperature *= factor
-    return best_value
+def prepare(precision: str) -> None:
+    """Build the kernel for distances (read-only) of this precision."""
+    h = types.Array(float32 if precision == "float32" else float64, 2, "C", readonly=True)
+    reals, indices, state = float64[::1], int64[::1], uint64[::1]
+    search = (h, float64, reals, int64, indices, indices, indices, reals, indices, indices)
+    build(tabu, (*search, int64, int64, float64, state))

@@ -7,53 +7,18 @@ which is concave on the slice and so gives bounds. (They differ only where X ≥
 
 from __future__ import annotations
 
-import numpy as np
-from numba import float32, float64, int64, njit, types
+from numba import float64, int8, int64, types
 
-__all__ = ["climb", "explore"]
+from solvers.dispersion.compiled.arrays import copy
+from solvers.dispersion.compiled.declare import build, kernel, part
+from solvers.dispersion.compiled.node import bound_node, gradient, project
+from solvers.dispersion.search.nodes import FREE, ONE, ZERO, Form, Goal, Node, Order, Stack
 
-FREE, ONE, ZERO = 0, 1, 2
-
-
-@njit("float64(float64[::1], int64, int64)", cache=True, nogil=True)
-def _select(values, length, rank):  # type: ignore[no-untyped-def]
-    """Reorder ``values[:length]`` so that the ``rank`` largest come first; return the smallest of those."""
-    left, right, target = 0, length - 1, rank - 1
-    while left < right:
-        middle = (left + right) // 2
-        # Median of three, left in the middle.
-        if values[middle] > values[left]:
-            values[middle], values[left] = values[left], values[middle]
-        if values[right] > values[left]:
-            values[right], values[left] = values[left], values[right]
-        if values[right] > values[middle]:
-            values[right], values[middle] = values[middle], values[right]
-        pivot = values[middle]
-        i, j = left, right
-        while i <= j:
-            while values[i] > pivot:
-                i += 1
-            while values[j] < pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if target <= j:
-            right = j
-        elif target >= i:
-            left = i
-        else:
-            break
-    return values[target]
+__all__ = ["explore", "prepare"]
 
 
-@njit(
-    "boolean(int8[::1], int64, int8, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
-    cache=True,
-    nogil=True,
-)
-def _fix(state, client, value, above_start, above, below_start, below, todo):  # type: ignore[no-untyped-def]
+@part
+def _fix(state, client, value, order, todo):  # type: ignore[no-untyped-def]
     """Fix a client and all it implies by dominance; False when that contradicts what is fixed already."""
     if state[client] != FREE:
         return state[client] == value
@@ -63,9 +28,9 @@ def _fix(state, client, value, above_start, above, below_start, below, todo):  #
     while count > 0:
         count -= 1
         i = todo[count]
-        start, stop, others = above_start[i], above_start[i + 1], above
+        start, stop, others = order.above_start[i], order.above_start[i + 1], order.above
         if value == ZERO:
-            start, stop, others = below_start[i], below_start[i + 1], below
+            start, stop, others = order.below_start[i], order.below_start[i + 1], order.below
         for k in range(start, stop):
             j = others[k]
             if state[j] == FREE:
@@ -77,305 +42,164 @@ def _fix(state, client, value, above_start, above, below_start, below, todo):  #
     return True
 
 
-@njit(
-    "Tuple((int64, int64, int64, float64))(float64[:, ::1], float64[:, ::1], float64[::1], int64, float64[::1],"
-    " int64[::1], int64[::1], int64[::1], int64[::1], int8[:, ::1], float64[:, ::1], float64[::1], int64,"
-    " float64, float64, float64, int8[::1], int64, float64)",
-    cache=True,
-    nogil=True,
-)
-def explore(  # type: ignore[no-untyped-def]
-    curved,
-    exact,
-    linear,
-    size,
-    importance,
-    above_start,
-    above,
-    below_start,
-    below,
-    states,
-    points,
-    bounds,
-    count,
-    incumbent,
-    tolerance,
-    margin,
-    best,
-    budget,
-    accuracy,
-):
-    """Look at nodes until none is left, ``budget`` is used up, or a better selection was found.
+@part
+def _restrict(form, node):  # type: ignore[no-untyped-def]
+    """Linear term of the free clients, and who they are; how many, how many to choose, what the chosen are worth."""
+    n = form.linear.size
+    copy(form.linear, node.slope)
+    constant = 0.0
+    chosen = 0
+    for i in range(n):
+        if node.state[i] == ONE:
+            chosen += 1
+            constant += node.slope[i] + form.exact[i, i]
+            for j in range(n):
+                node.slope[j] += 2.0 * form.exact[i, j]
+    nf = 0
+    for i in range(n):
+        if node.state[i] == FREE:
+            node.free[nf] = i
+            nf += 1
+    return nf, form.size - chosen, constant
+
+
+@part
+def _value(form, node, nf, left, constant):  # type: ignore[no-untyped-def]
+    """The value of the one selection that is left: none of the free clients, or all."""
+    value = constant
+    if left == nf:
+        for a in range(nf):
+            i = node.free[a]
+            value += node.slope[i]
+            for b in range(nf):
+                value += form.exact[i, node.free[b]]
+    return value
+
+
+@part
+def _reduce(node, nf, lower_theta, upper_theta, room, order):  # type: ignore[no-untyped-def]
+    """Fix by reduced costs whom no selection better than the incumbent can do without, or with; False if none is."""
+    consistent = True
+    for a in range(nf):
+        i = node.free[a]
+        if node.state[i] == FREE:
+            if node.g[i] >= lower_theta:
+                if node.g[i] - upper_theta >= room:
+                    consistent = consistent and _fix(node.state, i, ONE, order, node.todo)
+            elif lower_theta - node.g[i] >= room:
+                consistent = consistent and _fix(node.state, i, ZERO, order, node.todo)
+    return consistent
+
+
+@part
+def _undecided(importance, node, nf):  # type: ignore[no-untyped-def]
+    """Whom to branch on: the client of most weight that is furthest from 0 and 1; -1 when all are fixed."""
+    pick, most = -1, -1.0
+    for a in range(nf):
+        i = node.free[a]
+        if node.state[i] == FREE:
+            score = importance[i] * min(node.y[i], 1.0 - node.y[i])
+            if score > most:
+                most = score
+                pick = i
+    return pick
+
+
+@part
+def _push(stack, count, state, y, bound):  # type: ignore[no-untyped-def]
+    copy(state, stack.states[count])
+    copy(y, stack.points[count])
+    stack.bounds[count] = bound
+    return count + 1
+
+
+@part
+def _branch(stack, count, node, order, pick, bounds):  # type: ignore[no-untyped-def]
+    """Put the node's two children on the stack: excluding first, so that including is looked at first."""
+    excluding, including = bounds
+    copy(node.state, node.child)
+    if _fix(node.child, pick, ZERO, order, node.todo):
+        count = _push(stack, count, node.child, node.y, excluding)
+    if _fix(node.state, pick, ONE, order, node.todo):
+        count = _push(stack, count, node.state, node.y, including)
+    return count
+
+
+@kernel
+def explore(form, order, stack, count, goal, best, node):  # type: ignore[no-untyped-def]
+    """Look at nodes until none is left, the budget is used up, or a better selection was found.
 
     Parameters
     ----------
-    curved, exact, linear, size
-        The slice form.
-    importance : (n,) array
-        Weight of each client in the choice of whom to branch on.
-    above_start, above, below_start, below
-        Dominance as adjacency lists.
-    states, points, bounds, count
-        A stack of nodes with room for n + 5: who is fixed, a point near the slice, an upper bound.
-    incumbent, tolerance, margin
-        Nodes whose bound plus ``margin`` is at most ``incumbent + tolerance`` are dropped.
+    form : Form
+        The objective.
+    order : Order
+        Dominance.
+    stack : Stack
+        The open nodes; changed in place.
+    count : int
+        How many there are.
+    goal : Goal
+        What to beat.
     best : (n,) int8 array
         Receives a better selection.
-    budget : int
-        Updates of gradient entries allowed.
-    accuracy : float
-        A node that cannot be dropped is solved until the bound is within this part of its distance to the incumbent.
+    node : Node
+        Room to work in.
 
     Returns
     -------
     tuple
         Nodes looked at, work done, nodes left on the stack, and the incumbent's value.
     """
-    n = linear.shape[0]
-    free = np.empty(n, np.int64)
-    slope = np.empty(n)
-    g = np.empty(n)
-    y = np.empty(n)
-    scratch = np.empty(n)
-    todo = np.empty(n + 1, np.int64)
-    state = np.empty(n, np.int8)
-    child = np.empty(n, np.int8)
+    n = form.linear.size
+    state = node.state
+    incumbent = goal.incumbent
     nodes = 0
     work = 0
-    while count > 0 and work < budget:
+    while count > 0 and work < goal.budget:
         count -= 1
-        if bounds[count] <= incumbent + tolerance:
+        inherited = stack.bounds[count]
+        if inherited <= incumbent + goal.tolerance:
             continue
         nodes += 1
-        state[:] = states[count]
-        y[:] = points[count]
-        inherited = bounds[count]
-
-        # The sub-problem: linear term of the free clients, and what the chosen ones are worth.
-        slope[:] = linear
-        constant = 0.0
-        chosen = 0
-        for i in range(n):
-            if state[i] == ONE:
-                chosen += 1
-                constant += slope[i] + exact[i, i]
-                for j in range(n):
-                    slope[j] += 2.0 * exact[i, j]
-        nf = 0
-        total = 0.0
-        for i in range(n):
-            if state[i] == FREE:
-                free[nf] = i
-                nf += 1
-                total += y[i]
-        left = size - chosen
+        copy(stack.states[count], state)
+        copy(stack.points[count], node.y)
+        nf, left, constant = _restrict(form, node)
         if left < 0 or left > nf:
             continue
         if left == 0 or left == nf:
-            value = constant
-            if left == nf:
-                for a in range(nf):
-                    i = free[a]
-                    value += slope[i]
-                    for b in range(nf):
-                        value += exact[i, free[b]]
+            value = _value(form, node, nf, left, constant)
             if value > incumbent + 1e-12:
                 incumbent = value
                 for i in range(n):
                     best[i] = 1 if state[i] == ONE or (state[i] == FREE and left > 0) else 0
                 break  # the caller may know a better tolerance for the new incumbent
             continue
-
-        # Move the parent's point onto this slice.
-        if total > left:
-            for a in range(nf):
-                y[free[a]] *= left / total
-        elif total < left:
-            room = nf - total
-            for a in range(nf):
-                i = free[a]
-                y[i] += (1.0 - y[i]) * (left - total) / room
-        # -- first-order steps
-        for a in range(nf):
-            g[free[a]] = slope[free[a]]
-        for b in range(nf):
-            j = free[b]
-            if y[j] > 0.0:
-                w = 2.0 * y[j]
-                for i in range(n):
-                    g[i] += w * curved[j, i]
-        limit = 20 * nf + 100
-        it = 0
-        check = 4
-        pruned = False
-        upper = inherited
-        lower_theta = 0.0
-        upper_theta = 0.0
-        while True:
-            up = -1
-            gup = -np.inf
-            gdown = np.inf
-            for a in range(nf):
-                i = free[a]
-                if y[i] < 1.0 and g[i] > gup:
-                    gup = g[i]
-                    up = i
-                if y[i] > 0.0 and g[i] < gdown:
-                    gdown = g[i]
-            done = up < 0 or gup - gdown <= 1e-12 or it >= limit
-            if done or it >= check:
-                check = it + 4 + it // 4
-                inner = 0.0
-                for a in range(nf):
-                    i = free[a]
-                    inner += (slope[i] - g[i]) * y[i]
-                    scratch[a] = g[i]
-                _select(scratch, nf, left)
-                tops = 0.0
-                lower_theta = scratch[0]
-                for a in range(left):
-                    tops += scratch[a]
-                    if scratch[a] < lower_theta:
-                        lower_theta = scratch[a]
-                upper_theta = -np.inf
-                for a in range(left, nf):
-                    if scratch[a] > upper_theta:
-                        upper_theta = scratch[a]
-                upper = constant + 0.5 * inner + tops + margin
-                if upper <= incumbent + tolerance:
-                    pruned = True
-                    break
-                gy = 0.0
-                for a in range(nf):
-                    gy += g[free[a]] * y[free[a]]
-                f = upper - tops + gy
-                if done or (f > incumbent + tolerance and upper - f <= accuracy * (f - incumbent)):
-                    break
-            # The partner that gains most (second order).
-            most = 0.0
-            down = -1
-            kap = 0.0
-            for a in range(nf):
-                j = free[a]
-                if y[j] > 0.0 and g[j] < gup:
-                    diff = gup - g[j]
-                    k = 2.0 * curved[up, j] - curved[up, up] - curved[j, j]
-                    if k < 1e-15:
-                        k = 1e-15
-                    gain = diff * diff / k
-                    if gain > most:
-                        most = gain
-                        down = j
-                        kap = k
-            if down < 0:
-                limit = 0
-                continue
-            t = 0.5 * (gup - g[down]) / kap
-            if t >= 1.0 - y[up]:
-                t = 1.0 - y[up]
-            if t >= y[down]:
-                t = y[down]
-                y[down] = 0.0
-            else:
-                y[down] -= t
-            y[up] += t
-            if y[up] > 1.0 - 1e-15:
-                y[up] = 1.0
-            for i in range(n):
-                g[i] += 2.0 * t * (curved[up, i] - curved[down, i])
-            it += 1
-        work += (it + 4) * n
-        if pruned:
+        project(node, nf, left)
+        gradient(form.curved, node, nf)
+        bound, lower_theta, upper_theta, steps = bound_node(form, node, nf, left, constant, goal, incumbent)
+        work += (steps + 4) * n
+        if bound <= incumbent + goal.tolerance:
             continue
-        # -- reduced costs
-        room = upper - incumbent - tolerance
-        consistent = True
-        for a in range(nf):
-            i = free[a]
-            if state[i] == FREE:
-                if g[i] >= lower_theta:
-                    if g[i] - upper_theta >= room:
-                        consistent = consistent and _fix(state, i, ONE, above_start, above, below_start, below, todo)
-                elif lower_theta - g[i] >= room:
-                    consistent = consistent and _fix(state, i, ZERO, above_start, above, below_start, below, todo)
-        if not consistent:
+        room = bound - incumbent - goal.tolerance
+        if not _reduce(node, nf, lower_theta, upper_theta, room, order):
             continue
-        # -- branch
-        pick = -1
-        most = -1.0
-        for a in range(nf):
-            i = free[a]
-            if state[i] == FREE:
-                score = importance[i] * min(y[i], 1.0 - y[i])
-                if score > most:
-                    most = score
-                    pick = i
+        pick = _undecided(form.importance, node, nf)
         if pick < 0:
-            states[count] = state
-            bounds[count] = min(inherited, upper)
-            count += 1
+            count = _push(stack, count, state, node.y, min(inherited, bound))
             continue
-        slack = g[pick] - upper_theta if g[pick] >= lower_theta else g[pick] - lower_theta
-        # Excluding first on the stack, so that including is looked at first.
-        child[:] = state
-        if _fix(child, pick, ZERO, above_start, above, below_start, below, todo):
-            states[count] = child
-            points[count] = y
-            bounds[count] = min(inherited, upper - max(0.0, slack))
-            count += 1
-        if _fix(state, pick, ONE, above_start, above, below_start, below, todo):
-            states[count] = state
-            points[count] = y
-            bounds[count] = min(inherited, upper - max(0.0, -slack))
-            count += 1
+        slack = node.g[pick] - (upper_theta if node.g[pick] >= lower_theta else lower_theta)
+        excluding, including = bound - max(0.0, slack), bound - max(0.0, -slack)
+        count = _branch(stack, count, node, order, pick, (min(inherited, excluding), min(inherited, including)))
     return nodes, work, count, incumbent
 
 
-@njit(
-    [
-        float64(
-            *(types.Array(real, 2, "C", readonly=True), float64, float64, int64),
-            *(float64[::1], float64[::1], int64, float64),
-        )
-        for real in (float32, float64)
-    ],
-    cache=True,
-    nogil=True,
-)
-def climb(h, q, shift, m, y, g, steps, least):  # type: ignore[no-untyped-def]
-    """Make ``steps`` swaps of weight uphill on ``q yᵀHy − shift yᵀy + …``, whose gradient at ``y`` is ``g``.
-
-    Both arrays are updated. Returns the last difference between the gains exchanged, at most ``least`` at an optimum.
-    """
-    n = y.size
-    difference = 0.0
-    for _ in range(steps):
-        up = -1
-        gup, gdown = -np.inf, np.inf
-        for i in range(n):
-            if y[i] < 1.0 and g[i] > gup:
-                gup = g[i]
-                up = i
-            if y[i] > 0.0 and g[i] < gdown:
-                gdown = g[i]
-        difference = gup - gdown
-        if up < 0 or difference <= least:
-            break
-        down, most, curvature = -1, 0.0, 1.0
-        for j in range(n):
-            if y[j] > 0.0 and g[j] < gup:
-                k = max(2.0 * (q * h[up, j] + shift), 1e-15)
-                gain = (gup - g[j]) ** 2 / k
-                if gain > most:
-                    most, down, curvature = gain, j, k
-        if down < 0:
-            break
-        t = min(0.5 * (gup - g[down]) / curvature, 1.0 - y[up], y[down])
-        y[up] = 1.0 if t == 1.0 - y[up] else y[up] + t
-        y[down] = 0.0 if t == y[down] else y[down] - t
-        c = 2.0 * q * t
-        for i in range(n):
-            g[i] += c * (h[up, i] - h[down, i])
-        g[up] -= 2.0 * shift * t
-        g[down] += 2.0 * shift * t
-    return difference
+def prepare(precision: str) -> None:
+    """Build the kernel; both matrices are in double precision."""
+    matrix, reals, indices = float64[:, ::1], float64[::1], int64[::1]
+    form = types.NamedTuple([matrix, matrix, reals, int64, float64, reals], Form)
+    order = types.NamedUniTuple(indices, 4, Order)
+    stack = types.NamedTuple([int8[:, ::1], matrix, reals], Stack)
+    goal = types.NamedTuple([float64, float64, float64, int64], Goal)
+    node = types.NamedTuple([int8[::1]] * 2 + [reals] * 4 + [indices] * 2, Node)
+    build(explore, (form, order, stack, int64, goal, int8[::1], node))

@@ -47,7 +47,7 @@ def annealing(
     n, m = problem.n, problem.size
     x = random_decision(problem, run.rng) if run.x is None else problem.decision(run.x)
     run.offer(x)
-    swaps = kernel("swaps", run) if m < n else None
+    swaps = kernel("annealing", run, problem.distances.dtype.name) if m < n else None
     if swaps is not None:
         factor, _, linear = units(problem)
         order = np.argsort(-x, kind="stable")

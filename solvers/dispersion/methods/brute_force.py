@@ -32,7 +32,7 @@ def brute_force(problem: DispersionProblem, run: Run) -> None:
     count = math.comb(problem.n, problem.size)
     if count > LARGEST:
         raise InvalidProblem(
-            f"brute-force would look at {count:.3g} selections of {problem.size} out of {problem.n}; "
+            f"brute-force would look at {_rounded(count)} selections of {problem.size} out of {problem.n}; "
             f"it accepts at most {LARGEST:.3g} (use 'cp-sat' or 'auto')"
         )
     run.tighten(problem.trivial_bound())
@@ -52,3 +52,8 @@ def brute_force(problem: DispersionProblem, run: Run) -> None:
             return
     # Every selection was evaluated, each to within the rounding of one evaluation.
     run.tighten(best + problem.rounding)
+
+
+def _rounded(count: int) -> str:
+    """A number that may be too large for a float."""
+    return f"{count:.3g}" if count < 10**15 else f"about 10^{math.floor(math.log10(count))}"

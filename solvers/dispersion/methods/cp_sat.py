@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.cp_sat import cut_short, solver_for
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
 from solvers.errors import InvalidOption
@@ -79,11 +80,7 @@ def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", wo
         for variable, value in zip(chosen, hint.tolist(), strict=True):
             model.add_hint(variable, value)
 
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = workers
-    solver.parameters.random_seed = run.seed % 2**31
-    if run.time_limit is not None:
-        solver.parameters.max_time_in_seconds = max(run.remaining, 1e-3)
+    solver = solver_for(run, workers)
     solver.best_bound_callback = lambda bound: run.tighten(integers.bound(bound))
 
     class Incumbents(cp_model.CpSolverSolutionCallback):
@@ -93,15 +90,11 @@ def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", wo
     status = solver.solve(model, Incumbents())
     run.nodes = int(solver.num_branches)
     run.message = solver.status_name(status)
+    run.details["native_status"] = run.message.lower()
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         run.offer([int(solver.boolean_value(variable)) for variable in chosen])
         run.tighten(integers.bound(solver.best_objective_bound))  # 0, not a bound, under any other status
-    if status == cp_model.MODEL_INVALID:
-        run.stop("error", f"CP-SAT refused the model: {model.validate()}")
-    elif status != cp_model.OPTIMAL:
-        # CP-SAT catches Ctrl-C itself and returns its incumbent early; at the limit it ends a moment before it.
-        early = run.time_limit is None or run.remaining > 0.2 + 0.1 * run.time_limit
-        run.stop("interrupted" if early else "time-limit", run.message)
+    cut_short(run, model, status)
 
 
 def state(problem: DispersionProblem, formulation: str, run: Run | None = None) -> tuple[Any, list[Any], _Integers]:
@@ -129,10 +122,9 @@ def _tangent(problem: DispersionProblem, run: Run, workers: int) -> None:
     from ortools.sat.python import cp_model
 
     from solvers.dispersion.bounds.tangents import Tangents
-    from solvers.dispersion.compiled import kernel
     from solvers.dispersion.methods.branch_and_bound import marginal
 
-    if marginal(problem, run) or kernel("schur", run) is None:
+    if marginal(problem, run):
         return
     tangents = Tangents(problem, run)
     scale = 2.0**36  # values are about m in these units
@@ -154,14 +146,12 @@ def _tangent(problem: DispersionProblem, run: Run, workers: int) -> None:
         model.clear_hints()
         for variable, bit in zip(chosen, incumbent(run).tolist(), strict=True):
             model.add_hint(variable, bit)
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = workers
-        solver.parameters.random_seed = run.seed % 2**31
-        if run.time_limit is not None:
-            solver.parameters.max_time_in_seconds = max(run.remaining, 1e-3)
+        solver = solver_for(run, workers)
         status = solver.solve(model)
         run.nodes += int(solver.num_branches)
         run.message = solver.status_name(status)
+        run.details["native_status"] = run.message.lower()
+        cut_short(run, model, status)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return  # without a solution the bound may be CP-SAT's initial 0, which means nothing
         run.tighten(tangents.original(solver.best_objective_bound / scale))
@@ -173,8 +163,6 @@ def _tangent(problem: DispersionProblem, run: Run, workers: int) -> None:
             return  # its tangent is in the model already: this is as near as integers of this scale come
         answers.add(x.tobytes())
         if status != cp_model.OPTIMAL:
-            early = run.time_limit is None or run.remaining > 0.2 + 0.1 * run.time_limit
-            run.stop("interrupted" if early else "time-limit", run.message)
             return
 
 

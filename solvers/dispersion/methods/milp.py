@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.bounds.slice_form import Normal
 from solvers.dispersion.bounds.tangents import Tangents
-from solvers.dispersion.compiled import kernel
 from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
@@ -18,6 +17,9 @@ from solvers.registry import method
 from solvers.run import Run
 
 __all__ = ["FORMULATIONS", "milp"]
+
+#: What SciPy's numbers mean.
+_STATUS = {0: "optimal", 1: "time limit", 2: "infeasible", 3: "unbounded"}
 
 FORMULATIONS = ("tangent", "glover")
 
@@ -62,7 +64,7 @@ def milp(problem: DispersionProblem, run: Run, *, formulation: str = "tangent") 
         return
     if formulation == "glover":
         _glover(problem, run)
-    elif kernel("schur", run) is not None:
+    else:
         _tangent(problem, run)
 
 
@@ -133,6 +135,7 @@ def _highs(
         options=options,
     )
     run.message = str(answer.message)
+    run.details["native_status"] = _STATUS.get(answer.status, "other")
     run.nodes = (run.nodes or 0) + int(getattr(answer, "mip_node_count", 0) or 0)
     bound = getattr(answer, "mip_dual_bound", None)
     if bound is not None:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from solvers.dispersion.bounds.semidefinite import relax
 from solvers.dispersion.bounds.slice_form import Normal, SliceForm
 from solvers.dispersion.bounds.uniform_shift import bound_many
-from solvers.dispersion.compiled import kernel
 from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
@@ -101,8 +100,6 @@ def _own(problem: DispersionProblem, run: Run, strength: str, accuracy: float) -
     normal = Normal.of(problem)
     tolerance = accuracy * problem.scale * normal.factor
     pairs = np.zeros((0, 2), dtype=np.int64)
-    if kernel("schur", run) is None:
-        return
     best = np.inf
     for _ in range(1 if strength == "basic" else 1 + _ROUNDS):
         found = relax(

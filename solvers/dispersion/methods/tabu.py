@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.bounds.slice_form import units
-from solvers.dispersion.compiled import kernel
+from solvers.dispersion.compiled import kernel, ready
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
+from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
@@ -17,6 +17,9 @@ __all__ = ["Search", "tabu"]
 
 #: Swaps made when there is neither a time limit nor a number of moves.
 _MOVES = 200_000
+
+#: Compiled moves that take as long as a perturbation and an ascent without compilation.
+_HOP = 500
 
 #: Entries of the gains that one call into the kernel may update: some 50 ms.
 _WORK = 2_000_000
@@ -71,30 +74,39 @@ class Search:
         Where it starts from (``run.x``), its randomness, and where better selections are offered.
     patience : int, optional
         As for `tabu`.
+    wait : bool
+        Whether to wait for the kernel to be compiled; otherwise perturbations and swap ascent stand in for it.
     """
 
-    def __init__(self, problem: DispersionProblem, run: Run, patience: int | None = None) -> None:
-        self.problem, self.run = problem, run
+    def __init__(self, problem: DispersionProblem, run: Run, patience: int | None = None, wait: bool = True) -> None:
+        self.problem, self.run, self.wait = problem, run, wait
         self.patience = max(200, 2 * problem.n) if patience is None else patience
-        self.order: NDArray[np.int64] = np.argsort(-problem.decision(run.x), kind="stable")  # type: ignore[arg-type]
-        self.local, self.best = self.order.copy(), self.order.copy()
-        self.values = np.full(2, -np.inf)
-        self.until = np.zeros(problem.n, dtype=np.int64)
-        self.clock = np.zeros(3, dtype=np.int64)
         self.state = run.rng.integers(1, 2**63, size=1, dtype=np.uint64)
+        self._from_incumbent()
 
     @classmethod
-    def started(cls, problem: DispersionProblem, run: Run, patience: int | None = None) -> Search:
+    def started(cls, problem: DispersionProblem, run: Run, patience: int | None = None, *, wait: bool = True) -> Search:
         """A search from ``start`` or the greedy selection, improved by swaps."""
         run.offer(ascend(problem, greedy_decision(problem) if run.x is None else problem.decision(run.x), run))
-        return cls(problem, run, patience)
+        return cls(problem, run, patience, wait)
+
+    def _from_incumbent(self) -> None:
+        n = self.problem.n
+        self.order: NDArray[np.int64] = np.argsort(-incumbent(self.run), kind="stable")
+        self.local, self.best = self.order.copy(), self.order.copy()
+        self.values = np.full(2, -np.inf)
+        self.until = np.zeros(n, dtype=np.int64)
+        self.clock = np.zeros(3, dtype=np.int64)
 
     def advance(self, moves: int) -> int:
         """Make at most ``moves`` swaps, no more than take some 50 ms; return how many were made (0: no time)."""
         problem = self.problem
-        swaps = kernel("swaps", self.run)
-        if swaps is None or problem.size == problem.n:
+        if problem.size == problem.n:
             return 0
+        precision = problem.distances.dtype.name
+        swaps = (kernel if self.wait else ready)("swaps", self.run, precision)
+        if swaps is None:
+            return 0 if self.wait else self._hop()
         moves = min(moves, max(50, _WORK // (problem.n + problem.size)))
         factor, _, linear = units(problem)
         known = self.values[1]
@@ -119,3 +131,18 @@ class Search:
             x[self.best[: problem.size]] = 1
             self.run.offer(x)
         return moves
+
+    def _hop(self) -> int:
+        """Without the kernel: perturb the incumbent by some swaps and climb; counted as as many moves as it costs."""
+        problem, run = self.problem, self.run
+        n, m = problem.n, problem.size
+        rng = np.random.default_rng(self.state)
+        self.state += np.uint64(1)
+        swaps = int(rng.integers(2, 3 + min(m, n - m) // 4))
+        x = incumbent(run)
+        x[rng.choice(np.flatnonzero(x == 1), min(swaps, m), replace=False)] = 0
+        # Whoever comes in was out before, or is one of those that have just left.
+        x[rng.choice(np.flatnonzero(x == 0), m - int(x.sum()), replace=False)] = 1
+        run.offer(ascend(problem, x, run))
+        self._from_incumbent()
+        return _HOP

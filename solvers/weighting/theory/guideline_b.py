@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.errors import InvalidOption, InvalidProblem
-from solvers.registry import solve
 from solvers.run import Run
 from solvers.solution import Solution
+from solvers.solving import solve
 from solvers.weighting.checks import non_negative, per_client
 from solvers.weighting.total_error.problem import TotalErrorProblem
 

@@ -197,8 +197,8 @@ def convergence_constants(
     t = np.arange(1, eta.shape[0])
     squares = float((eta[1:] ** 2).sum())
     logs = np.log(2.0 * mixing_constant * loss_range * t)
-    back = np.minimum(np.maximum(np.ceil(logs / np.log(1.0 / correlation)), mixing_start), t).astype(np.int64)
-    back = np.maximum(back, 0)
+    mixing = np.minimum(np.maximum(np.ceil(logs / np.log(1.0 / correlation)), mixing_start), t).astype(np.int64)
+    mixing = np.maximum(mixing, 0)
     e, q = float(local_steps), float(total)
     variance, smooth = (4.0, 2.0) if coefficients == "proof" else (1.0, 4.0)
     drift = 2.0 / 3.0 * (e - 1.0) * (2.0 * e - 1.0) * gradient_moment**2
@@ -206,7 +206,7 @@ def convergence_constants(
         variances=variance * sigma**2 * squares,
         offset=2.0 / e * distance**2 + 0.25 * states * q * float((eta[1:] ** 2 + 1.0 / t**2).sum()),
         psi=(smooth * smoothness * (e * q + 2.0) * heterogeneity + drift) * squares,
-        phi=2.0 * e * gradient_bound * gradient_moment * q * float((logs * eta[t - back] ** 2).sum()),
+        phi=2.0 * e * gradient_bound * gradient_moment * q * float((logs * eta[t - mixing] ** 2).sum()),
         correlation=float(correlation),
         total=q,
         step_sum=float(eta[1:].sum()),

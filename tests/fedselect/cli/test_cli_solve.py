@@ -76,7 +76,7 @@ def test_files_of_problems_and_of_mdplib(call, tmp_path):
         (["fedgs-digits-twolabel-n30-m5-lognormal-r1"], f"did you mean '{SMALL}'"),
         (["nothing.npz"], "there is no file nothing.npz"),
         ([SMALL, "--method", "gredy"], "did you mean 'greedy'"),
-        ([SMALL, "--method", "tabu", "--option", "move=3"], "has no option 'move' (accepted:"),
+        ([SMALL, "--method", "tabu", "--option", "move=3"], "has no option 'move'; did you mean 'moves'? (accepted:"),
         ([SMALL, "--method", "tabu", "--option", "moves"], "an option reads key=value; got 'moves'"),
         ([SMALL, "--time-limit", "-1"], "time_limit must be a positive number"),
         ([SMALL, "--size", "3"], "--size is for MDPLIB files"),

@@ -131,3 +131,20 @@ def test_a_run_on_clustered_data_with_chains(tmp_path):
     )
     folder = run(read_config(path)[0], tmp_path / "out")
     assert (folder / "summary.json").exists()
+
+
+def test_the_authors_draw_is_one_stream_in_their_order():
+    """Sizes come behind all models and centres; then nothing but inputs is drawn."""
+    federation, again = (synthetic(draw="authors") for _ in range(2))
+    assert federation.sizes.tolist() == again.sizes.tolist()
+    assert np.array_equal(federation.clients[7].features, again.clients[7].features)
+    rng = np.random.RandomState(97)
+    rng.normal(size=610 + 30 + 30 * 600 + 30 * 10 + 30 + 30 * 60)
+    totals = rng.lognormal(4, 2, 30).astype(int) + 50
+    assert federation.sizes.tolist() == [int(0.75 * total) for total in totals]
+    parts = zip(federation.clients, federation.validation, totals, strict=True)
+    assert [int(0.9 * total) for total in totals] == [len(own) + len(held) for own, held, _ in parts]
+    for samples, parameters in zip(federation.clients, federation.parameters, strict=True):
+        answers = samples.features @ parameters[:600].reshape(60, 10) + parameters[600:]
+        assert (answers.argmax(axis=1) == samples.labels).mean() > 0.99  # float32 inputs
+    assert synthetic(draw="authors", seed=1).sizes.tolist() != federation.sizes.tolist()

@@ -17,20 +17,10 @@ import pytest
 import tomli_w
 
 from fedselect.errors import ConfigError, FedselectError, RunError
-from fedselect.experiments import (
-    Choice,
-    Experiment,
-    compare,
-    read_config,
-    read_records,
-    run,
-    run_all,
-    run_folder,
-    write_report,
-)
+from fedselect.experiments import Choice, Experiment, compare, read_config, read_records, run, run_all, run_folder
 from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
 from fedselect.experiments.metrics import selection_counts, summary
-from fedselect.reports import results_table
+from fedselect.reports import results_table, write_report
 
 CONFIG = """
 [experiment]

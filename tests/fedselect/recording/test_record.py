@@ -99,7 +99,7 @@ def test_gradient_deviations_against_one_sample_at_a_time():
 
     setting = experiment(clients=10)
     scenario = build_scenario(setting)
-    state = State(scenario, setting, build(setting, scenario.federation))
+    state = State(scenario, setting, build(setting, scenario))
     state.advance(2)
     model = MODELS.build("linear", scenario.federation)
     torch.nn.utils.vector_to_parameters(torch.from_numpy(state.trained.weights), model.parameters())

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from PIL import Image
 
-from fedselect.reports.figures import panels_figure, save_figure
+from fedselect.experiments.figures import panels_figure, save_figure
 
 
 def test_figures_are_saved_small_and_true(tmp_path):

@@ -19,18 +19,18 @@ from matplotlib.figure import Figure
 
 from fedselect import cli
 from fedselect.errors import ConfigError, RunError
-from fedselect.experiments import read_report
+from fedselect.reports import read_report
 from fedselect.reports.document import (
     Cell,
     Column,
     Picture,
     Report,
     Table,
+    as_html,
+    as_latex,
+    as_markdown,
     count,
     frame_table,
-    html,
-    latex,
-    markdown,
     number,
     percent,
     save,
@@ -146,7 +146,7 @@ class Cells(HTMLParser):
 @given(texts, texts)
 @settings(max_examples=60, deadline=None)
 def test_page_shows_any_text_as_it_is(name, value):
-    plain, hostile = (Cells(html(report_of((Cell(a), Cell(b))))) for a, b in (("n", "v"), (name, value)))
+    plain, hostile = (Cells(as_html(report_of((Cell(a), Cell(b))))) for a, b in (("n", "v"), (name, value)))
     assert hostile.cells == ["name", "value", name, value]
     assert hostile.tags == plain.tags
 
@@ -154,7 +154,7 @@ def test_page_shows_any_text_as_it_is(name, value):
 @given(texts, texts)
 @settings(max_examples=60, deadline=None)
 def test_markdown_table_keeps_its_columns_and_shows_any_text_as_it_is(name, value):
-    row = markdown(report_of((Cell(name), Cell(value)))).splitlines()[-1]
+    row = as_markdown(report_of((Cell(name), Cell(value)))).splitlines()[-1]
     cells = re.split(r"(?<!\\)(?:\\\\)*\|", row)
     assert len(cells) == 4
     shown = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", row)  # a backslash before punctuation is not shown (CommonMark 2.4)
@@ -171,7 +171,7 @@ _LATEX = re.compile(
 @given(texts, texts)
 @settings(max_examples=60, deadline=None)
 def test_latex_has_no_character_that_means_something_else(name, value):
-    text = latex(report_of((Cell(name), Cell(value))))
+    text = as_latex(report_of((Cell(name), Cell(value))))
     row = text.split("\\midrule\n")[1].split("\n")[0].strip()
     assert row.endswith(r" \\")
     assert row[:-3].count(" & ") >= 1
@@ -185,12 +185,12 @@ def test_latex_headings_minus_signs_and_details():
         "t", "A caption.", (Column("name", numeric=False), Column("mean gap")), ((Cell("x-1"), number(-2.5)),)
     )
     details = Table("d", "Details.", (Column("a"),), ((Cell("1"),),), detail=True)
-    text = latex(Report("T", "S", tables=(table, details), pictures=(picture(),)))
+    text = as_latex(Report("T", "S", tables=(table, details), pictures=(picture(),)))
     assert r"name & \shortstack[r]{mean\\gap} \\" in text
     assert r"x-1 & $-$2.5 \\" in text
     assert r"\begin{tabular}{lr}" in text
     long = Table("t", "A caption.", (Column("message", numeric=False),), ((Cell("much to say " * 3),),))
-    assert r"\begin{tabular}{p{0.3\linewidth}}" in latex(Report("T", "S", tables=(long,)))
+    assert r"\begin{tabular}{p{0.3\linewidth}}" in as_latex(Report("T", "S", tables=(long,)))
     assert "Details." not in text
     assert r"\includegraphics[width=\linewidth]{picture}" in text
     for environment in ("table", "tabular", "figure"):
@@ -199,7 +199,7 @@ def test_latex_headings_minus_signs_and_details():
 
 def test_page_is_self_contained_and_accessible():
     table = Table("t", "A caption.", (Column("name", numeric=False), Column("n")), ((Cell("x"), number(1.23456)),))
-    page = html(Report("T", "S", (("a", "b"),), ("Beware.",), (table,), (picture(),)))
+    page = as_html(Report("T", "S", (("a", "b"),), ("Beware.",), (table,), (picture(),)))
     assert page.startswith('<!doctype html>\n<html lang="en">')
     assert not re.search(r"""(src|href)=["'](?!data:|#)""", page)
     assert "url(" not in page
@@ -211,7 +211,7 @@ def test_page_is_self_contained_and_accessible():
 
 
 def test_infinite_values_are_numbers_to_the_page():
-    assert 'data-value="-Infinity"' in html(report_of((Cell("x"), Cell("none", -math.inf))))
+    assert 'data-value="-Infinity"' in as_html(report_of((Cell("x"), Cell("none", -math.inf))))
 
 
 def test_saving_writes_what_each_kind_needs(tmp_path):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from matplotlib.figure import Figure
 
-from fedselect.experiments import read_report
+from fedselect.reports import read_report
 from fedselect.reports.document import Cell, Column, Picture, Report, Table, count, number, percent, save, seconds, word
 
 #: Names that would do harm if they were taken for markup.

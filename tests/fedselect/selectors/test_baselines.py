@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from fedselect.availability import AVAILABILITY, DROPOUT
+from fedselect.availability import AVAILABILITY
 from fedselect.data import digits
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundContext
@@ -83,8 +85,8 @@ def test_candidates_come_in_proportion_to_data():
 
 def test_variants_by_name():
     federation = digits(clients=30)
-    ideal, none = AVAILABILITY.build("ideal", federation, 0), DROPOUT.build("none", 30, 0)
-    setting = Scenario(federation, ideal, none, 5, 100, 0)
+    ideal = AVAILABILITY.build("ideal", federation, 0)
+    setting = Scenario(federation.sizes, ideal, size=5, rounds=100, data=federation)
     assert SELECTORS.build("power-of-choice", setting).candidates == 10
     assert SELECTORS.build("power-of-choice", setting, variant="fedgs").candidates == 30
     with pytest.raises(ConfigError, match="everybody as candidate"):
@@ -121,3 +123,34 @@ def test_ways_to_aggregate():
     assert AllAvailable().select(context(present, sizes=sizes)).weights.tolist() == data.weights.tolist()
     with pytest.raises(ConfigError, match="aggregation must be one of 'samples', 'mean', 'deadline'; got 'median'"):
         Uniform(3, aggregation="median")
+
+
+def test_power_of_choice_asks_for_the_losses_it_is_told_to():
+    """Training losses rank 4 and 3 first, validation losses 0 and 1; FedGS's variant takes these."""
+    there, training, validation = np.ones(5), np.arange(5.0), -np.arange(5.0)
+    both = replace(context(there, losses=training), validation_probe=lambda clients: validation[clients])
+    assert PowerOfChoice(2, 5).select(both).clients.tolist() == [3, 4]
+    assert PowerOfChoice(2, 5, losses="validation").select(both).clients.tolist() == [0, 1]
+    with pytest.raises(ConfigError, match=r"validation losses, and nothing was held out .* validation_fraction"):
+        PowerOfChoice(2, 5, losses="validation").select(context(there, losses=training))
+    for fraction, losses in ((0.0, "training"), (0.2, "validation")):
+        data = digits(clients=5, validation_fraction=fraction)
+        always = AVAILABILITY.build("ideal", data, 0)
+        scenario = Scenario(data.sizes, always, size=2, rounds=1, data=data)
+        assert SELECTORS.build("power-of-choice", scenario, variant="fedgs").losses == losses
+        assert SELECTORS.build("power-of-choice", scenario).losses == "training"
+
+
+def test_md_sample_among_all_drops_the_absent():
+    """Of m draws among all, those of absent clients are lost; the others' mean is taken."""
+    sizes, there = np.array([10, 30, 60]), np.array([1, 1, 0])
+    selector, weights, empty = MDSample(2, among="all"), np.zeros(3), 0
+    for t in range(4000):
+        selection = selector.select(context(there, t, sizes=sizes))
+        assert not np.isin(2, selection.clients)
+        assert selection.clients.size == 0 or selection.weights.sum() == pytest.approx(1)
+        empty += selection.clients.size == 0
+        weights[selection.clients] += selection.weights
+    assert empty / 4000 == pytest.approx(0.6**2, abs=0.04)
+    assert weights[0] / weights.sum() == pytest.approx(0.25, abs=0.03)
+    assert selector.select(context(np.ones(3), sizes=sizes)).inclusion[2] == pytest.approx(1 - 0.4**2)

@@ -278,7 +278,14 @@ def test_ca_fed_says_what_it_needs():
 def scenario(availability="ideal", **options):
     federation = digits(clients=24)
     there = AVAILABILITY.build(availability, federation, 0, **options)
-    return Scenario(federation, there, DROPOUT.build("bernoulli", 24, 0, rate=0.5), 12, 150, 0)
+    return Scenario(
+        federation.sizes,
+        there,
+        DROPOUT.build("bernoulli", 24, 0, rate=0.5),
+        size=12,
+        rounds=150,
+        data=federation,
+    )
 
 
 def test_oracles_take_the_truth_from_the_scenario():
@@ -311,7 +318,7 @@ def test_the_authors_smallest_losses_are_those_of_a_fit_on_each_clients_samples(
         entropy = -sum(share * np.log(share) for share in guess[guess > 0])
         assert 0 < smallest < entropy  # better than the best constant answer
     pictures = [Samples(each.features[:, None, None], each.labels) for each in base.federation.clients]
-    images = replace(base, federation=replace(base.federation, clients=tuple(pictures)))
+    images = replace(base, data=replace(base.federation, clients=tuple(pictures)))
     assert SELECTORS.build("ca-fed", images, variant="authors").minima.tolist() == [0] * 24
 
 
@@ -321,7 +328,7 @@ def test_a_model_that_does_not_state_its_rates_is_named():
             return np.ones(24, dtype=bool)
 
     base = scenario()
-    silent = Scenario(base.federation, Silent(), base.dropout, 12, 150, 0)
+    silent = replace(base, availability=Silent())
     with pytest.raises(ConfigError, match="Silent does not state its rates"):
         SELECTORS.build("unbiased", silent).select(context(np.ones(24)))
 
@@ -329,7 +336,7 @@ def test_a_model_that_does_not_state_its_rates_is_named():
         def rates(self, round):
             return np.ones(24)
 
-    memoryless = Scenario(base.federation, Memoryless(), base.dropout, 12, 150, 0)
+    memoryless = replace(base, availability=Memoryless())
     with pytest.raises(ConfigError, match="Memoryless does not state its correlation"):
         SELECTORS.build("ca-fed", memoryless, oracle=True)
 
@@ -343,7 +350,7 @@ def test_rates_may_be_a_function_of_the_round():
             return np.full(24, 1.0 / (round + 1))
 
     base = scenario()
-    daily = Scenario(base.federation, Daily(), DROPOUT.build("none", 24, 0), 12, 150, 0)
+    daily = replace(base, availability=Daily(), dropout=None)
     selector = SELECTORS.build("unbiased", daily, importance="equal")
     assert selector.select(context(np.ones(24), 3)).weights == pytest.approx(np.full(24, 4 / 24))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedselect.availability import AVAILABILITY, DROPOUT
+from fedselect.availability import AVAILABILITY
 from fedselect.data import Federation, Samples, digits
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundFeedback
@@ -209,8 +209,9 @@ def one_label_each(clients, classes):
 
 
 def scenario(federation, size):
-    n = len(federation)
-    return Scenario(federation, AVAILABILITY.build("ideal", federation, 0), DROPOUT.build("none", n, 0), size, 100, 0)
+    return Scenario(
+        federation.sizes, AVAILABILITY.build("ideal", federation, 0), size=size, rounds=100, data=federation
+    )
 
 
 def test_groups_are_found_by_clustering_labels():

@@ -9,11 +9,11 @@ import math
 import numpy as np
 import pytest
 
-from fedselect.availability import AVAILABILITY, DROPOUT
+from fedselect.availability import AVAILABILITY
 from fedselect.data import digits, synthetic
 from fedselect.errors import ConfigError, DataError
 from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
-from fedselect.experiments.run import solution_record
+from fedselect.experiments.records import solution_record
 from fedselect.randomness import generator
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
@@ -29,9 +29,8 @@ def federation():
 
 
 def scenario(federation, size):
-    n = len(federation)
     availability = AVAILABILITY.build("ideal", federation, 0)
-    return Scenario(federation, availability, DROPOUT.build("none", n, 0), size, rounds=100, seed=0)
+    return Scenario(federation.sizes, availability, size=size, rounds=100, data=federation)
 
 
 def context(federation, round=0, available=None, seed=0, losses=None):
@@ -172,7 +171,7 @@ def test_certify_puts_a_bound_beside_a_heuristic_and_changes_nothing_else(federa
 
 
 def test_an_interrupted_solve_stops_the_one_who_trains(federation, scratch_registry):
-    @method(DispersionProblem, "interrupted-for-the-test", kind="heuristic")
+    @method(DispersionProblem, "interrupted-for-the-test", kind="relaxation")
     def interrupted(problem, run):
         raise KeyboardInterrupt
 
@@ -217,7 +216,7 @@ def test_fedgs_can_take_what_generated_the_data(federation):
     assert np.array_equal(selector.distances, expected)
     with pytest.raises(ConfigError, match="digits has no generating parameters"):
         SELECTORS.build("fedgs", scenario(federation, 3), features="parameters")
-    with pytest.raises(ConfigError, match="features must be 'labels' or 'parameters'; got 'models'"):
+    with pytest.raises(ConfigError, match=r"option 'features' must be 'labels' or .* or 'update'; got 'models'"):
         SELECTORS.build("fedgs", scenario(federation, 3), features="models")
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from fedselect.errors import FedselectError
-from fedselect.studies.frame import paper_table
+from fedselect.studies.published import paper_table
 
 SCRIPT = Path(__file__).parents[3] / "fedselect" / "studies" / "fedss.py"
 

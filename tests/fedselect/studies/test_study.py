@@ -11,18 +11,12 @@ import pandas as pd
 import pytest
 
 from fedselect.errors import ConfigError, RunError
-from fedselect.experiments import (
-    Choice,
-    Experiment,
-    beside_paper,
-    build_scenario,
-    read_records,
-    read_summary,
-    run_folder,
-    show,
-    study_arguments,
-)
-from fedselect.studies.frame import kept, paper_table, run_grid, run_script, without_training, write_tables
+from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary, run_folder
+from fedselect.studies.grid import run_grid, without_training
+from fedselect.studies.parts import kept, write_tables
+from fedselect.studies.printing import show
+from fedselect.studies.published import beside_paper, paper_table
+from fedselect.studies.script import run_script, study_arguments
 
 
 def measured(**cells):

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from fedselect.errors import ConfigError
-from fedselect.experiments import Choice, Experiment, run_folder, tune
+from fedselect.experiments import Choice, Experiment, run_folder
+from fedselect.studies.tuning import tune
 from fedselect.training.settings import TrainingSettings
 
 SMALL = Experiment(

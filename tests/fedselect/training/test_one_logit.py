@@ -72,7 +72,7 @@ def test_rounds_are_the_published_recursion(federation, batching, buffers, code)
     assert start.size == 11
     for _ in range(ROUNDS):
         run.step(evaluate=False)
-    expected = recursion(federation, run.settings, start, run.availability)
+    expected = recursion(federation, run.settings, start, run.world.availability)
     assert np.linalg.norm(expected - start) > 0.1
     np.testing.assert_allclose(run.weights, expected, atol=2e-5)
 

@@ -57,10 +57,10 @@ def best(problem, run):
 
 
 @method(Pick, "first", kind="heuristic")
-def first(problem, run, *, shift: int = 0, log: str = ""):
+def first(problem, run, *, shift: int = 0, journal: str = ""):
     """Take those that stand first, and say so in a file."""
-    if log:
-        with Path(log).open("a") as lines:
+    if journal:
+        with Path(journal).open("a") as lines:
             lines.write(f"{run.seed} {os.getpid()}\n")
         time.sleep(0.01)
     return problem.first(shift)

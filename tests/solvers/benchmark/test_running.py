@@ -98,10 +98,10 @@ def test_the_table_has_its_columns_and_agrees_with_solve():
     problem = DispersionProblem(np.linalg.norm(points[:, None] - points, axis=2), costs=rng.random(12), size=4)
     benchmark = run_benchmark({"exact": "brute-force", "quick": ("local-search", {})}, {"d": problem}, seeds=[0, 3])
     table = benchmark.table
-    assert list(table.columns[:22]) == [
+    assert list(table.columns[:23]) == [
         *("family", "instance", "n", "method", "registered", "options", "seed", "time_limit", "verdict", "status"),
-        *("stopped", "objective", "bound", "gap", "best_known", "gap_to_best", "time_to_incumbent", "time_to_proof"),
-        *("primal_integral", "seconds", "build_seconds", "nodes"),
+        *("stopped", "native_status", "objective", "bound", "gap", "best_known", "gap_to_best", "time_to_incumbent"),
+        *("time_to_proof", "primal_integral", "seconds", "build_seconds", "nodes"),
     ]
     assert len(table) == 4
     exact = solve(problem, "brute-force")
@@ -153,7 +153,7 @@ def test_best_known_from_elsewhere_counts_unless_the_table_beats_it():
 
 def test_a_finished_folder_holds_everything_and_is_not_run_again(tmp_path):
     log = tmp_path / "log"
-    arguments = ({"first": ("first", {"log": str(log)}), "best": "best"}, picks(2))
+    arguments = ({"first": ("first", {"journal": str(log)}), "best": "best"}, picks(2))
     benchmark = run_benchmark(*arguments, seeds=[0, 1], out=tmp_path / "c", repeat=False, warm_up=0)
     again = run_benchmark(*arguments, seeds=[0, 1], out=tmp_path / "c", repeat=False, warm_up=0)
     pd.testing.assert_frame_equal(benchmark.table, again.table)
@@ -278,7 +278,7 @@ def test_instances_from_files(tmp_path):
 def test_interruption_ends_the_solver_process_and_keeps_the_rows(tmp_path):
     log = tmp_path / "log"
     arguments = {
-        "methods": {"first": ("first", {"log": str(log)})},
+        "methods": {"first": ("first", {"journal": str(log)})},
         "instances": picks(1),
         "seeds": range(20),
         "out": tmp_path / "c",
@@ -308,7 +308,7 @@ from tests.solvers.benchmark.misbehaving import picks
 
 if __name__ == "__main__":
     folder, log, jobs = sys.argv[1:]
-    methods = {"first": ("first", {"log": log})}
+    methods = {"first": ("first", {"journal": log})}
     run_benchmark(methods, picks(1), seeds=range(200), out=folder, jobs=int(jobs), repeat=False, warm_up=0)
 """
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.cp_sat import cut_short, solver_for
 from solvers.errors import SolversError
 from solvers.registry import method
 from solvers.run import Run
@@ -72,6 +73,7 @@ class _Search:
         self.loss = np.concatenate([[0.0], np.cumsum((problem.importance * problem.loss_gaps)[self.order])])
         # What stating a knapsack and CP-SAT's presolve may take beyond its time limit, measured as 10 µs a client.
         self.patience = 1e-5 * problem.n
+        self.ended = False  # whether CP-SAT was interrupted
 
     @property
     def best(self) -> float:
@@ -99,7 +101,7 @@ class _Search:
         queue = [_Slice(self.fractional_bound(low, high), low, high) for low, high in itertools.pairwise(edges)]
         heapq.heapify(queue)
         run.nodes = 0
-        while queue and not run.proved and run.remaining > 3 * self.patience:
+        while queue and not run.proved and not self.ended and run.remaining > 3 * self.patience:
             known, low, high = heapq.heappop(queue)
             bound = known if self.settled(known, low, high) else max(known, self.knapsack_bound(low, high))
             if self.settled(bound, low, high) or high - low < 1e-12 * high:
@@ -110,7 +112,7 @@ class _Search:
                     heapq.heappush(queue, _Slice(max(bound, self.fractional_bound(a, b)), a, b))
             run.tighten(min(closed, queue[0].bound if queue else math.inf, self.best))
         run.tighten(min(closed, queue[0].bound if queue else math.inf, self.best))
-        if queue and not run.proved:
+        if queue and not run.proved and not self.ended:
             run.stop("time-limit", "too little time was left for another knapsack")
 
     def affine(self, low: float, high: float) -> tuple[float, float]:
@@ -168,16 +170,14 @@ class _Search:
             model.add_bool_or(x)
             model.add(cost <= cap)
             model.minimize(cost)
-            solver = cp_model.CpSolver()
-            solver.parameters.num_workers = 1
-            solver.parameters.random_seed = run.seed % 2**31
-            if math.isfinite(run.remaining):
-                solver.parameters.max_time_in_seconds = max(run.remaining - self.patience, 1e-3)
+            solver = solver_for(run, spare=self.patience)
         parameter = self.best
         status = solver.solve(model)
         run.nodes = (run.nodes or 0) + int(solver.num_branches)
         if status == cp_model.MODEL_INVALID:
             raise SolversError(f"CP-SAT rejected the model of a slice: {model.validate()}")
+        if status in (cp_model.UNKNOWN, cp_model.FEASIBLE):
+            self.ended = cut_short(run, model, status, spare=self.patience)
         if status == cp_model.UNKNOWN:
             return -math.inf  # out of time before any bound; the slice keeps the one it had
         smallest = cap

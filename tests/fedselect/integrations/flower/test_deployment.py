@@ -6,6 +6,7 @@ It takes minutes, one of which Flower needs to miss a killed node: run with ``-m
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -88,7 +89,8 @@ def test_a_node_and_the_server_are_killed_and_nothing_is_lost(tmp_path):
     assert all(record["returned"] == record["selected"] for record in records if record["round"] != 1)
     # What happened there, played again by the own loop without any break, gives the same model and selector.
     loop = build(experiment)
-    loop.availability, loop.dropout = Trace(masks(records, "available")), Recorded(masks(records, "returned"))
+    there, back = Trace(masks(records, "available")), Recorded(masks(records, "returned"))
+    loop.world = replace(loop.world, availability=there, dropout=back)
     for record in records:
         assert loop.step(evaluate=False).selection.weights.tolist() == record["weights"]
     end = load_checkpoint(folder / "checkpoint.npz")

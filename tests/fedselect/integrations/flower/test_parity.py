@@ -83,6 +83,27 @@ def test_in_process_it_is_the_own_loop(experiment, tmp_path, selector):
         assert [(fault["client"], fault["code"]) for fault in record["faults"]] == [(k, 101) for k in record["missing"]]
 
 
+@pytest.mark.parametrize(
+    "selector",
+    [
+        Choice("fedgs", {"features": "functional", "refresh": True}),
+        Choice("fedgs", {"features": "update", "warmup": 2}),
+        Choice("fedgs", {"features": "secure"}),
+        Choice("power-of-choice", {"variant": "fedgs"}),
+        Choice("power-of-choice", {"losses": "training"}),
+    ],
+    ids=["functional", "update", "secure", "validation losses", "training losses"],
+)
+def test_features_and_validation_losses_arrive_over_flower_too(experiment, tmp_path, selector):
+    data = Choice("digits", {"clients": 12, "validation_fraction": 0.2})
+    experiment = replace(experiment, selector=selector, data=data)
+    own = run(experiment, tmp_path / "own", plots=False)
+    flower = run_on(LocalGrid(experiment_client_app(experiment), 12), experiment, tmp_path / "flower")
+    assert same(own, flower)
+    graphs = [record["notes"]["graph"] for record in read_records(flower) if "notes" in record]
+    assert len(graphs) == (6 if selector.name == "fedgs" else 0)
+
+
 @pytest.mark.parametrize("rule", ["fedvarp", "mifa"])
 def test_server_rules_and_momentum_are_those_of_the_loop(experiment, tmp_path, rule):
     training = replace(experiment.training, server_rule=rule, server_momentum=0.5, evaluate_every=4)

@@ -17,6 +17,7 @@ from fedselect.availability import Trace
 from fedselect.availability.independent import Independent
 from fedselect.integrations.flower import DroppedOut, LocalGrid, SelectorStrategy, Update, client_app
 from fedselect.rounds.protocol import Outcome, Selection
+from fedselect.rounds.scenario import World
 from fedselect.selectors import PowerOfChoice, Uniform
 from fedselect.training.coordinator import Coordinator
 
@@ -82,7 +83,7 @@ def play(selector, grid, rounds=1, availability=None, patience=0.0):
     """Play rounds; return the strategy and the records."""
     records = []
     availability = availability or Independent(np.ones(N), 0)
-    coordinator = Coordinator(selector, np.full(N, 10), torch.from_numpy(START), availability)
+    coordinator = Coordinator(selector, World(np.full(N, 10), availability), torch.from_numpy(START))
     strategy = SelectorStrategy(coordinator, on_round=records.append, timeout=5, patience=patience)
     strategy.run(grid, rounds)
     return strategy, records
@@ -133,7 +134,7 @@ def test_all_five_outcomes_reach_the_selector():
     clients = 6
     selector = Fixed([1, 2, 3], [1.0, 1.0, 1.0])
     there = Trace(np.array([[True, True, True, True, False, True]]))
-    coordinator = Coordinator(selector, np.full(clients, 10), torch.from_numpy(START), there)
+    coordinator = Coordinator(selector, World(np.full(clients, 10), there), torch.from_numpy(START))
     records = []
     strategy = SelectorStrategy(coordinator, on_round=records.append, timeout=5, patience=0)
     grid = LocalGrid(client_app(lambda context: Mixed(partition(context))), clients - 1)  # client 5 never connects

@@ -1,0 +1,28 @@
+"""``fedselect warm-up``: compile once what is compiled."""
+
+from __future__ import annotations
+
+import time
+
+from fedselect.progress import progress_bar
+
+__all__ = ["warm_up"]
+
+
+def warm_up() -> None:
+    """Compile every kernel once for this machine, so that nothing run after it has to."""
+    from solvers.dispersion import compiled
+
+    began = time.perf_counter()
+    total = len(compiled.registered())
+    done = 0
+    with progress_bar("compiling", total) as update:
+
+        def advance(name: str, precision: str, seconds: float) -> None:
+            nonlocal done
+            done += 1
+            update(done, total)
+
+        compiled.warm_up(advance)
+    seconds = time.perf_counter() - began
+    print(f"{total} kernels are ready, after {seconds:.1f} s; kept in {compiled.folder() or 'no cache'}")

@@ -1,0 +1,94 @@
+"""The report of one run, finished or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedselect.experiments.metrics import selection_counts, summary
+from fedselect.experiments.recorded import RecordedRun
+from fedselect.reports.document import Report, frame_table, value_table
+from fedselect.reports.pictures import pictures_of
+from fedselect.rounds.history import History
+
+__all__ = ["facts_of", "run_report"]
+
+
+def run_report(run: RecordedRun) -> Report:
+    """Make the report of a run: what it came to, what happened round by round and client by client, pictures."""
+    head, label = run.config["experiment"], run.config["selector"].get("name", "?")
+    summary_line = (
+        f"{label} on {run.config['data'].get('name', '?')}: {run.clients} clients, "
+        f"{head['clients_per_round']} a round, {run.rounds} rounds, seed {run.seed}."
+    )
+    notes = [] if run.finished else [f"The run is not finished: {run.state} are played. All numbers are so far."]
+    if not run.records:
+        return Report(f"{head['name']}: {label}", summary_line, facts_of([run]), tuple(notes))
+    # What the updates were worth is not known before the end: it needs the sizes, which the federation has.
+    results = run.results or summary(run.records, np.full(run.clients, math.nan))
+    tables = [
+        value_table("results", "The run in a few numbers.", results),
+        frame_table("clients", "Every client.", _clients(run)),
+        frame_table("rounds", "Every round; a dash where nothing is known or was measured.", run.table),
+    ]
+    pictures, missing = pictures_of({label: [run]})
+    return Report(
+        f"{head['name']}: {label}", summary_line, facts_of([run]), (*notes, *missing), tuple(tables), pictures
+    )
+
+
+def facts_of(runs: Iterable[RecordedRun], selectors: Mapping[str, Mapping[str, Any]] | None = None) -> tuple[Any, ...]:
+    """The configuration and versions of runs that share all but selector and seed, as names and values.
+
+    Parameters
+    ----------
+    runs : iterable of RecordedRun
+        The first one's configuration is shown, and the versions of all.
+    selectors : mapping, optional
+        The selectors' tables by label, where there are several.
+
+    Returns
+    -------
+    tuple of (str, str)
+    """
+    runs = list(runs)
+    config = dict(runs[0].config)
+    head = dict(config.pop("experiment"))
+    if selectors is not None:
+        del config["selector"]
+        head.pop("seed", None)
+    facts = [(key.replace("_", " "), str(value)) for key, value in head.items()]
+    facts += [(section, _choice(table)) for section, table in config.items()]
+    facts += [(f"selector {label}", _choice(table)) for label, table in (selectors or {}).items()]
+    versions: dict[str, list[str]] = {}
+    for run in runs:
+        for package, version in run.versions.items():
+            seen = versions.setdefault(package, [])
+            if version not in seen:
+                seen.append(version)
+    facts += [(package, " and ".join(seen)) for package, seen in versions.items()]
+    return tuple(facts)
+
+
+def _choice(table: Mapping[str, Any]) -> str:
+    options = ", ".join(f"{key} = {value}" for key, value in table.items() if key != "name" and value != {})
+    name = str(table.get("name", ""))
+    return f"{name} ({options})" if name and options else name or options
+
+
+def _clients(run: RecordedRun) -> pd.DataFrame:
+    if (run.path / "clients.csv").exists():
+        return pd.read_csv(run.path / "clients.csv")
+    history = History.from_records(run.records, run.clients)
+    return pd.DataFrame(
+        {
+            "client": np.arange(run.clients),
+            "available": history.available,
+            "selected": selection_counts(run.records, run.clients),
+            "returned": history.returns,
+        }
+    )

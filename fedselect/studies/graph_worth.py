@@ -1,0 +1,154 @@
+"""What FedGS's graph is worth: the oracle's, the same under masks, two learned ones, a wrong one, and none.
+
+    python -m fedselect.studies.graph_worth
+    python -m fedselect.studies.graph_worth --paper
+
+FedGS trains on a graph of the clients' label distributions, which an oracle knows; its paper builds graphs from model
+updates and from answers to noise as well (Eqs. 11 and 12), and computes the oracle's by secure products (Section 3.2),
+but trains on none of these. Here they select side by side, on scikit-learn's digits under log-normal availability
+(β = 0.5): the same clients, availability, batches and initial model for all.
+
+A learned graph begins in round 0, in which everybody who is there trains for it alone; so that no model has a round
+more than another, ``oracle`` has this round too. ``refreshed`` graphs follow every later update. ``wrong`` is the
+oracle's with its clients shuffled, and ``no graph`` is α = 0: least selected first.
+
+Columns: smallest and final test loss, and their distances from the oracle's under the same seed, with half the 95 %
+confidence interval of the mean (Student's t); variance of the counts; F1 of the edges in the last round, against the
+oracle's; messages and numbers sent for the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
+from fedselect.studies.grid import run_grid
+from fedselect.studies.paired import half_width, of_baseline
+from fedselect.studies.parts import write_tables
+from fedselect.studies.printing import show
+from fedselect.studies.script import run_script, study_arguments
+from fedselect.training.settings import TrainingSettings
+from graphs import dependency_graph, distances, similarity
+
+SPLITS = {"two labels": "two-label", "Dirichlet": "dirichlet-unequal"}
+
+#: Selector options by the graph's name.
+GRAPHS: Mapping[str, Mapping[str, object]] = {
+    "oracle": {"features": "labels", "warmup": 1},
+    "secure": {"features": "secure", "warmup": 1},
+    "functional": {"features": "functional"},
+    "functional, refreshed": {"features": "functional", "refresh": True},
+    "update": {"features": "update"},
+    "update, refreshed": {"features": "update", "refresh": True},
+    "wrong": {"features": "labels", "warmup": 1},
+    "no graph": {"features": "labels", "warmup": 1, "alpha": 0.0},
+}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is run."""
+
+    clients: int
+    size: int
+    rounds: int
+    seeds: int
+
+
+QUICK = Scale(clients=30, size=5, rounds=60, seeds=3)
+PAPER = Scale(clients=100, size=10, rounds=300, seeds=10)
+
+
+def experiments(scale: Scale, out: Path) -> dict[tuple[str, str, int], Experiment]:
+    """The runs by (split, graph, seed), seeds outside; the wrong graphs are written below ``out``."""
+    planned: dict[tuple[str, str, int], Experiment] = {}
+    for seed in range(scale.seeds):
+        for split, partition in SPLITS.items():
+            base = Experiment(
+                name=split.replace(" ", "-"),
+                rounds=scale.rounds,
+                seed=seed,
+                clients_per_round=scale.size,
+                checkpoint_every=50,
+                data=Choice("digits", {"clients": scale.clients, "partition": partition, "validation_fraction": 0.1}),
+                availability=Choice("lognormal", {"beta": 0.5}),
+                training=TrainingSettings(),
+            )
+            for graph, options in GRAPHS.items():
+                # Swap ascent decides here; "exact_vs_heuristic" shows what it misses.
+                chosen = {"method": "local-search", "alpha": 1.0, **options}
+                if graph == "wrong":
+                    chosen = {**chosen, "distances_file": str(shuffled(base, out))}
+                planned[split, graph, seed] = replace(base, selector=Choice("fedgs", chosen))
+    return planned
+
+
+def shuffled(experiment: Experiment, out: Path) -> Path:
+    """The file of the oracle's distances, between other clients than they are of."""
+    path = out / "graphs" / f"{experiment.name}-s{experiment.seed}.npy"
+    if not path.exists():
+        labels = build_scenario(experiment).federation.label_distributions
+        order = np.random.default_rng(experiment.seed).permutation(len(labels))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, distances(dependency_graph(similarity(labels)))[np.ix_(order, order)])
+    return path
+
+
+def run_all(scale: Scale, out: Path, jobs: int) -> pd.DataFrame:
+    """One row a run."""
+    rows = []
+    for (split, graph, seed), folder in run_grid(experiments(scale, out), out / "runs", jobs).items():
+        summary, records = read_summary(folder), read_records(folder)
+        notes = [record["notes"]["graph"] for record in records if "notes" in record]
+        rows.append(
+            {"split": split, "graph": graph, "seed": seed}
+            | {"smallest loss": summary["best_loss"], "final loss": summary["final_loss"]}
+            | {"count variance": float(np.var(selected(records, scale.clients), ddof=1))}
+            | {"edge F1": next((note["f1"] for note in reversed(notes) if "f1" in note), np.nan)}
+            | {key: notes[-1][key] if notes else 0 for key in ("messages", "numbers")}
+        )
+    return pd.DataFrame(rows)
+
+
+def selected(records: Sequence[Mapping[str, list[int]]], clients: int) -> np.ndarray:
+    """How often each client was selected after the warm-up, shape (N,)."""
+    chosen = [client for record in records[1:] for client in record["selected"]]
+    return np.bincount(np.array(chosen, dtype=np.int64), minlength=clients)
+
+
+def summarised(runs: pd.DataFrame) -> pd.DataFrame:
+    """Means over seeds by split and graph; losses' distances from the oracle's are paired by seed."""
+    losses = ("smallest loss", "final loss")
+    beyond = runs.assign(
+        **{loss: runs[loss] - of_baseline(runs, "graph", "oracle", ["split", "seed"], loss) for loss in losses}
+    )
+    rows = []
+    for (split, graph), group in runs.groupby(["split", "graph"], sort=False):
+        row: dict[str, object] = {"split": split, "graph": graph}
+        differences = beyond[(beyond["split"] == split) & (beyond["graph"] == graph)]
+        for loss in losses:
+            row[loss] = group[loss].mean()
+            row[f"{loss} - oracle's"] = differences[loss].mean()
+            row["± " + loss] = half_width(differences[loss])
+        row |= {key: group[key].mean() for key in ("count variance", "edge F1")}
+        row |= {key: int(group[key].max()) for key in ("messages", "numbers")}
+        rows.append(row | {"seeds": len(group)})
+    return pd.DataFrame(rows)
+
+
+def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
+    """Run everything that is not there yet, and show it."""
+    arguments = study_arguments((__doc__ or "").partition("\n")[0], "graph_worth", ("digits",), argv)
+    runs = run_all(scale or (PAPER if arguments.paper else QUICK), arguments.out, arguments.jobs)
+    table = summarised(runs)
+    show(table, "What the graph is worth")
+    write_tables(arguments.out, {"runs": runs, "graph_worth": table})
+
+
+if __name__ == "__main__":
+    run_script(main)

@@ -1,0 +1,116 @@
+"""A paper's published numbers, and what ours are beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from fedselect.errors import ConfigError
+from fedselect.studies.paired import half_width
+
+__all__ = ["beside_paper", "paper_table"]
+
+#: Half a confidence interval that is wider than this share of the paper's number says nothing about agreement.
+_WIDE = 0.1
+
+
+def paper_table(text: str, columns: Sequence[Hashable] | None = None) -> dict[tuple[Any, str], float]:
+    """Read a paper's table from a block of text.
+
+    Parameters
+    ----------
+    text : str
+        One line a row: its name, which may have blanks, and its numbers; ``NaN`` where the paper has none.
+    columns : sequence of hashable, optional
+        Names of the columns; the words of the first line if left out.
+
+    Returns
+    -------
+    dict of (column, str) to float
+        The numbers by column and row; empty where the text is.
+
+    Raises
+    ------
+    ConfigError
+        When a row has not as many numbers as there are columns.
+    """
+    rows = text.strip().splitlines()
+    if columns is None:
+        columns = rows.pop(0).split() if rows else ()
+    found: dict[tuple[Any, str], float] = {}
+    for row in rows:
+        name, *numbers = row.rsplit(maxsplit=len(columns))
+        try:
+            found |= {(column, name.strip()): float(x) for column, x in zip(columns, numbers, strict=True)}
+        except ValueError as error:
+            raise ConfigError(
+                f"a row of the paper's table needs {len(columns)} numbers; got {row.strip()!r}"
+            ) from error
+    return found
+
+
+def beside_paper(
+    ours: pd.DataFrame,
+    paper: Mapping[tuple[str, ...], float],
+    keys: Sequence[str],
+    value: str,
+    why: Mapping[tuple[str, ...], str] | None = None,
+) -> pd.DataFrame:
+    """Put a paper's numbers beside ours.
+
+    Parameters
+    ----------
+    ours : DataFrame
+        One row a seed, with the columns ``keys`` and ``value``.
+    paper : mapping of tuple of str to float
+        The paper's number for the values of ``keys``; what it does not give is left out.
+    keys : sequence of str
+        Columns that name a cell of the paper's table.
+    value : str
+        Column of our number.
+    why : mapping of tuple of str to str, optional
+        What explains a difference. A key may be shorter than ``keys``: it then explains all cells that begin with it.
+
+    Returns
+    -------
+    DataFrame
+        One row a cell, in the order of ``ours``: ``keys``, ``paper``, ``ours`` (mean over seeds), ``deviation``
+        (standard deviation over seeds), ``seeds``, ``verdict`` and ``why``. The verdict is "agrees" where the paper's
+        number lies in the 95 % confidence interval of our mean (Student's t; the paper's own error is not known, so
+        this is strict), else "higher" or "lower" (than the paper's), and "" where there is nothing to compare. With
+        two or three seeds the interval may be so wide that it holds nearly everything: where it reaches farther than
+        a tenth of the paper's number, lying in it is "inconclusive". A difference without a reason is called
+        "unexplained".
+
+    Raises
+    ------
+    ConfigError
+        When ``paper`` names a cell that we have no number for.
+    """
+    rows: list[dict[str, Any]] = []
+    # Iterating gives a tuple for each cell, of one key as of several.
+    measured = {tuple(map(str, cell)): values for cell, values in ours.groupby(list(keys), sort=False)[value]}
+    missing = [cell for cell in paper if cell not in measured]
+    if missing:
+        raise ConfigError(f"the paper has a number for {missing[0]}, but nothing was measured there")
+    for cell, values in measured.items():
+        mean, deviation, n = float(values.mean()), float(values.std()), int(values.notna().sum())
+        theirs = paper.get(cell, math.nan)
+        half = half_width(values) if n > 1 else 0.0
+        verdict = ""
+        if not math.isnan(theirs) and not math.isnan(mean):
+            verdict = "higher" if mean > theirs else "lower"
+            if abs(mean - theirs) <= half:
+                verdict = "agrees" if half <= _WIDE * abs(theirs) else "inconclusive"
+        reason = ""
+        if verdict in ("higher", "lower"):
+            reasons = (text for key, text in (why or {}).items() if cell[: len(key)] == tuple(key))
+            reason = next(reasons, "unexplained")
+        rows.append(
+            dict(zip(keys, cell, strict=True))
+            | {"paper": theirs, "ours": mean, "deviation": deviation, "seeds": n, "verdict": verdict, "why": reason}
+        )
+    return pd.DataFrame(rows)

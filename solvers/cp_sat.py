@@ -1,0 +1,58 @@
+"""Run CP-SAT inside a run's time, and say why it ended."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from solvers.run import Run
+
+__all__ = ["cut_short", "solver_for"]
+
+
+def solver_for(run: Run, workers: int = 1, spare: float = 0.0) -> Any:
+    """A CP-SAT solver with the run's seed and what is left of its time, less ``spare`` seconds."""
+    from ortools.sat.python import cp_model
+
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = workers
+    solver.parameters.random_seed = run.seed % 2**31
+    if math.isfinite(run.remaining):
+        solver.parameters.max_time_in_seconds = max(run.remaining - spare, 1e-3)
+    return solver
+
+
+def cut_short(run: Run, model: Any, status: int, spare: float = 0.0) -> bool:
+    """Tell the run why CP-SAT ended without a proof; whether somebody or something ended it before its time.
+
+    Parameters
+    ----------
+    run : Run
+        Learns whether this was its time limit, an interruption or an error.
+    model : cp_model.CpModel
+        What was solved; it has a feasible point.
+    status : int
+        CP-SAT's.
+    spare : float
+        As given to `solver_for`.
+
+    Returns
+    -------
+    bool
+        True after an interruption or an error, when nothing more is to be solved; False after a proof, or where the
+        time is over.
+    """
+    from ortools.sat.python import cp_model
+
+    if status == cp_model.OPTIMAL:
+        return False
+    if status == cp_model.MODEL_INVALID:
+        run.stop("error", f"CP-SAT refused the model: {model.validate()}")
+        return True
+    if status == cp_model.INFEASIBLE:
+        run.stop("error", "CP-SAT calls a model infeasible that has a feasible point")
+        return True
+    # CP-SAT catches Ctrl-C itself and returns its incumbent early; at the limit it ends a moment before it.
+    early = run.time_limit is None or run.remaining > 0.2 + 0.1 * run.time_limit + spare
+    run.stop("interrupted" if early else "time-limit", run.message)
+    return early

@@ -1,0 +1,194 @@
+"""Branch and bound over counts, compiled: how many clients of each kind.
+
+The problem and its relaxation are those of `solvers.dispersion.kinds.relaxation`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import float64, int64, njit, types
+
+from solvers.dispersion.kinds.relaxation import climb, envelope, gradient, repair, tangent, tighten
+
+__all__ = ["ascend", "explore", "fill"]
+
+_Q, _R, _I = float64[:, ::1], float64[::1], int64[::1]
+
+
+@njit(float64(_Q, _I, _R, _I), cache=True, nogil=True)
+def _value(q, start, steps, n):  # type: ignore[no-untyped-def]
+    value = 0.0
+    for a in range(n.size):
+        for b in range(n.size):
+            value += q[a, b] * n[a] * n[b]
+        for j in range(n[a]):
+            value += steps[start[a] + j]
+    return value
+
+
+@njit(types.void(_Q, _I, _R, _I, int64), cache=True, nogil=True)
+def fill(q, start, steps, n, left):  # type: ignore[no-untyped-def]
+    """Add ``left`` clients to the counts, each where it gains most."""
+    k = n.size
+    g = np.empty(k)
+    gradient(q, n.astype(np.float64), g)
+    for _ in range(left):
+        pick, best = -1, -np.inf
+        for a in range(k):
+            if n[a] < start[a + 1] - start[a]:
+                gain = g[a] + q[a, a] + steps[start[a] + n[a]]
+                if gain > best:
+                    pick, best = a, gain
+        n[pick] += 1
+        for a in range(k):
+            g[a] += 2.0 * q[pick, a]
+
+
+@njit(types.void(_Q, _I, _R, _I, int64, float64), cache=True, nogil=True)
+def ascend(q, start, steps, n, moves, least):  # type: ignore[no-untyped-def]
+    """Exchange a client of one kind for one of another, the best exchange first, while that gains over ``least``."""
+    k = n.size
+    g = np.empty(k)
+    gradient(q, n.astype(np.float64), g)
+    for _ in range(moves):
+        out, into, most = -1, -1, least
+        for a in range(k):
+            if n[a] == 0:
+                continue
+            loss = g[a] - q[a, a] + steps[start[a] + n[a] - 1]
+            for c in range(k):
+                if c != a and n[c] < start[c + 1] - start[c]:
+                    gain = g[c] + q[c, c] + steps[start[c] + n[c]] - loss - 2.0 * q[a, c]
+                    if gain > most:
+                        out, into, most = a, c, gain
+        if out < 0:
+            return
+        n[out] -= 1
+        n[into] += 1
+        for b in range(k):
+            g[b] += 2.0 * (q[into, b] - q[out, b])
+
+
+@njit(types.void(_R, _I, _I, int64, _I), cache=True, nogil=True)
+def _round(y, lower, upper, m, n):  # type: ignore[no-untyped-def]
+    """The counts nearest to y: rounded down, then up where the fraction is largest."""
+    left = m
+    for a in range(y.size):
+        n[a] = int(np.floor(y[a]))
+        left -= n[a]
+    while left > 0:
+        pick, most = -1, -1.0
+        for a in range(y.size):
+            if n[a] < upper[a] and y[a] - n[a] > most:
+                pick, most = a, y[a] - n[a]
+        n[pick] += 1
+        left -= 1
+
+
+@njit(types.UniTuple(int64, 2)(_Q, _I, _R, _R, _I, _I, _R), cache=True, nogil=True)
+def _branch(q, start, steps, hull, lower, upper, y):  # type: ignore[no-untyped-def]
+    """The kind whose count is least settled, and the largest count of its first child."""
+    pick, most, at = -1, -1.0, 0
+    for a in range(y.size):
+        if upper[a] == lower[a]:
+            continue
+        whole = int(np.floor(y[a]))
+        part = y[a] - whole
+        open_ = -q[a, a] * part * (1.0 - part)
+        if whole < upper[a]:
+            open_ += part * (hull[start[a] + whole] - steps[start[a] + whole])
+        for j in range(lower[a], whole):
+            open_ += hull[start[a] + j] - steps[start[a] + j]
+        open_ = max(open_, 1e-300 * (upper[a] - lower[a]))
+        if open_ > most:
+            pick, most, at = a, open_, min(whole, upper[a] - 1)
+    return pick, at
+
+
+@njit(
+    types.Tuple((int64, int64, float64))(
+        *(_Q, _I, _R, int64, int64[:, ::1], int64[:, ::1], _Q, _R, int64),
+        *(float64, float64, float64, float64, _I, int64),
+    ),
+    cache=True,
+    nogil=True,
+)
+def explore(  # type: ignore[no-untyped-def]
+    q, start, steps, m, lowers, uppers, points, bounds, count, incumbent, tolerance, margin, enough, best, budget
+):
+    """Look at nodes, the last of the stack first, until none is left or ``budget`` nodes have been looked at.
+
+    Parameters
+    ----------
+    q, start, steps, m
+        The problem.
+    lowers, uppers, points, bounds, count
+        The stack: bounds on the counts, a point near the slice, an upper bound; ``count`` nodes.
+    incumbent, tolerance, margin
+        Nodes whose bound plus ``margin`` is at most ``incumbent + tolerance`` are dropped.
+    enough : float
+        Slopes that small need no climbing.
+    best : (k,) int64 array
+        Receives better counts.
+    budget : int
+        Nodes.
+
+    Returns
+    -------
+    tuple
+        Nodes looked at, nodes left on the stack, and the incumbent's value.
+    """
+    k = q.shape[0]
+    hull, mean, length = np.zeros(steps.size), np.empty(m + 1), np.empty(m + 1, np.int64)
+    g, chosen, n = np.empty(k), np.empty(k, np.int64), np.empty(k, np.int64)
+    nodes = 0
+    while count > 0 and nodes < budget and count + 2 < bounds.size:
+        count -= 1
+        bound = bounds[count]
+        if bound + margin <= incumbent + tolerance:
+            continue
+        nodes += 1
+        lower, upper, y = lowers[count].copy(), uppers[count].copy(), points[count].copy()
+        dropped = False
+        for again in range(8):
+            if lower.sum() > m or upper.sum() < m:
+                dropped = True
+                break
+            envelope(start, steps, lower, upper, hull, mean, length)
+            gradient(q, y, g)
+            repair(start, hull, lower, upper, y, g, float(m))
+            gradient(q, y, g)
+            worst, top = climb(q, start, hull, lower, upper, y, g, 20 * k + 200, enough)
+            gradient(q, y, g)
+            price = 0.5 * (worst + top) if np.isfinite(worst) and np.isfinite(top) else 0.0
+            fresh = tangent(q, start, steps, hull, lower, upper, y, g, float(m), price, chosen)
+            bound = min(bound, fresh)
+            if again == 0:
+                _round(y, lower, upper, m, n)
+                ascend(q, start, steps, n, 4 * k, 0.0)
+                value = _value(q, start, steps, n)
+                if value > incumbent:
+                    incumbent = value
+                    best[:] = n
+            if bound + margin <= incumbent + tolerance:
+                dropped = True
+                break
+            width = (upper - lower).sum()
+            cut = tighten(start, hull, lower, upper, g, price, chosen, fresh + margin - incumbent)
+            if top - worst <= enough and 5 * cut < width:
+                break
+        if dropped:
+            continue
+        pick, at = _branch(q, start, steps, hull, lower, upper, y)
+        if pick < 0:
+            continue
+        for side in range(2):
+            first = (side == 0) == (y[pick] - at > 0.5)  # the more promising child last: it is looked at first
+            lowers[count, :], uppers[count, :], points[count, :] = lower, upper, y
+            if first:
+                uppers[count, pick] = at
+            else:
+                lowers[count, pick] = at + 1
+            bounds[count] = bound
+            count += 1
+    return nodes, count, incumbent

@@ -1,0 +1,80 @@
+"""What is compiled for points: sums of distances to centres, and weight moved between clients of a small dense part."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import float64, int64, njit, types
+
+__all__ = ["add_distances", "climb"]
+
+_READ = types.Array(float64, 2, "C", readonly=True)
+_BLOCK = 512
+
+
+@njit([types.void(_READ, float64[:, ::1], float64[::1], int64, int64, float64[::1])], cache=True, nogil=True)
+def add_distances(coordinates, centres, weights, first, last, totals):  # type: ignore[no-untyped-def]
+    """Add ``Σ_k weights_k ‖p_i − centre_k‖`` to ``totals[i]`` for the clients ``first ≤ i < last``.
+
+    Coordinates are (d, n) and centres (d, K): the inner loops run over clients, in blocks that stay in the cache.
+    Every total adds up its centres in order, so that the bits do not depend on who computes which block.
+    """
+    room = np.empty(_BLOCK)
+    for start in range(first, last, _BLOCK):
+        stop = min(start + _BLOCK, last)
+        total, squares = totals[start:stop], room[: stop - start]
+        for k in range(weights.size):
+            weight, centre = weights[k], centres[0, k]
+            row = coordinates[0, start:stop]
+            for i in range(squares.size):
+                difference = row[i] - centre
+                squares[i] = difference * difference
+            for axis in range(1, coordinates.shape[0]):
+                row, centre = coordinates[axis, start:stop], centres[axis, k]
+                for i in range(squares.size):
+                    difference = row[i] - centre
+                    squares[i] += difference * difference
+            for i in range(squares.size):
+                total[i] += weight * np.sqrt(squares[i])
+
+
+@njit([float64(_READ, float64, float64[::1], float64[::1], int64, float64)], cache=True, nogil=True)
+def climb(h, pair, y, g, steps, enough):  # type: ignore[no-untyped-def]
+    """Move weight between pairs of clients until no move gains at a slope above ``enough``; return the largest slope.
+
+    Pairwise Frank-Wolfe on ``pair/2 · yᵀHy + …`` with gradient g, its second client chosen by the gain of the whole
+    move. Weights stay multiples of 2⁻³⁰, so that their sum stays exactly m.
+    """
+    n = y.size
+    unit = 2.0**-30
+    slope = 0.0
+    for _ in range(steps):
+        low, worst = -1, np.inf
+        for i in range(n):
+            if y[i] > 0.0 and g[i] < worst:
+                low, worst = i, g[i]
+        top, best = -1, 0.0
+        slope = 0.0
+        for j in range(n):
+            rise = g[j] - worst
+            if y[j] >= 1.0 or rise <= enough:
+                continue
+            slope = max(slope, rise)
+            room = min(y[low], 1.0 - y[j])
+            bend = pair * h[low, j]
+            step = room if rise >= 2.0 * bend * room else rise / (2.0 * bend)
+            gain = step * (rise - bend * step)
+            if gain > best:
+                top, best = j, gain
+        if top < 0:
+            return slope
+        rise, bend = g[top] - worst, pair * h[low, top]
+        step = min(y[low], 1.0 - y[top])
+        if rise < 2.0 * bend * step:
+            step = np.floor(rise / (2.0 * bend) / unit) * unit
+            if step <= 0.0:
+                return slope
+        y[low] -= step
+        y[top] += step
+        for i in range(n):
+            g[i] += pair * step * (h[top, i] - h[low, i])
+    return slope

@@ -1,0 +1,53 @@
+"""Method ``auto`` between points."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvers.dispersion.methods.auto import auto as auto_with_matrix
+from solvers.dispersion.points.ascent import in_time, started
+from solvers.dispersion.points.marginal import marginal
+from solvers.dispersion.points.methods.branch_and_bound import branch_and_bound
+from solvers.dispersion.points.part import Part, Rest
+from solvers.dispersion.points.problem import PointDispersionProblem
+from solvers.dispersion.points.repeated import by_kinds, repeated
+from solvers.registry import method
+from solvers.run import Run
+
+__all__ = ["auto"]
+
+#: Up to this many clients a matrix costs nothing, and its methods need no compilation for a first answer.
+_FEW = 300
+
+
+@method(PointDispersionProblem, "auto", kind="exact")
+def auto(problem: PointDispersionProblem, run: Run) -> None:
+    """Repeated points as kinds, few as a matrix, by their ``auto``; many by ``branch-and-bound``.
+
+    Parameters
+    ----------
+    problem : PointDispersionProblem
+        The problem.
+    run : Run
+        Clock, randomness and incumbent.
+    """
+    places = repeated(problem)
+    if places is not None:
+        by_kinds(problem, run, places)
+        return
+    if problem.n > _FEW:
+        branch_and_bound(problem, run)
+        return
+    run.tighten(problem.trivial_bound())
+    if marginal(problem, run):
+        return
+    with in_time(problem, run):
+        relaxation = started(problem, run)
+        rest = Rest(relaxation, np.arange(problem.n))
+        small = rest.dense()
+        part = Part(small, run, rest, run.objective)
+        try:
+            auto_with_matrix(small, part)
+        finally:
+            part.hand_over()
+            run.nodes = part.nodes

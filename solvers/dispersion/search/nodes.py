@@ -1,0 +1,73 @@
+"""What a tree over the slice works on, compiled or not: objective, dominance, open nodes, what is to be beaten."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["FREE", "ONE", "ZERO", "Form", "Goal", "Node", "Order", "Stack"]
+
+#: What is known about a client at a node.
+FREE, ONE, ZERO = 0, 1, 2
+
+
+class Form(NamedTuple):
+    """What is maximised: the slice form, its rounding, and each client's weight in the choice of whom to branch on."""
+
+    curved: NDArray[np.float64]
+    exact: NDArray[np.float64]
+    linear: NDArray[np.float64]
+    size: int
+    margin: float
+    importance: NDArray[np.float64]
+
+
+class Order(NamedTuple):
+    """Dominance as adjacency lists: who is at least as good as i, and whom i is at least as good as."""
+
+    above_start: NDArray[np.int64]
+    above: NDArray[np.int64]
+    below_start: NDArray[np.int64]
+    below: NDArray[np.int64]
+
+
+class Stack(NamedTuple):
+    """Nodes, with room for n + 5: who is fixed, a point near the slice, an upper bound."""
+
+    states: NDArray[np.int8]
+    points: NDArray[np.float64]
+    bounds: NDArray[np.float64]
+
+
+class Goal(NamedTuple):
+    """When a node is dropped, when it is solved well enough, and how much work is allowed.
+
+    Nodes whose bound is at most ``incumbent + tolerance`` are dropped; others are solved until the bound is within
+    ``accuracy`` times its distance to the incumbent. ``budget`` counts updates of gradient entries.
+    """
+
+    incumbent: float
+    tolerance: float
+    accuracy: float
+    budget: int
+
+
+class Node(NamedTuple):
+    """Room for the node at hand: who is fixed, there and in its child; its point, gradient, linear term."""
+
+    state: NDArray[np.int8]
+    child: NDArray[np.int8]
+    y: NDArray[np.float64]
+    g: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    scratch: NDArray[np.float64]
+    free: NDArray[np.int64]
+    todo: NDArray[np.int64]
+
+    @classmethod
+    def room(cls, n: int) -> Node:
+        """Arrays for n clients."""
+        states, reals, indices = np.empty((2, n), np.int8), np.empty((4, n)), np.empty((2, n + 1), np.int64)
+        return cls(*states, *reals, *indices)

@@ -1,0 +1,187 @@
+"""``solve``: one method on one problem, and where it is asked for, a second method's bound beside the decision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import IO, Any
+
+from numpy.typing import ArrayLike
+
+from solvers.errors import InvalidOption, InvalidProblem
+from solvers.log import Log
+from solvers.problem import Problem
+from solvers.registry import Method, find
+from solvers.run import Run
+from solvers.solution import Solution, TracePoint, proves
+
+__all__ = ["certified", "solve"]
+
+
+def solve(
+    problem: Problem,
+    method: str = "auto",
+    *,
+    time_limit: float | None = None,
+    seed: int = 0,
+    start: ArrayLike | None = None,
+    certify: str | None = None,
+    watch: Callable[[TracePoint], None] | None = None,
+    log: bool | IO[str] | Callable[[str], object] = False,
+    **options: Any,
+) -> Solution:
+    """Solve a problem with a registered method.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve.
+    method : str
+        A name from `methods`; ``"auto"`` is the best choice we know for the problem.
+    time_limit : float, optional
+        Wall-clock seconds; the incumbent comes back when they are over. No limit by default.
+    seed : int
+        Makes the run repeatable (where a time limit does not cut it short).
+    start : array-like, optional
+        A feasible decision to start from; the answer is never worse than it.
+    certify : str, optional
+        A second method, exact or a relaxation, whose bound is put beside the decision where the first one's does not
+        prove it; see `certified`. The first method then has half of the time, the second one all that is left.
+    watch : callable, optional
+        Called with every improvement as it is found, in the solve's own thread: what enters ``Solution.trace``.
+    log : bool, text stream or callable
+        True prints a line for every improvement, and a summary at the end; a stream is written to, a callable is
+        given each line.
+    **options
+        Options of the method itself; see ``Method.options``.
+
+    Returns
+    -------
+    Solution
+        The best decision found with its bound; Ctrl-C returns what there was, with ``stopped="interrupted"``.
+
+    Raises
+    ------
+    UnknownMethod, MissingBackend
+        When the method is not there to be run.
+    InvalidOption
+        When the time limit, the seed, ``start``, ``certify`` or an option is not accepted.
+    InvalidAnswer
+        When the method returned an infeasible decision or an impossible bound.
+    """
+    if not isinstance(problem, Problem):
+        raise InvalidProblem(f"solve takes a problem object, not a {type(problem).__name__}")
+    entry = find(problem, method)
+    check_limit(time_limit)
+    if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
+        raise InvalidOption(f"seed must be a non-negative integer; got {seed!r}")
+    entry.check(options)
+    second = None if certify is None else check_certifier(problem, certify)
+    lines = Log.of(log)
+    share = time_limit if time_limit is None or second is None else time_limit / 2
+    run = Run(problem, method, share, int(seed), watch, lines)
+    if start is not None:
+        run.offer(_start(problem, start))
+    lines.begin(run)
+    try:
+        decision = entry.function(problem, run, **options)
+        if decision is not None:
+            run.offer(decision)
+    except KeyboardInterrupt:
+        run.stop("interrupted")
+    solution = run.solution()
+    if second is not None and solution.stopped != "interrupted":
+        left = None if time_limit is None else time_limit - run.seconds
+        if left is None or left > 0:
+            lines.note(f"certified by {second.name}")
+            decided = {"decision_seconds": solution.seconds}
+            solution = certified(solution, second.name, left, watch=watch)
+            solution = replace(solution, seconds=run.seconds, details={**solution.details, **decided})
+    lines.end(solution)
+    return solution
+
+
+def certified(
+    solution: Solution,
+    method: str,
+    time_limit: float | None = None,
+    *,
+    watch: Callable[[TracePoint], None] | None = None,
+) -> Solution:
+    """The same decision, with the bound of a second method beside it where that is tighter.
+
+    Parameters
+    ----------
+    solution : Solution
+        A decision; one that is proved already is returned as it is.
+    method : str
+        An exact method or a relaxation of its problem; it starts from the decision.
+    time_limit : float, optional
+        Seconds for the second method alone.
+    watch : callable, optional
+        As for `solve`: called with the decision's value and every bound that is tighter than those before.
+
+    Returns
+    -------
+    Solution
+        ``details`` say ``certified_by`` and ``certify_seconds``; the trace goes on with the second method's bounds.
+        ``seconds`` stays the first method's. What the second method decides is not looked at.
+
+    Raises
+    ------
+    UnknownMethod, MissingBackend, InvalidOption, InvalidAnswer
+        As for `solve`.
+    """
+    check_certifier(solution.problem, method)
+    if solution.status == "optimal":
+        return solution
+    trace = list(solution.trace)
+
+    def follow(point: TracePoint) -> None:
+        known = None if not trace else trace[-1].bound
+        if point.bound is None or (known is not None and not _tighter(solution.problem, point.bound, known)):
+            return
+        trace.append(TracePoint(solution.seconds + point.second, solution.objective, point.bound))
+        if watch is not None:
+            watch(trace[-1])
+
+    proof = solve(solution.problem, method, time_limit=time_limit, seed=solution.seed, start=solution.x, watch=follow)
+    told = solution.with_bound(proof.bound, certified_by=method, certify_seconds=proof.seconds)
+    if proof.stopped == "interrupted":
+        return replace(told, trace=tuple(trace), stopped="interrupted")
+    proved = proves(told.problem, told.objective, told.bound)
+    return replace(told, trace=tuple(trace), stopped="proved" if proved else told.stopped)
+
+
+def check_certifier(problem: Problem | type[Problem], name: str) -> Method:
+    """The method of this name, which must be one that gives bounds; raises as `solve` does."""
+    entry = find(problem, name)
+    if entry.kind == "heuristic":
+        raise InvalidOption(f"certify takes an exact method or a relaxation; {name!r} is a heuristic and has no bound")
+    return entry
+
+
+def check_limit(time_limit: Any) -> None:
+    """Raise `InvalidOption` unless this is a positive number of seconds, or None."""
+    try:
+        fine = time_limit is None or (time_limit > 0 and math.isfinite(time_limit))
+    except (TypeError, ValueError):
+        fine = False
+    if not fine or isinstance(time_limit, bool):
+        raise InvalidOption(f"time_limit must be a positive number of seconds or None; got {time_limit!r}")
+
+
+def _start(problem: Problem, start: ArrayLike) -> ArrayLike:
+    """``start`` as a feasible decision of the problem."""
+    try:
+        violation = problem.violation(problem.decision(start))
+    except (TypeError, ValueError, OverflowError, AttributeError, IndexError) as error:
+        raise InvalidOption(f"start must be a decision of this {type(problem).__name__}: {error}") from error
+    if not violation <= problem.tolerance:
+        raise InvalidOption(f"start must be feasible; it violates a constraint by {violation:.6g}")
+    return start
+
+
+def _tighter(problem: Problem, bound: float, known: float) -> bool:
+    return bound < known if problem.sense == "max" else bound > known

@@ -1,0 +1,222 @@
+"""FedGS on graphs that nobody gave it: learned in training, or computed under masks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedselect.availability import AVAILABILITY
+from fedselect.data import clustered, digits
+from fedselect.errors import ConfigError
+from fedselect.experiments import Choice, Experiment, build, build_scenario, read_records, run
+from fedselect.randomness import generator
+from fedselect.rounds.protocol import RoundFeedback
+from fedselect.selectors import SELECTORS, FedGS
+from fedselect.selectors.learned_graph import LearnedGraph, adjacency, decode_edges, encode_edges
+from fedselect.training.settings import TrainingSettings
+from graphs import dependency_graph, distances, edge_scores, similarity
+from tests.fedselect.driving import context, outcomes
+
+pytest.importorskip("torch")
+import torch
+from torch.nn.utils import vector_to_parameters
+
+from fedselect.embeddings import client_embeddings
+from fedselect.training.fedavg import FedAvg
+from fedselect.training.models import MODELS
+
+CLIENTS = 12
+
+
+@pytest.fixture(scope="module")
+def federation():
+    return digits(clients=CLIENTS, validation_fraction=0.2)
+
+
+def experiment(features, rounds=8, availability="ideal", **options):
+    return Experiment(
+        name="graph",
+        rounds=rounds,
+        clients_per_round=3,
+        checkpoint_every=1,
+        data=Choice("digits", {"clients": CLIENTS, "validation_fraction": 0.2}),
+        availability=Choice(availability),
+        selector=Choice("fedgs", {"features": features, "method": "brute-force", **options}),
+        training=TrainingSettings(evaluate_every=100),
+    )
+
+
+class Told(FedGS):
+    """What the clients' models answer is made to say what their labels say, so that the functional graph is right."""
+
+    def __init__(self, labels, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.labels = labels
+
+    def update(self, feedback):
+        rows = {client: self.labels[client] for client in feedback.updates}
+        super().update(replace(feedback, embeddings=rows))
+
+
+@pytest.mark.parametrize("refresh", [False, True])
+@pytest.mark.parametrize("preset", ["reference", "paper"])
+def test_on_the_oracles_graph_a_functional_run_is_the_oracles_to_the_bit(federation, preset, refresh):
+    labels = federation.label_counts.astype(np.float32)
+    oracle = distances(dependency_graph(similarity(labels), preset))
+    ends = []
+    for kind in ("oracle", "functional"):
+        if kind == "oracle":
+            selector = FedGS(oracle, 3, warmup=1)
+        else:
+            graph = LearnedGraph(CLIENTS, "functional", preset=preset, refresh=refresh)
+            selector = Told(labels, graph.distances, 3, learned=graph, warmup=1)
+        loop = FedAvg(federation, selector, AVAILABILITY.build("ideal", federation, 0), seed=0)
+        rounds = [loop.step(evaluate=False) for _ in range(8)]
+        assert len(rounds[0].selection.clients) == CLIENTS
+        ends.append((loop, rounds))
+    (first, expected), (second, found) = ends
+    assert np.array_equal(second.selector.distances, oracle)
+    for here, there in zip(expected, found, strict=True):
+        assert here.selection.clients.tolist() == there.selection.clients.tolist()
+        assert here.selection.weights.tolist() == there.selection.weights.tolist()
+    assert np.array_equal(first.weights, second.weights)
+    assert len({tuple(each.selection.clients) for each in found}) > 3
+
+
+def trained_everybody(federation):
+    """Updates of all clients from the initial model, by a loop that FedGS has no part in."""
+    everybody = SELECTORS.build("all-available", build_scenario(experiment("labels")))
+    kept = {}
+    everybody.update = lambda feedback: kept.update({k: feedback.updates[k].copy() for k in feedback.updates})
+    loop = FedAvg(federation, everybody, AVAILABILITY.build("ideal", federation, 0), seed=0)
+    start = loop.weights
+    loop.step(evaluate=False)
+    return start, np.stack([kept[k] for k in range(CLIENTS)])
+
+
+@pytest.mark.parametrize("features", ["update", "functional"])
+def test_the_warm_up_learns_the_graph_of_equations_11_and_12(federation, features):
+    loop = build(experiment(features))
+    start = loop.weights
+    assert (loop.selector.distances[~np.eye(CLIENTS, dtype=bool)] == 1).all()  # nothing is known
+    loop.step(evaluate=False)
+    assert np.array_equal(loop.weights, start)  # what was trained for the graph is discarded
+    assert not loop.selector.counts.any()
+    assert loop.selector.cost == {"messages": 2 * CLIENTS, "numbers": 2 * CLIENTS * 650}
+
+    origin, updates = trained_everybody(federation)
+    assert np.array_equal(origin, start)
+    matrix = similarity(updates, "update")
+    if features == "functional":
+
+        def models():
+            network = MODELS.build("linear", federation)
+            for update in updates:
+                vector_to_parameters(torch.from_numpy(start + update), network.parameters())
+                yield network
+
+        held_out = np.concatenate([samples.features for samples in federation.validation])
+        rows = client_embeddings(models(), held_out, generator(0, "noise"))
+        matrix = similarity(rows, "functional")
+    np.testing.assert_allclose(loop.selector.distances, distances(dependency_graph(matrix)), atol=1e-5)
+    oracle = dependency_graph(similarity(federation.label_distributions))
+    assert edge_scores(dependency_graph(matrix), oracle).f1 > 0.5
+
+
+@pytest.mark.parametrize("features", ["update", "functional"])
+@pytest.mark.parametrize("refresh", [False, True])
+def test_a_restored_run_has_the_same_graphs_to_the_bit(features, refresh):
+    """Most clients are away in round 0, and join the graph as they are first heard."""
+    plan = experiment(features, rounds=12, availability="lognormal", refresh=refresh, epsilon=0.2)
+    whole, first, second = (build(plan) for _ in range(3))
+    for _ in range(12):
+        whole.step(evaluate=False)
+    for _ in range(5):
+        first.step(evaluate=False)
+    assert 0 < first.selector.learned.known.sum() < CLIENTS
+    second.load_state_dict(first.state_dict())
+    for _ in range(7):
+        second.step(evaluate=False)
+    assert np.array_equal(whole.selector.distances, second.selector.distances)
+    assert np.array_equal(whole.weights, second.weights)
+    assert whole.selector.learned.known.sum() > first.selector.learned.known.sum()
+
+
+def test_a_run_folder_has_the_graphs_their_scores_and_their_cost(tmp_path, federation):
+    folder = run(experiment("update", refresh=True), tmp_path, plots=False)
+    notes = [record["notes"]["graph"] for record in read_records(folder)]
+    assert notes[0]["messages"] == 0
+    assert {note["messages"] for note in notes[1:]} == {2 * CLIENTS}
+    truth = adjacency(similarity(federation.label_distributions), "reference")
+    graphs = [decode_edges(note["edges"], CLIENTS) for note in notes if "edges" in note]
+    assert len(graphs) == 8  # every round has changed it
+    assert not graphs[0].any()
+    for edges, note in zip(graphs, notes, strict=True):
+        assert note["f1"] == edge_scores(edges, truth).f1
+    assert notes[1]["known"] == CLIENTS
+
+
+def test_an_oracle_says_nothing_more_in_its_records(tmp_path):
+    assert all("notes" not in record for record in read_records(run(experiment("labels"), tmp_path, plots=False)))
+
+
+def test_the_secure_graph_is_the_oracles_and_states_its_messages(tmp_path, federation):
+    secure, oracle = (build(experiment(features)).selector for features in ("secure", "labels"))
+    np.testing.assert_allclose(secure.distances, oracle.distances, atol=1e-7)
+    pairs = CLIENTS * (CLIENTS - 1) // 2
+    # Masks 2(d + 1), masked vectors 2d, a blinded number and two shares, d = 10 classes.
+    assert secure.cost == {"messages": 7 * pairs, "numbers": pairs * (22 + 20 + 1 + 2)}
+    first, *others = read_records(run(experiment("secure"), tmp_path, plots=False))
+    assert first["notes"]["graph"]["f1"] == 1
+    assert all("edges" not in record["notes"]["graph"] for record in others)
+
+
+def test_few_new_features_give_the_graph_of_all():
+    """Client by client, as in a late round, and all at once: the same distances, to rounding."""
+    rng = np.random.default_rng(3)
+    rows = rng.dirichlet(np.full(6, 0.4), 50).astype(np.float32)
+    for preset in ("reference", "paper"):
+        together, apart = (LearnedGraph(50, "functional", preset=preset, refresh=True) for _ in range(2))
+        together.observe(dict(enumerate(rows)))
+        for client, row in enumerate(rows):
+            assert apart.observe({client: row})
+        np.testing.assert_allclose(apart.distances, together.distances, atol=1e-9)
+        assert np.array_equal(apart.edges, together.edges)
+        revised = rng.dirichlet(np.full(6, 0.4), 2).astype(np.float32)
+        apart.observe(dict(enumerate(revised)))
+        fresh = distances(dependency_graph(similarity(np.vstack([revised, rows[2:]]), "functional"), preset))
+        np.testing.assert_allclose(apart.distances, fresh, atol=1e-9)
+
+
+def test_a_graph_is_built_once_unless_it_is_to_be_refreshed():
+    once, always = (LearnedGraph(3, "update", refresh=refresh) for refresh in (False, True))
+    rows = np.eye(3, dtype=np.float32) + 0.3
+    for graph in (once, always):
+        assert graph.observe(dict(enumerate(rows)))
+    assert not once.observe({0: rows[1]})
+    assert always.observe({0: rows[1]})
+    assert always.distances[0, 1] != once.distances[0, 1]
+
+
+def test_edges_as_text():
+    edges = np.triu(np.random.default_rng(0).random((9, 9)) < 0.4, 1)
+    edges |= edges.T
+    assert np.array_equal(decode_edges(encode_edges(edges), 9), edges)
+
+
+def test_what_is_missing_is_said():
+    scenario = build_scenario(replace(experiment("functional"), data=Choice("clustered")), clustered())
+    with pytest.raises(ConfigError, match=r"functional features need held-out samples, and clustered has none"):
+        SELECTORS.build("fedgs", scenario, features="functional")
+    selector = build(experiment("functional")).selector
+    selection = selector.select(context(np.ones(CLIENTS)))
+    with pytest.raises(ConfigError, match=r"the engine has none of client 0: a simulation without training"):
+        selector.update(RoundFeedback(0, selection, outcomes(np.ones(CLIENTS), selection)))
+    graph = LearnedGraph(3, "update")
+    graph.observe({0: np.ones(4, np.float32)})
+    with pytest.raises(ConfigError, match=r"client 1 has shape \(5,\); those before have \(4,\)"):
+        graph.observe({1: np.ones(5, np.float32)})
+    with pytest.raises(ConfigError, match="warmup must be a number of rounds, 0 or more; got -1"):
+        FedGS(np.ones((3, 3)) - np.eye(3), 2, warmup=-1)

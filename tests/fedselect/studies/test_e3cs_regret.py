@@ -1,0 +1,57 @@
+"""E3CS's regret and Fig. 7, on few rounds."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("torch")
+
+from fedselect.studies import e3cs_regret as study
+
+
+def test_the_best_fixed_allocation_by_linear_programming():
+    """No fixed q on the simplex, capped so that no probability passes 1, has more; for quotas that change."""
+    from scipy.optimize import linprog
+
+    rng = np.random.default_rng(0)
+    for size, levels in itertools.product((2, 3), ((0.0,), (0.1,), (0.0, 0.2, 0.4), (0.5, 0.5))):
+        returns = rng.random((12, 6)) < rng.random(6)
+        floors = np.minimum(np.resize(levels, 12), size / 6)
+        rest = np.maximum(size - 6 * floors, 0.0)
+        cap = min([1.0, *((1 - floors) / np.where(rest > 0, rest, np.inf))[rest > 0]])
+        lp = linprog(-(rest @ returns), A_eq=np.ones((1, 6)), b_eq=[1], bounds=[(0, cap)] * 6)
+        expected = floors @ returns.sum(axis=1) - lp.fun
+        assert study.best_fixed(returns, floors, size) == pytest.approx(expected)
+
+
+def test_regret_is_within_the_bound_where_the_theorem_holds(tmp_path, monkeypatch):
+    monkeypatch.setattr(study, "SIZES", (20,))
+    monkeypatch.setattr(study, "QUOTAS", {"E3CS-0": 0.0, "E3CS-0.5": 0.5, "E3CS-0.8": 0.8})
+    scale = study.Scale(rounds=120, seeds=1, draws=("madow",), training_share=0.01, training_seeds=1)
+    table = study.regrets(scale, tmp_path)
+    assert len(table) == 2 * len(study.QUOTAS)
+    holds = table[table["theorem holds"] == "yes"]
+    assert set(holds["scheme"]) >= {"E3CS-0.5", "E3CS-0.8"}
+    assert (holds["largest"] <= holds["bound"]).all()
+    assert (holds["regret"] > 0).all()
+    zero = table[(table["scheme"] == "E3CS-0")]
+    assert (zero["theorem holds"] == "no").all()
+
+
+def test_a_small_study(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(study, "SCHEMES", ("E3CS-0.5", "Random"))
+    monkeypatch.setattr(study, "QUOTAS", {"E3CS-0.5": 0.5})
+    scale = study.Scale(rounds=20, seeds=1, draws=("madow", "successive"), training_share=0.01, training_seeds=1)
+    study.main(["--out", str(tmp_path), "--jobs", "1"], scale)
+    out = tmp_path / "quick-digits"
+    assert (out / "sizes.png").read_bytes().startswith(b"\x89PNG")
+    trained = pd.read_csv(out / "sizes.csv")
+    assert sorted(zip(trained["k"], trained["scheme"], strict=True)) == sorted(
+        itertools.product((10, 20, 30), ("E3CS-0.5", "Random"))
+    )
+    assert len(pd.read_csv(out / "regret.csv")) == 3 * 2 * 2
+    assert "Fig. 7" in capsys.readouterr().out

@@ -1,0 +1,86 @@
+"""Why CP-SAT ended: told from its status and the clock, the same way by every method that runs it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+from ortools.sat.python import cp_model
+
+from solvers import solve
+from solvers.allocation import AllocationProblem
+from solvers.cp_sat import cut_short, solver_for
+from solvers.run import Run
+from solvers.weighting import ExclusionProblem
+
+
+def small(time_limit=None):
+    return Run(AllocationProblem([5, 5], [1, 2], 4), "cp-sat", time_limit, 0)
+
+
+def solved(run, *constraints, coefficient=1):
+    model = cp_model.CpModel()
+    x = model.new_int_var(0, 10, "x")
+    for constraint in constraints:
+        model.add(constraint(x))
+    model.maximize(coefficient * x)
+    ended = cut_short(run, model, solver_for(run).solve(model))
+    return ended, run.solution()
+
+
+def test_a_proof_ends_nothing():
+    ended, solution = solved(small())
+    assert not ended
+    assert solution.stopped == "iterations"  # nothing was reported to the run
+
+
+def test_a_model_that_cp_sat_refuses_is_an_error():
+    ended, solution = solved(small(), coefficient=2**62)
+    assert ended
+    assert solution.stopped == "error"
+    assert "CP-SAT refused the model" in solution.message
+
+
+def test_a_model_that_lost_its_feasible_points_is_an_error():
+    ended, solution = solved(small(), lambda x: x >= 11)
+    assert ended
+    assert solution.stopped == "error"
+
+
+@pytest.mark.parametrize(
+    ("time_limit", "stopped"), [(None, "interrupted"), (60.0, "interrupted"), (1e-6, "time-limit")]
+)
+def test_the_clock_tells_an_interruption_from_the_limit(time_limit, stopped):
+    run = small(time_limit)
+    assert cut_short(run, None, cp_model.FEASIBLE) == (stopped == "interrupted")
+    assert run.solution().stopped == stopped
+
+
+def hard_allocation():
+    return AllocationProblem(np.full(400, 5000), np.random.default_rng(0).lognormal(0, 1, 400), 3000)
+
+
+def hard_exclusion():
+    rng = np.random.default_rng(0)
+    n = 3000
+    return ExclusionProblem(rng.dirichlet(np.full(n, 0.3)) + 0.0, rng.exponential(size=n), 3.0, np.ones(n), np.zeros(n))
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("state", [hard_allocation, hard_exclusion])
+def test_ctrl_c_returns_the_incumbent(state):
+    """CP-SAT catches the signal; a method that goes on to its next model would never end."""
+    problem = state()
+    solve(problem, "cp-sat", time_limit=0.01)  # loads OR-Tools
+    timer = threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        solution = solve(problem, "cp-sat", time_limit=60)
+    finally:
+        timer.cancel()
+    assert solution.seconds < 30
+    assert (solution.status, solution.stopped) == ("feasible", "interrupted")
+    assert problem.violation(solution.x) <= problem.tolerance

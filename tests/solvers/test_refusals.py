@@ -1,0 +1,103 @@
+"""What a person mistypes is refused in one sentence, before anything runs."""
+
+import math
+
+import numpy as np
+import pytest
+
+from solvers import InvalidOption, InvalidProblem, UnknownMethod, method, methods, solve
+from solvers.annotations import fits
+from solvers.dispersion import DispersionProblem
+from solvers.suggestions import did_you_mean
+
+
+def points(n=12, size=4):
+    place = np.random.default_rng(n).random((n, 2))
+    return DispersionProblem(np.linalg.norm(place[:, None] - place[None], axis=-1), np.zeros(n), size=size)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("tabu", {"moves": "abc"}, "method 'tabu': option 'moves' must be an integer; got 'abc'"),
+        ("annealing", {"moves": 1.5}, "option 'moves' must be an integer; got 1.5"),
+        ("cp-sat", {"workers": "two"}, "option 'workers' must be an integer; got 'two'"),
+        ("local-search", {"restarts": True}, "option 'restarts' must be an integer; got True"),
+        ("sdp", {"accuracy": "fine"}, "option 'accuracy' must be a number; got 'fine'"),
+        ("sdp", {"accuracy": math.nan}, "option 'accuracy' must be a number; got nan"),
+        ("random", {"draws": 1e3}, "option 'draws' must be an integer; got 1000.0"),
+        ("auto", {"memory": "yes"}, "option 'memory' must be a Memory; got 'yes'"),
+        ("tabu", {"move": 3}, "has no option 'move'; did you mean 'moves'"),
+        ("greedy", {"time_limit": "5"}, "time_limit must be a positive number of seconds or None; got '5'"),
+        ("greedy", {"time_limit": True}, "time_limit must be a positive number"),
+        ("greedy", {"start": [1, 0]}, "start must be a decision of this DispersionProblem: x must have one entry"),
+        ("greedy", {"start": "all"}, "start must be a decision of this DispersionProblem"),
+        ("greedy", {"start": np.ones(12)}, "start must be feasible; it violates a constraint by 8"),
+        ("greedy", {"log": 3}, "log must be true or false, a text stream, or a callable"),
+        ("greedy", {"certify": "tabu"}, "'tabu' is a heuristic and has no bound"),
+    ],
+)
+def test_options_are_refused_in_a_sentence(name, options, sentence):
+    with pytest.raises(InvalidOption, match=sentence):
+        solve(points(), name, **options)
+
+
+@pytest.mark.parametrize("name", [None, 3, ["greedy"], "gredy"])
+def test_a_method_that_there_is_not(name):
+    with pytest.raises(UnknownMethod, match="there is no method"):
+        solve(points(), name)
+
+
+def test_numbers_of_any_library_are_numbers():
+    assert solve(points(), "random", draws=np.int64(3)).x is not None
+    assert fits(np.float32(0.5), float)
+    assert not fits(np.bool_(True), float)
+
+
+def test_a_registration_with_a_wrong_kind_leaves_nothing_behind(scratch_registry):
+    with pytest.raises(InvalidOption, match="no kind 'heuristc' of methods; did you mean 'heuristic'"):
+        method(DispersionProblem, "own", kind="heuristc")
+    with pytest.raises(InvalidOption, match="the name of a method is a text"):
+        method(DispersionProblem, None, kind="exact")
+    with pytest.raises(InvalidOption, match="a subclass of Problem"):
+        method(dict, "own", kind="exact")
+    assert "own" not in {each.name for each in methods(DispersionProblem)}
+
+
+def test_an_option_that_would_never_arrive_is_refused(scratch_registry):
+    """`solve` takes ``log`` for itself."""
+    import inspect
+
+    from solvers.registry import _TAKEN
+
+    with pytest.raises(InvalidOption, match="cannot have an option 'log'"):
+
+        @method(DispersionProblem, "own", kind="heuristic")
+        def own(problem, run, *, log: str = ""):
+            """Never be given a log."""
+
+    own_arguments = inspect.signature(solve).parameters.values()
+    assert {each.name for each in own_arguments if each.kind is not each.VAR_KEYWORD} - {"problem"} <= _TAKEN
+
+
+def test_an_option_without_default_is_asked_for(scratch_registry):
+    @method(DispersionProblem, "needy", kind="heuristic")
+    def needy(problem, run, *, first: int):
+        """Take the clients from ``first`` on."""
+        x = np.zeros(problem.n, dtype=int)
+        x[first : first + problem.size] = 1
+        return x
+
+    with pytest.raises(InvalidOption, match="method 'needy' needs the option 'first'"):
+        solve(points(), "needy")
+    assert solve(points(), "needy", first=2).selected.tolist() == [2, 3, 4, 5]
+
+
+def test_brute_force_says_how_many_selections_are_too_many():
+    with pytest.raises(InvalidProblem, match=r"about 10\^\d+ selections of 1000 out of 3000"):
+        solve(DispersionProblem(np.zeros((3000, 3000)), np.zeros(3000), size=1000), "brute-force")
+
+
+def test_one_way_to_say_what_was_meant():
+    assert did_you_mean("Gredy", ["greedy", "tabu"]) == "; did you mean 'greedy'?"
+    assert did_you_mean("xyz", ["greedy"]) == did_you_mean(None, ["greedy"]) == ""
