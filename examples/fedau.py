@@ -57,7 +57,8 @@ axes.legend(frameon=False)
 # Twenty rounds in the loop
 # -------------------------
 # Everybody who is there trains; the selectors differ in the weights alone. FedAU begins with the weight 1 for
-# everybody, which is small where one in ten takes part: twenty rounds are too few for it to catch up, and the study runs 2000.
+# everybody, which is small where one in ten takes part: twenty rounds are too few for it to catch up, and the study
+# runs 2000.
 
 federation = digits(clients=50, partition="dirichlet", concentration=0.1)
 availability = AVAILABILITY.build("fedau-bernoulli", federation, 0)

@@ -54,7 +54,7 @@ axes.set(xlabel="clients", ylabel="certified gap", title="A hundred of n clients
 # %%
 # Twenty rounds
 # -------------
-# A hundred thousand clients, a tenth of them there, a hundred selected: without training, as there is no model of theirs.
+# A hundred thousand clients, a tenth of them there, a hundred selected; without training, which takes no distances.
 
 population = rng.dirichlet(np.full(10, 0.3), size=100_000)
 selector = FedGS(Points(population, "hellinger"), 100, time_limit=1.0)
