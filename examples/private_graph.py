@@ -3,8 +3,8 @@ A graph of similarity that nobody could look into
 =================================================
 
 FedGS needs the cosine between clients' vectors, :math:`V_{ij} = x_i^\top x_j`, and nobody wants to show
-:math:`x_i`. With a commodity server that hands out
-masks :math:`r_i, r_j` and numbers :math:`u + v = r_i^\top r_j`, two parties exchange masked vectors alone, and an
+:math:`x_i`. With a commodity server that hands out masks :math:`r_i, r_j` and numbers :math:`u + v = r_i^\top r_j`,
+two parties exchange masked vectors alone, and an
 aggregator adds two shares:
 
 .. math:: (x_i^\top \hat x_j + \dots) + (\dots) = x_i^\top x_j .
