@@ -3,6 +3,8 @@
 from solvers.dispersion import methods
 from solvers.dispersion.formats import (
     read_mdplib,
+    read_points,
+    read_tsplib,
     to_qubo,
     write_cp_sat,
     write_lp,
@@ -28,7 +30,9 @@ __all__ = [
     "methods",
     "read_densest_subgraph",
     "read_mdplib",
+    "read_points",
     "read_qaplib_grey",
+    "read_tsplib",
     "to_qubo",
     "torus_symmetries",
     "write_cp_sat",

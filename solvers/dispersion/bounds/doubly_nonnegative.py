@@ -45,7 +45,7 @@ _STEP = 1.618
 #: Iterations between two looks at the balance of the residuals.
 _WINDOW = 10
 
-#: Where the penalty settles: the bound suffers from what the dual point lacks, so that residual is kept so much smaller.
+#: Where the penalty settles: the bound suffers from what the dual point lacks, so that residual is kept smaller.
 _BIAS = 16.0
 
 
