@@ -14,7 +14,7 @@ import pandas as pd
 from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.batch import run_all
 from fedselect.experiments.config import Choice, Experiment
-from fedselect.experiments.folder import run_folder
+from fedselect.experiments.folder import RunFolder
 from fedselect.experiments.metrics import round_table, rounds_to
 from fedselect.experiments.records import read_records, read_summary
 from solvers.files import write_atomically
@@ -94,6 +94,8 @@ def compare(
     out: str | Path = "runs",
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
+    *,
+    fresh: bool = False,
 ) -> Comparison:
     """Run every selector under every seed; finished runs are not repeated, interrupted ones continue.
 
@@ -110,10 +112,12 @@ def compare(
     out : path-like
         Directory below which the run folders are made.
     jobs : int
-        Runs side by side, each in a process of its own. The number changes nothing in the results (but a busy
-        machine solves less within a time limit).
+        Runs side by side, each in a process of its own; -1 for as many as there are processors. The number changes
+        nothing in the results (but a busy machine solves less within a time limit).
     progress : callable, optional
         Called about twice a second with (rounds done, rounds in all), from a thread of its own.
+    fresh : bool
+        As for `fedselect.experiments.run`.
 
     Returns
     -------
@@ -123,6 +127,8 @@ def compare(
     ------
     ConfigError
         When there is nothing to compare, or a configuration is not accepted; nothing is run then.
+    RunError
+        When a folder holds a run that was made of something else; nothing is run then.
     """
     if not variants or not seeds:
         raise ConfigError("a comparison needs at least one selector and one seed")
@@ -136,9 +142,9 @@ def compare(
     ]
     folders: dict[str, list[Path]] = {label: [] for label in variants}
     for label, each in grid:
-        folders[label].append(run_folder(each, out))
+        folders[label].append(RunFolder.of(each, out, fresh).path)
     try:
-        run_all([each for _, each in grid], out, jobs, progress)
+        run_all([each for _, each in grid], out, jobs, progress, fresh=fresh)
     finally:
         if any(folder.exists() for each in folders.values() for folder in each):
             _write_manifest(Path(out) / experiment.name, folders, seeds)
