@@ -120,9 +120,11 @@ def _closure(function: FunctionType, seen: set[Any]) -> Iterator[str]:
     yield from _joined([function.__defaults__, function.__kwdefaults__], seen)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
-            yield from (f"{name} = {part}" for part in _parts(cell.cell_contents, seen))
+            value = cell.cell_contents
         except ValueError:  # a cell that is still empty
             continue
+        if not isinstance(value, (list, dict, set)):  # these are state rather than settings
+            yield from (f"{name} = {part}" for part in _parts(value, seen))
 
 
 def _class(kind: type, seen: set[Any]) -> Iterator[str]:

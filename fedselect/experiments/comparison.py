@@ -40,12 +40,22 @@ class Comparison:
         Run folders of each label, one a seed, in the order of ``seeds``.
     seeds : tuple of int
         Seeds; under one seed every variant met the same availability.
+    found_finished : int
+        How many of the runs were there already.
     """
 
     experiment: Experiment
     variants: dict[str, Choice]
     folders: dict[str, list[Path]]
     seeds: tuple[int, ...]
+    found_finished: int = 0
+
+    def __repr__(self) -> str:
+        runs = sum(map(len, self.folders.values()))
+        return f"<comparison {self.experiment.name!r}: {', '.join(self.variants)}; {runs} runs, seeds {self.seeds}>"
+
+    def _repr_html_(self) -> str:
+        return self.means().to_html(index=False, border=0)
 
     def table(self) -> pd.DataFrame:
         """One row a run: its label, seed and summary (see `fedselect.experiments.metrics.summary`)."""
@@ -140,15 +150,17 @@ def compare(
         for seed in seeds
         for label, choice in variants.items()
     ]
+    found = [RunFolder.of(each, out, fresh) for _, each in grid]
+    already = sum(folder.finished for folder in found)
     folders: dict[str, list[Path]] = {label: [] for label in variants}
-    for label, each in grid:
-        folders[label].append(RunFolder.of(each, out, fresh).path)
+    for (label, _), folder in zip(grid, found, strict=True):
+        folders[label].append(folder.path)
     try:
         run_all([each for _, each in grid], out, jobs, progress, fresh=fresh)
     finally:
-        if any(folder.exists() for each in folders.values() for folder in each):
+        if any(folder.path.exists() for folder in found):
             _write_manifest(Path(out) / experiment.name, folders, seeds)
-    return Comparison(experiment, dict(variants), folders, tuple(seeds))
+    return Comparison(experiment, dict(variants), folders, tuple(seeds), already)
 
 
 def _write_manifest(folder: Path, folders: Mapping[str, Sequence[Path]], seeds: Sequence[int]) -> None:

@@ -7,6 +7,7 @@ it was made of, and a folder whose run was made of something else is not taken f
 
 from __future__ import annotations
 
+import importlib
 import json
 import platform
 from collections.abc import Iterator, Mapping
@@ -30,7 +31,7 @@ from solvers.versions import installed
 if TYPE_CHECKING:
     from fedselect.experiments.config import Choice, Experiment
 
-__all__ = ["PACKAGES", "Origin", "files_of", "origin_of", "read_origin"]
+__all__ = ["PACKAGES", "Origin", "files_of", "origin_here", "origin_of", "read_origin"]
 
 _FILE = "origin.json"
 _FORMAT = "run-origin/1"
@@ -87,7 +88,7 @@ class Origin:
                 return f"the code of {what} has changed since"
         for path, digest in self.files.items():
             if before.files.get(path) != digest:
-                return f"what {path} holds has changed since"
+                return f"{path} has changed since"
         for package, version in before.versions.items():
             if package not in _CARRIERS and self.versions.get(package, version) != version:
                 return f"it was made with {package} {version}, and {self.versions[package]} is installed here"
@@ -97,21 +98,21 @@ class Origin:
             return f"it was begun on another processor ({before.processor}), and would not go on to the same bits"
         return ""
 
-    def write(self, folder: Path) -> None:
-        """Write it down in a run's folder."""
+    def write(self, path: Path) -> None:
+        """Write it down, as ``origin.json`` where ``path`` is a folder."""
         text = json.dumps({"format": _FORMAT, **asdict(self)}, indent=1)
-        write_atomically(folder / _FILE, text.encode())
+        write_atomically(path / _FILE if path.is_dir() else path, text.encode())
 
 
-def read_origin(folder: Path) -> Origin | None:
-    """What a folder's run was made of; None for one of the time when runs did not say.
+def read_origin(path: Path) -> Origin | None:
+    """What `Origin.write` wrote; None where there is nothing, as of the time when runs did not say.
 
     Raises
     ------
     RunError
         When it cannot be read.
     """
-    path = folder / _FILE
+    path = path / _FILE if path.is_dir() else path
     if not path.exists():
         return None
     try:
@@ -120,7 +121,7 @@ def read_origin(folder: Path) -> Origin | None:
             raise ValueError(f"it is not of the format {_FORMAT!r}")
         return Origin(**told)
     except (OSError, ValueError, TypeError) as error:
-        raise RunError(f"cannot read {path}: {error}; remove the folder or choose another output folder") from error
+        raise RunError(f"cannot read {path}: {error}; remove it or choose another output folder") from error
 
 
 def origin_of(experiment: Experiment) -> Origin:
@@ -128,7 +129,12 @@ def origin_of(experiment: Experiment) -> Origin:
     builders = {f"{registry.kind} {choice.name!r}": registry[choice.name] for registry, choice in _parts(experiment)}
     builders |= {f"method {each.name!r}": each.function for each in _methods(experiment.selector.options)}
     code = {f"{what} ({place(each)})": code_digest(each) for what, each in builders.items() if is_own(each)}
-    return Origin(code, files_of(experiment), package_sources(), _versions(), _processor())
+    return origin_here(code, files_of(experiment))
+
+
+def origin_here(code: dict[str, str], files: dict[str, str]) -> Origin:
+    """These digests, with the toolkit's own code, versions and processor as they are here."""
+    return Origin(code, files, package_sources(), _versions(), _processor())
 
 
 def files_of(experiment: Experiment) -> dict[str, str]:
@@ -166,7 +172,6 @@ def _versions() -> dict[str, str]:
 
 def _processor() -> str:
     """The machine and the vector instructions that NumPy found, which decide how its sums are rounded."""
-    from numpy._core._multiarray_umath import __cpu_features__
-
-    told = [name for name in ("AVX2", "FMA3", "AVX512F", "AVX512_SKX", "ASIMD", "SVE") if __cpu_features__.get(name)]
+    features = importlib.import_module("numpy._core._multiarray_umath").__cpu_features__  # as numpy.show_runtime has it
+    told = [name for name in ("AVX2", "FMA3", "AVX512F", "AVX512_SKX", "ASIMD", "SVE") if features.get(name)]
     return " ".join([platform.machine(), *told])

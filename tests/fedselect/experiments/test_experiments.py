@@ -171,6 +171,7 @@ def test_a_run_folder_holds_what_the_readme_says(config, tmp_path):
     found = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
     assert found == {
         "config.toml",
+        "origin.json",
         "versions.json",
         "rounds.jsonl",
         "checkpoint.npz",
