@@ -133,13 +133,14 @@ def test_a_part_is_computed_once(tmp_path):
         kept(tmp_path / "a.json", state, 3)
 
 
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    clients: int
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.npz"])
 def test_a_part_for_other_arguments_is_not_taken(tmp_path, name):
     """A study's `Scale` decides its parts and is not in their names."""
-
-    @dataclasses.dataclass(frozen=True)
-    class Scale:
-        clients: int
 
     def make(seed, scale):
         values = np.arange(scale.clients) + seed
