@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-@DATASETS.register("mnist")
+@DATASETS.register("mnist", folder="MNIST")
 def mnist(
     *,
     clients: int = 100,
@@ -81,7 +81,7 @@ def mnist(
     return federation_of("mnist", train, test, 10, clients, partition, validation_fraction, seed, options)
 
 
-@DATASETS.register("fashion-mnist")
+@DATASETS.register("fashion-mnist", folder="FashionMNIST")
 def fashion_mnist(
     *,
     clients: int = 100,
@@ -101,7 +101,7 @@ def fashion_mnist(
     return federation_of("fashion-mnist", train, test, 10, clients, partition, validation_fraction, seed, options)
 
 
-@DATASETS.register("emnist-letters", "EMNIST-L")
+@DATASETS.register("emnist-letters", "EMNIST-L", folder="EMNIST")
 def emnist_letters(
     *,
     clients: int = 100,
@@ -122,7 +122,7 @@ def emnist_letters(
     return federation_of("emnist-letters", train, test, 26, clients, partition, validation_fraction, seed, options)
 
 
-@DATASETS.register("cifar10")
+@DATASETS.register("cifar10", folder="cifar-10-batches-py")
 def cifar10(
     *,
     clients: int = 100,
@@ -143,7 +143,7 @@ def cifar10(
     return federation_of("cifar10", train, test, 10, clients, partition, validation_fraction, seed, options)
 
 
-@DATASETS.register("cifar100")
+@DATASETS.register("cifar100", folder="cifar-100-python")
 def cifar100(
     *,
     clients: int = 250,
@@ -163,7 +163,7 @@ def cifar100(
     return federation_of("cifar100", train, test, 100, clients, partition, validation_fraction, seed, options)
 
 
-@DATASETS.register("svhn")
+@DATASETS.register("svhn", folder="SVHN")
 def svhn(
     *,
     clients: int = 250,
@@ -183,7 +183,7 @@ def svhn(
     return federation_of("svhn", train, test, 10, clients, partition, validation_fraction, seed, options)
 
 
-@DATASETS.register("cinic10")
+@DATASETS.register("cinic10", folder="cinic-10")
 def cinic10(
     *,
     clients: int = 250,

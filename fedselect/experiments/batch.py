@@ -9,8 +9,8 @@ from threading import Event, Thread
 
 from fedselect.errors import ConfigError, MissingExtraError
 from fedselect.experiments.config import Experiment
-from fedselect.experiments.folder import run_folder
-from fedselect.experiments.running import run
+from fedselect.experiments.folder import RunFolder
+from fedselect.experiments.running import run_into
 
 __all__ = ["carried_by", "run_all"]
 
@@ -21,6 +21,7 @@ def run_all(
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
     plots: bool = True,
+    fresh: bool = False,
 ) -> list[Path]:
     """Run many experiments; finished ones are not repeated, interrupted ones continue.
 
@@ -35,13 +36,15 @@ def run_all(
     out : path-like
         Directory below which the run folders are made.
     jobs : int
-        Runs side by side, each in a process of its own. The number changes nothing in the results (but a busy
-        machine solves less within a time limit).
+        Runs side by side, each in a process of its own; -1 for as many as there are processors. The number changes
+        nothing in the results (but a busy machine solves less within a time limit).
     progress : callable, optional
         Called about twice a second with (rounds done, rounds in all), from a thread of its own.
     plots : bool
         Whether each finished run gets pictures of its own; where there are hundreds of short ones, drawing takes longer
         than training.
+    fresh : bool
+        As for `fedselect.experiments.run`.
 
     Returns
     -------
@@ -51,18 +54,22 @@ def run_all(
     Raises
     ------
     ConfigError
-        When ``jobs`` is not positive; nothing is run then.
+        When ``jobs`` is neither positive nor -1; nothing is run then.
+    RunError
+        When a folder holds a run that was made of something else; nothing is run then.
     """
     import joblib
 
-    if jobs < 1:
-        raise ConfigError(f"jobs must be at least 1; got {jobs}")
-    folders = [run_folder(each, out) for each in experiments]
-    once = dict(zip(folders, experiments, strict=True))
-    there = Path(out).resolve()  # a worker may stand in another directory
-    with _watch({folder: each.rounds for folder, each in once.items()}, progress):
-        joblib.Parallel(n_jobs=jobs)(joblib.delayed(run)(each, there, plots=plots) for each in once.values())
-    return folders
+    if jobs < 1 and jobs != -1:
+        raise ConfigError(f"jobs must be at least 1, or -1 for all processors; got {jobs}")
+    # A worker may stand in another directory.
+    folders = [RunFolder.of(each, Path(out).resolve(), fresh) for each in experiments]
+    once = {folder.path: folder for folder in folders}
+    for folder in once.values():
+        folder.check()
+    with _watch({path: folder.experiment.rounds for path, folder in once.items()}, progress):
+        joblib.Parallel(n_jobs=jobs)(joblib.delayed(run_into)(each, plots=plots) for each in once.values())
+    return [Path(out) / folder.path.parent.name / folder.path.name for folder in folders]
 
 
 @contextmanager
