@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
 import typer
 
 from fedselect import __version__
-from fedselect.cli import bench, catalogue, experiments, flower, instances, report, solve, trace, verify, warm_up
+from fedselect.cli import (
+    bench,
+    catalogue,
+    experiments,
+    flower,
+    instances,
+    report,
+    reproduce,
+    solve,
+    trace,
+    verify,
+    warm_up,
+)
 from fedselect.cli.common import Ended
 from fedselect.errors import TOOLKIT_ERRORS
 
@@ -23,6 +36,7 @@ app = typer.Typer(
 app.command("run")(experiments.run)
 app.command("compare")(experiments.compare)
 app.command("report")(report.report)
+app.command("reproduce")(reproduce.reproduce)
 app.command("list")(catalogue.list_)
 app.command("export-flower")(flower.export_flower)
 app.command("solve")(solve.solve)
@@ -54,6 +68,13 @@ def main() -> None:
         app()
     except TOOLKIT_ERRORS as error:
         print(f"fedselect: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except BrokenPipeError:  # whoever reads our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from None
+    except OSError as error:
+        named = f"{error.filename}: " if error.filename else ""
+        print(f"fedselect: {named}{error.strerror or error}", file=sys.stderr)
         raise SystemExit(2) from None
     except SystemExit as end:
         if end.code == 130 and not isinstance(end, Ended):  # typer has turned Ctrl-C into this
