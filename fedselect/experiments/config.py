@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import DATASETS, Federation, check_data, load_data
 from fedselect.errors import ConfigError
-from fedselect.options import fits, in_words, parsed
+from fedselect.options import fits, in_words, parsed, placed, with_files
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import TrainingSettings
 from solvers.suggestions import did_you_mean
@@ -24,6 +24,9 @@ __all__ = ["Choice", "Experiment", "read_config"]
 
 #: Keys of ``[experiment]``.
 _HEAD = ("name", "rounds", "seed", "clients_per_round", "time_limit", "checkpoint_every")
+
+#: Sections that choose something by name.
+_CHOICES = ("data", "availability", "dropout", "selector")
 
 #: Training settings of the first run folders, which name a run whatever they say. One that came later names it only
 #: where it is not at its default, so that a folder of that time is found, and continued, under its own name.
@@ -101,25 +104,22 @@ class Experiment:
         """Load and partition the data set."""
         return load_data(self.data.name, **self.data.options)
 
-    def tables(self) -> dict[str, Any]:
-        """The resolved configuration as nested tables, ready for TOML; `Experiment.from_tables` reads it back."""
+    def tables(self, place: Callable[[str], str] = str) -> dict[str, Any]:
+        """The resolved configuration as nested tables, ready for TOML; `Experiment.from_tables` reads it back.
+
+        ``place`` says how paths of files are written.
+        """
         head = {key: getattr(self, key) for key in _HEAD}
         # TOML has no null: what was left out is left out.
         training = {key: value for key, value in dataclasses.asdict(self.training).items() if value is not None}
-        return {
-            "experiment": head,
-            "data": self.data.table(),
-            "availability": self.availability.table(),
-            "dropout": self.dropout.table(),
-            "selector": self.selector.table(),
-            "training": training,
-        }
+        training["model_options"] = with_files(training["model_options"], place)
+        choices = {section: with_files(getattr(self, section).table(), place) for section in _CHOICES}
+        return {"experiment": head, **choices, "training": training}
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> Experiment:
         """Build from nested tables; raises `ConfigError` for anything unknown or out of range."""
-        choices = ("data", "availability", "dropout", "selector")
-        _known("the configuration", tables, ("experiment", "training", *choices))
+        _known("the configuration", tables, ("experiment", "training", *_CHOICES))
         head = _table("experiment", tables)
         _known("experiment", head, _HEAD)
         _typed("experiment", head, cls)
@@ -127,7 +127,7 @@ class Experiment:
         _known("training", training, [f.name for f in dataclasses.fields(TrainingSettings)])
         _typed("training", training, TrainingSettings)
         picked: dict[str, Any] = {}
-        for section in choices:
+        for section in _CHOICES:
             if section in tables:
                 table = dict(_table(section, tables))
                 name = table.pop("name", getattr(cls, section).name)
@@ -139,7 +139,7 @@ class Experiment:
     @property
     def digest(self) -> str:
         """Eight hex digits that name everything about the results except name and seed."""
-        tables = self.tables()
+        tables = self.tables(placed)
         for key in ("name", "seed", "checkpoint_every"):
             del tables["experiment"][key]
         defaults = TrainingSettings()
@@ -160,6 +160,9 @@ def read_config(path: str | Path, overrides: Iterable[str] = ()) -> tuple[Experi
     overrides : iterable of str
         ``section.key=value`` texts that replace or add single values; the value is read as TOML, or as text.
 
+    Relative paths of files (see `fedselect.options.names_file`) start at the configuration's folder where it names
+    them, and at the working directory where an override does.
+
     Returns
     -------
     experiment : Experiment
@@ -176,6 +179,7 @@ def read_config(path: str | Path, overrides: Iterable[str] = ()) -> tuple[Experi
         tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"cannot read the configuration {path}: {error}") from error
+    tables = _from_folder(tables, Path(path).parent)
     for text in overrides:
         key, equals, value = text.partition("=")
         section, dot, option = key.strip().partition(".")
@@ -187,6 +191,18 @@ def read_config(path: str | Path, overrides: Iterable[str] = ()) -> tuple[Experi
         if not (isinstance(table, dict) and isinstance(table.get("name"), str)):
             raise ConfigError(f"compare.{label} must be a table with the name of a selector")
     return Experiment.from_tables(tables), variants
+
+
+def _from_folder(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The tables of a file in ``folder`` with the paths in them as seen from here."""
+
+    def seen(path: str) -> str:
+        return str(folder / path)  # an absolute path stays what it is
+
+    return {
+        key: with_files(_from_folder(value, folder), seen) if isinstance(value, dict) else value
+        for key, value in tables.items()
+    }
 
 
 def _table(section: str, tables: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -130,6 +130,11 @@ class E3CS:
         problem, x = solution.problem, _allotted(solution)
         assert isinstance(problem, CappingProblem)
         present = np.flatnonzero(feedback.outcomes != Outcome.UNAVAILABLE)
+        if present.size != x.size:
+            raise ConfigError(
+                f"outcomes contradict the decision, which was made among {x.size} available clients: {present.size} "
+                "are not UNAVAILABLE (who was there and not selected is IDLE)"
+            )
         p = np.zeros(self.clients)
         p[present] = x
         overflow = present[problem.overflow(x)]

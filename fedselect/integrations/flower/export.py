@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import tomli_w
 
 from fedselect.errors import ConfigError
 from fedselect.experiments.config import Experiment
+from fedselect.options import seen_from
 
 __all__ = ["export_app"]
 
@@ -72,7 +74,7 @@ def export_app(experiment: Experiment, folder: str | Path) -> Path:
         "pyproject.toml": tomli_w.dumps(project),
         "federation/__init__.py": "",
         "federation/app.py": _APP,
-        "federation/config.toml": tomli_w.dumps(experiment.tables()),
+        "federation/config.toml": tomli_w.dumps(experiment.tables(partial(seen_from, Path(folder) / "federation"))),
     }
     try:
         if folder.exists() and any(folder.iterdir()):
