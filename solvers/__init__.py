@@ -23,6 +23,7 @@ from solvers.registry import Method, method, methods
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP, Solution, TracePoint, relative_gap
 from solvers.solving import certified, solve
+from solvers.version import __version__
 
 __all__ = [
     "OPTIMALITY_GAP",
@@ -37,6 +38,7 @@ __all__ = [
     "SolversError",
     "TracePoint",
     "UnknownMethod",
+    "__version__",
     "certified",
     "load",
     "method",

@@ -13,7 +13,14 @@ __all__ = ["alone", "appearing_whole", "write_atomically"]
 
 @contextmanager
 def appearing_whole(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for writing that takes its place only when everything is on the disk."""
+    """Open a file for writing that takes its place only when everything is on the disk.
+
+    What stands there and is no file, a pipe or a device, is written to and not replaced.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as stream:
+            yield stream
+        return
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as stream:

@@ -147,13 +147,20 @@ def load(path: str | os.PathLike[str]) -> Problem:
         When the file is not such an archive, or its data do not state a valid problem.
     """
     import zipfile
+    import zlib
 
+    damaged = (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, TypeError, NotImplementedError)
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):  # what `numpy.save` writes
+            raise ValueError("it holds a single array")
+        with archive:
             header = json.loads(str(archive["header"]))
             arrays = {name: archive[name] for name in archive.files if name != "header"}
-    except (zipfile.BadZipFile, ValueError, KeyError, EOFError) as error:
+    except damaged as error:
         raise InvalidProblem(f"{path} is not a problem file ({FORMAT}): {error}") from error
+    except (PermissionError, IsADirectoryError) as error:
+        raise InvalidProblem(f"cannot read {path}: {error.strerror}") from error
     return assembled(header, arrays, str(path))
 
 
@@ -190,13 +197,21 @@ def assembled(header: dict[str, Any], arrays: dict[str, NDArray[Any]], path: str
     """Put together again what `parts` took apart, through the constructor; ``path`` names the source in messages."""
     import importlib
 
+    if not isinstance(header, dict):
+        raise InvalidProblem(f"{path} is not a problem file ({FORMAT}): its header is no table")
     if header.get("format") != FORMAT:
         raise InvalidProblem(f"{path} has format {header.get('format')!r}; this version reads {FORMAT!r}")
-    if header["type"] not in _types and header["family"] in FAMILIES:
-        importlib.import_module(f"solvers.{header['family']}")
-    if header["type"] not in _types:
-        raise InvalidProblem(f"{path} holds a {header['type']}, which no imported module defines")
-    return _types[header["type"]](**arrays, **header["scalars"])
+    name, family, scalars = (header.get(key) for key in ("type", "family", "scalars"))
+    if not (isinstance(name, str) and isinstance(scalars, dict)):
+        raise InvalidProblem(f"{path} is not a problem file ({FORMAT}): its header lacks the type or the scalars")
+    if name not in _types and family in FAMILIES:
+        importlib.import_module(f"solvers.{family}")
+    if name not in _types:
+        raise InvalidProblem(f"{path} holds a {name}, which no imported module defines")
+    try:
+        return _types[name](**arrays, **scalars)
+    except TypeError as error:  # fields that are missing, unknown, or no numbers
+        raise InvalidProblem(f"{path} does not state a {name}: {error}") from error
 
 
 #: Families `load` may import by itself, so that a file can name nothing but these.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
+from fedselect import __version__
 from fedselect.cli import bench, catalogue, experiments, flower, instances, report, solve, trace, warm_up
 from fedselect.cli.common import Ended
 from fedselect.errors import TOOLKIT_ERRORS
@@ -28,6 +30,21 @@ app.command("bench")(bench.bench)
 app.command("warm-up")(warm_up.warm_up)
 app.add_typer(instances.app, name="instances")
 app.add_typer(trace.app, name="trace")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"fedselect {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Client selection in federated learning as explicit optimisation problems."""
 
 
 def main() -> None:

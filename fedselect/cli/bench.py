@@ -8,12 +8,15 @@ import json
 import math
 import shlex
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from fedselect.cli.common import Format, check_format, key_values, plain_rows, print_table, seed_list, text
+from fedselect.cli.common import Format, check_format, key_values, plain_rows, print_table, seed_list, text, writing
 from fedselect.errors import ConfigError
 from fedselect.progress import progress_bar
 from solvers import instances as library
@@ -21,6 +24,12 @@ from solvers.problem import FAMILIES
 from solvers.suggestions import did_you_mean
 
 __all__ = ["bench"]
+
+#: What the table's columns mean, printed below it.
+_CAPTION = (
+    "proved: by a certified bound; native: what the backend itself calls optimal, in its own tolerances. "
+    "gap: |bound - objective| / |objective|; gap to best: |objective - best known| / |best known|. Medians."
+)
 
 #: Verdicts that say a method went wrong; "nondeterministic" and "missing" are findings, not failures.
 _FAILURES = ("crashed", "hung", "error", "invalid")
@@ -64,7 +73,9 @@ def bench(
     for source in load:
         _load(source)
     limits = [_seconds(part) for part in _parts(time_limit)]
-    with progress_bar("solves", 1) as advance:
+    if jobs == 0:
+        raise ConfigError("--jobs must be a number of solves side by side, or -1 for one a core; got 0")
+    with progress_bar("solves", 1) as advance, writing(out):
         benchmark = run_benchmark(
             _methods(methods, variant),
             _instances(family, instances),
@@ -94,15 +105,17 @@ def bench(
 
 def _print(table: Any) -> None:
     """One line a method: how its rows ended, and medians of what a reader looks at first."""
-    head = ("method", "rows", "ok", "proved", "best", "gap to best", "gap", "seconds")
+    head = ("method", "rows", "ok", "proved", "native", "best", "gap to best", "gap", "seconds")
     rows = []
     for method, group in table.groupby("method", sort=False):
         sound = group[group["verdict"] == "ok"]
+        said = sound["native_status"].dropna()
+        native = str((said == "optimal").sum()) if len(said) else "-"
         proved, best = sound["time_to_proof"].notna().sum(), (sound["gap_to_best"] <= 1e-6).sum()
         medians = [sound[column].median() for column in ("gap_to_best", "gap", "seconds")]
         cells = [None if math.isnan(value) else float(value) for value in medians]
-        rows.append((method, *map(str, (len(group), len(sound), proved, best)), *map(text, cells)))
-    print_table(head, rows)
+        rows.append((method, *map(str, (len(group), len(sound), proved, native, best)), *map(text, cells)))
+    print_table(head, rows, ("rows", "best"), _CAPTION)
 
 
 def _methods(names: str, variants: list[str]) -> dict[str, Any]:
@@ -150,10 +163,8 @@ def _load(source: str) -> None:
     path = Path(source)
     if path.suffix != ".py":
         sys.path.insert(0, "")
-        try:
+        with _loading(source):
             importlib.import_module(source)
-        except ImportError as error:
-            raise ConfigError(f"cannot import {source!r}: {error}") from error
         return
     if not path.is_file():
         raise ConfigError(f"there is no script {source}")
@@ -164,7 +175,24 @@ def _load(source: str) -> None:
     module = sys.modules[specification.name] = importlib.util.module_from_spec(specification)
     # No other process finds a module of this name: what it defines is to be sent whole.
     cloudpickle.register_pickle_by_value(module)
-    specification.loader.exec_module(module)
+    with _loading(source):
+        specification.loader.exec_module(module)
+
+
+@contextmanager
+def _loading(source: str) -> Iterator[None]:
+    """Turn whatever somebody else's code raises into a sentence with the place it came from."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except SyntaxError as error:
+        raise ConfigError(f"cannot load {source}: line {error.lineno} of {error.filename}: {error.msg}") from error
+    except BaseException as error:  # SystemExit too: a script that ends itself registers nothing
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        said = "".join(traceback.format_exception_only(error)).strip()
+        where = "" if last.filename.startswith("<frozen") else f"line {last.lineno} of {last.filename}: "
+        raise ConfigError(f"cannot load {source}: {where}{said}") from error
 
 
 def _parts(text: str) -> list[str]:

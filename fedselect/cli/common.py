@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from fedselect.errors import ConfigError
 from fedselect.options import parsed
@@ -31,6 +32,9 @@ __all__ = [
     "text",
     "writing",
 ]
+
+#: Columns up to this width keep it; wider ones are folded where the terminal is too narrow.
+_NEVER_FOLDED = 16
 
 Format = Annotated[str, typer.Option("--format", help="'text' or 'json'.")]
 
@@ -89,12 +93,40 @@ def key_values(texts: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def print_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """Print a table to stdout, as wide as the terminal; in a pipe lines are not broken."""
-    table = Table(*head)
+def print_table(
+    head: tuple[str, ...], rows: Sequence[tuple[str, ...]], less_needed: Sequence[str] = (), caption: str = ""
+) -> None:
+    """Print a table to stdout, as wide as the terminal; in a pipe as wide as ``COLUMNS`` says, or 200.
+
+    Parameters
+    ----------
+    head, rows : tuple of str
+        Headings, and cells as they are to be read.
+    less_needed : sequence of str
+        Headings of columns that are left out, in this order, until the rest fits; they are named below the table.
+        What still does not fit is folded, never cut.
+    caption : str
+        Printed below.
+    """
+    columns = os.environ.get("COLUMNS", "")
+    console = Console(width=None if sys.stdout.isatty() else int(columns) if columns.isdigit() else 200)
+    widths = {name: max([len(name), *(len(row[place]) for row in rows)]) for place, name in enumerate(head)}
+    dropped: list[str] = []
+    for name in less_needed:
+        if sum(widths.values()) + 3 * len(widths) + 1 <= console.width:
+            break
+        del widths[name]
+        dropped.append(name)
+    table = Table()
+    for name, width in widths.items():
+        table.add_column(name, no_wrap=width <= _NEVER_FOLDED, overflow="fold")
     for row in rows:
-        table.add_row(*row)
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+        table.add_row(*(Text(cell) for name, cell in zip(head, row, strict=True) if name not in dropped))
+    console.print(table)
+    if dropped:
+        print(f"left out for want of width: {', '.join(dropped)}")
+    if caption:
+        console.print(Text(caption))
 
 
 def plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:

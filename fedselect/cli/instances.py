@@ -49,7 +49,7 @@ def list_(
         (known.name, known.type, str(known.n), text(known.best_known), _proof(known), f"{known.bytes / 1024:.1f}")
         for known in found
     ]
-    print_table(("name", "problem", "n", "best known", "proof", "KiB"), rows)
+    print_table(("name", "problem", "n", "best known", "proof", "KiB"), rows, ("KiB", "problem"))
     done = sum(known.proved for known in found)
     print(f"{len(found)} instances, {done} proved, {sum(known.bytes for known in found) / 1024:.0f} KiB")
 
@@ -220,4 +220,4 @@ def fetch(
         print(json.dumps([asdict(entry) | {"path": str(entry.path)} for entry in fetched], indent=1))
         return
     rows = [(str(e.path), str(e.n), str(e.size), text(e.best_known), e.source) for e in fetched]
-    print_table(("file", "n", "m", "best known", "source"), rows)
+    print_table(("file", "n", "m", "best known", "source"), rows, ("source",))

@@ -89,7 +89,7 @@ class FedAvg(Coordinator):
         self.federation = federation
         device = pick_device(settings.device)
         self._model = MODELS.build(settings.model, federation, **settings.model_options).to(device)
-        _initialise(self._model, world.seed)
+        _initialise(self._model, world.seed, settings.initialisation)
         super().__init__(selector, world, parameters_to_vector(self._model.parameters()), settings=settings)
         self._local = LocalTraining(self._model, federation, settings, world.seed, device)
         self._noise: NDArray[np.float64] | None = None
@@ -173,14 +173,20 @@ class FedAvg(Coordinator):
         return self._model
 
 
-def _initialise(model: torch.nn.Module, seed: int) -> None:
-    """Set weights from U(±1/√fan-in), PyTorch's default for linear layers, and biases to 0, without its generator."""
+def _initialise(model: torch.nn.Module, seed: int, scheme: str) -> None:
+    """Set the initial parameters without PyTorch's generator; the schemes are those of `TrainingSettings`."""
     rng = generator(seed, "model")
+    parameters = list(model.parameters())
+    last = max((place for place, each in enumerate(parameters) if each.dim() > 1), default=-1)
+    bound = 0.0
     with torch.no_grad():
-        for parameter in model.parameters():
+        for place, parameter in enumerate(parameters):
+            kaiming, behind = scheme == "kaiming" and place < last, scheme == "kaiming" and place > last
             if parameter.dim() > 1:
                 bound = 1 / math.sqrt(math.prod(parameter.shape[1:]))
-                values = rng.uniform(-bound, bound, size=tuple(parameter.shape)).astype(np.float32)
-                parameter.copy_(torch.from_numpy(values))
-            else:
+            elif not behind:
                 parameter.zero_()
+                continue
+            size = tuple(parameter.shape)
+            values = rng.normal(0, math.sqrt(2) * bound, size) if kaiming else rng.uniform(-bound, bound, size)
+            parameter.copy_(torch.from_numpy(values.astype(np.float32)))

@@ -35,6 +35,7 @@ from torch.nn.utils import vector_to_parameters
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
 from fedselect.randomness import generator
+from fedselect.training.augmentation import check_images, crop_and_flip
 from fedselect.training.batches import batches, epochs_of
 from fedselect.training.gradients import Functional, StackedGradients, dense
 from fedselect.training.settings import TrainingSettings
@@ -101,6 +102,8 @@ class LocalTraining:
                 f"training: model {settings.model!r} keeps running statistics (batch normalisation), which updates of "
                 "the parameters do not carry; use group normalisation, or track_running_stats=False"
             )
+        if settings.augmentation != "none":
+            check_images(federation.test.features.shape[1:])
         self._gradients, self._stack = self._batching()
         if self._gradients is None:
             self._pool: tuple[Tensor, Tensor] | None = None
@@ -158,7 +161,7 @@ class LocalTraining:
         if self._gradients is None:
             for place, client in enumerate(clients):
                 with self._own_dropout(round, client):
-                    updates[place], losses[:, place] = self._alone(client, schedules[place], weights, rate)
+                    updates[place], losses[:, place] = self._alone(client, schedules[place], weights, round)
         else:
             for places in self._stacks(clients, schedules):
                 members, plans = [clients[place] for place in places], [schedules[place] for place in places]
@@ -178,6 +181,10 @@ class LocalTraining:
     def _batching(self) -> tuple[StackedGradients | None, int]:
         """How gradients of stacks are computed (None: one by one), and the largest stack."""
         choice, cuda = self.settings.batching, self.device.type == "cuda"
+        if self.settings.augmentation != "none":
+            if choice == "always":
+                raise ConfigError("training: clients that augment their images train one by one; leave batching")
+            return None, 1
         if choice == "always" and self._random:
             raise ConfigError(
                 f"training: model {self.settings.model!r} has dropout layers, whose clients train one by one; "
@@ -253,10 +260,13 @@ class LocalTraining:
         return weights - start, losses
 
     def _alone(
-        self, client: int, schedule: list[NDArray[np.int64]], start: Tensor, rate: float
+        self, client: int, schedule: list[NDArray[np.int64]], start: Tensor, round: int
     ) -> tuple[Tensor, Tensor]:
         """Train one client by automatic differentiation; return its update (d,) and the two losses (2,)."""
         features, labels = self.clients[client]
+        rate, augmentation = self.settings.rate(round), self.settings.augmentation
+        # Batches use the same generator's first draws, dropout layers its first child; the second is independent.
+        images = generator(self.seed, "training", round, client).spawn(2)[1]
         weights = start.clone()
         vector_to_parameters(weights, self._parameters)  # views: what changes the model changes ``weights``
         parts = [parameter.data for parameter in self._parameters]
@@ -267,9 +277,12 @@ class LocalTraining:
             own = torch.zeros_like(start) if self._kept is None else self._kept[client]
             buffers = [part.view_as(like) for part, like in zip(own.split(sizes), parts, strict=True)]
         losses = []
-        for batch in schedule:
-            rows = torch.from_numpy(batch).to(self.device)
-            loss = cross_entropy(self._model(features.index_select(0, rows)), labels.index_select(0, rows))
+        for places in schedule:
+            rows = torch.from_numpy(places).to(self.device)
+            batch = features.index_select(0, rows)
+            if augmentation != "none":
+                batch = crop_and_flip(batch, images, flip=augmentation == "crop-flip")
+            loss = cross_entropy(self._model(batch), labels.index_select(0, rows))
             gradients = torch.autograd.grad(loss, self._parameters)
             for part, gradient, buffer, origin in zip(parts, gradients, buffers, starts, strict=True):
                 self._descend(part, gradient, buffer, origin, rate)

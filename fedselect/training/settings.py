@@ -17,6 +17,8 @@ _CHOICES = {
     "server_rule": ("fedavg", "fedvarp", "mifa"),
     "importance": ("size", "equal"),
     "momentum_buffers": ("reset", "kept"),
+    "initialisation": ("fan-in", "kaiming"),
+    "augmentation": ("none", "crop", "crop-flip"),
     "batching": ("auto", "never", "always"),
     "device": ("auto", "cpu", "cuda"),
 }
@@ -70,6 +72,12 @@ class TrainingSettings:
         FedVARP, MIFA). FedVARP and MIFA weigh stored updates with it; metrics compare realised importance with it.
     evaluate_every : int
         The model is evaluated on the test set after every so many rounds (a run always evaluates its last).
+    initialisation : {"fan-in", "kaiming"}
+        Initial weights: U(±1/√fan-in) and biases 0; or, as in FedAU's code, N(0, 2/fan-in) and biases 0 in all layers
+        but the last, which has weights and biases from U(±1/√fan-in).
+    augmentation : {"none", "crop", "crop-flip"}
+        What happens to batches of images in training: nothing; a shift by up to four pixels (FedAU on SVHN); the same
+        and a mirror half of the time (FedAU on CIFAR-10 and CINIC-10). Clients then train one by one.
     batching : {"auto", "never", "always"}
         Whether clients are trained together in one batched computation; see `fedselect.training.local`.
     device : {"auto", "cpu", "cuda"}
@@ -94,6 +102,8 @@ class TrainingSettings:
     projection: float | None = None
     importance: str = "size"
     evaluate_every: int = 1
+    initialisation: str = "fan-in"
+    augmentation: str = "none"
     batching: str = "auto"
     device: str = "auto"
 

@@ -107,6 +107,8 @@ def run_benchmark(
             "nondeterministic" (the repetition differed); "missing" (a package is not installed).
         ``status, stopped``
             As on `solvers.Solution`.
+        ``native_status``
+            What the backend itself says, in its own tolerances ("optimal", "time limit"); missing where there is none.
         ``objective``
             The problem's own value of the decision, where that is feasible.
         ``bound, gap``

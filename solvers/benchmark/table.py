@@ -25,6 +25,7 @@ __all__ = ["COLUMNS", "tidy", "traces"]
 #: Columns of the table, in order; `solvers.benchmark.run_benchmark` says what they mean.
 COLUMNS = (
     "family", "instance", "n", "method", "registered", "options", "seed", "time_limit", "verdict", "status", "stopped",
+    "native_status",
     "objective", "bound", "gap", "best_known", "gap_to_best", "time_to_incumbent", "time_to_proof", "primal_integral",
     "seconds", "build_seconds", "nodes", "message", "kind", "sense", "relaxed", "versions",
 )  # fmt: skip
@@ -113,6 +114,7 @@ def _instance_rows(
                 "time_limit": record["time_limit"],
                 "verdict": verdict,
                 **{column: record[column] for column in ("status", "stopped", "objective", "bound")},
+                "native_status": record.get("native_status"),
                 **_measures(record, best_known, scale),
                 **{column: record[column] for column in ("seconds", "build_seconds", "nodes", "relaxed")},
                 "message": message,

@@ -36,6 +36,7 @@ def examine(problem: Problem, answer: dict[str, Any], time_limit: float | None) 
         "verdict": answer["failed"] or "ok",
         "status": answer.get("status"),
         "stopped": answer.get("stopped"),
+        "native_status": answer.get("native_status"),
         "objective": None,
         "bound": _finite(answer.get("bound")),
         "seconds": answer["seconds"],

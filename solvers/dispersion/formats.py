@@ -37,8 +37,8 @@ def read_mdplib(path: PathLike, size: int | None = None) -> DispersionProblem:
     InvalidProblem
         When the file is not of this format.
     """
-    lines = Path(path).read_text().split("\n")
     try:
+        lines = Path(path).read_text(encoding="utf-8").split("\n")
         n, m = (int(word) for word in lines[0].split())
         rows = np.array([line.split() for line in lines[1:] if line.strip()], dtype=np.float64)
         if rows.shape != (n * (n - 1) // 2, 3):

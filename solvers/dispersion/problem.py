@@ -244,7 +244,12 @@ class DispersionProblem(Problem):
 
     @property
     def rounding(self) -> float:
-        """A bound on the floating-point error of one evaluation of the objective, in its units."""
+        """A bound on the floating-point error of one evaluation of the objective, in its units.
+
+        Zero for a single client: its value is minus its cost, and nothing is added up.
+        """
+        if self.size == 1:
+            return 0.0
         terms = self.size * self.size
         magnitude = self.weight * self.farthest * terms
         magnitude += self.size * float(np.abs(self.costs).max())

@@ -24,7 +24,16 @@ from scipy import linalg
 from solvers.dispersion.bounds.semidefinite import Multipliers
 from solvers.dispersion.problem import DispersionProblem
 
-__all__ = ["Normal", "SliceForm", "apply", "certified_excess", "cholesky_excess", "tangent_margin", "units"]
+__all__ = [
+    "Normal",
+    "SliceForm",
+    "apply",
+    "certified_excess",
+    "certified_level",
+    "cholesky_excess",
+    "tangent_margin",
+    "units",
+]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -173,6 +182,24 @@ def certified_excess(matrix: NDArray[np.float64], diagonal: NDArray[np.float64])
         else:
             added = 4 * added + least
     raise AssertionError("a matrix with a dominant diagonal has a Cholesky factor")
+
+
+def certified_level(matrix: NDArray[np.float64], largest: float) -> float:
+    """A number τ, of any sign, for which ``matrix + τI`` is certainly positive semidefinite.
+
+    ``matrix`` was formed by additions whose terms sum up to at most ``largest`` for each entry.
+    """
+    n = len(matrix)
+    index = np.arange(n)
+    smallest = float(linalg.eigh(matrix, subset_by_index=[0, 0], eigvals_only=True, check_finite=False)[0])
+    level = -smallest + 4 * _EPS * n * largest
+    while True:
+        shifted = matrix.copy(order="F")
+        shifted[index, index] += level
+        excess = cholesky_excess(shifted, largest + abs(level))
+        if excess is not None:
+            return level + excess
+        level += 4 * _EPS * n * largest + 1e-3 * abs(level)
 
 
 def cholesky_excess(a: NDArray[np.float64], largest: float) -> float | None:

@@ -20,7 +20,7 @@ _ENUMERABLE = 5_000
 
 @method(DispersionProblem, "auto", kind="exact")
 @one_thread
-def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None) -> None:
+def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None, workers: int = 1) -> None:
     """Enumerate what is small; otherwise swap ascent, tabu search, a certified bound, and branch and bound.
 
     Everything needed comes with the package: no solver is called.
@@ -33,8 +33,10 @@ def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None) 
         Clock, randomness and incumbent.
     memory : Memory, optional
         Carries the multipliers and the best selections of earlier rounds over the same distances to this one.
+    workers : int
+        Threads for strong nodes; the answer is the same for any number.
     """
     if math.comb(problem.n, problem.size) <= _ENUMERABLE:
         brute_force(problem, run)
     else:
-        branch_and_bound(problem, run, memory=memory)
+        branch_and_bound(problem, run, memory=memory, workers=workers)

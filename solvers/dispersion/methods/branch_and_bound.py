@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from solvers.dispersion.bounds.uniform_shift import bound_many
 from solvers.dispersion.methods.tabu import Search
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.memory import Memory
 from solvers.dispersion.search.neighbourhood import ascend
+from solvers.dispersion.search.strong_tree import StrongTree
+from solvers.dispersion.search.symmetry import closure
 from solvers.dispersion.search.threads import one_thread
 from solvers.dispersion.search.tree import Tree
 from solvers.errors import InvalidOption
@@ -19,6 +22,15 @@ __all__ = ["branch_and_bound"]
 
 #: Tabu moves between two spells of the tree: a few milliseconds.
 _BETWEEN = 500
+
+#: Work of the first-order tree, some seconds, after which a strong node is tried where the gap is small.
+_PATIENCE = 200_000_000
+
+#: A strong root takes over if it leaves less than this part of the first-order tree's gap.
+_PROMISE = 0.6
+
+#: Seconds that the first strong bound takes, in units of n³.
+_STRONG = 6e-9
 
 
 @method(DispersionProblem, "branch-and-bound", kind="exact")
@@ -31,6 +43,8 @@ def branch_and_bound(
     moves: int = 3_000,
     largest: int = 2_000,
     memory: Memory | None = None,
+    workers: int = 1,
+    symmetries: ArrayLike | None = None,
 ) -> None:
     r"""Prove optimality with concave relaxations on the slice and compiled first-order nodes.
 
@@ -57,15 +71,23 @@ def branch_and_bound(
         With more clients only the root bound is computed.
     memory : Memory, optional
         Multipliers and selections of earlier problems over the same clients; this one's are added.
+    workers : int
+        Threads for the nodes with a doubly nonnegative bound; the answer is the same for any number.
+    symmetries : (k, n) array-like of int, optional
+        Permutations of the clients (client i to ``symmetries[r][i]``) that change no distance and no cost: of the
+        selections that they take into each other, one is looked at.
 
     Raises
     ------
     InvalidOption
-        When an option is negative.
+        When an option is negative, or a permutation is none or changes the problem.
     """
     for name, value in (("cuts", cuts), ("moves", moves), ("largest", largest)):
         if not value >= 0:
             raise InvalidOption(f"{name} must not be negative; got {value}")
+    if isinstance(workers, bool) or not hasattr(workers, "__index__") or workers < 1:
+        raise InvalidOption(f"workers must be a positive integer; got {workers!r}")
+    group = None if symmetries is None else closure(problem, symmetries)
     if run.bound is None:
         run.tighten(problem.trivial_bound())
     if marginal(problem, run):
@@ -82,17 +104,52 @@ def branch_and_bound(
         if problem.n > largest:
             bound_many(problem, run)
             return
-        tree = Tree(problem, run, cuts, memory)
-        tree.start()
-        while tree.open and not run.expired:
-            tree.advance()
-            if tree.open:
-                search.advance(_BETWEEN)
-                tree.look()
-        tree.report()
+        _prove(Tree(problem, run, cuts, memory), search, workers, group)
     finally:
         if memory is not None:
             memory.keep(problem, run.x)
+
+
+def _prove(tree: Tree, search: Search, workers: int, group: NDArray[np.int64] | None) -> None:
+    """Search the first-order tree; the strong one as soon as it promises more, or from the start for a symmetry."""
+    run = tree.run
+    strong: StrongTree | None = None
+    tree.start()
+    patience = 0.0 if group is not None else _patience(tree)
+    while tree.open and not run.expired:
+        if tree.work >= patience and run.remaining > _STRONG * tree.problem.n**3:
+            patience = 4 * max(tree.work, _PATIENCE // 4)
+            if strong is None:
+                strong = StrongTree(tree, workers, group)
+                strong.start()
+            else:
+                strong.advance()
+            strong.report()
+            if group is not None or strong.bound - tree.incumbent <= _PROMISE * (tree.bound - tree.incumbent):
+                break
+            continue
+        tree.advance()
+        if tree.open:
+            search.advance(_BETWEEN)
+            tree.look()
+    tree.report()
+    cheap = int(run.nodes or 0) - (strong.nodes if strong is not None else 0)
+    while tree.open and strong is not None and strong.open and not run.expired and not run.proved:
+        strong.advance()
+        search.advance(_BETWEEN)
+        tree.look()
+        strong.report()
+    if strong is not None:
+        strong.report()
+        run.details["nodes"] = {"first-order": cheap, "doubly-nonnegative": strong.nodes}
+        run.details["iterations"] = strong.iterations
+        run.details["open"] = len(strong.open)
+
+
+def _patience(tree: Tree) -> float:
+    """Work after which a strong node is tried: the sooner, the larger the gap that the root left."""
+    gap = (tree.bound - tree.incumbent) / (tree.problem.scale * tree.normal.factor)
+    return _PATIENCE * min(1.0, (0.01 / max(gap, 1e-9)) ** 2)
 
 
 def marginal(problem: DispersionProblem, run: Run) -> bool:
@@ -110,5 +167,6 @@ def marginal(problem: DispersionProblem, run: Run) -> bool:
         if m < n:
             reach = problem.distances.sum(axis=1, dtype=np.float64)
             x[(2 * problem.weight * reach - problem.costs).argmin()] = 0
-    run.tighten(run.offer(x) + (0.0 if m == n else 2 * n * problem.rounding))
+    # One value is known to its rounding; the least of n gains, each a difference, to that of all of them.
+    run.tighten(run.offer(x) + (1 if m == n else 2 * n) * problem.rounding)
     return True

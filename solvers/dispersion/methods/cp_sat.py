@@ -90,6 +90,7 @@ def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", wo
     status = solver.solve(model, Incumbents())
     run.nodes = int(solver.num_branches)
     run.message = solver.status_name(status)
+    run.details["native_status"] = run.message.lower()
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         run.offer([int(solver.boolean_value(variable)) for variable in chosen])
         run.tighten(integers.bound(solver.best_objective_bound))  # 0, not a bound, under any other status
@@ -149,6 +150,7 @@ def _tangent(problem: DispersionProblem, run: Run, workers: int) -> None:
         status = solver.solve(model)
         run.nodes += int(solver.num_branches)
         run.message = solver.status_name(status)
+        run.details["native_status"] = run.message.lower()
         cut_short(run, model, status)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return  # without a solution the bound may be CP-SAT's initial 0, which means nothing

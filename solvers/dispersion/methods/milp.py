@@ -18,6 +18,9 @@ from solvers.run import Run
 
 __all__ = ["FORMULATIONS", "milp"]
 
+#: What SciPy's numbers mean.
+_STATUS = {0: "optimal", 1: "time limit", 2: "infeasible", 3: "unbounded"}
+
 FORMULATIONS = ("tangent", "glover")
 
 #: HiGHS calls a row satisfied and a value whole within 1e-6; its bounds are widened by this share of the scale.
@@ -132,6 +135,7 @@ def _highs(
         options=options,
     )
     run.message = str(answer.message)
+    run.details["native_status"] = _STATUS.get(answer.status, "other")
     run.nodes = (run.nodes or 0) + int(getattr(answer, "mip_node_count", 0) or 0)
     bound = getattr(answer, "mip_dual_bound", None)
     if bound is not None:

@@ -74,6 +74,7 @@ class Tree:
         self.open: list[tuple[float, int, Block, NDArray[np.int8], NDArray[np.float64]]] = []
         self.count = itertools.count()
         self.incumbent = -math.inf
+        self.work = 0
         self.look()
         run.nodes = 0
 
@@ -84,7 +85,7 @@ class Tree:
         small = n <= (_SMALL // 2 if known else _SMALL)
         root = self._block(np.arange(n), np.zeros(0, dtype=np.int64), None, small=small)
         bound = root.form.tangent(root.x) + root.constant
-        self.run.tighten(self._certified(bound))
+        self.run.tighten(self.certified(bound))
         if ready("tree", self.run) is None:
             self._round(root.x)
             loose = bound - self.incumbent > _LOOSE * abs(self.run.objective) * self.normal.factor  # type: ignore[arg-type]
@@ -141,21 +142,24 @@ class Tree:
             Node.room(block.ids.size),
         )
         block.work += work * cost
+        self.work += work * cost
         if compiled is None and self.run.seconds > _ALONE:
             give_way(min(self.run.seconds - began, self.run.remaining))
         self.run.nodes += nodes  # type: ignore[operator]  # set when the tree was made
         return left, value
 
+    @property
+    def bound(self) -> float:
+        """What no selection exceeds, in the units of `Normal`."""
+        value = self.incumbent + self.settled
+        return max(value, -self.open[0][0]) if self.open else value
+
     def report(self) -> None:
         """Hand the tree's bound to the run."""
-        if not math.isfinite(self.incumbent):
-            return
-        value = self.incumbent + self.settled
-        if self.open:
-            value = max(value, -self.open[0][0])
-        self.run.tighten(self._certified(value))
+        if math.isfinite(self.incumbent):
+            self.run.tighten(self.certified(self.bound))
 
-    def _certified(self, value: float) -> float:
+    def certified(self, value: float) -> float:
         """A bound in these units as one on the problem's objective, whatever rounding did."""
         return self.normal.original(value) + 2 * self.problem.rounding
 

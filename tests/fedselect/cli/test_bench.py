@@ -102,7 +102,7 @@ def test_a_crash_is_a_line_and_exit_code_3(there):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["diversion"], "there is no family 'diversion' (known: dispersion, "),
+        (["diversion"], "there is no family 'diversion'; did you mean 'dispersion'? (known: dispersion, "),
         (["dispersion", "--instances", "three.npz"], "three.npz"),
         (["dispersion", "--instances", "one.npz", "--methods", "gready"], "did you mean 'greedy'?"),
         (["dispersion", "--instances", "one.npz", "--variant", "greedy"], "a variant reads like"),
@@ -111,7 +111,7 @@ def test_a_crash_is_a_line_and_exit_code_3(there):
         (["dispersion", "--instances", "one.npz", "--time-limit", "-1"], "positive numbers of seconds"),
         (["dispersion", "--instances", "one.npz", "--seeds", "x"], "seeds read like"),
         (["dispersion", "--instances", "one.npz", "--load", "none.py"], "there is no script none.py"),
-        (["dispersion", "--instances", "one.npz", "--load", "nomodule"], "cannot import 'nomodule'"),
+        (["dispersion", "--instances", "one.npz", "--load", "nomodule"], "cannot load nomodule: "),
         (["capping", "--instances", "one.npz"], "is a problem of family 'dispersion', not 'capping'"),
         (["dispersion", "--instances", "own.py"], "is not an MDPLIB file"),
         (["dispersion", "--instances", "one.npz", "--format", "yaml"], "--format must be 'text' or 'json'"),

@@ -98,10 +98,10 @@ def test_the_table_has_its_columns_and_agrees_with_solve():
     problem = DispersionProblem(np.linalg.norm(points[:, None] - points, axis=2), costs=rng.random(12), size=4)
     benchmark = run_benchmark({"exact": "brute-force", "quick": ("local-search", {})}, {"d": problem}, seeds=[0, 3])
     table = benchmark.table
-    assert list(table.columns[:22]) == [
+    assert list(table.columns[:23]) == [
         *("family", "instance", "n", "method", "registered", "options", "seed", "time_limit", "verdict", "status"),
-        *("stopped", "objective", "bound", "gap", "best_known", "gap_to_best", "time_to_incumbent", "time_to_proof"),
-        *("primal_integral", "seconds", "build_seconds", "nodes"),
+        *("stopped", "native_status", "objective", "bound", "gap", "best_known", "gap_to_best", "time_to_incumbent"),
+        *("time_to_proof", "primal_integral", "seconds", "build_seconds", "nodes"),
     ]
     assert len(table) == 4
     exact = solve(problem, "brute-force")

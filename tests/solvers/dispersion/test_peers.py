@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from solvers import InvalidOption, solve
+from solvers.dispersion import DispersionProblem
 from tests.solvers.dispersion.cases import euclidean_problem, random_problem, uniform_problem
 
 BACKENDS = [
@@ -49,3 +50,33 @@ def test_options_are_checked(method):
     pytest.importorskip({"milp": "scipy", "gurobi": "gurobipy", "scip": "pyscipopt"}[method])
     with pytest.raises(InvalidOption, match="formulation"):
         solve(uniform_problem(8, 3), method, formulation="magic")
+
+
+@pytest.mark.parametrize(("method", "options", "package"), BACKENDS)
+def test_native_statuses_are_names(method, options, package):
+    pytest.importorskip(package)
+    solution = solve(uniform_problem(12, 4, 1), method, time_limit=20, **options)
+    assert solution.details["native_status"] == "optimal"
+
+
+@pytest.mark.parametrize(("method", "options", "package"), [each for each in BACKENDS if each[0] in ("gurobi", "scip")])
+@pytest.mark.parametrize("unit", [1.0, 1e-7, 1e5])
+def test_a_peer_can_prove(method, options, package, unit):
+    """Nine clients: the widening of a peer's bound is less than what a proof may leave open."""
+    pytest.importorskip(package)
+    problem = uniform_problem(9, 3, 5)
+    problem = DispersionProblem(unit * problem.distances, unit * problem.costs, 3, problem.weight)
+    solution = solve(problem, method, time_limit=20, **options)
+    truth = solve(problem, "brute-force")
+    assert (solution.status, solution.stopped) == ("optimal", "proved")
+    assert solution.objective == pytest.approx(truth.objective, rel=1e-12)
+    assert solution.bound >= truth.objective
+
+
+@pytest.mark.parametrize("method", ["gurobi", "scip", "milp", "cp-sat"])
+def test_a_model_too_large_for_its_time_leaves_the_incumbent(method):
+    """Stating it is not interruptible, so it is not begun; the decision is the one others start from."""
+    pytest.importorskip({"gurobi": "gurobipy", "scip": "pyscipopt", "milp": "scipy", "cp-sat": "ortools"}[method])
+    problem = uniform_problem(150, 30, 3)
+    solution = solve(problem, method, time_limit=0.2)
+    assert solution.objective >= solve(problem, "greedy").objective

@@ -1,0 +1,294 @@
+r"""The doubly nonnegative relaxation on the slice, by a first-order method on its dual.
+
+With the linear term on the diagonal of C,
+
+.. math:: \max \; \langle C, X \rangle \quad \text{s.t.} \quad \mathrm{tr}\, X = m,\; X 1 = m \, \mathrm{diag}(X),\;
+    X \succeq 0,\; X \ge 0,\; \langle T_r, X \rangle \le c_r,
+
+the last being the cuts of `solvers.dispersion.bounds.integrality`. For any numbers d, any :math:`S \ge 0` and
+:math:`t \ge 0`, every selection s satisfies
+
+.. math:: s^\top C s \le c^\top t + s^\top (C + S - T^\top t - B(d)) s, \qquad
+    B(d) = \mathrm{Diag}(d) - (d 1^\top + 1 d^\top) / 2m,
+
+because :math:`s^\top B(d) s = 0` on the slice; so, with τ no less than the largest eigenvalue of that matrix,
+:math:`c^\top t + m τ` is a bound (:math:`s^\top s = m`, whatever the sign of τ). A Cholesky factorisation certifies τ
+in floating point. The multipliers need not be optimal: a method that is stopped gives a weaker bound, never a wrong
+one.
+
+The method is the alternating direction method of multipliers on the dual of Wen, Goldfarb and Yin (Alternating
+direction augmented Lagrangian methods for semidefinite programming, Math. Prog. Comp. 2, 2010), with one symmetric
+eigendecomposition an iteration; d costs O(n), since the conditions' Gram matrix is a multiple of the identity plus one
+of rank two, and the cuts are a fourth block that takes projected gradient steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from solvers.dispersion.bounds.cut_block import CutBlock
+from solvers.dispersion.bounds.integrality import Cuts, gaps, triangles
+from solvers.dispersion.bounds.slice_form import SliceForm, certified_excess, certified_level, tangent_margin
+
+__all__ = ["Relaxation", "Warm"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+#: Step length of the multiplier X, the golden ratio of Glowinski.
+_STEP = 1.618
+
+#: Iterations between two looks at the balance of the residuals.
+_WINDOW = 10
+
+
+@dataclass(frozen=True)
+class Warm:
+    """A relaxation to start another one from, in half the memory.
+
+    Attributes
+    ----------
+    ids : (n,) ndarray of int
+        Clients that its rows stand for.
+    products, nonnegative : (n, n) ndarray of float32
+        X and S.
+    level, diagonal : float and (n,) ndarray
+        τ and d.
+    cuts, weights : Cuts and (k,) ndarray
+        The cuts at work and their multipliers t.
+    penalty : float
+        Of the augmented Lagrangian.
+    forbidden : (n, n) ndarray of bool
+        Pairs that no better selection contains.
+    """
+
+    ids: NDArray[np.int64]
+    products: NDArray[np.float32]
+    nonnegative: NDArray[np.float32]
+    level: float
+    diagonal: NDArray[np.float64]
+    cuts: Cuts
+    weights: NDArray[np.float64]
+    penalty: float
+    forbidden: NDArray[np.bool_]
+
+
+class Relaxation:
+    """The relaxation of ``max sᵀQs + lᵀs, 1ᵀs = m``, 2 ≤ m < n; it can be stopped and continued at any time.
+
+    Parameters
+    ----------
+    quadratic : (n, n) ndarray
+        Q, symmetric.
+    linear : (n,) ndarray
+        l.
+    size : int
+        m.
+    forbidden : (n, n) ndarray of bool, optional
+        Pairs that are never chosen together: :math:`X_{ij} = 0` is imposed, S is free there.
+
+    Attributes
+    ----------
+    iterations : int
+        Made so far.
+    x, products
+        The relaxed decision (the diagonal) and products; only approximately feasible.
+    """
+
+    def __init__(
+        self,
+        quadratic: NDArray[np.float64],
+        linear: NDArray[np.float64],
+        size: int,
+        forbidden: NDArray[np.bool_] | None = None,
+    ) -> None:
+        n = linear.size
+        self.n, self.size = n, size
+        self.index = np.arange(n)
+        self.cost = quadratic.copy()
+        self.cost[self.index, self.index] += linear
+        self.quadratic, self.linear = quadratic, linear
+        self.products = np.full((n, n), size * (size - 1) / (n * (n - 1)))
+        self.products[self.index, self.index] = size / n
+        self.nonnegative = np.zeros((n, n))
+        self.slack = np.zeros((n, n))
+        self.level, self.diagonal = 0.0, np.zeros(n)
+        self.penalty = 2.0 / size
+        self.forbidden = np.zeros((n, n), dtype=bool) if forbidden is None else forbidden
+        self._least: NDArray[np.float64] | float = 0.0
+        if self.forbidden.any():
+            self._least = np.where(self.forbidden, -np.inf, 0.0)
+        self.iterations = 0
+        self.cuts = CutBlock(Cuts.none(n), np.zeros(0))
+
+    @property
+    def x(self) -> NDArray[np.float64]:
+        """The relaxed decision, as it is: it may leave [0, 1] a little."""
+        return self.products.diagonal()
+
+    # -- warm start ----------------------------------------------------------------------------------------------
+
+    def warm(self, ids: NDArray[np.int64]) -> Warm:
+        """What another relaxation can start from; ``ids`` are the clients of this one's rows."""
+        return Warm(
+            ids,
+            self.products.astype(np.float32),
+            self.nonnegative.astype(np.float32),
+            self.level,
+            self.diagonal,
+            self.cuts.cuts,
+            self.cuts.weights,
+            self.penalty,
+            self.forbidden,
+        )
+
+    def start(self, warm: Warm, ids: NDArray[np.int64], ones: NDArray[np.int64]) -> None:
+        """Start from a relaxation over more clients; ``ids`` are this one's, ``ones`` chosen in it."""
+        kept = np.searchsorted(warm.ids, ids)
+        block = np.ix_(kept, kept)
+        self.products = warm.products[block].astype(np.float64)
+        self.nonnegative = warm.nonnegative[block].astype(np.float64)
+        self.level, self.diagonal, self.penalty = warm.level, warm.diagonal[kept], warm.penalty
+        cuts, stays = warm.cuts.within(kept, np.searchsorted(warm.ids, np.intersect1d(warm.ids, ones)))
+        self.cuts = CutBlock(cuts, warm.weights[stays])
+        self.slack = self._dual() - self.nonnegative
+
+    # -- the method ----------------------------------------------------------------------------------------------
+
+    def iterate(self, count: int, expired: Callable[[], bool] = lambda: False) -> None:
+        """Make ``count`` iterations, fewer when time has expired."""
+        n, m, index = self.n, self.size, self.index
+        alpha, beta, c = 1 - 2 / m + n / (2 * m * m), 1 / (2 * m * m), 1 - 1 / m
+        whole = alpha + n * beta
+
+        def conditions(matrix: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            diagonal = matrix.diagonal()
+            return float(diagonal.sum()), diagonal - matrix.sum(axis=1) / m
+
+        cost_trace, cost_rows = conditions(self.cost)
+        norm = 1 + float(np.linalg.norm(self.cost))
+        trace, rows = conditions(self.products)
+        primal = dual = 0.0
+        for made in range(1, count + 1):
+            both_trace, both_rows = conditions(self.nonnegative + self.slack - self.cuts.sum)
+            right_trace = cost_trace + both_trace + self.penalty * (trace - m)
+            right = cost_rows + both_rows + self.penalty * rows
+            total = float(right.sum())
+            self.level = (right_trace - c * total / whole) / (n - n * c * c / whole)
+            rest = (total - n * c * self.level) / whole
+            self.diagonal = (right - c * self.level - beta * rest) / alpha
+            target = self._without_cuts()
+            scaled = self.penalty * self.products
+            if len(self.cuts):
+                self.cuts.move(target - self.nonnegative - self.slack - scaled, self.penalty)
+                target += self.cuts.sum
+            shifted = target - scaled
+            self.slack = _positive_part(shifted - self.nonnegative)
+            self.nonnegative = np.maximum(shifted - self.slack, self._least)
+            self.nonnegative[index, index] = 0.0
+            error = target - self.nonnegative - self.slack
+            self.products -= (_STEP / self.penalty) * error
+            trace, rows = conditions(self.products)
+            primal += float(np.sqrt((trace - m) ** 2 + rows @ rows)) / (1 + m)
+            dual += float(np.linalg.norm(error)) / norm
+            self.iterations += 1
+            if made % _WINDOW == 0:
+                if primal > 0 and dual > 0:
+                    self.penalty *= min(max(np.sqrt(primal / dual), 0.625), 1.6)
+                primal = dual = 0.0
+            if expired():
+                break
+
+    def _without_cuts(self) -> NDArray[np.float64]:
+        """``τI + B(d) − C``."""
+        half = self.diagonal / (2 * self.size)
+        matrix = -(half[:, None] + half)
+        matrix -= self.cost
+        matrix[self.index, self.index] += self.level + self.diagonal
+        return matrix
+
+    def _dual(self) -> NDArray[np.float64]:
+        """``τI + B(d) − C + Tᵀt``: S plus the slack, at a solution."""
+        return self._without_cuts() + self.cuts.sum
+
+    # -- cuts ----------------------------------------------------------------------------------------------------
+
+    def separate(self, most: int) -> int:
+        """Add up to ``most`` cuts that the products violate, drop those not at work; return how many are new."""
+        working = self.cuts.weights > 0
+        cuts, fresh = self.cuts.cuts.chosen(working).joined(triangles(self.products, most))
+        if fresh < most // 4:
+            wide = gaps(self.products, most // 4, np.random.default_rng(self.iterations))
+            cuts, more = cuts.joined(wide)
+            fresh += more
+        self.cuts = CutBlock(cuts, np.concatenate([self.cuts.weights[working], np.zeros(fresh)]))
+        return fresh
+
+    # -- what is certain -----------------------------------------------------------------------------------------
+
+    def estimate(self) -> float:
+        """The dual value if the slack were feasible; no bound, but where the bound is going."""
+        return self.size * self.level + self.cuts.constant
+
+    def bound(self) -> float:
+        """A certified bound on every selection without forbidden pairs, from the multipliers as they are."""
+        matrix, largest = self._certificate()
+        return self._value(certified_level(matrix, largest))
+
+    def _value(self, level: float) -> float:
+        """The limits times the weights plus m τ, rounded up."""
+        value = self.cuts.constant + self.size * level
+        return value + (len(self.cuts) + 4) * _EPS * (self.cuts.constant + self.size * abs(level))
+
+    def _certificate(self) -> tuple[NDArray[np.float64], float]:
+        """``B(d) − C + Tᵀt − S`` as floating point gives it, and the largest sum of terms behind an entry.
+
+        The multipliers are exactly the floating-point numbers u = d/2m, S and t; an entry takes at most six additions
+        besides the cuts', whose number is taken into account by counting their terms once for each.
+        """
+        half = self.diagonal / (2 * self.size)
+        matrix = -(half[:, None] + half)
+        matrix -= self.cost
+        matrix -= self.nonnegative
+        matrix[self.index, self.index] += 2 * self.size * half
+        largest = (2 + 2 * self.size) * float(np.abs(half).max()) + float(np.abs(self.cost).max())
+        largest += float(np.abs(self.nonnegative).max())
+        if len(self.cuts):
+            matrix += self.cuts.sum
+            largest += self.cuts.rounding
+        return matrix, 2 * largest
+
+    def forbid(self, gap: float) -> None:
+        """Mark the pairs that no selection within ``gap`` of the bound contains: together they cost 2 S_ij of it."""
+        self.forbidden = self.forbidden | (2 * self.nonnegative > gap * (1 + 1e-9))
+
+    # -- for a tree ----------------------------------------------------------------------------------------------
+
+    def form(self) -> SliceForm:
+        """The multipliers as a function concave on the slice, for first-order bounds; only homogeneous cuts."""
+        raised = self.nonnegative - self.cuts.homogeneous()
+        curved, exact, linear = self.quadratic + raised, self.quadratic.copy(), self.linear.copy()
+        diagonal = self.diagonal + certified_excess(curved, self.diagonal)
+        curved[self.index, self.index] -= diagonal
+        exact[self.index, self.index] -= diagonal
+        linear += diagonal
+        margin = tangent_margin(curved, linear, self.size) + self.size**2 * _EPS * self.cuts.rounding
+        return SliceForm(curved, exact, linear, self.size, margin)
+
+
+def _positive_part(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The nearest positive semidefinite matrix, from the smaller side of the spectrum."""
+    n = len(matrix)
+    values, vectors, info = linalg.lapack.dsyevd(matrix)
+    if info != 0:
+        values, vectors = np.linalg.eigh(matrix)
+    negative = int(np.searchsorted(values, 0.0))
+    if 2 * negative > n:
+        part = vectors[:, negative:] * np.sqrt(values[negative:])
+        return part @ part.T
+    part = vectors[:, :negative] * np.sqrt(-values[:negative])
+    return matrix + part @ part.T

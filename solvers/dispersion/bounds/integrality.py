@@ -1,0 +1,241 @@
+r"""Inequalities that hold because selections are whole: a whole number is never strictly between k and k + 1.
+
+For an integer vector b and an integer k, every 0/1 vector has :math:`(b^\top s - k)(b^\top s - k - 1) \ge 0`, which is
+linear in :math:`X = s s^\top`:
+
+.. math:: b^\top X b - (2k + 1) \, b^\top \mathrm{diag}(X) + k (k + 1) \ge 0.
+
+Two entries +1 and one −1 with k = 0 are the triangle inequality :math:`X_{ik} + X_{jk} \le X_{kk} + X_{ij}`; entries
++1, −1 give :math:`X_{ik} \le X_{kk}`; three entries +1 with k = 1 give
+:math:`x_i + x_j + x_k \le 1 + X_{ij} + X_{ik} + X_{jk}` (Padberg, The Boolean quadric polytope, Math. Programming 45,
+1989); longer vectors are the hypermetric and gap inequalities (Laurent and Poljak, Gap inequalities for the cut
+polytope, Europ. J. Combinatorics 17, 1996), in words: the
+variance of :math:`b^\top s` is at least that of a whole number with its mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Cuts", "gaps", "triangles"]
+
+#: Most clients of one cut.
+WIDTH = 16
+
+
+@dataclass(frozen=True)
+class Cuts:
+    r"""Cuts among n clients: row r has b = ``signs[r]`` on the clients ``members[r]`` (padded with sign 0) and k.
+
+    In the form ``⟨T_r, X⟩ ≤ limits[r]``, :math:`T = ((2k + 1) Diag(b) - bb^\top) / 2`.
+    """
+
+    members: NDArray[np.int64]
+    signs: NDArray[np.int64]
+    k: NDArray[np.int64]
+    n: int
+
+    @classmethod
+    def none(cls, n: int) -> Cuts:
+        """No cut at all."""
+        return cls(np.zeros((0, WIDTH), dtype=np.int64), np.zeros((0, WIDTH), dtype=np.int64), np.zeros(0, int), n)
+
+    @classmethod
+    def of(cls, members: NDArray[np.int64], signs: NDArray[np.int64], k: NDArray[np.int64], n: int) -> Cuts:
+        """From arrays at most `WIDTH` wide."""
+        short = WIDTH - members.shape[1]
+        pad = ((0, 0), (0, short))
+        return cls(np.pad(members, pad), np.pad(signs, pad), k, n)
+
+    def __len__(self) -> int:
+        return len(self.k)
+
+    @property
+    def limits(self) -> NDArray[np.float64]:
+        """Right-hand sides."""
+        return self.k * (self.k + 1) / 2
+
+    @property
+    def homogeneous(self) -> NDArray[np.bool_]:
+        """Which have the right-hand side 0; they hold for any 0/1 vector, also when some clients are left out."""
+        return (self.k == 0) | (self.k == -1)
+
+    def matrix(self) -> Any:
+        """The maps T as a sparse (cuts, n²) matrix of symmetric rows."""
+        from scipy.sparse import csr_matrix
+
+        width = max(int((self.signs != 0).sum(axis=1).max(initial=1)), 1)
+        place, b = self.members[:, :width], self.signs[:, :width]
+        value = -(b[:, :, None] * b[:, None, :]) / 2
+        diagonal = np.arange(width)
+        value[:, diagonal, diagonal] += (2 * self.k + 1)[:, None] * b / 2
+        column = place[:, :, None] * self.n + place[:, None, :]
+        row = np.broadcast_to(np.arange(len(self))[:, None, None], column.shape)
+        used = value != 0
+        return csr_matrix((value[used], (row[used], column[used])), shape=(len(self), self.n * self.n))
+
+    def within(self, kept: NDArray[np.int64], chosen: NDArray[np.int64]) -> tuple[Cuts, NDArray[np.bool_]]:
+        """What the cuts say about the clients ``kept`` when ``chosen`` are chosen and the others are not.
+
+        Returns them in the new numbers, and which of these cuts they come from.
+        """
+        place = np.full(self.n, -1, dtype=np.int64)
+        place[kept] = np.arange(kept.size)
+        ones = np.zeros(self.n, dtype=np.int64)
+        ones[chosen] = 1
+        moved = place[self.members]
+        signs = np.where(moved >= 0, self.signs, 0)
+        k = self.k - (self.signs * ones[self.members]).sum(axis=1)
+        stays = (signs != 0).sum(axis=1) >= 2
+        order = np.argsort(signs == 0, axis=1, kind="stable")  # the padding goes to the end
+        signs = np.take_along_axis(signs, order, axis=1)
+        members = np.where(signs != 0, np.take_along_axis(moved, order, axis=1), 0)
+        return Cuts(members[stays], signs[stays], k[stays], kept.size), stays
+
+    def chosen(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> Cuts:
+        """A part of these cuts."""
+        return Cuts(self.members[which], self.signs[which], self.k[which], self.n)
+
+    def joined(self, other: Cuts) -> tuple[Cuts, int]:
+        """These cuts and those of ``other`` that are new, and how many those are."""
+        known = set(self._keys())
+        fresh = np.array([key not in known for key in other._keys()], dtype=bool)
+        new = other.chosen(fresh)
+        return (
+            Cuts(
+                np.concatenate([self.members, new.members]),
+                np.concatenate([self.signs, new.signs]),
+                np.concatenate([self.k, new.k]),
+                self.n,
+            ),
+            len(new),
+        )
+
+    def _keys(self) -> list[bytes]:
+        signed = np.sort(np.where(self.signs != 0, 4 * self.members + self.signs + 2, -1), axis=1)
+        return [row.tobytes() for row in np.column_stack([signed, self.k])]
+
+    def excess(self, products: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How much ``products`` violate each cut, in the units of `limits`."""
+        return self.matrix() @ products.ravel() - self.limits
+
+
+def triangles(products: NDArray[np.float64], most: int, least: float = 1e-3) -> Cuts:
+    """The ``most`` cuts with at most three clients that ``products`` violate most, each by more than ``least``."""
+    n = len(products)
+    x = products.diagonal()
+    found: list[NDArray[np.float64]] = []
+
+    def add(excess: NDArray[np.float64], i: Any, j: Any, k: Any, sign: int, level: int) -> None:
+        columns = np.broadcast_arrays(excess, i, j, k, 1 if j is not None else 0, sign, level)
+        found.append(np.column_stack(columns).astype(np.float64))
+
+    upper = np.triu(np.ones((n, n), dtype=bool), 1)
+    i, k = np.nonzero(products > x + least)
+    pairs = (products[i, k] - x[k], i, k, k, np.zeros(i.size), np.full(i.size, -1.0), k * 0.0)
+    found.append(np.column_stack(pairs))
+    for c in range(n):
+        # Only large products with c can take part: X_ic + X_jc - x_c > X_ij + least, and X_ij is about 0 or more.
+        row = products[c].copy()
+        row[c] = -np.inf
+        slack = x[c] + least
+        able = np.flatnonzero(row > slack - row.max())
+        if able.size < 2:
+            continue
+        part = row[able]
+        excess = part[:, None] + part - slack - products[np.ix_(able, able)]
+        excess[~upper[: able.size, : able.size]] = 0.0
+        a, b = np.nonzero(excess > 0)
+        add(excess[a, b] + least, able[a], able[b], c, -1, 0)
+    large = np.flatnonzero(x > 0.25)
+    if large.size > 2 and np.sort(x)[-3:].sum() > 1:
+        inner = products[np.ix_(large, large)]
+        y = x[large]
+        base = y[:, None] + y - inner - 1 - least
+        for c in range(2, large.size):
+            excess = base[:c, :c] + y[c] - inner[c, :c] - inner[c, :c][:, None]
+            excess[~upper[:c, :c]] = 0.0
+            a, b = np.nonzero(excess > 0)
+            add(excess[a, b] + least, large[a], large[b], large[c], 1, 1)
+    rows = np.concatenate(found)
+    rows = rows[np.argsort(-rows[:, 0], kind="stable")[:most], 1:]
+    return _narrow(rows.astype(np.int64), n)
+
+
+def _narrow(rows: NDArray[np.int64], n: int) -> Cuts:
+    """Cuts from rows (i, j, k, sign of j, sign of k, level); a pair has sign 0 for j."""
+    members = rows[:, :3].copy()
+    signs = np.column_stack([np.ones(len(rows), dtype=np.int64), rows[:, 3], rows[:, 4]])
+    members[signs == 0] = 0
+    # A pair keeps its sign in the second column.
+    pair = rows[:, 3] == 0
+    members[pair] = np.column_stack([rows[pair, 0], rows[pair, 2], np.zeros(int(pair.sum()), dtype=np.int64)])
+    signs[pair] = [1, -1, 0]
+    return Cuts.of(members, signs, rows[:, 5], n)
+
+
+def gaps(
+    products: NDArray[np.float64], most: int, rng: np.random.Generator, *, starts: int = 150, least: float = 0.01
+) -> Cuts:
+    r"""Cuts with more clients that ``products`` violate by more than ``least``, by local search from random starts.
+
+    From b = a few entries 1, single entries of b are changed by one, within −1 … 1, as long as the variance of
+    :math:`b^\top s` less that of a whole number with its mean falls.
+    """
+    n = len(products)
+    x = products.diagonal()
+    covariance = products - np.outer(x, x)
+    b = np.zeros((starts, n))
+    count = rng.integers(2, 8, starts)
+    weight = rng.random((starts, n)) * np.sqrt(np.clip(x * (1 - x), 1e-12, None))
+    b[np.argsort(np.argsort(-weight, axis=1), axis=1) < count[:, None]] = 1.0
+    towards = b @ covariance
+    variance = (b * towards).sum(axis=1)
+    mean = b @ x
+    own = covariance.diagonal()
+    active = np.arange(starts)
+    for _ in range(3 * WIDTH):
+        current = _lack(variance[active], mean[active])
+        best = np.full(active.size, -1e-9)
+        which = np.full(active.size, -1)
+        step = np.zeros(active.size)
+        full = (b[active] != 0).sum(axis=1) >= WIDTH
+        for sign in (-1.0, 1.0):
+            change = (
+                _lack(variance[active][:, None] + 2 * sign * towards[active] + own, mean[active][:, None] + sign * x)
+                - current[:, None]
+            )
+            change[sign * b[active] > 0.5] = np.inf
+            change[full[:, None] & (b[active] == 0)] = np.inf
+            place = change.argmin(axis=1)
+            value = change[np.arange(active.size), place]
+            better = value < best
+            best[better], which[better], step[better] = value[better], place[better], sign
+        moving = which >= 0
+        if not moving.any():
+            break
+        active, which, step = active[moving], which[moving], step[moving]
+        variance[active] += 2 * step * towards[active, which] + own[which]
+        mean[active] += step * x[which]
+        towards[active] += step[:, None] * covariance[which]
+        b[active, which] += step
+    lack = _lack(variance, mean)
+    found = np.flatnonzero(lack < -2 * least)
+    found = found[np.argsort(lack[found], kind="stable")]
+    _, first = np.unique(b[found], axis=0, return_index=True)
+    found = found[np.sort(first)][:most]
+    members = np.zeros((found.size, WIDTH), dtype=np.int64)
+    signs = np.zeros((found.size, WIDTH), dtype=np.int64)
+    for row, start in enumerate(found):
+        place = np.flatnonzero(b[start])
+        members[row, : place.size], signs[row, : place.size] = place, b[start, place].astype(np.int64)
+    return Cuts(members, signs, np.floor(mean[found]).astype(np.int64), n)
+
+
+def _lack(variance: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    part = mean - np.floor(mean)
+    return variance - part * (1 - part)

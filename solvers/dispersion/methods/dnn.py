@@ -1,0 +1,105 @@
+"""Method ``dnn``: the doubly nonnegative relaxation, first order, with a bound that does not trust it."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from solvers.dispersion.bounds.doubly_nonnegative import Relaxation
+from solvers.dispersion.bounds.slice_form import Normal
+from solvers.dispersion.bounds.uniform_shift import bound_many
+from solvers.dispersion.methods.branch_and_bound import marginal
+from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
+from solvers.dispersion.search.threads import one_thread
+from solvers.errors import InvalidOption
+from solvers.registry import method
+from solvers.run import Run
+
+__all__ = ["dnn"]
+
+#: Iterations between two certified bounds.
+_CHUNK = 20
+
+#: It ends when a hundred iterations lower the bound by less than this part of the objective's scale.
+_LEAST = 1e-6
+
+#: Most clients; an iteration takes some n³ / 5e9 seconds.
+_LARGEST = 3_000
+
+
+@method(DispersionProblem, "dnn", kind="relaxation")
+@one_thread
+def dnn(problem: DispersionProblem, run: Run, *, cuts: float = 5.0, iterations: int = 2_000) -> None:
+    r"""Bound by the doubly nonnegative relaxation with cuts, and round its point.
+
+    .. math:: \max \; \langle wH, X \rangle - c^\top \mathrm{diag}(X) \quad \text{s.t.} \quad
+        \mathrm{tr}\, X = m,\; X 1 = m \, \mathrm{diag}(X),\; X \succeq 0,\; X \ge 0
+
+    and inequalities that hold because selections are whole (`solvers.dispersion.bounds.integrality`), as they are
+    violated. An alternating direction method on the dual (`solvers.dispersion.bounds.doubly_nonnegative`) gives
+    multipliers after any number of iterations; a Cholesky factorisation turns them into a bound that is valid in
+    floating point. It is stronger than ``sdp`` and first order: the longer it runs, the tighter the bound.
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        The problem.
+    run : Run
+        Clock and incumbent.
+    cuts : float
+        Cuts added at a time, per client, at most; 0 for none.
+    iterations : int
+        Most iterations.
+
+    Raises
+    ------
+    InvalidOption
+        When ``cuts`` is negative or ``iterations`` not positive.
+    """
+    if not cuts >= 0:
+        raise InvalidOption(f"cuts must not be negative; got {cuts}")
+    if iterations < 1:
+        raise InvalidOption(f"iterations must be at least 1; got {iterations}")
+    run.tighten(problem.trivial_bound())
+    if marginal(problem, run):
+        return
+    if run.x is None:
+        run.offer(ascend(problem, greedy_decision(problem), run))
+    if problem.n > _LARGEST:
+        bound_many(problem, run)
+        run.stop("time-limit", f"with more than {_LARGEST} clients the bound is that of a uniform shift")
+        return
+    normal = Normal.of(problem)
+    _converge(problem, run, normal, cuts, iterations)
+
+
+def _converge(problem: DispersionProblem, run: Run, normal: Normal, cuts: float, iterations: int) -> None:
+    """Iterate until nothing moves any more, with a certified bound and a rounded point now and then."""
+    relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
+    values: list[float] = []
+    cost = 0.0  # seconds of a certificate
+
+    def hurried() -> bool:
+        return run.remaining <= 2 * cost
+
+    while relaxation.iterations < iterations and not hurried():
+        relaxation.iterate(min(_CHUNK, iterations - relaxation.iterations), hurried)
+        began = time.perf_counter()
+        value = relaxation.bound() + 2 * normal.error
+        cost = time.perf_counter() - began
+        values.append(min([value, *values[-1:]]))
+        run.tighten(normal.original(values[-1]) + 2 * problem.rounding)
+        x = np.zeros(problem.n, dtype=np.int64)
+        x[np.argsort(-relaxation.x, kind="stable")[: problem.size]] = 1
+        run.offer(ascend(problem, x, run))
+        if run.proved:
+            break
+        fresh = relaxation.separate(int(cuts * problem.n)) if cuts > 0 and len(values) % 2 == 0 else 0
+        settled = len(values) > 5 and values[-6] - values[-1] < _LEAST * problem.scale * normal.factor
+        if settled and fresh <= problem.n // 20:
+            break
+    run.details["iterations"] = relaxation.iterations
+    run.details["cuts"] = len(relaxation.cuts)
+    run.duals = {"diagonal": relaxation.diagonal / normal.factor}

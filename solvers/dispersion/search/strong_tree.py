@@ -1,0 +1,115 @@
+"""A tree of few strong nodes, for problems that many cheap nodes do not finish."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.dispersion.bounds.dominance import dominance
+from solvers.dispersion.search.neighbourhood import ascend
+from solvers.dispersion.search.strong import Node, Outcome, Setting, examine
+from solvers.dispersion.search.tree import Tree
+
+__all__ = ["StrongTree"]
+
+#: Nodes looked at before their results are merged, whatever the number of workers: so the answer is the same for all.
+_BATCH = 4
+
+
+class StrongTree:
+    """Open problems bounded by the doubly nonnegative relaxation, best bound first.
+
+    Parameters
+    ----------
+    tree : Tree
+        The first-order tree over the same problem: whose incumbent and tolerance count.
+    workers : int
+        Threads that look at nodes.
+    group : (g, n) ndarray of int, optional
+        The problem's symmetries; see `solvers.dispersion.search.symmetry`.
+    """
+
+    def __init__(self, tree: Tree, workers: int = 1, group: NDArray[np.int64] | None = None) -> None:
+        self.tree, self.run, self.workers = tree, tree.run, workers
+        normal = tree.normal
+        pairs = np.zeros((0, 2), dtype=np.int64)
+        if group is None:  # an order among equals and an orbit of them must not both be used
+            pairs = dominance(normal.quadratic, normal.linear, normal.size).pairs
+        self.setting = Setting(normal, pairs, group)
+        self.open: list[tuple[float, int, Node]] = []
+        self.count = itertools.count()
+        self.nodes = self.iterations = 0
+        self.slowest = 0.0  # seconds per free client cubed of an iteration, to know when to stop
+
+    @property
+    def target(self) -> float:
+        """Selections of at most this value are of no interest."""
+        return self.tree.incumbent + self.tree.tolerance
+
+    @property
+    def bound(self) -> float:
+        """What no selection exceeds, in the units of `Normal`."""
+        value = self.tree.incumbent + self.tree.settled
+        return max(value, -self.open[0][0]) if self.open else value
+
+    def start(self) -> None:
+        """Bound the root and split it."""
+        n = self.setting.normal.linear.size
+        self._push(Node(np.arange(n), np.zeros(0, dtype=np.int64), math.inf))
+        self.advance()
+
+    def advance(self) -> None:
+        """Look at the most promising open problems."""
+        batch: list[Node] = []
+        while self.open and len(batch) < _BATCH:
+            bound, _, node = heapq.heappop(self.open)
+            if -bound > self.target:
+                batch.append(node)
+        if not batch:
+            return
+        target = self.target
+        for node, outcome in zip(batch, self._examined(batch, target), strict=True):
+            self.nodes += 1
+            self.iterations += outcome.iterations
+            for selection in outcome.selections:
+                self._offer(selection)
+            for child in outcome.children:
+                self._push(replace(child, bound=min(child.bound, node.bound)))
+        self.tree.look()
+        self.run.nodes = (self.run.nodes or 0) + len(batch)
+
+    def report(self) -> None:
+        """Hand the tree's bound to the run."""
+        self.run.tighten(self.tree.certified(self.bound))
+
+    def _examined(self, batch: list[Node], target: float) -> list[Outcome]:
+        def look(node: Node) -> Outcome:
+            # What is left must suffice for the iteration at hand and for a certificate.
+            began, reserve = time.perf_counter(), 3 * self.slowest * node.ids.size**3
+            outcome = examine(self.setting, node, target, lambda: self.run.remaining <= reserve)
+            if outcome.iterations:
+                each = (time.perf_counter() - began) / outcome.iterations
+                self.slowest = max(self.slowest, each / node.ids.size**3) if node.ids.size > 200 else self.slowest
+            return outcome
+
+        if self.workers == 1 or len(batch) == 1:
+            return [look(node) for node in batch]
+        with ThreadPoolExecutor(self.workers) as pool:
+            return list(pool.map(look, batch))
+
+    def _offer(self, selection: NDArray[np.int64]) -> None:
+        x = np.zeros(self.setting.normal.linear.size, dtype=np.int64)
+        x[selection] = 1
+        self.run.offer(ascend(self.tree.problem, x, self.run))
+        self.tree.look()
+
+    def _push(self, node: Node) -> None:
+        if node.bound > self.target:
+            heapq.heappush(self.open, (-node.bound, next(self.count), node))

@@ -1,0 +1,197 @@
+"""The doubly nonnegative bound against enumeration, in rational arithmetic, and beside the other relaxations."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from solvers import InvalidOption, solve
+from solvers.dispersion import DispersionProblem
+from solvers.dispersion.bounds.doubly_nonnegative import Relaxation
+from solvers.dispersion.bounds.integrality import Cuts, gaps, triangles
+from solvers.dispersion.bounds.slice_form import Normal
+from tests.solvers.dispersion.cases import random_problem, uniform_problem
+
+
+def selections(n: int, m: int) -> np.ndarray:
+    chosen = np.array(list(itertools.combinations(range(n), m)))
+    s = np.zeros((len(chosen), n))
+    np.put_along_axis(s, chosen, 1.0, axis=1)
+    return s
+
+
+def values(normal: Normal) -> tuple[np.ndarray, np.ndarray]:
+    s = selections(normal.linear.size, normal.size)
+    return s, np.einsum("ki,ij,kj->k", s, normal.quadratic, s) + s @ normal.linear
+
+
+def relaxed(normal: Normal, rng: np.random.Generator, rounds: int) -> Relaxation:
+    relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
+    for _ in range(rounds):
+        relaxation.iterate(int(rng.integers(1, 25)))
+        relaxation.separate(5 * relaxation.n)
+    relaxation.iterate(int(rng.integers(1, 25)))
+    return relaxation
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_never_below_the_optimum(seed):
+    """Stopped anywhere, with cuts, on problems of every kind and scale; and forbidden pairs are in no better one."""
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, 9)
+    if not 2 <= problem.size < problem.n or problem.scale == 0:
+        return
+    normal = Normal.of(problem)
+    relaxation = relaxed(normal, rng, int(rng.integers(0, 4)))
+    s, v = values(normal)
+    bound = relaxation.bound() + 2 * normal.error
+    assert bound >= v.max()
+    known = float(np.quantile(v, rng.random()))
+    relaxation.forbid(bound - known)
+    good = s[v > known + 1e-12]
+    for i, j in np.argwhere(relaxation.forbidden):
+        assert not (good[:, i] * good[:, j]).any()
+    # It goes on with these pairs; the bound then holds for the better selections.
+    again = Relaxation(normal.quadratic, normal.linear, normal.size, relaxation.forbidden)
+    again.start(relaxation.warm(np.arange(problem.n)), np.arange(problem.n), np.zeros(0, dtype=np.int64))
+    again.iterate(30)
+    if len(good):
+        assert again.bound() + 2 * normal.error >= v.max()
+
+
+def positive_semidefinite(matrix: list[list[Fraction]]) -> bool:
+    """By exact elimination."""
+    a = [row[:] for row in matrix]
+    n = len(a)
+    for k in range(n):
+        if a[k][k] < 0 or (a[k][k] == 0 and any(a[i][k] != 0 for i in range(k, n))):
+            return False
+        if a[k][k] == 0:
+            continue
+        for i in range(k + 1, n):
+            factor = a[i][k] / a[k][k]
+            for j in range(k, n):
+                a[i][j] -= factor * a[k][j]
+    return True
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_certificate_in_rational_arithmetic(seed):
+    """The multipliers, read as rational numbers, prove the bound without any rounding."""
+    rng = np.random.default_rng(seed)
+    n, m = 6, int(rng.integers(2, 5))
+    h = np.triu(rng.random((n, n)), 1) * 10.0 ** rng.integers(-6, 7)
+    normal = Normal.of(DispersionProblem(h + h.T, rng.normal(size=n) * h.max(), m, 0.5))
+    relaxation = relaxed(normal, rng, 2)
+    bound = Fraction(relaxation.bound())
+    half = [Fraction(float(d)) for d in relaxation.diagonal / (2 * m)]
+    weights = [Fraction(float(t)) for t in relaxation.cuts.weights]
+    matrix = [
+        [-half[i] - half[j] - Fraction(float(normal.quadratic[i, j] + (normal.linear[i] if i == j else 0)))
+         - Fraction(float(relaxation.nonnegative[i, j])) for j in range(n)]
+        for i in range(n)
+    ]  # fmt: skip
+    constant = Fraction(0)
+    cuts = relaxation.cuts.cuts
+    for members, signs, k, t in zip(cuts.members, cuts.signs, cuts.k, weights, strict=True):
+        b = [0] * n
+        for place, sign in zip(members, signs, strict=True):
+            b[place] += int(sign)
+        constant += t * int(k) * int(k + 1) / 2
+        for i in range(n):
+            for j in range(n):
+                matrix[i][j] -= t * b[i] * b[j] / 2
+            matrix[i][i] += t * (2 * int(k) + 1) * b[i] / 2
+    level = (bound - constant) / m
+    for i in range(n):
+        matrix[i][i] += 2 * m * half[i] + level
+    assert (relaxation.nonnegative >= 0).all()
+    assert (relaxation.cuts.weights >= 0).all()
+    assert positive_semidefinite(matrix)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_cuts_hold_for_every_selection(seed):
+    """Also for what they say once some clients are fixed; and they were violated."""
+    rng = np.random.default_rng(seed)
+    n, m = 9, int(rng.integers(2, 7))
+    points = rng.normal(size=(200, n))
+    x = rng.dirichlet(np.ones(n)) * m
+    products = np.cov(points.T) * 0.05 + np.outer(x, x)
+    products[np.arange(n), np.arange(n)] = np.clip(x, 0.01, 0.99)
+    every = np.array(list(itertools.product((0, 1), repeat=n)))
+    for cuts in (triangles(products, 200), gaps(products, 50, rng)):
+        if not len(cuts):
+            continue
+        assert (cuts.excess(products) > 0).all()
+        t, limits = cuts.matrix(), cuts.limits
+        for s in every:
+            assert (t @ np.outer(s, s).ravel() <= limits + 1e-12).all()
+        kept = np.sort(rng.choice(n, 6, replace=False))
+        chosen = np.array([c for c in range(n) if c not in kept and rng.random() < 0.5], dtype=np.int64)
+        inner, stays = cuts.within(kept, chosen)
+        assert len(inner) == stays.sum()
+        part, bounds = inner.matrix(), inner.limits
+        for s in itertools.product((0, 1), repeat=6):
+            full = np.zeros(n)
+            full[kept], full[chosen] = s, 1
+            assert (part @ np.outer(s, s).ravel() <= bounds + 1e-12).all()
+            lack = limits[stays] - t[np.flatnonzero(stays)] @ np.outer(full, full).ravel()
+            assert lack == pytest.approx(bounds - part @ np.outer(s, s).ravel())
+
+
+def test_joining_cuts_knows_the_same_cut_again():
+    cuts = Cuts.of(np.array([[0, 1, 2]]), np.array([[1, 1, -1]]), np.array([0]), 5)
+    same = Cuts.of(np.array([[2, 1, 0], [0, 1, 3]]), np.array([[-1, 1, 1], [1, 1, -1]]), np.array([0, 0]), 5)
+    both, fresh = cuts.joined(same)
+    assert (len(both), fresh) == (2, 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_weaker_than_the_semidefinite_bound(seed):
+    problem = uniform_problem(24, 6, seed)
+    plain = solve(problem, "dnn", cuts=0)
+    assert plain.bound <= solve(problem, "sdp", strength="nonnegative").bound + 1e-4 * problem.scale
+    assert solve(problem, "dnn").bound <= plain.bound + 1e-4 * problem.scale
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_form_is_the_objective_at_selections(seed):
+    rng = np.random.default_rng(seed)
+    normal = Normal.of(uniform_problem(9, 4, seed))
+    form = relaxed(normal, rng, 2).form()
+    s, v = values(normal)
+    exact = np.einsum("ki,ij,kj->k", s, form.exact, s) + s @ form.linear
+    curved = np.einsum("ki,ij,kj->k", s, form.curved, s) + s @ form.linear
+    assert exact == pytest.approx(v, abs=1e-12)
+    assert (curved >= exact - 1e-12).all()
+    assert form.tangent(rng.dirichlet(np.ones(9)) * 4) >= v.max()
+
+
+def test_a_stopped_run_is_weaker_and_valid():
+    problem = uniform_problem(40, 8)
+    best = solve(problem, "branch-and-bound")
+    short = solve(problem, "dnn", iterations=1)
+    full = solve(problem, "dnn")
+    assert short.bound >= full.bound >= best.objective - 1e-9
+    assert full.objective <= best.objective + 1e-9
+    assert full.details["iterations"] > 1
+    limited = solve(uniform_problem(300, 30), "dnn", time_limit=0.5)
+    assert limited.bound >= limited.objective
+
+
+def test_large_and_marginal_problems_have_a_bound():
+    rng = np.random.default_rng(0)
+    for m in (1, 5, 6):
+        h = np.triu(rng.random((6, 6)), 1)
+        problem = DispersionProblem(h + h.T, rng.random(6), m)
+        assert solve(problem, "dnn").bound >= solve(problem, "brute-force").objective - 1e-9
+
+
+@pytest.mark.parametrize("options", [{"cuts": -1}, {"iterations": 0}])
+def test_refused_options(options):
+    with pytest.raises(InvalidOption):
+        solve(uniform_problem(8, 3), "dnn", **options)

@@ -1,0 +1,149 @@
+"""The strong tree against enumeration, whatever the workers; symmetries; what an interruption leaves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from solvers import InvalidOption, solve
+from solvers.dispersion import DispersionProblem
+from solvers.dispersion.methods import branch_and_bound
+from solvers.dispersion.search import strong, strong_tree
+from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
+from solvers.dispersion.search.strong_tree import StrongTree
+from solvers.dispersion.search.symmetry import closure
+from solvers.dispersion.search.tree import Tree
+from solvers.run import Run
+from tests.solvers.dispersion.cases import euclidean_problem, random_problem, tolerance, uniform_problem
+
+
+def strong_run(problem: DispersionProblem, workers: int = 1, group=None, batches: int | None = None) -> Run:
+    """The strong tree alone, from a poor incumbent."""
+    run = Run(problem, "test", None, 0)
+    x = np.zeros(problem.n, dtype=np.int64)
+    x[: problem.size] = 1
+    run.offer(x)
+    tree = StrongTree(Tree(problem, run, 0.0), workers, group)
+    tree.start()
+    tree.report()
+    while tree.open and (batches is None or batches > 0):
+        tree.advance()
+        tree.report()
+        batches = None if batches is None else batches - 1
+    return run
+
+
+@pytest.fixture
+def no_enumeration(monkeypatch):
+    monkeypatch.setattr(strong, "_ENUMERABLE", 1)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_finds_the_optimum(seed, no_enumeration):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, 9)
+    if not 2 <= problem.size < problem.n - 1 or problem.scale == 0:
+        return
+    truth = solve(problem, "brute-force")
+    run = strong_run(problem)
+    assert run.proved
+    assert run.objective == pytest.approx(truth.objective, abs=tolerance(problem, truth.objective))
+    assert run.bound >= truth.objective - 2 * problem.rounding
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bound_is_valid_after_any_number_of_batches(seed, no_enumeration):
+    problem = uniform_problem(14, 5, seed)
+    truth = solve(problem, "brute-force").objective
+    run = strong_run(problem, batches=seed % 4)
+    assert run.bound >= truth - 1e-9
+    assert run.objective <= truth + 1e-9
+
+
+@pytest.mark.parametrize("make", [uniform_problem, euclidean_problem])
+def test_workers_change_nothing(make):
+    problem = make(40, 8, 3)
+    one, two = strong_run(problem, 1), strong_run(problem, 2)
+    assert np.array_equal(one.x, two.x)
+    assert (one.bound, one.nodes) == (two.bound, two.nodes)
+    truth = solve(problem, "branch-and-bound").objective
+    assert one.objective == pytest.approx(truth, abs=tolerance(problem, truth))
+
+
+def ring(n: int, m: int) -> tuple[DispersionProblem, np.ndarray]:
+    """Clients on a circle: every rotation and reflection is a symmetry."""
+    step = np.abs(np.arange(n)[:, None] - np.arange(n))
+    table = np.random.default_rng(n).integers(1, 50, n // 2 + 1).astype(float)
+    table[0] = 0.0
+    problem = DispersionProblem(table[np.minimum(step, n - step)], None, m, 0.5)
+    return problem, np.array([np.roll(np.arange(n), 1), np.arange(n)[::-1]])
+
+
+@pytest.mark.parametrize(("n", "m"), [(10, 4), (12, 5), (13, 4), (14, 6)])
+def test_symmetries_keep_an_optimum(n, m, no_enumeration):
+    problem, generators = ring(n, m)
+    group = closure(problem, generators)
+    assert len(group) == 2 * n
+    truth = solve(problem, "brute-force").objective
+    with_group, without = strong_run(problem, group=group), strong_run(problem)
+    assert with_group.objective == without.objective == truth
+    assert with_group.proved
+    assert with_group.nodes <= without.nodes
+    answer = solve(problem, "branch-and-bound", symmetries=generators, moves=0)
+    assert answer.status == "optimal"
+    assert answer.objective == truth
+
+
+def test_refused_symmetries():
+    problem, generators = ring(10, 4)
+    wrong = generators[0].copy()
+    wrong[:2] = wrong[1::-1]
+    for bad in (np.array([[0] * 10]), np.arange(10), wrong[None], np.zeros((1, 10))):
+        with pytest.raises(InvalidOption, match="symmetries"):
+            solve(problem, "branch-and-bound", symmetries=bad)
+    with pytest.raises(InvalidOption, match="workers"):
+        solve(problem, "branch-and-bound", workers=0)
+
+
+def test_equal_clients_are_one_kind(no_enumeration):
+    """Many copies of few clients: dominance keeps the tree from telling them apart."""
+    rng = np.random.default_rng(4)
+    base = np.triu(rng.random((4, 4)), 1)
+    base += base.T
+    kinds = np.repeat(np.arange(4), 6)
+    h = base[np.ix_(kinds, kinds)]
+    problem = DispersionProblem(h, np.tile(rng.random(6), 4) * 0.2, 7, 0.1)
+    truth = solve(problem, "brute-force").objective
+    run = strong_run(problem)
+    assert run.proved
+    assert run.objective == pytest.approx(truth, abs=1e-9)
+
+
+def test_interrupted_runs_keep_their_bound(monkeypatch):
+    problem = uniform_problem(40, 8, 1)
+    truth = solve(problem, "branch-and-bound").objective
+    looks = 0
+    examine = strong.examine
+
+    def interrupting(*arguments):
+        nonlocal looks
+        looks += 1
+        if looks > 1:
+            raise KeyboardInterrupt
+        return examine(*arguments)
+
+    monkeypatch.setattr(strong_tree, "examine", interrupting)
+    monkeypatch.setattr(strong, "_MOST_ROOT", 20)
+    monkeypatch.setattr(branch_and_bound, "_PATIENCE", 0)
+    monkeypatch.setattr(branch_and_bound, "_PROMISE", 1e9)
+    answer = solve(problem, "branch-and-bound", moves=0)
+    assert answer.stopped == "interrupted"
+    assert answer.bound >= truth - 1e-9
+
+
+def test_branch_and_bound_turns_to_strong_nodes():
+    answer = solve(uniform_problem(60, 8, 2, weight=5.0), "branch-and-bound")
+    assert answer.status == "optimal"
+    assert answer.details["nodes"]["doubly-nonnegative"] > 0
+    start = greedy_decision(answer.problem)
+    assert answer.objective >= answer.problem.objective(ascend(answer.problem, start))
