@@ -1,6 +1,6 @@
 """Data sets, and the ways to split them over clients."""
 
-from fedselect.data.federation import Federation, Samples
+from fedselect.data.federation import Federation, Samples, Targets
 from fedselect.data.generated import clustered, synthetic
 from fedselect.data.handwritten import digits
 from fedselect.data.images import cifar10, cifar100, cinic10, emnist_letters, fashion_mnist, mnist, svhn
@@ -13,6 +13,7 @@ __all__ = [
     "PARTITIONS",
     "Federation",
     "Samples",
+    "Targets",
     "check_data",
     "cifar10",
     "cifar100",

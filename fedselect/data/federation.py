@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.errors import DataError
 
-__all__ = ["Federation", "Samples"]
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+__all__ = ["Federation", "Samples", "Targets"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +46,44 @@ class Samples:
 
     def take(self, indices: NDArray[np.int64]) -> Samples:
         """The samples at ``indices``, in that order."""
-        return Samples(self.features[indices], self.labels[indices])
+        return type(self)(self.features[indices], self.labels[indices])
+
+
+@dataclass(frozen=True, eq=False)
+class Targets(Samples):
+    """Samples with a number, or several, to be predicted in place of a class.
+
+    Attributes
+    ----------
+    labels : (n,) or (n, k) ndarray of float32
+        What is to be predicted of each sample.
+
+    Raises
+    ------
+    DataError
+        When a feature or a target is not a finite number, or there are not as many of both.
+    """
+
+    labels: NDArray[np.float32]  # type: ignore[assignment]  # one name for what a model is to answer
+
+    def __post_init__(self) -> None:
+        features, labels = (np.ascontiguousarray(each, dtype=np.float32) for each in (self.features, self.labels))
+        if labels.ndim not in (1, 2) or labels.shape[:1] != features.shape[:1]:
+            raise DataError(f"{features.shape[0]} samples need as many rows of targets; got shape {labels.shape}")
+        for what, array in (("features", features), ("targets", labels)):
+            if array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
+                raise DataError(
+                    f"{what} must be finite numbers; sample {np.argwhere(~np.isfinite(array))[0][0]} is not"
+                )
+        object.__setattr__(self, "features", features)
+        object.__setattr__(self, "labels", labels)
 
 
 @dataclass(frozen=True, eq=False)
 class Federation:
     """Clients with their training samples, and a test set held by nobody among them.
+
+    From what one has: `from_tensors`, `from_datasets`, `from_split`.
 
     Attributes
     ----------
@@ -55,8 +93,8 @@ class Federation:
         Training samples of each of the N clients; none is empty.
     test : Samples
         Used for evaluation alone: selectors, graphs and training never touch it.
-    classes : int
-        Number of classes.
+    classes : int or None
+        Number of classes; None where the labels are real numbers to be predicted (all samples are `Targets` then).
     validation : tuple of Samples
         Samples of each client that were held out of training; empty where none were.
     groups : (N,) ndarray of int, optional
@@ -68,7 +106,7 @@ class Federation:
     name: str
     clients: tuple[Samples, ...]
     test: Samples
-    classes: int
+    classes: int | None
     validation: tuple[Samples, ...] = ()
     groups: NDArray[np.int64] | None = None
     parameters: NDArray[np.float64] | None = None
@@ -91,11 +129,83 @@ class Federation:
         return np.array([len(samples) for samples in self.clients], dtype=np.int64)
 
     @property
+    def outputs(self) -> int:
+        """Numbers that a model answers for a sample: one a class, or one a target."""
+        if self.classes is not None:
+            return self.classes
+        return self.test.labels.shape[1] if self.test.labels.ndim > 1 else 1
+
+    @property
     def label_counts(self) -> NDArray[np.int64]:
-        """Samples of each class at each client, shape (N, classes)."""
+        """Samples of each class at each client, shape (N, classes); raises `DataError` where there are no classes."""
+        if self.classes is None:
+            raise DataError(f"the labels of {self.name!r} are real numbers, and something asked for classes to count")
         return np.stack([np.bincount(samples.labels, minlength=self.classes) for samples in self.clients])
 
     @property
     def label_distributions(self) -> NDArray[np.float64]:
         """Share of each class at each client, shape (N, classes); rows sum to 1."""
         return self.label_counts / self.sizes[:, None]
+
+    @classmethod
+    def from_tensors(
+        cls,
+        clients: Sequence[tuple[Any, Any]],
+        test: tuple[Any, Any],
+        *,
+        classes: int | None = None,
+        validation: Sequence[tuple[Any, Any]] = (),
+        name: str = "own",
+    ) -> Federation:
+        """A federation from features and labels of each client; see `fedselect.data.own.from_tensors`."""
+        from fedselect.data.own import from_tensors
+
+        return from_tensors(clients, test, classes=classes, validation=validation, name=name)
+
+    @classmethod
+    def from_datasets(
+        cls,
+        clients: Sequence[Any],
+        test: Any,
+        *,
+        classes: int | None = None,
+        validation: Sequence[Any] = (),
+        name: str = "own",
+    ) -> Federation:
+        """A federation from a PyTorch data set of each client; see `fedselect.data.own.from_datasets`."""
+        from fedselect.data.own import from_datasets
+
+        return from_datasets(clients, test, classes=classes, validation=validation, name=name)
+
+    @classmethod
+    def from_split(
+        cls,
+        dataset: Any,
+        partition: str = "two-label",
+        clients: int = 100,
+        *,
+        test: Any = None,
+        test_fraction: float = 0.2,
+        validation_fraction: float = 0.0,
+        classes: int | None = None,
+        seed: int = 0,
+        name: str = "own",
+        **options: Any,
+    ) -> Federation:
+        """A federation from one data set, split over clients; see `fedselect.data.own.from_split`."""
+        from fedselect.data.own import from_split
+
+        held = {"test": test, "test_fraction": test_fraction, "validation_fraction": validation_fraction}
+        return from_split(dataset, partition, clients, **held, classes=classes, seed=seed, name=name, **options)
+
+    def summary(self) -> pd.DataFrame:
+        """One row a client: samples, samples held out, and the labels (their classes, or mean and spread)."""
+        from fedselect.data.overview import client_overview
+
+        return client_overview(self)
+
+    def plot(self) -> Figure:
+        """Who has what: samples of each client by label (or the spread of its targets), as a Matplotlib figure."""
+        from fedselect.data.overview import federation_figure
+
+        return federation_figure(self)

@@ -27,7 +27,7 @@ _HEAD = ("name", "rounds", "seed", "clients_per_round", "time_limit", "checkpoin
 
 #: Settings that came after the first run folders: where they say what every run did before, they do not name a run, so
 #: that a folder of that time is continued, and found finished, under its own name.
-_LATER = ("momentum_buffers", "server_weight_decay")
+_LATER = ("momentum_buffers", "server_weight_decay", "initialisation", "augmentation", "loss", "buffers")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
 from fedselect.experiments.config import Experiment
 from fedselect.experiments.metrics import client_table, round_table, summary
-from solvers.files import alone, write_atomically
+from solvers.files import alone, appearing_whole, write_atomically
 from solvers.versions import installed
 
 if TYPE_CHECKING:
@@ -101,8 +101,21 @@ class RunFolder:
         federation: Federation,
         scores: tuple[NDArray[np.float64], NDArray[np.float64]],
         plots: bool = True,
+        model: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write tables, pictures and the summary; ``scores`` are the final model's loss and accuracy, each (N,)."""
+        """Write tables, pictures, the model and the summary.
+
+        Parameters
+        ----------
+        federation : Federation
+            Whose clients.
+        scores : pair of (N,) ndarray of float
+            The final model's loss and accuracy at each client.
+        plots : bool
+            Whether to draw pictures.
+        model : mapping, optional
+            The final model's ``state_dict``, for ``model.pt``.
+        """
         folder, records = self.path, self.records
         table = round_table(records)
         importance = self.experiment.training.importances(federation.sizes)
@@ -115,6 +128,11 @@ class RunFolder:
             label = folder.name
             save_figure(counts_figure({label: [records]}, len(federation)), folder / "plots" / "counts.png")
             save_figure(curves_figure({label: [table]}), folder / "plots" / "curves.png")
+        if model is not None:
+            import torch
+
+            with appearing_whole(folder / "model.pt") as stream:
+                torch.save(dict(model), stream)
         # The summary comes last: its presence says that the run is finished.
         write_atomically(folder / "summary.json", json.dumps(summary(records, importance, scores), indent=1).encode())
 

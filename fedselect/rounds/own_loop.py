@@ -137,7 +137,15 @@ def feedback(
     told = {"losses": losses, "norms": norms, "received_losses": received_losses}
     numbers = {name: _numbers(name, given or {}, back) for name, given in told.items()}
     _of_returned("updates", updates or {}, back)
-    return RoundFeedback(context.round, selection, outcomes, **numbers, updates=dict(updates or {}))
+    return RoundFeedback(
+        context.round,
+        selection,
+        outcomes,
+        numbers["losses"],
+        numbers["norms"],
+        numbers["received_losses"],
+        dict(updates or {}),
+    )
 
 
 def _clients(what: str, given: Any, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
