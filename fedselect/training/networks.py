@@ -7,7 +7,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ __all__ = ["Model", "build_model", "initialise"]
 
 #: A module (whose values are where training starts), or a class or function that makes one, with or without being
 #: given the federation.
-Model = nn.Module | Callable[..., nn.Module]
+Model: TypeAlias = nn.Module | Callable[..., nn.Module]  # type: ignore[valid-type]
 
 
 def build_model(given: Model | None, federation: Federation, settings: TrainingSettings, seed: int) -> nn.Module:

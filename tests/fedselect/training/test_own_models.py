@@ -120,7 +120,7 @@ def test_regression_with_a_built_in_model_finds_the_line():
     x = rng.normal(size=(200, 3))
     split = Federation.from_split((x, x @ [1.0, -2.0, 0.5] + 3), "iid", N)
     loop = _loop(split, settings={"learning_rate": 0.05})
-    last = loop.fit(25)[-1]
+    last = loop.fit(60)[-1]
     assert last.loss < 1e-6
     assert last.accuracy is None
     assert last.metrics["absolute_error"] < 1e-3
@@ -177,7 +177,7 @@ def test_a_run_saves_the_model_and_tells_callbacks(tmp_path):
         ({"model": lambda: 3}, "must make a torch.nn.Module; got int"),
         ({"model": 3}, "model must be a torch.nn.Module, or a class or function"),
         ({"model": nn.ReLU}, "model ReLU has no parameters to train"),
-        ({"model": nn.Linear(5, 3)}, r"model Linear cannot answer a sample of shape \(4,\) of 'own': mat1 and mat2"),
+        ({"model": nn.Linear(5, 3)}, r"model Linear cannot answer a sample of shape \(4,\) of 'own': .*mat1 and mat2"),
         ({"model": nn.Linear(4, 2)}, "model Linear must answer 3 numbers a sample, one a class"),
         ({"model": nn.Linear(4, 3).double()}, "must have float32 parameters"),
         ({"model": Net, "settings": {"batch_size": 1}}, "Net normalises over batches, which need 2 samples, and batch"),
