@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.errors import DataError
+from solvers.outline import html_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,14 +29,20 @@ class Samples:
         Inputs of the model.
     labels : (n,) ndarray of int64
         Class of each sample, from 0.
+
+    Raises
+    ------
+    DataError
+        When a feature is not a finite number, a label no whole number from 0, or there are not as many of both.
     """
 
     features: NDArray[np.float32]
     labels: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        features = np.ascontiguousarray(self.features, dtype=np.float32)
-        labels = np.asarray(self.labels, dtype=np.int64)
+        features, labels = _features(self.features), _labels(self.labels)
+        if features.ndim < 2:
+            raise DataError(f"features need a row for each sample, shape (n, ...); got shape {features.shape}")
         if labels.shape != features.shape[:1]:
             raise DataError(f"{features.shape[0]} samples need as many labels; got shape {labels.shape}")
         object.__setattr__(self, "features", features)
@@ -43,6 +50,14 @@ class Samples:
 
     def __len__(self) -> int:
         return self.labels.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} samples of shape {self.shape}>"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample's features."""
+        return self.features.shape[1:]
 
     def take(self, indices: NDArray[np.int64]) -> Samples:
         """The samples at ``indices``, in that order."""
@@ -67,14 +82,11 @@ class Targets(Samples):
     labels: NDArray[np.float32]  # type: ignore[assignment]  # one name for what a model is to answer
 
     def __post_init__(self) -> None:
-        features, labels = (np.ascontiguousarray(each, dtype=np.float32) for each in (self.features, self.labels))
+        features, labels = _features(self.features), _features(self.labels, "targets")
+        if features.ndim < 2:
+            raise DataError(f"features need a row for each sample, shape (n, ...); got shape {features.shape}")
         if labels.ndim not in (1, 2) or labels.shape[:1] != features.shape[:1]:
             raise DataError(f"{features.shape[0]} samples need as many rows of targets; got shape {labels.shape}")
-        for what, array in (("features", features), ("targets", labels)):
-            if array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
-                raise DataError(
-                    f"{what} must be finite numbers; sample {np.argwhere(~np.isfinite(array))[0][0]} is not"
-                )
         object.__setattr__(self, "features", features)
         object.__setattr__(self, "labels", labels)
 
@@ -101,6 +113,12 @@ class Federation:
         Cluster of each client, from 0, where the data are made of clusters (CA-Fed's).
     parameters : (N, d) ndarray of float, optional
         What generated each client's data, where that is known (FedGS's oracle features on Synthetic).
+
+    Raises
+    ------
+    DataError
+        When a client or the test set is no `Samples` or has none, their features differ in shape, a label is not below
+        ``classes``, or a field has not one entry a client.
     """
 
     name: str
@@ -112,16 +130,63 @@ class Federation:
     parameters: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "clients", tuple(self.clients))
+        object.__setattr__(self, "validation", tuple(self.validation))
+        if not self.clients:
+            raise DataError("a federation needs at least one client; got none")
+        kind, classes = Targets if self.classes is None else Samples, self.classes
+        if classes is not None and (isinstance(classes, bool) or not hasattr(classes, "__index__") or classes < 1):
+            raise DataError(f"classes must be a positive whole number, or None; got {classes!r}")
         for name in ("validation", "groups", "parameters"):
             value = getattr(self, name)
             if value is not None and len(value) not in (0 if name == "validation" else -1, len(self.clients)):
                 raise DataError(f"{len(self.clients)} clients need as many entries of {name}; got {len(value)}")
-        for client, samples in enumerate(self.clients):
+        shape = None
+        for whose, samples in self._parts():
+            if not isinstance(samples, Samples) or isinstance(samples, Targets) != (kind is Targets):
+                got = type(samples).__name__
+                raise DataError(f"{whose} must be given as {kind.__name__}(features, labels); got {got}")
             if len(samples) == 0:
-                raise DataError(f"client {client} has no sample; every client needs at least one")
+                if whose.startswith("validation"):
+                    continue
+                raise DataError(f"{whose} has no sample; every client and the test set need at least one")
+            shape = samples.shape if shape is None else shape
+            if samples.shape != shape:
+                raise DataError(f"all features have one shape; client 0's is {shape}, and {whose}'s {samples.shape}")
+            if classes is not None and (most := samples.labels.max()) >= classes:
+                raise DataError(
+                    f"labels of {classes} classes lie between 0 and {classes - 1}; {whose} has label {most}"
+                )
+            if classes is None and samples.labels.shape[1:] != self.test.labels.shape[1:]:
+                shapes = f"{self.test.labels.shape[1:]}, and {whose}'s {samples.labels.shape[1:]}"
+                raise DataError(f"all targets have one shape; the test set's is {shapes}")
+
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        """Everybody's samples, and whose they are in words."""
+        yield from ((f"client {client}", samples) for client, samples in enumerate(self.clients))
+        yield "the test set", self.test
+        yield from ((f"validation of client {client}", samples) for client, samples in enumerate(self.validation))
 
     def __len__(self) -> int:
         return len(self.clients)
+
+    def __repr__(self) -> str:
+        return f"<federation {self.name!r}: " + ", ".join(f"{value} {name}" for name, value in self._facts()) + ">"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Federation {self.name}", self._facts())
+
+    def _facts(self) -> list[tuple[str, str]]:
+        sizes, shape = self.sizes, "×".join(map(str, self.clients[0].shape))
+        facts = [
+            ("clients", str(len(self))),
+            (f"samples of {shape}", f"{sizes.sum()}"),
+            ("a client", f"{sizes.min()} to {sizes.max()}"),
+            ("targets", str(self.outputs)) if self.classes is None else ("classes", str(self.classes)),
+            ("for testing", str(len(self.test))),
+        ]
+        held = sum(len(samples) for samples in self.validation)
+        return facts + ([("for validation", str(held))] if held else [])
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -209,3 +274,34 @@ class Federation:
         from fedselect.data.overview import federation_figure
 
         return federation_figure(self)
+
+
+def _features(given: Any, what: str = "features") -> NDArray[np.float32]:
+    """Finite float32, or a sentence that says where they are not."""
+    try:
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is told so
+            features = np.ascontiguousarray(given, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{what} must be an array of numbers, shape (n, ...): {error}") from None
+    # The extremes say it without a mask as large as the data: both carry NaN on.
+    if features.size and not (np.isfinite(features.min()) and np.isfinite(features.max())):
+        place = np.argwhere(~np.isfinite(features))[0]
+        raise DataError(f"{what} must be finite numbers; sample {place[0]} has {features[tuple(place)]}")
+    return features
+
+
+def _labels(given: Any) -> NDArray[np.int64]:
+    """Whole numbers from 0, or a sentence that says where they are not."""
+    try:
+        raw = np.asarray(given)
+        with np.errstate(invalid="ignore"):
+            labels = raw.astype(np.int64)
+        whole = labels.size == 0 or (raw.dtype.kind in "biuf" and bool((labels == raw).all()))
+    except (TypeError, ValueError):
+        raise DataError(f"labels must be whole numbers from 0; got {given!r:.60}") from None
+    if not whole:
+        other = raw[labels != raw].flat[0] if raw.dtype.kind in "biuf" else raw.flat[0]
+        raise DataError(f"labels must be whole numbers from 0; got {other}")
+    if labels.size and labels.min() < 0:
+        raise DataError(f"labels must be whole numbers from 0; got {labels.min()}")
+    return labels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,12 +13,13 @@ from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Sele
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.aggregation import data_weights
 from fedselect.selectors.checks import check_size
+from fedselect.selectors.geometry import Geometry, Kinds, Matrix, Points, oracle_features, without_matrix
 from fedselect.selectors.learned_graph import LearnedGraph, adjacency, described
 from fedselect.selectors.registry import SELECTORS
 from fedselect.selectors.solving import check_solving, solved
 from graphs import dependency_graph, distances, secure_similarity, similarity
 from solvers import InvalidProblem
-from solvers.dispersion import DispersionProblem, Memory
+from solvers.dispersion import Memory
 from solvers.registry import find
 
 __all__ = ["FedGS"]
@@ -42,8 +43,9 @@ class FedGS:
 
     Parameters
     ----------
-    distances : (N, N) array-like
-        Shortest-path distances H of the 3DG, from `graphs.distances`.
+    distances : (N, N) array-like, or Points, or Kinds
+        Shortest-path distances H of the 3DG, from `graphs.distances`; or, for more clients than a matrix has room for,
+        what `fedselect.selectors.geometry` states instead.
     size : int
         Clients to select, M; all of the available if they are fewer.
     alpha : float
@@ -74,7 +76,7 @@ class FedGS:
 
     def __init__(
         self,
-        distances: ArrayLike,
+        distances: ArrayLike | Points | Kinds,
         size: int,
         *,
         alpha: float = 1.0,
@@ -93,15 +95,21 @@ class FedGS:
         self.learned, self.warmup = learned, warmup
         self.alpha, self.scale = alpha, scale
         self.method, self.certify, self.time_limit = method, certify, time_limit
-        check_solving(DispersionProblem, method, certify, time_limit)
-        h = np.asarray(distances, dtype=np.float64)
-        n = h.shape[0] if h.ndim else 0
+        self.geometry: Geometry
+        if isinstance(distances, Points | Kinds):
+            self.geometry = distances
+        else:
+            self.geometry = Matrix(np.asarray(distances, dtype=np.float64))
+        check_solving(self.geometry.problem, method, certify, time_limit)
+        n = self.geometry.clients
         try:
             # Stating the first round's problem with everyone available checks the distances, alpha and scale.
-            problem = DispersionProblem.fedgs(h, np.zeros(n), np.ones(n, dtype=bool), min(self.size, n), alpha, scale)
+            everybody = np.ones(n, dtype=np.bool_)
+            problem = self.geometry.state(np.zeros(n, dtype=np.int64), everybody, min(self.size, n), alpha, scale)
         except InvalidProblem as error:
             raise DataError(f"FedGS cannot select with these distances or options: {error}") from error
-        self.distances = problem.distances
+        if isinstance(self.geometry, Matrix):
+            self.geometry = Matrix(cast("Any", problem).distances)  # checked, read-only
         self.counts = np.zeros(n, dtype=np.int64)
         self.heard = np.zeros(n, dtype=np.bool_)  #: whose update has come in the warm-up
         self.truth = None if truth is None else np.asarray(truth, dtype=np.bool_)
@@ -109,7 +117,14 @@ class FedGS:
         self._noted = learned is None and cost is None and not warmup  # whether the record has the present graph
         #: What a method that can use it carries from round to round, as long as these are stated on the same distances.
         self.memory = Memory()
-        self._remembers = "memory" in find(DispersionProblem, method).options
+        self._remembers = "memory" in find(self.geometry.problem, method).options
+
+    @property
+    def distances(self) -> NDArray[np.float64]:
+        """The matrix that rounds are stated on: between clients or, of `Kinds`, between these; `Points` have none."""
+        if isinstance(self.geometry, Points):
+            raise AttributeError("distances between points are never all there; geometry.points has the points")
+        return self.geometry.distances  # type: ignore[attr-defined]  # a Matrix or Kinds
 
     def select(self, round: RoundContext) -> Selection:
         """Solve this round's dispersion problem; in the warm-up, have those train who have not been heard."""
@@ -118,9 +133,7 @@ class FedGS:
             return Selection(clients, np.zeros(clients.size), notes=self._notes())
         if not round.available.any():
             return Selection(np.empty(0, dtype=np.int64), np.empty(0), notes=self._notes())
-        problem = DispersionProblem.fedgs(
-            self.distances, self.counts, round.available, self.size, self.alpha, self.scale
-        )
+        problem = self.geometry.state(self.counts, round.available, self.size, self.alpha, self.scale)
         options: dict[str, Any] = {"memory": self.memory} if self._remembers else {}
         _, solution = solved(problem, self.method, round, self.time_limit, certify=self.certify, **options)
         clients = solution.selected
@@ -157,7 +170,7 @@ class FedGS:
             self.cost, self._noted = {key: int(count) for key, count in state["cost"].items()}, bool(state["noted"])
         if self.learned is not None:
             self.learned.load_state_dict(state["learned"])
-            self.distances = self.learned.distances
+            self.geometry = Matrix(self.learned.distances)
 
     def _learn(self, learned: LearnedGraph, clients: list[int], feedback: RoundFeedback) -> None:
         """Take in what the clients sent, and state later rounds on the graph that this makes."""
@@ -171,7 +184,7 @@ class FedGS:
                 "held-out samples (validation_fraction) at the server"
             )
         if learned.observe({client: features[client] for client in clients}):
-            self.distances, self._noted = learned.distances, False
+            self.geometry, self._noted = Matrix(learned.distances), False
             self.memory = Memory()
 
     def _notes(self) -> dict[str, Any]:
@@ -203,6 +216,9 @@ def fedgs(
     refresh: bool = False,
     warmup: int | None = None,
     distances_file: str | None = None,
+    geometry: Literal["graph", "points", "kinds"] = "graph",
+    metric: Literal["hellinger", "euclidean"] | None = None,
+    points_file: str | None = None,
 ) -> FedGS:
     """Select clients far apart on the 3DG while balancing how often each was selected.
 
@@ -217,7 +233,15 @@ def fedgs(
     first heard later; with ``refresh`` from every later update, too.
 
     ``distances_file`` names an N x N matrix to use instead (``.npy``, or text that `numpy.loadtxt` reads with commas).
+
+    Beyond some ten thousand clients there is no room for a graph. ``geometry="points"`` takes labels or parameters, or
+    the rows of a ``points_file``, as points, at the ``metric``'s distances (Hellinger's for labels); ``"kinds"`` finds
+    the clients whose rows are equal and makes the 3DG over their kinds, or takes the ``metric`` between them.
     """
+    if geometry != "graph":
+        clients = without_matrix(scenario, geometry, metric, features, points_file, graph, epsilon)
+        options = {"alpha": alpha, "scale": scale, "method": method, "certify": certify, "time_limit": time_limit}
+        return FedGS(clients, scenario.size, **options)  # type: ignore[arg-type]
     learned, cost = None, None
     if features in ("functional", "update") and distances_file is None:
         if features == "functional" and not scenario.federation.validation:
@@ -255,12 +279,7 @@ def fedgs(
 
 def _oracle(scenario: Scenario, features: str) -> NDArray[np.float64]:
     """Similarities of what the server is not told."""
-    known = scenario.federation.label_distributions
-    if features == "parameters":
-        if scenario.federation.parameters is None:
-            raise ConfigError(f"selector 'fedgs': {scenario.federation.name} has no generating parameters; use labels")
-        known = scenario.federation.parameters
-    return similarity(known)
+    return similarity(oracle_features(scenario, features))
 
 
 def _read_distances(path: str) -> NDArray[np.float64]:

@@ -3,6 +3,8 @@
 from solvers.dispersion import methods
 from solvers.dispersion.formats import (
     read_mdplib,
+    read_points,
+    read_tsplib,
     to_qubo,
     write_cp_sat,
     write_lp,
@@ -25,6 +27,8 @@ __all__ = [
     "expected_shares",
     "methods",
     "read_mdplib",
+    "read_points",
+    "read_tsplib",
     "to_qubo",
     "write_cp_sat",
     "write_lp",

@@ -1,4 +1,4 @@
-"""Exchange with other people's tools: MDPLIB text, LP and MPS files, CP-SAT's model proto, QUBO."""
+"""Exchange with other people's tools: MDPLIB and TSPLIB text, points, LP and MPS files, CP-SAT's model proto, QUBO."""
 
 from __future__ import annotations
 
@@ -9,10 +9,21 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.dispersion.points.problem import PointDispersionProblem
 from solvers.dispersion.problem import DispersionProblem
 from solvers.errors import InvalidOption, InvalidProblem
 
-__all__ = ["read_mdplib", "to_qubo", "write_cp_sat", "write_lp", "write_mdplib", "write_mps", "write_qubo"]
+__all__ = [
+    "read_mdplib",
+    "read_points",
+    "read_tsplib",
+    "to_qubo",
+    "write_cp_sat",
+    "write_lp",
+    "write_mdplib",
+    "write_mps",
+    "write_qubo",
+]
 
 PathLike = str | os.PathLike[str]
 
@@ -51,6 +62,76 @@ def read_mdplib(path: PathLike, size: int | None = None) -> DispersionProblem:
     distances = np.zeros((n, n))
     distances[i, j] = distances[j, i] = rows[:, 2]
     return DispersionProblem(distances, np.zeros(n), m if size is None else size, 0.5)
+
+
+def read_tsplib(path: PathLike, size: int) -> PointDispersionProblem:
+    """Read the coordinates of a TSPLIB file (G. Reinelt, ORSA Journal on Computing 3(4), 1991) as points.
+
+    Distances are Euclidean and not rounded, as the literature on diversity has them; TSPLIB's own are.
+
+    Parameters
+    ----------
+    path : path-like
+        A file with a NODE_COORD_SECTION of lines ``id x y`` (or ``id x y z``).
+    size : int
+        m.
+
+    Returns
+    -------
+    PointDispersionProblem
+        With weight 0.5, so that the objective is the sum over the chosen pairs, and places counted from 0.
+
+    Raises
+    ------
+    InvalidProblem
+        When the file has no coordinates, or not as many as its DIMENSION says.
+    """
+    lines = [line.strip() for line in Path(path).read_text().splitlines()]
+    heads = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines) if value}
+    try:
+        start = lines.index("NODE_COORD_SECTION") + 1
+        rows = []
+        for line in lines[start:]:
+            if not line or line == "EOF" or line.endswith("SECTION"):
+                break
+            rows.append([float(word) for word in line.split()[1:]])
+        points = np.array(rows, dtype=np.float64)
+        if points.ndim != 2 or len(points) != int(heads.get("DIMENSION", len(points))):
+            raise ValueError(f"{heads.get('DIMENSION')} points are announced, {len(rows)} lines are there")
+    except ValueError as error:
+        raise InvalidProblem(f"{path} is not a TSPLIB file with coordinates: {error}") from error
+    return PointDispersionProblem(points, np.zeros(len(points)), size, 0.5)
+
+
+def read_points(path: PathLike) -> NDArray[np.float64]:
+    """Read points, one a row: a NumPy ``.npy`` file, or text with commas (lines with ``#`` are comments).
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    (n, d) ndarray
+        The points, for `PointDispersionProblem`.
+
+    Raises
+    ------
+    InvalidProblem
+        When the file does not hold an array of numbers with rows and columns.
+    """
+    try:
+        if os.fspath(path).endswith(".npy"):
+            points = np.load(path, allow_pickle=False)
+        else:
+            points = np.loadtxt(path, delimiter=",", ndmin=2)
+        points = np.asarray(points, dtype=np.float64)
+    except (ValueError, EOFError) as error:
+        raise InvalidProblem(f"{path} does not hold points: {error}") from error
+    if points.ndim != 2 or points.size == 0:
+        raise InvalidProblem(f"{path} must hold one point a row; got shape {points.shape}")
+    return points
 
 
 def write_mdplib(problem: DispersionProblem, path: PathLike) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from solvers.dispersion.kinds.restated import alike, solve_by_kinds
 from solvers.dispersion.methods.branch_and_bound import branch_and_bound
 from solvers.dispersion.methods.brute_force import brute_force
 from solvers.dispersion.problem import DispersionProblem
@@ -23,6 +24,8 @@ _ENUMERABLE = 5_000
 def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None, workers: int = 1) -> None:
     """Enumerate what is small; otherwise swap ascent, tabu search, a certified bound, and branch and bound.
 
+    Where clients come in few kinds, which differ in nothing but costs, a tree over counts comes first.
+
     Everything needed comes with the package: no solver is called.
 
     Parameters
@@ -38,5 +41,9 @@ def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None, 
     """
     if math.comb(problem.n, problem.size) <= _ENUMERABLE:
         brute_force(problem, run)
-    else:
+        return
+    same = alike(problem)
+    if same is not None:
+        solve_by_kinds(same, run, problem.rounding + same.rounding, share=0.5)
+    if not (run.proved or run.expired):
         branch_and_bound(problem, run, memory=memory, workers=workers)

@@ -9,6 +9,7 @@ from solvers.dispersion.bounds.tangents import Tangents
 from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
+from solvers.dispersion.search.threads import one_thread
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.registry import method
 from solvers.run import Run
@@ -22,6 +23,7 @@ _TOLERANCE = 2.5e-7
 
 
 @method(DispersionProblem, "gurobi", kind="exact", requires="gurobipy", install="gurobipy")
+@one_thread
 def gurobi(
     problem: DispersionProblem, run: Run, *, formulation: str = "nonconvex", threads: int = 0, mip_gap: float = 0.0
 ) -> None:

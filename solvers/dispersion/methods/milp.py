@@ -12,6 +12,7 @@ from solvers.dispersion.bounds.tangents import Tangents
 from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
+from solvers.dispersion.search.threads import one_thread
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
@@ -28,6 +29,7 @@ _TOLERANCE = 4e-6
 
 
 @method(DispersionProblem, "milp", kind="exact")
+@one_thread
 def milp(problem: DispersionProblem, run: Run, *, formulation: str = "tangent") -> None:
     r"""Linear models solved by HiGHS (as SciPy brings it).
 

@@ -12,6 +12,7 @@ from solvers.dispersion.bounds.tangents import Tangents
 from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
+from solvers.dispersion.search.threads import one_thread
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
@@ -37,6 +38,7 @@ _STATING = 1.5
 
 
 @method(DispersionProblem, "scip", kind="exact", requires="pyscipopt", install="pyscipopt")
+@one_thread
 def scip(problem: DispersionProblem, run: Run, *, formulation: str = "nonconvex") -> None:
     """SCIP on the quadratic model.
 
@@ -97,7 +99,8 @@ def scip(problem: DispersionProblem, run: Run, *, formulation: str = "nonconvex"
             model.setSolVal(start, variable, bit)
         model.addSol(start)
     if run.time_limit is not None:
-        model.setParam("limits/time", max(run.remaining, 0.01))
+        # SCIP looks at its clock between steps, the longest of which take about as long as stating the model did.
+        model.setParam("limits/time", max(run.remaining - run.build_seconds, 0.01))
     model.optimize()
     run.message = run.details["native_status"] = _STATUS.get(str(model.getStatus()), str(model.getStatus()))
     run.nodes = int(model.getNNodes())
@@ -108,8 +111,8 @@ def scip(problem: DispersionProblem, run: Run, *, formulation: str = "nonconvex"
     if abs(bound) < model.infinity():
         slack = _TOLERANCE * problem.scale * normal.factor + normal.error
         run.tighten(normal.original(bound + constant + slack))
-    if run.message == "interrupted":
-        run.stop("interrupted", run.message)
+    if run.message in ("interrupted", "time limit"):
+        run.stop("interrupted" if run.message == "interrupted" else "time-limit", run.message)
 
 
 def _terms(

@@ -26,7 +26,14 @@ _WORK = 2_000_000
 
 
 @method(DispersionProblem, "tabu", kind="heuristic")
-def tabu(problem: DispersionProblem, run: Run, *, moves: int | None = None, patience: int | None = None) -> None:
+def tabu(
+    problem: DispersionProblem,
+    run: Run,
+    *,
+    moves: int | None = None,
+    patience: int | None = None,
+    stall: int | None = None,
+) -> None:
     """Iterated tabu search over swaps (Palubeckis 2007), compiled.
 
     The best admissible swap is made even when it makes things worse; who left or entered is held for a few moves.
@@ -40,27 +47,40 @@ def tabu(problem: DispersionProblem, run: Run, *, moves: int | None = None, pati
     run : Run
         Clock, randomness and incumbent.
     moves : int, optional
-        Swaps to make; by default until the time limit, or 200 000 without one.
+        Swaps to make; by default until the time limit or ``stall`` ends it, or 200 000 without a limit.
     patience : int, optional
         Moves without improvement that end a descent; by default 200 or 2n, whichever is larger.
+    stall : int, optional
+        Moves without a better selection after which the search ends before its time; by default 100 000 or 2000 n,
+        whichever is larger, where ``moves`` is left out, and never where it is given. A round of 100 clients is then
+        over in a second, while 2000 clients are searched for minutes.
 
     Raises
     ------
     InvalidOption
-        When ``moves`` is negative or ``patience`` not positive.
+        When ``moves`` is negative, or ``patience`` or ``stall`` not positive.
     """
     if moves is not None and moves < 0:
         raise InvalidOption(f"moves must not be negative; got {moves}")
     if patience is not None and patience < 1:
         raise InvalidOption(f"patience must be at least 1; got {patience}")
+    if stall is not None and stall < 1:
+        raise InvalidOption(f"stall must be at least 1; got {stall}")
     search = Search.started(problem, run, patience)
+    if stall is None and moves is None:
+        stall = max(100_000, 2000 * problem.n)
     if moves is None:
         moves = _MOVES if run.time_limit is None else np.iinfo(np.int64).max
+    best, idle = run.objective, 0
     while moves > 0 and not run.expired:
         done = search.advance(moves)
         if done == 0:
             return
         moves -= done
+        best, idle = run.objective, idle + done if run.objective == best else 0
+        if stall is not None and idle >= stall:
+            run.stop("iterations", f"no better selection in {idle} moves")
+            return
 
 
 class Search:

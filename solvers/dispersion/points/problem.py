@@ -86,7 +86,7 @@ class PointDispersionProblem(Problem):
             raise InvalidProblem(f"metric must be 'euclidean' or 'hellinger'; got {self.metric!r}")
         if self.metric == "hellinger":
             _check_distributions(points)
-        extent = float((points.max(axis=0) / 2 - points.min(axis=0) / 2).max()) * 2
+        extent = max(float(column.max() / 2 - column.min() / 2) for column in points.T) * 2
         if not (extent == 0 or _SMALLEST < extent < _LARGEST):
             raise InvalidProblem(f"points spread over {extent:g}, whose square is no number; rescale them")
         costs = frozen_array(np.zeros(n) if self.costs is None else self.costs, "costs")
@@ -149,7 +149,10 @@ class PointDispersionProblem(Problem):
         if p.ndim != 2:
             raise InvalidProblem(f"points must have 2 dimension(s); got shape {p.shape}")
         terms = round_terms(p.shape[0], counts, available, size, alpha, scale)
-        return cls(p[terms.ids], terms.costs, terms.size, terms.weight, metric, terms.ids)
+        if terms.ids.size < len(p):
+            p = p[terms.ids]
+            p.setflags(write=False)  # nobody else has it, so that it need not be copied again
+        return cls(p, terms.costs, terms.size, terms.weight, metric, terms.ids)
 
     @property
     def n(self) -> int:

@@ -317,8 +317,9 @@ def test_the_authors_smallest_losses_are_those_of_a_fit_on_each_clients_samples(
         guess = np.bincount(samples.labels) / len(samples)
         entropy = -sum(share * np.log(share) for share in guess[guess > 0])
         assert 0 < smallest < entropy  # better than the best constant answer
-    pictures = [Samples(each.features[:, None, None], each.labels) for each in base.federation.clients]
-    images = replace(base, data=replace(base.federation, clients=tuple(pictures)))
+    everybody = (*base.federation.clients, base.federation.test)
+    *pictures, test = [Samples(each.features[:, None, None], each.labels) for each in everybody]
+    images = replace(base, data=replace(base.federation, clients=tuple(pictures), test=test))
     assert SELECTORS.build("ca-fed", images, variant="authors").minima.tolist() == [0] * 24
 
 

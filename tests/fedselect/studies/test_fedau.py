@@ -29,7 +29,13 @@ def test_it_writes_a_row_a_run_tables_and_figures(finished):
     assert runs["objective"].gt(0).all()
     rates = runs.set_index("method")[["local rate", "server rate"]].drop_duplicates()
     assert rates.loc["average all"].tolist() == [0.1, 10.0]
-    assert len(pd.read_csv(finished / "leads.csv")) == 3 * 6
+    assert len(pd.read_csv(finished / "leads.csv")) == len(pd.read_csv(finished / "leads-equal-rates.csv")) == 3 * 6
+    equal = pd.read_csv(finished / "results-equal-rates.csv").set_index("method")
+    assert equal[["local rate", "server rate"]].drop_duplicates().to_numpy().tolist() == [[0.1, 1.0]]
+    same = ("FedAU, K = ∞", "FedAU, K = 50")
+    own = runs.set_index("method")
+    assert own.loc[list(same), "accuracy"].tolist() == equal.loc[list(same), "accuracy"].tolist()
+    assert runs["training accuracy"].between(0, 100).all()
     for name in ("weights", "curves"):
         assert (finished / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
@@ -108,7 +114,10 @@ def test_orders_compare_with_each_data_set():
 
 
 def test_published_numbers_are_ordered_as_the_poster_has_them():
+    assert fedau.PUBLISHED_TRAINING.keys() == fedau.PUBLISHED.keys()
     for pattern, methods in fedau.PUBLISHED.items():
+        training, test = (pd.DataFrame(each[pattern]) for each in (fedau.PUBLISHED_TRAINING, fedau.PUBLISHED))
+        assert training.gt(test).all(axis=None)
         table = pd.DataFrame(methods, index=fedau.IMAGES)
         naive = table[["average participating", "average all"]]
         assert table[["FedAU, K = ∞", "FedAU, K = 50"]].gt(naive.max(axis=1), axis=0).all(axis=None)
@@ -126,7 +135,7 @@ def test_the_papers_data_are_held_against_its_own_numbers(tmp_path, monkeypatch)
     table = pd.read_csv(tmp_path / "quick-svhn" / "accuracy.csv").set_index(["pattern", "method"])
     assert table.loc[("cyclic", "average all"), "paper"] == 87.4
     assert table.loc[("cyclic", "average all"), "verdict"] == "lower"
-    assert "1 rounds, no augmentation" in table.loc[("cyclic", "average all"), "why"]
+    assert "1 rounds, other learning rates" in table.loc[("cyclic", "average all"), "why"]
 
 
 def test_missing_files_are_a_sentence(tmp_path):

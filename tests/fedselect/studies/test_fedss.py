@@ -92,7 +92,7 @@ def test_a_small_study(fedss, monkeypatch, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "Lemmas 1 and 2" in printed
     assert "Table II" in printed
-    for name in ("bias", "accuracy"):
+    for name in ("bias", "accuracy", "shares"):
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     results = pd.read_csv(out / "results.csv")
     assert set(results["part"]) == {"bias", "training"}

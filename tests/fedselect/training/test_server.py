@@ -152,9 +152,8 @@ def poisoned(federation):
     """Client 5 has a NaN among its features, client 7 a number that overflows."""
     parts = list(federation.clients)
     for client, value in ((5, np.nan), (7, 1e38)):
-        features = parts[client].features.copy()
-        features[:, 0] = value
-        parts[client] = Samples(features, parts[client].labels)
+        parts[client] = Samples(parts[client].features.copy(), parts[client].labels)
+        parts[client].features[:, 0] = value  # behind its back: `Samples` refuses NaN
     return Federation(federation.name, tuple(parts), federation.test, federation.classes)
 
 

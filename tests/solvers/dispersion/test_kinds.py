@@ -7,6 +7,7 @@ import pytest
 
 from solvers import methods, solve
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
+from solvers.dispersion.kinds import equal_rows, kinds_of
 from solvers.dispersion.kinds.counts import Counts, cheapest_of_each
 from solvers.errors import InvalidProblem
 
@@ -186,3 +187,43 @@ def test_expanded_says_when_the_matrix_is_too_large():
     problem = KindDispersionProblem([[0.0]], np.zeros(20_001, dtype=int), None, 2)
     with pytest.raises(InvalidProblem, match=r"GiB.*20000 clients"):
         problem.expanded()
+
+
+def test_kinds_are_found_in_a_matrix_and_nowhere_else():
+    rng = np.random.default_rng(9)
+    for _ in range(200):
+        problem = random_kinds(rng)
+        h = problem.expanded().distances
+        found = kinds_of(h)
+        if found is None:
+            assert all(not _twins(h, i, j) for i in range(len(h)) for j in range(i))
+            continue
+        d, kinds = found
+        again = d[np.ix_(kinds, kinds)]
+        np.fill_diagonal(again, 0)
+        assert (again == h).all()
+        assert kinds.max() + 1 < len(h)
+    assert kinds_of(rng.random((30, 30)) + np.arange(30)) is None
+
+
+def _twins(h: np.ndarray, i: int, j: int) -> bool:
+    others = np.setdiff1d(np.arange(len(h)), [i, j])
+    return bool((h[i, others] == h[j, others]).all())
+
+
+def test_equal_rows():
+    rng = np.random.default_rng(10)
+    rows = rng.integers(0, 2, (500, 3)) * rng.choice([1.0, -0.0], (500, 1))
+    first, kinds = equal_rows(rows)
+    assert (rows[first][kinds] == rows).all()
+    assert (np.diff(first) > 0).all()
+    assert len(np.unique(rows + 0.0, axis=0)) == len(first)
+
+
+def test_a_matrix_of_few_kinds_is_solved_by_counting():
+    rng = np.random.default_rng(11)
+    kinds = np.concatenate([np.arange(45), rng.integers(0, 45, 255)])
+    matrix = KindDispersionProblem(two_labels(), kinds, rng.random(300) * 0.01, 20, 0.002).expanded()
+    solution = solve(matrix, "auto", time_limit=20.0)
+    assert solution.details["kinds"] == 45
+    assert solution.status == "optimal"

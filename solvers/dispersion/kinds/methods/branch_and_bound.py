@@ -5,6 +5,7 @@ from __future__ import annotations
 from solvers.dispersion.kinds.counts import KERNELS, Counts
 from solvers.dispersion.kinds.problem import KindDispersionProblem
 from solvers.dispersion.kinds.tree import Tree, filled, in_time, marginal
+from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
 
@@ -12,7 +13,7 @@ __all__ = ["branch_and_bound"]
 
 
 @method(KindDispersionProblem, "branch-and-bound", kind="exact")
-def branch_and_bound(problem: KindDispersionProblem, run: Run) -> None:
+def branch_and_bound(problem: KindDispersionProblem, run: Run, *, nodes: int | None = None) -> None:
     r"""Prove optimality over the counts of the kinds, whatever the number of clients.
 
     Of each kind only the m cheapest clients can matter, the cheapest first, so that a decision is k whole numbers. A
@@ -26,7 +27,16 @@ def branch_and_bound(problem: KindDispersionProblem, run: Run) -> None:
         The problem.
     run : Run
         Clock, randomness and incumbent.
+    nodes : int, optional
+        Nodes to look at, at most (a few more where they are looked at many at a time).
+
+    Raises
+    ------
+    InvalidOption
+        When ``nodes`` is negative.
     """
+    if nodes is not None and nodes < 0:
+        raise InvalidOption(f"nodes must not be negative; got {nodes}")
     run.nodes = 0
     run.tighten(problem.trivial_bound())
     if marginal(problem, run):
@@ -40,10 +50,10 @@ def branch_and_bound(problem: KindDispersionProblem, run: Run) -> None:
         tree.advance(1)
         if tree.open and not run.proved:
             tree.probe()
-        while tree.open and not (run.expired or run.proved):
+        while tree.open and not (run.expired or run.proved) and (nodes is None or tree.nodes < nodes):
             before = tree.nodes
             tree.advance()
-            run.nodes = tree.nodes
             if tree.open and tree.nodes == before:
                 run.stop("iterations", "the tree over counts is deeper than the room there is for it")
-                return
+                break
+        run.nodes = tree.nodes

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvers.dispersion.kinds.restated import solve_by_kinds
 from solvers.dispersion.methods.auto import auto as auto_with_matrix
 from solvers.dispersion.points.ascent import in_time, started
 from solvers.dispersion.points.marginal import marginal
 from solvers.dispersion.points.methods.branch_and_bound import branch_and_bound
 from solvers.dispersion.points.part import Part, Rest
 from solvers.dispersion.points.problem import PointDispersionProblem
-from solvers.dispersion.points.repeated import by_kinds, repeated
+from solvers.dispersion.points.repeated import repeated
 from solvers.registry import method
 from solvers.run import Run
 
@@ -31,9 +32,9 @@ def auto(problem: PointDispersionProblem, run: Run) -> None:
     run : Run
         Clock, randomness and incumbent.
     """
-    places = repeated(problem)
-    if places is not None:
-        by_kinds(problem, run, places)
+    same = repeated(problem)
+    if same is not None:
+        solve_by_kinds(same, run, problem.rounding + same.rounding)
         return
     if problem.n > _FEW:
         branch_and_bound(problem, run)

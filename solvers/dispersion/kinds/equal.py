@@ -1,0 +1,84 @@
+"""Clients that are alike: equal rows of features, or of distances."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["equal_rows", "kinds_of"]
+
+
+def equal_rows(rows: NDArray[np.floating]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find which rows are equal, in O(N·d) and one sort of N numbers.
+
+    Parameters
+    ----------
+    rows : (N, d) ndarray
+        Finite numbers; 0 and -0 are equal.
+
+    Returns
+    -------
+    (k,) ndarray, (N,) ndarray
+        A row of each kind, the first, in rising order; and the kind of every row.
+    """
+    # A number for each row, added up in the same order for all (a product of matrices would not): equal rows have
+    # equal numbers.
+    numbers = np.zeros(len(rows))
+    for place, column in enumerate(rows.T):
+        numbers += column * np.cos(float(place + 1) ** 2)
+    _, first, kinds = np.unique(numbers, return_index=True, return_inverse=True)
+    if not all(np.array_equal(column[first][kinds], column) for column in rows.T):
+        _, first, kinds = np.unique(rows + 0.0, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    number = np.empty_like(order)
+    number[order] = np.arange(order.size)
+    return first[order].astype(np.int64), number[kinds.ravel()].astype(np.int64)
+
+
+def kinds_of(distances: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
+    """Find clients with the same distances to all others, and to each other within their kind, in O(n²).
+
+    Parameters
+    ----------
+    distances : (n, n) ndarray
+        Symmetric, zero on the diagonal.
+
+    Returns
+    -------
+    ((k, k) ndarray, (n,) ndarray) or None
+        Distances between kinds, on the diagonal between two clients of one kind, and the kind of every client: what
+        `KindDispersionProblem` takes. None where no two clients are alike.
+    """
+    n = len(distances)
+    # Clients of one kind have the same numbers in their rows, in another order: where i has 0 to itself, j has h_ij.
+    sums = np.sort(distances, axis=1).astype(np.float64)
+    _, kinds = equal_rows(sums)
+    if n == 0 or int(kinds.max()) + 1 == n:
+        return None
+    groups: list[list[int]] = []
+    of_sums: list[list[int]] = [[] for _ in range(int(kinds.max()) + 1)]  # groups of one multiset of distances
+    for client in range(n):
+        for group in of_sums[kinds[client]]:
+            if _alike(distances, groups[group], client):
+                groups[group].append(client)
+                break
+        else:
+            of_sums[kinds[client]].append(len(groups))
+            groups.append([client])
+    if len(groups) == n:
+        return None
+    found = np.empty(n, dtype=np.int64)
+    for number, group in enumerate(groups):
+        found[group] = number
+    first, last = np.array([g[0] for g in groups]), np.array([g[-1] for g in groups])
+    return np.ascontiguousarray(distances[np.ix_(first, last)], dtype=np.float64), found
+
+
+def _alike(distances: NDArray[np.floating], group: list[int], client: int) -> bool:
+    """Whether a client may join a group: equal rows but for the two places of the pair, one distance in the group."""
+    other = group[0]
+    if len(group) > 1 and distances[other, client] != distances[other, group[1]]:
+        return False
+    same = distances[other] == distances[client]
+    same[[other, client]] = True
+    return bool(same.all())
