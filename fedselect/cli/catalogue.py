@@ -6,12 +6,15 @@ import importlib
 import json
 from typing import Any
 
-from fedselect.cli.common import Format, check_format, print_table
+from fedselect.cli.common import Format, Load, check_format, print_table
 
 __all__ = ["list_"]
 
 
-def list_(format: Format = "text") -> None:
+def list_(
+    load: Load = [],  # noqa: B006  (typer copies defaults)
+    format: Format = "text",
+) -> None:
     """Show what there is: selectors, availability and dropout models, data sets, partitions, models, solver methods."""
     from fedselect.availability import AVAILABILITY, DROPOUT
     from fedselect.data import DATASETS, PARTITIONS
@@ -21,6 +24,10 @@ def list_(format: Format = "text") -> None:
     from solvers.problem import FAMILIES, Problem
 
     check_format(format)
+    if load:
+        from fedselect.loading import load_parts
+
+        load_parts(load)
     found: dict[str, list[dict[str, Any]]] = {}
     for registry in (SELECTORS, AVAILABILITY, DROPOUT, DATASETS, PARTITIONS, MODELS):
         found[registry.kind] = [

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedselect.cli.common import Format, check_format, plain_rows, print_table, seed_list, text
+from fedselect.cli.common import Format, Load, check_format, plain_rows, print_table, seed_list, text
 from fedselect.errors import ConfigError
 from fedselect.progress import progress_bar
 
@@ -19,6 +19,15 @@ Config = Annotated[Path, typer.Argument(help="TOML file; unknown keys are errors
 Overrides = Annotated[
     list[str], typer.Option("--set", "-c", help="Replace one value: section.key=value. May be repeated.")
 ]
+
+
+Device = Annotated[
+    str | None, typer.Option(help="Where clients train: auto, cpu, cuda, cuda:1; the configuration's if left out.")
+]
+
+
+def _with_device(overrides: list[str], device: str | None) -> list[str]:
+    return overrides if device is None else [*overrides, f"training.device={device}"]
 
 
 def complete_selectors(incomplete: str) -> list[str]:
@@ -33,6 +42,8 @@ def run(
     config: Config,
     set: Overrides = [],  # noqa: B006  (typer copies defaults)
     seed: Annotated[int | None, typer.Option(help="Replace the seed of the configuration.")] = None,
+    device: Device = None,
+    load: Load = [],  # noqa: B006
     out: Annotated[Path, typer.Option(help="Directory of the run folders.")] = Path("runs"),
     format: Format = "text",
 ) -> None:
@@ -41,7 +52,7 @@ def run(
     from fedselect.experiments import run as run_experiment
 
     check_format(format)
-    experiment, _ = read_config(config, set)
+    experiment, _ = read_config(config, _with_device(set, device), load)
     if seed is not None:
         experiment = replace(experiment, seed=seed)
     with progress_bar("rounds", experiment.rounds) as advance:
@@ -65,6 +76,8 @@ def compare(
     ] = None,
     seeds: Annotated[str, typer.Option(help="Seeds: '0-2', '0,3,7'.")] = "0-2",
     set: Overrides = [],  # noqa: B006
+    device: Device = None,
+    load: Load = [],  # noqa: B006
     out: Annotated[Path, typer.Option(help="Directory of the run folders.")] = Path("runs"),
     report: Annotated[Path | None, typer.Option(help="Report folder; OUT/NAME/report if left out.")] = None,
     jobs: Annotated[int, typer.Option(help="Runs side by side.")] = 1,
@@ -77,7 +90,7 @@ def compare(
     from fedselect.reports import results_table, write_report
 
     check_format(format)
-    experiment, tables = read_config(config, set)
+    experiment, tables = read_config(config, _with_device(set, device), load)
     variants = _variants(selectors, tables)
     numbers = seed_list(seeds)
     total = experiment.rounds * len(variants) * len(numbers)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
+from fedselect.carrying import pack, unpack
 from fedselect.errors import ConfigError, MissingExtraError
 from fedselect.experiments.config import Experiment
 from fedselect.experiments.folder import run_folder
@@ -51,7 +52,7 @@ def run_all(
     Raises
     ------
     ConfigError
-        When ``jobs`` is not positive; nothing is run then.
+        When ``jobs`` is not positive, or a part of one's own cannot be sent to a worker; nothing is run then.
     """
     import joblib
 
@@ -60,9 +61,16 @@ def run_all(
     folders = [run_folder(each, out) for each in experiments]
     once = dict(zip(folders, experiments, strict=True))
     there = Path(out).resolve()  # a worker may stand in another directory
+    packed = pack({part for each in once.values() for part in each.parts})
     with _watch({folder: each.rounds for folder, each in once.items()}, progress):
-        joblib.Parallel(n_jobs=jobs)(joblib.delayed(run)(each, there, plots=plots) for each in once.values())
+        joblib.Parallel(n_jobs=jobs)(joblib.delayed(_run)(packed, each, there, plots) for each in once.values())
     return folders
+
+
+def _run(packed: bytes, experiment: Experiment, out: Path, plots: bool) -> Path:
+    """A run in a worker, which has to learn first what was registered where the run was asked for."""
+    unpack(packed)
+    return run(experiment, out, plots=plots)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from fedselect.randomness import generator
 from fedselect.training.models import MODELS
 from fedselect.training.settings import TrainingSettings
 
-__all__ = ["Model", "build_model", "initialise"]
+__all__ = ["Model", "build_model", "initialise", "made"]
 
 #: A module (whose values are where training starts), or a class or function that makes one, with or without being
 #: given the federation.
@@ -54,14 +54,14 @@ def build_model(given: Model | None, federation: Federation, settings: TrainingS
         initialise(model, seed, settings.initialisation)
     elif callable(given):
         with _seeded(seed):
-            model = _made(given, federation)
+            model = made(given, federation)
     else:
         raise ConfigError(f"model must be a torch.nn.Module, or a class or function that makes one; got {given!r}")
     _check(model, federation)
     return model
 
 
-def _made(factory: Callable[..., Any], federation: Federation) -> nn.Module:
+def made(factory: Callable[..., Any], federation: Federation) -> nn.Module:
     """What a class or function makes, with the federation where it asks for one thing."""
     name = getattr(factory, "__name__", repr(factory))
     try:

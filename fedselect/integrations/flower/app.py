@@ -23,6 +23,7 @@ from fedselect.experiments.config import Experiment
 from fedselect.experiments.folder import RunFolder, run_folder
 from fedselect.integrations.flower.client import DroppedOut, Update, client_app
 from fedselect.integrations.flower.strategy import SelectorStrategy
+from fedselect.loading import load_parts
 from fedselect.training.device import pick_device
 from fedselect.training.evaluation import client_means
 from fedselect.training.local import LocalTraining
@@ -124,7 +125,9 @@ class _Workshop:
 @lru_cache(maxsize=1)
 def _workshop(config: str) -> _Workshop:
     """Build it once a process: a simulation asks the same workers for client after client."""
-    return _Workshop(Experiment.from_tables(tomllib.loads(config)))
+    tables = tomllib.loads(config)
+    load_parts(tables["experiment"].get("load", ()))
+    return _Workshop(Experiment.from_tables(tables))
 
 
 class _ExperimentClient:
