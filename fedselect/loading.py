@@ -252,8 +252,8 @@ def _forget(known: Loaded) -> None:
 def register(kind: str, name: str, builder: Any) -> None:
     """Register a part, as its own decorator would."""
     if isinstance(builder, Method):
-        told = {"kind": builder.kind, "requires": builder.requires, "install": builder.install}
-        method(builder.problem, name, **told)(builder.function)
+        again = method(builder.problem, name, kind=builder.kind, requires=builder.requires, install=builder.install)
+        again(builder.function)
         return
     next(each for each in REGISTRIES if each.kind == kind).register(name)(builder)
 

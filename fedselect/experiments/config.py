@@ -134,7 +134,7 @@ class Experiment:
         _known("the configuration", tables, ("experiment", "training", *choices))
         head = _table("experiment", tables)
         _known("experiment", head, (*_HEAD, "load"))
-        head = head | {"load": tuple(head["load"])} if "load" in head else head
+        head = {**head, "load": tuple(head["load"])} if "load" in head else head
         _typed("experiment", {key: value for key, value in head.items() if key != "load"}, cls)
         training = _table("training", tables)
         _known("training", training, [f.name for f in dataclasses.fields(TrainingSettings)])

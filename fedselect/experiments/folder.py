@@ -156,8 +156,8 @@ def _same_results(config: str, experiment: Experiment) -> bool:
         found = Experiment.from_tables(tomllib.loads(config))
     except (tomllib.TOMLDecodeError, ConfigError):
         return False
-    aside = {"checkpoint_every": experiment.checkpoint_every, "load": experiment.load}
-    return replace(found, **aside).tables() == experiment.tables()
+    here = replace(found, checkpoint_every=experiment.checkpoint_every, load=experiment.load)
+    return here.tables() == experiment.tables()
 
 
 def _resume(folder: Path, loop: Coordinator) -> list[dict[str, Any]]:

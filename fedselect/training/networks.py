@@ -23,7 +23,7 @@ __all__ = ["Model", "build_model", "initialise", "made"]
 
 #: A module (whose values are where training starts), or a class or function that makes one, with or without being
 #: given the federation.
-Model: TypeAlias = nn.Module | Callable[..., nn.Module]  # type: ignore[valid-type]
+Model: TypeAlias = nn.Module | Callable[..., nn.Module]
 
 
 def build_model(given: Model | None, federation: Federation, settings: TrainingSettings, seed: int) -> nn.Module:

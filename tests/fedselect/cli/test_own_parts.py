@@ -277,7 +277,7 @@ def test_a_class_of_a_module_by_its_name(there, call):
     )
     code, _, err = call("run", "net.toml", "--load", "my_module_of_parts:Net")
     assert code == 0, err
-    assert "has no 'Nett' (did you mean 'Net'?)" in call("list", "--load", "my_module_of_parts:Nett")[2]
+    assert "has no 'Nett'; did you mean 'Net'?" in call("list", "--load", "my_module_of_parts:Nett")[2]
     assert (
         "Other is neither a torch.nn.Module nor a class with select"
         in call("list", "--load", "my_module_of_parts:Other")[2]
