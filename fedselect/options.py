@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import tomllib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from fedselect.errors import ConfigError
 from solvers.annotations import fits, in_words, wanted
 from solvers.suggestions import did_you_mean
 
-__all__ = ["Registry", "fits", "in_words", "parsed"]
+__all__ = ["Registry", "fits", "in_words", "names_file", "parsed"]
 
 Builder = TypeVar("Builder", bound=Callable[..., Any])
 
@@ -31,12 +32,17 @@ class Registry(Generic[Builder]):
         self.kind = kind
         self._builders: dict[str, Builder] = {}
         self._aliases: dict[str, str] = {}
+        self._folders: dict[str, str] = {}
 
-    def register(self, name: str, *aliases: str) -> Callable[[Builder], Builder]:
-        """Return a decorator that registers a builder under ``name`` (and under other names people know)."""
+    def register(self, name: str, *aliases: str, folder: str = "") -> Callable[[Builder], Builder]:
+        """Return a decorator that registers a builder under ``name`` (and under other names people know).
+
+        ``folder`` is the one it reads below the folder that its option names, where it does not read all of that.
+        """
 
         def decorate(builder: Builder) -> Builder:
             self._builders[name] = builder
+            self._folders[name] = folder
             self._aliases.update(dict.fromkeys(aliases, name))
             return builder
 
@@ -60,6 +66,12 @@ class Registry(Generic[Builder]):
         """Options of one builder and their defaults (``inspect.Parameter.empty`` where one is required)."""
         parameters = inspect.signature(self._find(name)).parameters.values()
         return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+    def files(self, name: str, options: Mapping[str, Any]) -> list[Path]:
+        """Files and folders that a builder reads with these options (see `names_file`)."""
+        known = {**self.options(name), **options}
+        below = self._folders.get(self._aliases.get(name, name), "")
+        return [Path(value) / below for key, value in known.items() if names_file(key) and isinstance(value, str)]
 
     def summary(self, name: str) -> str:
         """First line of the builder's docstring."""
@@ -92,6 +104,15 @@ class Registry(Generic[Builder]):
             hint = did_you_mean(name, self._builders)
             raise ConfigError(f"there is no {self.kind} {name!r}{hint} (known: {', '.join(self.names)})")
         return self._builders[name]
+
+
+def names_file(option: str) -> bool:
+    """Whether an option names a file or folder: one called ``path`` or ``root``, or ending in ``_file`` or ``_path``.
+
+    What such a file holds is part of what a run is made of, and a relative path is looked up beside the configuration
+    file that names it.
+    """
+    return option in ("path", "root") or option.endswith(("_file", "_path"))
 
 
 def parsed(text: str) -> Any:

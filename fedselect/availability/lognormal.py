@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,12 @@ from graphs.reproducible import exponential
 __all__ = ["SinLognormal", "lognormal", "sin_lognormal"]
 
 
+#: Which generator the clients' rates come from.
+Draw = Literal["streams", "authors"]
+
+
 @AVAILABILITY.register("lognormal", "LN", "LogNormal")
-def lognormal(federation: Federation, seed: int, *, beta: float = 0.5) -> Independent:
+def lognormal(federation: Federation, seed: int, *, beta: float = 0.5, draw: Draw = "streams") -> Independent:
     r"""Rates are log-normal over the clients (FedGS's LN).
 
     :math:`p_k = c_k / \max_i c_i` with :math:`\log c_k \sim N(0, \sigma^2)`, :math:`\sigma = \ln(1 / (1 - \beta))`.
@@ -32,13 +37,16 @@ def lognormal(federation: Federation, seed: int, *, beta: float = 0.5) -> Indepe
         Seed of the run.
     beta : float
         Heterogeneity β in [0, 1): 0 makes everyone available always.
+    draw : {"streams", "authors"}
+        Where the c_k come from: this toolkit's generator, or the first N of NumPy's legacy generator of seed
+        21 + ``seed``, as in FedGS's code.
 
     Raises
     ------
     ConfigError
         When ``beta`` is outside [0, 1).
     """
-    return Independent(_profile(len(federation), seed, beta), seed)
+    return Independent(_profile(len(federation), seed, beta, draw), seed)
 
 
 class SinLognormal(Independent):
@@ -64,7 +72,9 @@ class SinLognormal(Independent):
 
 
 @AVAILABILITY.register("sin-lognormal", "SLN", "SinLogNormal")
-def sin_lognormal(federation: Federation, seed: int, *, beta: float = 0.5, empty: str = "pass") -> SinLognormal:
+def sin_lognormal(
+    federation: Federation, seed: int, *, beta: float = 0.5, empty: str = "pass", draw: Draw = "streams"
+) -> SinLognormal:
     r"""Log-normal rates that rise and fall over 24 rounds (FedGS's SLN).
 
     Executed by the authors' code, whose docstring speaks of another period; see `SinLognormal` for the formula and
@@ -80,16 +90,19 @@ def sin_lognormal(federation: Federation, seed: int, *, beta: float = 0.5, empty
         Heterogeneity β in [0, 1) of the rates.
     empty : {"pass", "redraw"}
         See `Independent`; FedGS's code redraws.
+    draw : {"streams", "authors"}
+        As for `lognormal`.
 
     Raises
     ------
     ConfigError
         When ``beta`` is outside [0, 1).
     """
-    return SinLognormal(_profile(len(federation), seed, beta), seed, empty=empty)
+    return SinLognormal(_profile(len(federation), seed, beta, draw), seed, empty=empty)
 
 
-def _profile(clients: int, seed: int, beta: float) -> NDArray[np.float64]:
+def _profile(clients: int, seed: int, beta: float, draw: Draw) -> NDArray[np.float64]:
     sigma = -math.log1p(-check_share("beta", beta, below_one=True))
-    logs = sigma * generator(seed, "profile").standard_normal(clients)
+    normal = generator(seed, "profile") if draw == "streams" else np.random.RandomState(21 + seed)
+    logs = sigma * normal.standard_normal(clients)
     return exponential(logs - logs.max())

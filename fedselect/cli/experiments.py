@@ -15,6 +15,13 @@ from fedselect.progress import progress_bar
 
 __all__ = ["compare", "run"]
 
+Fresh = Annotated[
+    bool,
+    typer.Option(
+        "--fresh", help="Begin afresh, beside it, where a run of this configuration had other code, files or versions."
+    ),
+]
+
 Config = Annotated[Path, typer.Argument(help="TOML file; unknown keys are errors.")]
 Overrides = Annotated[
     list[str], typer.Option("--set", "-c", help="Replace one value: section.key=value. May be repeated.")
@@ -45,24 +52,30 @@ def run(
     device: Device = None,
     load: Load = [],  # noqa: B006
     out: Annotated[Path, typer.Option(help="Directory of the run folders.")] = Path("runs"),
+    fresh: Fresh = False,
     format: Format = "text",
 ) -> None:
     """Run one experiment into a run folder; a run that was stopped continues."""
     from fedselect.experiments import read_config, read_summary
-    from fedselect.experiments import run as run_experiment
+    from fedselect.experiments.folder import RunFolder
+    from fedselect.experiments.running import run_into
 
     check_format(format)
     experiment, _ = read_config(config, _with_device(set, device), load)
     if seed is not None:
         experiment = replace(experiment, seed=seed)
+    folder = RunFolder.of(experiment, out, fresh)
+    found = folder.finished
     with progress_bar("rounds", experiment.rounds) as advance:
-        folder = run_experiment(experiment, out, advance)
-    results = read_summary(folder)
+        run_into(folder, advance)
+    results = read_summary(folder.path)
     if format == "json":
-        print(json.dumps({"folder": str(folder), **results}, indent=1))
+        print(json.dumps({"folder": str(folder.path), "found_finished": found, **results}, indent=1))
         return
+    if found:
+        print("found finished; nothing was run")
     print_table(("measure", "value"), [(key.replace("_", " "), text(value)) for key, value in results.items()])
-    print(f"run folder: {folder}")
+    print(f"run folder: {folder.path}")
 
 
 def compare(
@@ -80,8 +93,9 @@ def compare(
     load: Load = [],  # noqa: B006
     out: Annotated[Path, typer.Option(help="Directory of the run folders.")] = Path("runs"),
     report: Annotated[Path | None, typer.Option(help="Report folder; OUT/NAME/report if left out.")] = None,
-    jobs: Annotated[int, typer.Option(help="Runs side by side.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Runs side by side; -1 for as many as there are processors.")] = 1,
     backend: Annotated[str | None, typer.Option(help="What carries them: 'ray', or a backend of joblib's.")] = None,
+    fresh: Fresh = False,
     format: Format = "text",
 ) -> None:
     """Run several selectors under the same seeds and write a report with tables and pictures."""
@@ -95,13 +109,16 @@ def compare(
     numbers = seed_list(seeds)
     total = experiment.rounds * len(variants) * len(numbers)
     with carried_by(backend), progress_bar("rounds", total) as advance:
-        comparison = compare_experiments(experiment, variants, numbers, out, jobs, advance)
+        comparison = compare_experiments(experiment, variants, numbers, out, jobs, advance, fresh=fresh)
     written = write_report(comparison, report or out / experiment.name / "report")
     page = written.with_suffix(".html")
+    found, runs = comparison.found_finished, len(variants) * len(numbers)
     if format == "json":
-        runs = plain_rows(comparison.table())
-        print(json.dumps({"report": str(written), "page": str(page), "runs": runs}, indent=1))
+        told = {"report": str(written), "page": str(page), "found_finished": found}
+        print(json.dumps({**told, "runs": plain_rows(comparison.table())}, indent=1))
         return
+    if found:
+        print(f"found finished: {found} of {runs} runs")
     head, *rows = results_table(comparison.means()).texts
     print_table(head, rows)
     print(f"report: {page}")

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-@DATASETS.register("mnist")
+@DATASETS.register("mnist", folder="MNIST")
 def mnist(
     *,
     clients: int = 100,
@@ -73,10 +73,10 @@ def mnist(
         When files are missing or damaged, an option or the split cannot be used, or torchvision is not installed.
     """
     train, test = read_mnist(root, download)
-    return _federation("mnist", train, test, 10, clients, partition, validation_fraction, seed, options)
+    return federation_of("mnist", train, test, 10, clients, partition, validation_fraction, seed, options)
 
 
-@DATASETS.register("fashion-mnist")
+@DATASETS.register("fashion-mnist", folder="FashionMNIST")
 def fashion_mnist(
     *,
     clients: int = 100,
@@ -93,10 +93,10 @@ def fashion_mnist(
     are for validation. Parameters, results and errors as for `mnist`; the files are in ``FashionMNIST/raw``.
     """
     train, test = read_idx("FashionMNIST", "fashion-mnist", MNIST_FILES, root, download)
-    return _federation("fashion-mnist", train, test, 10, clients, partition, validation_fraction, seed, options)
+    return federation_of("fashion-mnist", train, test, 10, clients, partition, validation_fraction, seed, options)
 
 
-@DATASETS.register("emnist-letters", "EMNIST-L")
+@DATASETS.register("emnist-letters", "EMNIST-L", folder="EMNIST")
 def emnist_letters(
     *,
     clients: int = 100,
@@ -114,10 +114,10 @@ def emnist_letters(
     as for `mnist`; the files are in ``EMNIST/raw``.
     """
     train, test = read_idx("EMNIST", "emnist-letters", EMNIST_FILES, root, download, first_label=1)
-    return _federation("emnist-letters", train, test, 26, clients, partition, validation_fraction, seed, options)
+    return federation_of("emnist-letters", train, test, 26, clients, partition, validation_fraction, seed, options)
 
 
-@DATASETS.register("cifar10")
+@DATASETS.register("cifar10", folder="cifar-10-batches-py")
 def cifar10(
     *,
     clients: int = 100,
@@ -135,10 +135,10 @@ def cifar10(
     ``cifar-10-batches-py``.
     """
     train, test = read_cifar("CIFAR10", "cifar10", "cifar-10-batches-py", CIFAR10_FILES, root, download)
-    return _federation("cifar10", train, test, 10, clients, partition, validation_fraction, seed, options)
+    return federation_of("cifar10", train, test, 10, clients, partition, validation_fraction, seed, options)
 
 
-@DATASETS.register("cifar100")
+@DATASETS.register("cifar100", folder="cifar-100-python")
 def cifar100(
     *,
     clients: int = 250,
@@ -155,10 +155,10 @@ def cifar100(
     are in ``cifar-100-python``.
     """
     train, test = read_cifar("CIFAR100", "cifar100", "cifar-100-python", ("train", "test", "meta"), root, download)
-    return _federation("cifar100", train, test, 100, clients, partition, validation_fraction, seed, options)
+    return federation_of("cifar100", train, test, 100, clients, partition, validation_fraction, seed, options)
 
 
-@DATASETS.register("svhn")
+@DATASETS.register("svhn", folder="SVHN")
 def svhn(
     *,
     clients: int = 250,
@@ -175,10 +175,10 @@ def svhn(
     Parameters, results and errors as for `mnist`; the files are in ``SVHN``.
     """
     train, test = read_svhn(root, download)
-    return _federation("svhn", train, test, 10, clients, partition, validation_fraction, seed, options)
+    return federation_of("svhn", train, test, 10, clients, partition, validation_fraction, seed, options)
 
 
-@DATASETS.register("cinic10")
+@DATASETS.register("cinic10", folder="cinic-10")
 def cinic10(
     *,
     clients: int = 250,
@@ -195,10 +195,10 @@ def cinic10(
     0.2383, 0.2587). Other parameters, results and errors as for `mnist`.
     """
     train, test = (read_folder(Path(root) / "cinic-10" / part) for part in ("train", "test"))
-    return _federation("cinic10", train, test, 10, clients, partition, validation_fraction, seed, options)
+    return federation_of("cinic10", train, test, 10, clients, partition, validation_fraction, seed, options)
 
 
-def _federation(
+def federation_of(
     name: str,
     train: Pictures,
     test: Pictures,
@@ -209,6 +209,7 @@ def _federation(
     seed: int,
     options: dict[str, object],
 ) -> Federation:
+    """Split training pictures over clients by a partition, and hold a share of each client's out."""
     rng = generator(seed, "data")
     parts = PARTITIONS.build(partition, train.labels, clients, rng, **options)
     kept, held = hold_out(parts, validation_fraction, rng)

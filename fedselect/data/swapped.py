@@ -14,7 +14,7 @@ from fedselect.randomness import generator
 __all__ = ["swapped_mnist"]
 
 
-@DATASETS.register("swapped-mnist", "ca-fed-mnist")
+@DATASETS.register("swapped-mnist", "ca-fed-mnist", folder="MNIST")
 def swapped_mnist(
     *,
     clients: int = 24,

@@ -10,8 +10,8 @@ from threading import Event, Thread
 from fedselect.carrying import pack, unpack
 from fedselect.errors import ConfigError, MissingExtraError
 from fedselect.experiments.config import Experiment
-from fedselect.experiments.folder import run_folder
-from fedselect.experiments.running import run
+from fedselect.experiments.folder import RunFolder
+from fedselect.experiments.running import run_into
 
 __all__ = ["carried_by", "run_all"]
 
@@ -22,6 +22,7 @@ def run_all(
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
     plots: bool = True,
+    fresh: bool = False,
 ) -> list[Path]:
     """Run many experiments; finished ones are not repeated, interrupted ones continue.
 
@@ -36,13 +37,15 @@ def run_all(
     out : path-like
         Directory below which the run folders are made.
     jobs : int
-        Runs side by side, each in a process of its own. The number changes nothing in the results (but a busy
-        machine solves less within a time limit).
+        Runs side by side, each in a process of its own; -1 for as many as there are processors. The number changes
+        nothing in the results (but a busy machine solves less within a time limit).
     progress : callable, optional
         Called about twice a second with (rounds done, rounds in all), from a thread of its own.
     plots : bool
         Whether each finished run gets pictures of its own; where there are hundreds of short ones, drawing takes longer
         than training.
+    fresh : bool
+        As for `fedselect.experiments.run`.
 
     Returns
     -------
@@ -52,25 +55,30 @@ def run_all(
     Raises
     ------
     ConfigError
-        When ``jobs`` is not positive, or a part of one's own cannot be sent to a worker; nothing is run then.
+        When ``jobs`` is neither positive nor -1, or a part of one's own cannot be sent to a worker; nothing is run
+        then.
+    RunError
+        When a folder holds a run that was made of something else; nothing is run then.
     """
     import joblib
 
-    if jobs < 1:
-        raise ConfigError(f"jobs must be at least 1; got {jobs}")
-    folders = [run_folder(each, out) for each in experiments]
-    once = dict(zip(folders, experiments, strict=True))
-    there = Path(out).resolve()  # a worker may stand in another directory
-    packed = pack({part for each in once.values() for part in each.parts})
-    with _watch({folder: each.rounds for folder, each in once.items()}, progress):
-        joblib.Parallel(n_jobs=jobs)(joblib.delayed(_run)(packed, each, there, plots) for each in once.values())
-    return folders
+    if jobs < 1 and jobs != -1:
+        raise ConfigError(f"jobs must be at least 1, or -1 for all processors; got {jobs}")
+    # A worker may stand in another directory.
+    folders = [RunFolder.of(each, Path(out).resolve(), fresh) for each in experiments]
+    once = {folder.path: folder for folder in folders}
+    for folder in once.values():
+        folder.check()
+    packed = pack({part for folder in once.values() for part in folder.experiment.parts})
+    with _watch({path: folder.experiment.rounds for path, folder in once.items()}, progress):
+        joblib.Parallel(n_jobs=jobs)(joblib.delayed(_run)(packed, each, plots) for each in once.values())
+    return [Path(out) / folder.path.parent.name / folder.path.name for folder in folders]
 
 
-def _run(packed: bytes, experiment: Experiment, out: Path, plots: bool) -> Path:
+def _run(packed: bytes, folder: RunFolder, plots: bool) -> Path:
     """A run in a worker, which has to learn first what was registered where the run was asked for."""
     unpack(packed)
-    return run(experiment, out, plots=plots)
+    return run_into(folder, plots=plots)
 
 
 @contextmanager

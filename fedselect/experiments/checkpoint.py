@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
+from fedselect.errors import RunError
 from solvers.files import appearing_whole
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
@@ -33,14 +36,18 @@ def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read what `save_checkpoint` wrote."""
-    with np.load(path, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files if name != "tree"}
-        tree = json.loads(str(archive["tree"]))
+    """Read what `save_checkpoint` wrote; raises `RunError` for anything else."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files if name != "tree"}
+            tree = json.loads(str(archive["tree"]))
+        return _filled(tree, arrays)
+    except (OSError, ValueError, LookupError, EOFError, AttributeError, BadZipFile, zlib.error) as error:
+        raise RunError(f"cannot read {path}, which is damaged or no checkpoint: {error}") from error
 
-    def fill(value: Any) -> Any:
-        if isinstance(value, dict):
-            return arrays[value[_ARRAY]] if _ARRAY in value else {key: fill(item) for key, item in value.items()}
+
+def _filled(value: Any, arrays: dict[str, Any]) -> Any:
+    """The tree with its arrays put back."""
+    if not isinstance(value, dict):
         return value
-
-    return fill(tree)
+    return arrays[value[_ARRAY]] if _ARRAY in value else {key: _filled(item, arrays) for key, item in value.items()}

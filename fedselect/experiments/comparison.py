@@ -14,7 +14,7 @@ import pandas as pd
 from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.batch import run_all
 from fedselect.experiments.config import Choice, Experiment
-from fedselect.experiments.folder import run_folder
+from fedselect.experiments.folder import RunFolder
 from fedselect.experiments.metrics import round_table, rounds_to
 from fedselect.experiments.records import read_records, read_summary
 from solvers.files import write_atomically
@@ -40,12 +40,22 @@ class Comparison:
         Run folders of each label, one a seed, in the order of ``seeds``.
     seeds : tuple of int
         Seeds; under one seed every variant met the same availability.
+    found_finished : int
+        How many of the runs were there already.
     """
 
     experiment: Experiment
     variants: dict[str, Choice]
     folders: dict[str, list[Path]]
     seeds: tuple[int, ...]
+    found_finished: int = 0
+
+    def __repr__(self) -> str:
+        runs = sum(map(len, self.folders.values()))
+        return f"<comparison {self.experiment.name!r}: {', '.join(self.variants)}; {runs} runs, seeds {self.seeds}>"
+
+    def _repr_html_(self) -> str:
+        return self.means().to_html(index=False, border=0)
 
     def table(self) -> pd.DataFrame:
         """One row a run: its label, seed and summary (see `fedselect.experiments.metrics.summary`)."""
@@ -94,6 +104,8 @@ def compare(
     out: str | Path = "runs",
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
+    *,
+    fresh: bool = False,
 ) -> Comparison:
     """Run every selector under every seed; finished runs are not repeated, interrupted ones continue.
 
@@ -110,10 +122,12 @@ def compare(
     out : path-like
         Directory below which the run folders are made.
     jobs : int
-        Runs side by side, each in a process of its own. The number changes nothing in the results (but a busy
-        machine solves less within a time limit).
+        Runs side by side, each in a process of its own; -1 for as many as there are processors. The number changes
+        nothing in the results (but a busy machine solves less within a time limit).
     progress : callable, optional
         Called about twice a second with (rounds done, rounds in all), from a thread of its own.
+    fresh : bool
+        As for `fedselect.experiments.run`.
 
     Returns
     -------
@@ -123,6 +137,8 @@ def compare(
     ------
     ConfigError
         When there is nothing to compare, or a configuration is not accepted; nothing is run then.
+    RunError
+        When a folder holds a run that was made of something else; nothing is run then.
     """
     if not variants or not seeds:
         raise ConfigError("a comparison needs at least one selector and one seed")
@@ -134,15 +150,17 @@ def compare(
         for seed in seeds
         for label, choice in variants.items()
     ]
+    found = [RunFolder.of(each, out, fresh) for _, each in grid]
+    already = sum(folder.finished for folder in found)
     folders: dict[str, list[Path]] = {label: [] for label in variants}
-    for label, each in grid:
-        folders[label].append(run_folder(each, out))
+    for (label, _), folder in zip(grid, found, strict=True):
+        folders[label].append(folder.path)
     try:
-        run_all([each for _, each in grid], out, jobs, progress)
+        run_all([each for _, each in grid], out, jobs, progress, fresh=fresh)
     finally:
-        if any(folder.exists() for each in folders.values() for folder in each):
+        if any(folder.path.exists() for folder in found):
             _write_manifest(Path(out) / experiment.name, folders, seeds)
-    return Comparison(experiment, dict(variants), folders, tuple(seeds))
+    return Comparison(experiment, dict(variants), folders, tuple(seeds), already)
 
 
 def _write_manifest(folder: Path, folders: Mapping[str, Sequence[Path]], seeds: Sequence[int]) -> None:

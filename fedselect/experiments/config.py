@@ -26,9 +26,13 @@ __all__ = ["Choice", "Experiment", "read_config"]
 #: Keys of ``[experiment]``.
 _HEAD = ("name", "rounds", "seed", "clients_per_round", "time_limit", "checkpoint_every")
 
-#: Settings that came after the first run folders: where they say what every run did before, they do not name a run, so
-#: that a folder of that time is continued, and found finished, under its own name.
-_LATER = ("momentum_buffers", "server_weight_decay", "initialisation", "augmentation", "loss", "buffers")
+#: Training settings of the first run folders, which name a run whatever they say. One that came later names it only
+#: where it is not at its default, so that a folder of that time is found, and continued, under its own name.
+_FIRST = (
+    *("model", "model_options", "learning_rate", "decay", "local_steps", "local_epochs", "batch_size", "momentum"),
+    *("weight_decay", "proximal", "server_rule", "server_learning_rate", "server_momentum", "importance"),
+    *("evaluate_every", "batching", "device"),
+)
 
 
 @dataclass(frozen=True)
@@ -153,12 +157,12 @@ class Experiment:
     def digest(self) -> str:
         """Eight hex digits that name everything about the results except name and seed."""
         tables = self.tables()
-        for key in ("name", "seed", "checkpoint_every", "load"):
+        for key in ("name", "seed", "checkpoint_every", "load"):  # what is loaded counts by what it says
             tables["experiment"].pop(key, None)
-        before = TrainingSettings()
-        for key in _LATER:
-            if tables["training"].get(key) == getattr(before, key):
-                del tables["training"][key]
+        defaults = TrainingSettings()
+        tables["training"] = {
+            key: value for key, value in tables["training"].items() if key in _FIRST or value != getattr(defaults, key)
+        }
         return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:8]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
 from fedselect.experiments.config import Experiment
 from fedselect.experiments.metrics import client_table, round_table, summary
+from fedselect.experiments.origin import PACKAGES, Origin, files_of, origin_of, read_origin
 from solvers.files import alone, appearing_whole, write_atomically
 from solvers.versions import installed
 
@@ -27,25 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RunFolder", "run_folder"]
 
-_PACKAGES = (
-    "fedselect",
-    "numpy",
-    "scipy",
-    "networkx",
-    "cvxpy",
-    "ortools",
-    "highspy",
-    "scikit-learn",
-    "torch",
-    "flwr",
-    "ray",
-)
-
 
 def run_folder(experiment: Experiment, out: str | Path) -> Path:
-    """Folder of a run: ``out/<name>/<selector>-<digest>-s<seed>``."""
-    label = f"{experiment.selector.name}-{experiment.digest}-s{experiment.seed}"
-    return Path(out) / experiment.name / label
+    """Folder of a run: ``out/<name>/<selector>-<digest>-s<seed>``, with ``-2``, ``-3`` for one begun afresh."""
+    return RunFolder.of(experiment, out).path
 
 
 class RunFolder:
@@ -57,11 +44,52 @@ class RunFolder:
         The folder, from `run_folder`.
     experiment : Experiment
         What is run in it.
+    origin : Origin
+        What a run of it is made of now.
     """
 
-    def __init__(self, path: Path, experiment: Experiment) -> None:
-        self.path, self.experiment = path, experiment
+    def __init__(self, path: Path, experiment: Experiment, origin: Origin) -> None:
+        self.path, self.experiment, self.origin = path, experiment, origin
         self.records: list[dict[str, Any]] = []
+
+    @classmethod
+    def of(cls, experiment: Experiment, out: str | Path, fresh: bool = False) -> RunFolder:
+        """The folder below ``out`` that holds this run, or would.
+
+        Where the folders there are hold runs of the same configuration and another origin, it is the last of them,
+        which `check` refuses, or with ``fresh`` one that is not there yet.
+        """
+        label = f"{experiment.selector.name}-{experiment.digest}-s{experiment.seed}"
+        origin, last = origin_of(experiment), None
+        for number in count(1):
+            path = Path(out) / experiment.name / (label if number == 1 else f"{label}-{number}")
+            folder = cls(path, experiment, origin)
+            if not path.exists():
+                return folder if fresh or last is None else last
+            if not folder.difference():
+                return folder
+            last = folder
+        raise AssertionError("numbers do not end")
+
+    def difference(self) -> str:
+        """What the run that the folder holds was made of and this one is not, in words; empty where it is the same."""
+        if not (self.path / "config.toml").exists():
+            return ""
+        before = read_origin(self.path)
+        if before is not None:
+            return self.origin.since(before, self.finished)
+        if may := [*self.origin.code, *(path for path, held in self.origin.files.items() if held != "missing")]:
+            return f"it does not say what it was made of, and {may[0]} may have changed since"
+        return ""
+
+    def check(self) -> None:
+        """Raise `RunError` where the folder holds a run that was made of something else."""
+        if difference := self.difference():
+            state = "a finished run" if self.finished else "a run that was stopped"
+            raise RunError(
+                f"{self.path} holds {state} of this configuration, but {difference}; begin afresh beside it (--fresh, "
+                "or fresh=True), choose another output folder, or remove it"
+            )
 
     @property
     def finished(self) -> bool:
@@ -77,24 +105,25 @@ class RunFolder:
         RunError
             When the folder cannot be written, holds another run, or another process is at work in it.
         """
-        try:
+        with _writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunError(f"cannot write the run folder {self.path}: {error}") from error
         with alone(self.path, RunError(f"another process is running {self.path}; wait for it or stop it")):
-            _claim(self.path, self.experiment)
-            self.records = _resume(self.path, loop)
-            with (self.path / "rounds.jsonl").open("a", encoding="utf-8") as self._lines:
+            with _writing(self.path):
+                self._claim()
+                self.records = _resume(self.path, loop)
+                lines = (self.path / "rounds.jsonl").open("a", encoding="utf-8")
+            with closing(lines) as self._lines:
                 yield
 
     def append(self, record: dict[str, Any], loop: Coordinator) -> None:
         """Write down the round that ``loop`` has just played, and its state where a checkpoint is due."""
         self.records.append(record)
-        # The line first: a checkpoint never speaks of a round whose line may be lost.
-        self._lines.write(json.dumps(record) + "\n")
-        self._lines.flush()
-        if loop.round == self.experiment.rounds or loop.round % self.experiment.checkpoint_every == 0:
-            save_checkpoint(self.path / "checkpoint.npz", loop.state_dict())
+        with _writing(self.path):
+            # The line first: a checkpoint never speaks of a round whose line may be lost.
+            self._lines.write(json.dumps(record) + "\n")
+            self._lines.flush()
+            if loop.round == self.experiment.rounds or loop.round % self.experiment.checkpoint_every == 0:
+                save_checkpoint(self.path / "checkpoint.npz", loop.state_dict())
 
     def finish(
         self,
@@ -120,33 +149,46 @@ class RunFolder:
         table = round_table(records)
         importance = self.experiment.training.importances(federation.sizes)
         clients = client_table(records, federation.sizes, importance, scores)
-        write_atomically(folder / "metrics.csv", table.to_csv(index=False).encode())
-        write_atomically(folder / "clients.csv", clients.to_csv(index=False).encode())
-        if plots:
-            from fedselect.experiments.figures import counts_figure, curves_figure, save_figure
+        with _writing(folder):
+            write_atomically(folder / "metrics.csv", table.to_csv(index=False).encode())
+            write_atomically(folder / "clients.csv", clients.to_csv(index=False).encode())
+            if plots:
+                from fedselect.experiments.figures import counts_figure, curves_figure, save_figure
 
-            label = folder.name
-            save_figure(counts_figure({label: [records]}, len(federation)), folder / "plots" / "counts.png")
-            save_figure(curves_figure({label: [table]}), folder / "plots" / "curves.png")
-        if model is not None:
-            import torch
+                label = folder.name
+                save_figure(counts_figure({label: [records]}, len(federation)), folder / "plots" / "counts.png")
+                save_figure(curves_figure({label: [table]}), folder / "plots" / "curves.png")
+            if model is not None:
+                import torch
 
-            with appearing_whole(folder / "model.pt") as stream:
-                torch.save(dict(model), stream)
-        # The summary comes last: its presence says that the run is finished.
-        write_atomically(folder / "summary.json", json.dumps(summary(records, importance, scores), indent=1).encode())
+                with appearing_whole(folder / "model.pt") as stream:
+                    torch.save(dict(model), stream)
+            # The summary comes last: its presence says that the run is finished.
+            told = summary(records, importance, scores)
+            write_atomically(folder / "summary.json", json.dumps(told, indent=1).encode())
+
+    def _claim(self) -> None:
+        """Write down which run the folder is of, and made of what, or refuse where it is of another."""
+        config = self.path / "config.toml"
+        self.check()
+        if not config.exists():
+            # Files that came with the first use, by download, count as they are now.
+            replace(self.origin, files=files_of(self.experiment)).write(self.path)
+        elif not _same_results(config.read_text(encoding="utf-8"), self.experiment):
+            raise RunError(
+                f"{self.path} holds a run of another configuration; remove it or choose another output folder"
+            )
+        write_atomically(config, tomli_w.dumps(self.experiment.tables()).encode())
+        write_atomically(self.path / "versions.json", json.dumps(installed(PACKAGES), indent=1).encode())
 
 
-def _claim(folder: Path, experiment: Experiment) -> None:
-    """Write down which run the folder is of, or refuse where it is of another."""
-    config = tomli_w.dumps(experiment.tables())
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Turn what the system says against writing into a sentence: a full disk, a lost permission."""
     try:
-        if (folder / "config.toml").exists() and not _same_results((folder / "config.toml").read_text(), experiment):
-            raise RunError(f"{folder} holds a run of another configuration; remove it or choose another output folder")
-        write_atomically(folder / "config.toml", config.encode())
-        write_atomically(folder / "versions.json", json.dumps(installed(_PACKAGES), indent=1).encode())
+        yield
     except OSError as error:
-        raise RunError(f"cannot write the run folder {folder}: {error}") from error
+        raise RunError(f"cannot write the run folder {folder}: {error.strerror or error}") from error
 
 
 def _same_results(config: str, experiment: Experiment) -> bool:
@@ -154,7 +196,7 @@ def _same_results(config: str, experiment: Experiment) -> bool:
     try:
         # Read as an experiment it has the settings, too, that came after it was written.
         found = Experiment.from_tables(tomllib.loads(config))
-    except (tomllib.TOMLDecodeError, ConfigError):
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigError):
         return False
     here = replace(found, checkpoint_every=experiment.checkpoint_every, load=experiment.load)
     return here.tables() == experiment.tables()
@@ -162,11 +204,19 @@ def _same_results(config: str, experiment: Experiment) -> bool:
 
 def _resume(folder: Path, loop: Coordinator) -> list[dict[str, Any]]:
     """Bring the loop to the last checkpoint, and the record file to the same round."""
-    path = folder / "rounds.jsonl"
-    if (folder / "checkpoint.npz").exists():
-        loop.load_state_dict(load_checkpoint(folder / "checkpoint.npz"))
+    path, checkpoint = folder / "rounds.jsonl", folder / "checkpoint.npz"
+    if checkpoint.exists():
+        state = load_checkpoint(checkpoint)
+        try:
+            loop.load_state_dict(state)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise RunError(f"{checkpoint} is no state of this run ({error}); remove {folder}") from error
     lines = path.read_bytes().split(b"\n")[: loop.round] if path.exists() else []
     if len(lines) < loop.round:
         raise RunError(f"{path} has {len(lines)} rounds, but the checkpoint is at round {loop.round}; remove {folder}")
+    try:
+        records = [json.loads(line) for line in lines]
+    except ValueError as error:
+        raise RunError(f"cannot read {path}: {error}; remove {folder}") from error
     write_atomically(path, b"".join(line + b"\n" for line in lines))
-    return [json.loads(line) for line in lines]
+    return records

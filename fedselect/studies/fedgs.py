@@ -160,8 +160,8 @@ def availability(mode: str, beta: float) -> Choice:
     """The paper's availability modes; the authors' code draws a round again when nobody is there."""
     return {
         "IDL": Choice("ideal"),
-        "LN": Choice("lognormal", {"beta": 0.5}),
-        "SLN": Choice("sin-lognormal", {"beta": 0.5, "empty": "redraw"}),
+        "LN": Choice("lognormal", {"beta": 0.5, "draw": "authors"}),
+        "SLN": Choice("sin-lognormal", {"beta": 0.5, "empty": "redraw", "draw": "authors"}),
         "LDF": Choice("less-data-first", {"beta": beta}),
         "MDF": Choice("more-data-first", {"beta": beta}),
         "YMF": Choice("max-label-first", {"beta": 0.9, "empty": "redraw"}),

@@ -15,6 +15,7 @@ from solvers.dispersion.formats import (
 from solvers.dispersion.kinds import KindDispersionProblem
 from solvers.dispersion.points import PointDispersionProblem
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.public import grey_pattern, read_densest_subgraph, read_qaplib_grey, torus_symmetries
 from solvers.dispersion.search.memory import Memory
 from solvers.dispersion.theory import aggregation_factors, expected_shares
 
@@ -25,11 +26,15 @@ __all__ = [
     "PointDispersionProblem",
     "aggregation_factors",
     "expected_shares",
+    "grey_pattern",
     "methods",
+    "read_densest_subgraph",
     "read_mdplib",
     "read_points",
+    "read_qaplib_grey",
     "read_tsplib",
     "to_qubo",
+    "torus_symmetries",
     "write_cp_sat",
     "write_lp",
     "write_mdplib",

@@ -20,7 +20,7 @@ from fedselect.data import Federation
 from fedselect.errors import ConfigError
 from fedselect.experiments.building import build
 from fedselect.experiments.config import Experiment
-from fedselect.experiments.folder import RunFolder, run_folder
+from fedselect.experiments.folder import RunFolder
 from fedselect.integrations.flower.client import DroppedOut, Update, client_app
 from fedselect.integrations.flower.strategy import SelectorStrategy
 from fedselect.loading import load_parts
@@ -65,7 +65,8 @@ def run_on(
     """
     if experiment.training.momentum_buffers != "reset":
         raise ConfigError("training: momentum_buffers must be 'reset' over Flower, whose clients keep nothing")
-    folder = RunFolder(run_folder(experiment, out), experiment)
+    folder = RunFolder.of(experiment, out)
+    folder.check()
     if folder.finished:
         return folder.path
     loop = build(experiment)

@@ -45,6 +45,9 @@ _STEP = 1.618
 #: Iterations between two looks at the balance of the residuals.
 _WINDOW = 10
 
+#: Where the penalty settles: the bound suffers from what the dual point lacks, so that residual is kept smaller.
+_BIAS = 16.0
+
 
 @dataclass(frozen=True)
 class Warm:
@@ -198,7 +201,7 @@ class Relaxation:
             self.iterations += 1
             if made % _WINDOW == 0:
                 if primal > 0 and dual > 0:
-                    self.penalty *= min(max(np.sqrt(primal / dual), 0.625), 1.6)
+                    self.penalty *= min(max(np.sqrt(primal / (_BIAS * dual)), 0.625), 1.6)
                 primal = dual = 0.0
             if expired():
                 break

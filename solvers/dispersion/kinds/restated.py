@@ -11,9 +11,10 @@ from solvers.dispersion.kinds.equal import kinds_of
 from solvers.dispersion.kinds.methods.branch_and_bound import branch_and_bound
 from solvers.dispersion.kinds.problem import KindDispersionProblem
 from solvers.dispersion.problem import DispersionProblem
+from solvers.problem import Problem
 from solvers.run import Run
 
-__all__ = ["alike", "solve_by_kinds"]
+__all__ = ["Restated", "alike", "solve_by_kinds"]
 
 #: Clients to a kind, on average, from which on counting beats telling them apart.
 _SHARE = 3
@@ -51,7 +52,7 @@ def solve_by_kinds(same: KindDispersionProblem, run: Run, rounding: float, share
     share : float
         Part of the remaining time to use; where there is no limit, any less than 1 allows some thousand nodes.
     """
-    inner = _Same(same, run, rounding, share)
+    inner = Restated(same, run, rounding, share)
     run.details["kinds"] = same.k
     try:
         branch_and_bound(same, inner, nodes=None if share == 1.0 else 5_000)
@@ -59,10 +60,10 @@ def solve_by_kinds(same: KindDispersionProblem, run: Run, rounding: float, share
         run.nodes = inner.nodes
 
 
-class _Same(Run):
+class Restated(Run):
     """A run on the same problem stated otherwise: decisions as they are, bounds with the rounding between the two."""
 
-    def __init__(self, problem: KindDispersionProblem, whole: Run, rounding: float, share: float) -> None:
+    def __init__(self, problem: Problem, whole: Run, rounding: float, share: float = 1.0) -> None:
         super().__init__(problem, whole.method, None, whole.seed)
         self.rng, self.whole, self.rounding = whole.rng, whole, rounding
         left = whole.remaining

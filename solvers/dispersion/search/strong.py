@@ -22,7 +22,7 @@ _ENUMERABLE = 5_000
 _CHUNK, _MOST, _MOST_ROOT = 20, 200, 1_000
 
 #: A node goes on while the gap falls by this share a look; the root looks back further.
-_PROGRESS, _PROGRESS_ROOT, _BACK_ROOT = 0.1, 0.02, 5
+_PROGRESS, _PROGRESS_ROOT, _BACK_ROOT = 0.2, 0.02, 5
 
 #: Cuts added at once, per free client.
 _CUTS = 5

@@ -35,6 +35,9 @@ _PLAIN_WORK, _PLAIN_SPELL = 2_000_000, 200_000
 #: Seconds that a relaxation takes, in units of n³: it is left out where the clock does not allow it.
 _RELAX = 1.5e-8
 
+#: What a relaxation counts as, in units of n³ updates.
+_RELAX_WORK = 3
+
 #: How well a node is solved that cannot be dropped; see `solvers.dispersion.search.nodes.Goal`.
 _ACCURACY = 0.2
 
@@ -229,6 +232,7 @@ class Tree:
                 incumbent=self.incumbent - constant,
                 expired=lambda: run.expired,
             )
+            self.work += _RELAX_WORK * n**3
             form = apply(q, linear, m, found, equal, pairs)
             x, violated = found.x, self._violated(found.products, found.nonnegative, pairs)
             if self.memory is not None and n == self.problem.n and len(pairs) == 0:

@@ -245,3 +245,13 @@ def test_redraw_passes_rounds_in_which_nobody_can_come():
 def test_bad_options_of_the_modes_are_sentences(federation, name, options, sentence):
     with pytest.raises(ConfigError, match=sentence):
         AVAILABILITY.build(name, federation, 0, **options)
+
+
+def test_the_authors_own_rates_by_seed():
+    """The reference vector of seed 0, N = 30 and β = 0.5; another seed is another generator."""
+    data = digits(clients=30)
+    first, other = (AVAILABILITY.build("lognormal", data, seed, draw="authors").rates(0) for seed in (0, 1))
+    assert first[:5] == pytest.approx([0.31579, 0.303088, 0.673992, 0.137001, 0.548816], abs=1e-5)
+    assert not np.allclose(first, other)
+    sine = AVAILABILITY.build("sin-lognormal", data, 0, draw="authors")
+    assert sine.rates(5) == pytest.approx(first * sine.factors[5])

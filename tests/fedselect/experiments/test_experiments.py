@@ -171,6 +171,7 @@ def test_a_run_folder_holds_what_the_readme_says(config, tmp_path):
     found = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
     assert found == {
         "config.toml",
+        "origin.json",
         "versions.json",
         "rounds.jsonl",
         "checkpoint.npz",
@@ -445,7 +446,7 @@ def test_report_shows_the_success_ratio_where_clients_go_missing(config, tmp_pat
         (({}, [0]), "at least one selector"),
         (({"u": Choice("uniform")}, []), "at least one selector and one seed"),
         (({"u": Choice("uniform")}, [1, 1]), "seeds of a comparison must differ"),
-        (({"u": Choice("uniform")}, [0], "runs", 0), "jobs must be at least 1; got 0"),
+        (({"u": Choice("uniform")}, [0], "runs", 0), "jobs must be at least 1, or -1 for all processors; got 0"),
         (({"u": Choice("unifrm")}, [0]), "there is no selector 'unifrm'"),
     ],
 )

@@ -100,7 +100,7 @@ def test_a_small_study(e3cs, monkeypatch, tmp_path, capsys):
     """Tables, figures and results appear; a second call plays only what is missing, to the same results."""
     monkeypatch.setattr(e3cs, "QUOTAS", {"E3CS-0.5": 0.5})
     monkeypatch.setattr(e3cs, "SCHEMES", ("E3CS-0.5", "Random", "FedCS", "pow-d"))
-    scale = e3cs.Scale(40, 2, 0.02, 1, ("A",), (50,))
+    scale = e3cs.Scale(40, 2, 0.02, 1, ("A",), (30,))
     arguments = ["--out", str(tmp_path), "--jobs", "1"]
     e3cs.main(arguments, scale)
     out = tmp_path / "quick-digits"

@@ -133,6 +133,33 @@ def test_a_part_is_computed_once(tmp_path):
         kept(tmp_path / "a.json", state, 3)
 
 
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    clients: int
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.npz"])
+def test_a_part_for_other_arguments_is_not_taken(tmp_path, name):
+    """A study's `Scale` decides its parts and is not in their names."""
+
+    def make(seed, scale):
+        values = np.arange(scale.clients) + seed
+        return pd.DataFrame({"value": values}) if name == "a.csv" else {"value": values}
+
+    def other(seed, scale):
+        return make(seed, scale)
+
+    assert len(kept(tmp_path / name, make, 0, Scale(3))["value"]) == 3
+    with pytest.raises(RunError, match=r"its argument 'scale' has changed since; choose another --out"):
+        kept(tmp_path / name, make, 0, Scale(4))
+    with pytest.raises(RunError, match=r"code of other \(test_study.py\) has changed since"):
+        kept(tmp_path / name, other, 0, Scale(3))
+    assert len(kept(tmp_path / name, make, 0, Scale(3))["value"]) == 3
+    (tmp_path / f"{name}.origin.json").unlink()
+    with pytest.raises(RunError, match="may be made of something else: it does not say of what"):
+        kept(tmp_path / name, make, 0, Scale(3))
+
+
 def test_a_grid_gives_the_folder_of_each_label(tmp_path):
     pytest.importorskip("torch")
     base = Experiment(name="grid", rounds=2, clients_per_round=2, data=Choice("digits", {"clients": 4}))

@@ -155,7 +155,7 @@ def test_time_limit_leaves_a_decision():
     solution = solve(problem, time_limit=0.4)
     assert solution.x is not None
     assert solution.bound >= solution.objective
-    assert solution.seconds < 2.0  # a machine that is busy otherwise
+    assert solution.seconds < 10.0  # a machine that is busy otherwise
 
 
 BAD = [

@@ -18,7 +18,7 @@ from solvers.run import Run
 __all__ = ["auto"]
 
 #: Up to this many clients a matrix costs nothing, and its methods need no compilation for a first answer.
-_FEW = 300
+_FEW = 150
 
 
 @method(PointDispersionProblem, "auto", kind="exact")

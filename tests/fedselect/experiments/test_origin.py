@@ -1,0 +1,235 @@
+"""A finished run is never returned for other code, files or versions; what differs is named."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+
+import numpy as np
+import pytest
+
+from fedselect.availability.trace import write_trace
+from fedselect.errors import RunError
+from fedselect.experiments import Choice, Experiment, compare, read_records, run, run_all, run_folder
+from fedselect.experiments.code import code_digest
+from fedselect.experiments.contents import contents
+from fedselect.experiments.origin import Origin
+from fedselect.options import Registry
+from fedselect.selectors import SELECTORS
+
+EXPERIMENT = Experiment("origin", rounds=2, clients_per_round=2, data=Choice("digits", {"clients": 8}))
+
+PART = """
+import numpy as np
+from fedselect.rounds import Selection
+from fedselect.selectors import SELECTORS
+from my_keys import key
+
+@SELECTORS.register("mine")
+class Mine:
+    def __init__(self, scenario):
+        self.size = scenario.size
+
+    def select(self, round):
+        there = np.flatnonzero(round.available)
+        best = np.sort(there[np.argsort(SIGN * key(there), kind="stable")][: self.size])
+        return Selection(best, np.full(best.size, 1 / best.size))
+
+    def update(self, feedback): pass
+    def state_dict(self): return {}
+    def load_state_dict(self, state): pass
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """Registers a selector of one's own from the files ``my_parts.py`` and ``my_keys.py``: ``mine("+1")``."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def load(sign, keys="def key(clients): return clients\n"):
+        (tmp_path / "my_parts.py").write_text(PART.replace("SIGN", sign))
+        (tmp_path / "my_keys.py").write_text(keys)
+        importlib.invalidate_caches()
+        for name in ("my_keys", "my_parts"):
+            sys.modules.pop(name, None)
+        importlib.import_module("my_parts")
+        return replace(EXPERIMENT, selector=Choice("mine"))
+
+    yield load
+    SELECTORS._builders.pop("mine", None)
+    for name in ("my_keys", "my_parts"):
+        sys.modules.pop(name, None)
+
+
+def selected(folder):
+    return [record["selected"] for record in read_records(folder)]
+
+
+@pytest.fixture(autouse=True)
+def _torch():
+    pytest.importorskip("torch")
+
+
+def test_other_code_of_ones_own_is_not_the_same_run(mine, tmp_path):
+    first = run(mine("+1"), tmp_path / "runs", plots=False)
+    assert selected(first) == [[0, 1]] * 2
+    changed = mine("-1")
+    with pytest.raises(RunError, match=r"a finished run.*code of selector 'mine' \(my_parts.py\) has changed.*--fresh"):
+        run(changed, tmp_path / "runs", plots=False)
+    with pytest.raises(RunError, match="my_parts"):
+        run_all([changed], tmp_path / "runs", plots=False)
+    with pytest.raises(RunError, match="my_parts"):
+        compare(changed, {"mine": Choice("mine")}, [0], tmp_path / "runs")
+    fresh = run(changed, tmp_path / "runs", plots=False, fresh=True)
+    assert (fresh.name, selected(fresh)) == (first.name + "-2", [[6, 7]] * 2)
+    assert run(changed, tmp_path / "runs") == run_folder(changed, tmp_path / "runs") == fresh
+    assert run(mine("+1"), tmp_path / "runs") == first
+
+
+def test_code_that_ones_own_uses_counts(mine, tmp_path):
+    run(mine("+1"), tmp_path / "runs", plots=False)
+    with pytest.raises(RunError, match="my_parts"):
+        run(mine("+1", "def key(clients): return -clients\n"), tmp_path / "runs", plots=False)
+
+
+def test_another_trace_in_the_same_file_is_not_the_same_run(tmp_path, monkeypatch):
+    path, there = tmp_path / "trace.csv", np.zeros((2, 8), dtype=bool)
+    there[:, :3] = True
+    write_trace(path, there)
+    experiment = replace(EXPERIMENT, availability=Choice("trace", {"path": str(path)}))
+    first = run(experiment, tmp_path / "runs", plots=False)
+    write_trace(path, there[:, ::-1])
+    with pytest.raises(RunError, match=r"trace.csv has changed since"):
+        run(experiment, tmp_path / "runs")
+    fresh = run(experiment, tmp_path / "runs", plots=False, fresh=True)
+    assert set(chain(*selected(first))) <= {0, 1, 2}
+    assert set(chain(*selected(fresh))) <= {5, 6, 7}
+    write_trace(path, there)
+    assert run(experiment, tmp_path / "runs") == first
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    pytest.importorskip("torch")
+    out = tmp_path_factory.mktemp("finished")
+    return out, run(EXPERIMENT, out, plots=False)
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "sentence"),
+    [
+        ("versions", "numpy", "1.0", "it was made with numpy 1.0, and .* is installed here"),
+        ("versions", "python", "3.2.1", "it was made with python 3.2.1"),
+        ("sources", "fedselect/training", "0", "the toolkit's own code has changed since: fedselect/training;"),
+    ],
+)
+def test_another_environment_is_named(finished, section, key, value, sentence):
+    out, folder = finished
+    before = (folder / "origin.json").read_text()
+    origin = json.loads(before)
+    origin[section][key] = value
+    (folder / "origin.json").write_text(json.dumps(origin))
+    try:
+        with pytest.raises(RunError, match=sentence):
+            run(EXPERIMENT, out)
+    finally:
+        (folder / "origin.json").write_text(before)
+    assert run(EXPERIMENT, out) == folder
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"format": "run-origin/1", "colour": 1}', '{"format": "other"}'])
+def test_a_damaged_origin_is_a_sentence(finished, text):
+    out, folder = finished
+    before = (folder / "origin.json").read_text()
+    (folder / "origin.json").write_text(text)
+    try:
+        with pytest.raises(RunError, match=r"cannot read .*origin.json"):
+            run(EXPERIMENT, out)
+    finally:
+        (folder / "origin.json").write_text(before)
+
+
+def test_only_a_stopped_run_is_bound_to_a_processor():
+    before, now = Origin(processor="one"), Origin(processor="other")
+    assert now.since(before, finished=True) == ""
+    assert "begun on another processor (one)" in now.since(before, finished=False)
+
+
+def test_packages_that_carry_a_run_may_change():
+    before, now = (Origin(versions={"ray": v, "numpy": "2", "torch": v}) for v in "12")
+    assert "torch 1, and 2" in now.since(before, finished=True)
+    assert now.since(replace(before, versions={"ray": "1", "numpy": "2", "gone": "1"}), finished=True) == ""
+
+
+# -- code ----------------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+WEIGHTS = [1.0, 2.0]
+def helper(x): return x * WEIGHTS[0]
+class Base:
+    def value(self): return helper(3)
+class Part(Base):
+    def select(self): return self.value() in {"a", "b", "c"}
+print_at_the_end = 1
+"""
+
+
+def part(text):
+    """The class of a script that is run: its module has no file."""
+    names = {"__name__": "__main__"}
+    exec(compile(text, "script", "exec"), names)
+    return names["Part"]
+
+
+def test_code_at_a_prompt_is_known_by_what_it_does():
+    whole = code_digest(part(SCRIPT))
+    assert (
+        code_digest(part("# a comment\n\n" + SCRIPT.replace("print_at_the_end = 1", "print_at_the_end = 2"))) == whole
+    )
+    for before, after in (("2.0", "2.5"), ("x * W", "x + W"), ("helper(3)", "helper(4)"), ('"c"', '"d"')):
+        assert code_digest(part(SCRIPT.replace(before, after))) != whole
+
+
+def test_what_a_builder_has_closed_over_counts():
+    def builder(sign):
+        def build(scenario, *, power=2):
+            return sign * power
+
+        return build
+
+    assert code_digest(builder(1)) == code_digest(builder(1)) != code_digest(builder(-1))
+    assert code_digest(partial(builder(1), 3)) != code_digest(partial(builder(1), 4))
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+
+def test_contents_of_files_and_folders(tmp_path):
+    folder = tmp_path / "data"
+    assert contents(folder) == "missing"
+    (folder / "part").mkdir(parents=True)
+    (folder / "part" / "a.txt").write_text("one")
+    first = contents(folder)
+    copy = tmp_path / "copy"
+    (copy / "part").mkdir(parents=True)
+    (copy / "part" / "a.txt").write_text("one")
+    assert contents(copy) == first != contents(folder / "part")
+    (folder / "part" / "a.txt").write_text("two")
+    assert contents(folder) != first
+
+
+def test_a_registry_knows_which_files_a_builder_reads():
+    registry = Registry("data set")
+
+    @registry.register("pictures", folder="Pictures")
+    def pictures(*, root: str = "data", labels_file: str | None = None, clients: int = 3): ...
+
+    assert [path.as_posix() for path in registry.files("pictures", {})] == ["data/Pictures"]
+    registry.register("plain")(pictures)
+    given = registry.files("plain", {"root": "x", "labels_file": "y.csv"})
+    assert [path.as_posix() for path in given] == ["x", "y.csv"]
