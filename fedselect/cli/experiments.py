@@ -53,6 +53,10 @@ def run(
     load: Load = [],  # noqa: B006
     out: Annotated[Path, typer.Option(help="Directory of the run folders.")] = Path("runs"),
     fresh: Fresh = False,
+    logger: Annotated[
+        list[str],
+        typer.Option(help="Write rounds to a tracker: tensorboard, wandb or mlflow, with =WHERE. May be repeated."),
+    ] = [],  # noqa: B006
     format: Format = "text",
 ) -> None:
     """Run one experiment into a run folder; a run that was stopped continues."""
@@ -66,8 +70,13 @@ def run(
         experiment = replace(experiment, seed=seed)
     folder = RunFolder.of(experiment, out, fresh)
     found = folder.finished
+    told = []
+    if logger and not found:
+        from fedselect.integrations.loggers import open_logger
+
+        told = [open_logger(text, folder.path, experiment.tables()) for text in logger]
     with progress_bar("rounds", experiment.rounds) as advance:
-        run_into(folder, advance)
+        run_into(folder, advance, callbacks=told)
     results = read_summary(folder.path)
     if format == "json":
         print(json.dumps({"folder": str(folder.path), "found_finished": found, **results}, indent=1))
