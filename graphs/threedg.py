@@ -120,6 +120,9 @@ def dependency_graph(
     -----
     Source: FedGS (AAAI 2023), the adjacency matrix R after Eq. 10.
 
+    An edge is a Python dictionary here, and a dense graph has N²/2 of them: from some two thousand clients on, use
+    `edge_weights`, which `distances` takes as well. Beyond ten thousand there is no room for either.
+
     Examples
     --------
     >>> from graphs import dependency_graph, similarity

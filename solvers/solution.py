@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers import shown, stored
+from solvers.certificates import Certificate
 from solvers.errors import InvalidAnswer
 from solvers.problem import Problem
 
@@ -103,6 +104,9 @@ class Solution:
         Dual multipliers, for methods that produce them.
     details : Mapping[str, object]
         What else the method has to say, by name.
+    certificate : Certificate or None
+        What proves the bound to `solvers.certificates.check`, where `solvers.solve` was asked for it; it may claim a
+        weaker one than ``bound``, and says which in ``certificate.bound``.
     """
 
     problem: Problem
@@ -120,6 +124,7 @@ class Solution:
     seed: int = 0
     duals: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    certificate: Certificate | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "duals", MappingProxyType(dict(self.duals)))

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.log import Log
 from solvers.problem import Problem
+from solvers.proving import prove
 from solvers.registry import Method, find
 from solvers.run import Run
 from solvers.solution import Solution, TracePoint, proves
@@ -27,6 +28,7 @@ def solve(
     seed: int = 0,
     start: ArrayLike | None = None,
     certify: str | None = None,
+    certificate: bool = False,
     watch: Callable[[TracePoint], None] | None = None,
     log: bool | IO[str] | Callable[[str], object] = False,
     **options: Any,
@@ -48,6 +50,9 @@ def solve(
     certify : str, optional
         A second method, exact or a relaxation, whose bound is put beside the decision where the first one's does not
         prove it; see `certified`. The first method then has half of the time, the second one all that is left.
+    certificate : bool
+        Keep what proves the bound to `solvers.certificates.check` as ``Solution.certificate``. The proof is found after
+        the solve, in the time that is left; see `solvers.proving.prove`.
     watch : callable, optional
         Called with every improvement as it is found, in the solve's own thread: what enters ``Solution.trace``.
     log : bool, text stream or callable
@@ -98,6 +103,11 @@ def solve(
             decided = {"decision_seconds": solution.seconds}
             solution = certified(solution, second.name, left, watch=watch)
             solution = replace(solution, seconds=run.seconds, details={**solution.details, **decided})
+    if certificate and solution.stopped != "interrupted":
+        lines.note("certificate")
+        left = math.inf if time_limit is None else time_limit - run.seconds
+        weaker = entry.kind == "relaxation" and solution.status != "optimal"
+        solution = replace(prove(solution, left, relaxed=weaker), seconds=run.seconds)
     lines.end(solution)
     return solution
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from solvers.certificates import Certificate
 from solvers.errors import InvalidProblem
 from solvers.files import appearing_whole
 from solvers.plain import plain
@@ -37,6 +38,7 @@ def as_dict(solution: Solution) -> dict[str, Any]:
     if solution.x is not None and hasattr(problem, "selected"):
         told["selected"] = plain(solution.selected)
     told["trace"] = [list(point) for point in solution.trace]
+    told["certificate"] = None if solution.certificate is None else _claim(solution.certificate)
     return told | {"duals": plain(solution.duals), "details": plain(solution.details)}
 
 
@@ -50,6 +52,9 @@ def write(solution: Solution, path: str | os.PathLike[str]) -> Path:
     told = {name: getattr(solution, name) for name in _FACTS}
     told |= {"format": FORMAT, "problem": header, "details": plain(solution.details)}
     told["trace"] = [list(point) for point in solution.trace]
+    if solution.certificate is not None:
+        told["certificate"] = _claim(solution.certificate)
+        kept |= {f"certificate.{name}": array for name, array in solution.certificate.arrays.items()}
     target = Path(path)
     with appearing_whole(target) as stream:
         text = json.dumps(told, default=plain)
@@ -71,13 +76,22 @@ def read(path: str | os.PathLike[str]) -> Solution:
         known = {name: told[name] for name in _FACTS}
         trace = tuple(TracePoint(*point) for point in told["trace"])
         details = told["details"]
+        certificate = None
+        if claim := told.get("certificate"):
+            facts = (str(claim["kind"]), str(claim["problem"]), float(claim["bound"]), int(claim["grid"]))
+            certificate = Certificate(*facts, _below(arrays, "certificate."))
     except (zipfile.BadZipFile, ValueError, KeyError, EOFError, TypeError, AttributeError) as error:
         raise InvalidProblem(f"{path} is not a solution file ({FORMAT}): {error}") from error
     x = arrays.get("x")
     if x is not None:
         x.setflags(write=False)
     duals = {name: value if value.ndim else value.item() for name, value in _below(arrays, "duals.").items()}
-    return Solution(problem=problem, x=x, trace=trace, duals=duals, details=details, **known)
+    return Solution(problem=problem, x=x, trace=trace, duals=duals, details=details, certificate=certificate, **known)
+
+
+def _claim(certificate: Certificate) -> dict[str, Any]:
+    facts = {name: getattr(certificate, name) for name in ("kind", "problem", "bound", "grid")}
+    return facts | {"digest": certificate.digest}
 
 
 def _below(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What README and docstrings show is run."""
+"""What README, the pages and docstrings show is run; what they link to is there."""
 
 from __future__ import annotations
 
@@ -9,10 +9,21 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from fedselect.rounds.protocol import RoundContext
+from fedselect.selectors import SELECTORS
+from solvers import solve
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *(path for path in sorted((ROOT / "docs").rglob("*.md")) if not {"_build", "generated"} & set(path.parts)),
+]
+NAMES = [str(path.relative_to(ROOT)) for path in PAGES]
 
 
 def modules():
@@ -44,22 +55,44 @@ def test_python_in_the_readme_runs(scratch_registry, tmp_path, monkeypatch):
     assert solution.selected.size == 8
 
 
-def test_commands_in_the_readme_exist():
-    """Every ``fedselect`` command that README shows parses: its files are there and its options are known."""
+def test_templates_in_contributing_run(scratch_registry, monkeypatch):
+    monkeypatch.setattr(SELECTORS, "_builders", dict(SELECTORS._builders))
+    namespace: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL):
+        exec(compile(block, "CONTRIBUTING.md", "exec"), namespace)
+    problem = namespace["DispersionProblem"](np.ones((6, 6)) - np.eye(6), size=3)
+    assert solve(problem, "my-method").objective == 6.0
+    there = np.array([False, True, True, True])
+    context = RoundContext(0, there, np.ones(4, dtype=np.int64), np.random.default_rng(0))
+    assert namespace["FirstCome"](2).select(context).clients.tolist() == [1, 2]
+    covering = namespace["CoveringProblem"](np.eye(3))
+    assert (covering.objective([1, 1, 0]), covering.violation([1, 1, 0])) == (2.0, 1.0)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=NAMES)
+def test_commands_exist(path):
+    """Every ``fedselect`` command that a page shows parses: its files are there and its options are known."""
     from typer.main import get_command
 
     from fedselect.cli import app
 
-    lines = [line.split("#")[0] for line in README.splitlines() if line.startswith("fedselect ")]
-    assert len(lines) >= 3
+    shown = [line.lstrip("!") for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = [re.split(r"#| 2>", line)[0] for line in shown if line.startswith("fedselect ")]
+    assert len(lines) >= 3 or path.name != "README.md"
     for line in lines:
         arguments, command = shlex.split(line)[1:], get_command(app)
         while hasattr(command, "commands"):  # a group: fedselect, fedselect instances, ...
             name, *arguments = arguments
             command = command.commands[name]
         context = command.make_context(name, arguments)
-        if "config" in context.params:
+        if str(context.params.get("config", "")).startswith("examples/"):
             assert (ROOT / context.params["config"]).exists()
+
+
+@pytest.mark.parametrize("path", PAGES[2:], ids=NAMES[2:])
+def test_code_on_a_page_is_run_by_the_build(path):
+    """A page has cells, which the build executes, or other files' text; no Python that nobody runs."""
+    assert "```python" not in path.read_text(encoding="utf-8")
 
 
 def test_makefile_has_the_two_commands():
@@ -69,9 +102,25 @@ def test_makefile_has_the_two_commands():
         assert re.search(rf"^{target}:", text, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
-def test_links_lead_somewhere(page):
-    links = re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text(encoding="utf-8"))
-    local = [link.split("#")[0] for link in links if not link.startswith("http")]
-    assert local or page != "README.md"
-    assert [link for link in local if not (ROOT / link).exists()] == []
+@pytest.mark.parametrize("path", PAGES, ids=NAMES)
+def test_links_lead_somewhere(path):
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    local = [link.partition("#") for link in links if not link.startswith("http")]
+    assert local or path.name != "README.md"
+    assert [file for file, _, _ in local if not (path.parent / file).exists()] == []
+    for file, _, place in local:
+        if place:
+            assert place in anchors(path.parent / file if file else path)
+
+
+def anchors(path):
+    """What ``#...`` may name on a page: its headings, as Sphinx and the common forge write them."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=NAMES)
+def test_pictures_have_a_text_alternative(path):
+    for alternative in re.findall(r"!\[([^\]]*)\]", path.read_text(encoding="utf-8")):
+        assert len(alternative) > 10

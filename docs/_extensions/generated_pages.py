@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,17 +12,61 @@ from typing import Any
 import click
 from sphinx.application import Sphinx
 
+#: The modules whose `__all__` is public, package by package; everything else may change without notice.
+API = {
+    "solvers": (
+        "solvers",
+        "solvers.dispersion",
+        "solvers.weighting",
+        "solvers.capping",
+        "solvers.allocation",
+        "solvers.participation",
+        "solvers.instances",
+        "solvers.certificates",
+        "solvers.benchmark",
+    ),
+    "graphs": ("graphs",),
+    "fedselect": (
+        "fedselect.rounds",
+        "fedselect.selectors",
+        "fedselect.availability",
+        "fedselect.data",
+        "fedselect.training.fedavg",
+        "fedselect.training.settings",
+        "fedselect.experiments",
+        "fedselect.reports",
+        "fedselect.integrations.flower",
+    ),
+}
+
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Write the pages before Sphinx looks for sources."""
     app.connect("builder-inited", _write)
+    app.connect("autodoc-process-docstring", _bars, priority=900)  # after numpydoc
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _bars(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Escape the bars of ``|S|`` in prose, which would be substitutions; mathematics is left alone."""
+    block: int | None = None  # indentation of the ".. math::" that a line may belong to
+    for place, line in enumerate(lines):
+        indent = len(line) - len(line.lstrip())
+        if block is not None and line.strip() and indent <= block:
+            block = None
+        if line.lstrip().startswith(".. "):
+            block = indent
+        if block is None and "|" in line:
+            parts = re.split(r"(:math:`[^`]*`|``[^`]*``)", line)
+            lines[place] = "".join(part if odd % 2 else part.replace("|", r"\|") for odd, part in enumerate(parts))
 
 
 def _write(app: Sphinx) -> None:
     folder = Path(app.srcdir) / "reference" / "generated"
     folder.mkdir(parents=True, exist_ok=True)
-    for name, lines in (("commands", _commands()), ("methods", _methods()), ("parts", _parts())):
+    pages = {"commands": _commands(), "methods": _methods(), "parts": _parts(), "errors": _errors()}
+    pages |= {f"api-{package}": _api(package, modules) for package, modules in API.items()}
+    for name, lines in pages.items():
         text = "\n".join(lines) + "\n"
         page = folder / f"{name}.md"
         if not page.exists() or page.read_text(encoding="utf-8") != text:
@@ -62,8 +108,6 @@ def _row(parameter: click.Parameter, context: click.Context) -> str:
 
 
 def _methods() -> Iterator[str]:
-    import importlib
-
     from solvers import methods
     from solvers.problem import FAMILIES, Problem
 
@@ -82,6 +126,46 @@ def _methods() -> Iterator[str]:
             options = ", ".join(f"`{name}={_plain(value)}`" for name, value in entry.options.items())
             needs = f" Needs `{entry.install}`." if entry.requires else ""
             yield f"| `{entry.name}` | {entry.kind} | {_cell(entry.summary)}{needs} | {options} |"
+
+
+def _api(package: str, modules: tuple[str, ...]) -> Iterator[str]:
+    """A page of one package: for each of its public modules a sentence, and every public name with its docstring."""
+    yield f"# {package}\n"
+    told: list[Any] = []
+    for name in modules:
+        module = importlib.import_module(name)
+        if len(modules) > 1:
+            yield f"\n## {name}\n"
+        yield "```{eval-rst}"
+        yield f".. currentmodule:: {name}\n"
+        for public in module.__all__:
+            what = getattr(module, public)
+            if inspect.ismodule(what) or any(what is each for each in told):  # `methods` is every family's
+                continue
+            told.append(what)
+            if inspect.isclass(what):
+                yield f".. autoclass:: {public}\n   :members:\n"
+            elif callable(what) and hasattr(what, "__name__"):
+                yield f".. autofunction:: {public}\n"
+            else:
+                yield f".. autodata:: {public}\n   :no-value:\n"
+        yield "```"
+
+
+def _errors() -> Iterator[str]:
+    import graphs.errors
+    import solvers.errors
+    from fedselect import errors
+
+    yield "# Errors"
+    yield "\nEvery error that is raised on purpose is one sentence: what was wrong, which value, what is accepted. The"
+    yield "command line prints it and ends with exit code 2. `TOOLKIT_ERRORS` holds the three roots, for `except`.\n"
+    for module in (solvers.errors, graphs.errors, errors):
+        yield f"\n## {module.__name__}\n\n| error | is a | when |\n|---|---|---|"
+        for name, kind in vars(module).items():
+            if inspect.isclass(kind) and kind.__module__ == module.__name__:
+                bases = ", ".join(f"`{base.__name__}`" for base in kind.__bases__)
+                yield f"| `{name}` | {bases} | {_cell((kind.__doc__ or '').split(chr(10) * 2)[0])} |"
 
 
 def _parts() -> Iterator[str]:
@@ -116,8 +200,6 @@ def _sentence(text: str | None) -> str:
 
 def _cell(text: str) -> str:
     """One line that a table can hold; reStructuredText's roles and double backticks become Markdown's."""
-    import re
-
     text = re.sub(r":math:`([^`]*)`", r"$\1$", _sentence(text))
     return text.replace("``", "`").replace("|", "\\|")
 

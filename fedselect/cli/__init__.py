@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedselect import __version__
-from fedselect.cli import bench, catalogue, experiments, flower, instances, report, solve, trace, warm_up
+from fedselect.cli import bench, catalogue, experiments, flower, instances, report, reproduce, solve, trace, warm_up
 from fedselect.cli.common import Ended
 from fedselect.errors import TOOLKIT_ERRORS
 
@@ -23,6 +23,7 @@ app = typer.Typer(
 app.command("run")(experiments.run)
 app.command("compare")(experiments.compare)
 app.command("report")(report.report)
+app.command("reproduce")(reproduce.reproduce)
 app.command("list")(catalogue.list_)
 app.command("export-flower")(flower.export_flower)
 app.command("solve")(solve.solve)

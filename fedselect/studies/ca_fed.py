@@ -194,8 +194,9 @@ def with_rates(dataset: str, root: Path, scale: Scale, out: Path, jobs: int) -> 
             ready[name, method] = each
             known = SCRIPTS[dataset].get("CA-Fed" if reading.equal_rates else method.removesuffix(", no oracle"))
             if reading.code and known is not None:
-                rates = {"learning_rate": known[0], "server_learning_rate": known[1]}
-                ready[name, method] = replace(each, training=replace(each.training, **rates))
+                local, server = known
+                training = replace(each.training, learning_rate=local, server_learning_rate=server)
+                ready[name, method] = replace(each, training=training)
             else:
                 data = Choice(dataset, {**each.data.options, "seed": 43})
                 elsewhere[name, method] = replace(each, name="tuning", seed=42, data=data)
@@ -228,7 +229,7 @@ CLASSES = ("often there,\ncorrelated", "often there", "seldom there,\ncorrelated
 
 def classes(experiment: Experiment) -> np.ndarray:
     """The class of each client, shape (N,), as an index into `CLASSES`."""
-    chains = build_scenario(experiment).availability
+    chains: Any = build_scenario(experiment).availability  # two-state chains, which know more than any availability
     return 2 * (chains.stationary < 0.5) + (chains.correlation < 0.5)
 
 
@@ -250,18 +251,20 @@ def table_one(runs: pd.DataFrame, dataset: str, why: Mapping[tuple[str, ...], st
     paper = {}
     for method, numbers in TABLE_I[dataset].items():
         for measure, (column, _) in MEASURES.items():
-            number, base = numbers[column], TABLE_I[dataset]["Unbiased"][column]
+            number, least = numbers[column], TABLE_I[dataset]["Unbiased"][column]
             for reading in READINGS:
                 paper[measure, reading, method] = number
                 if method != "Unbiased":
-                    paper[f"{measure} - Unbiased's", reading, method] = number - base
+                    paper[f"{measure} - Unbiased's", reading, method] = number - least
     return beside_paper(pd.concat([ours, beyond]), paper, ["measure", "reading", "method"], "value", why)
 
 
 def reasons(ready: Mapping[tuple[str, str], Experiment]) -> dict[tuple[str, ...], str]:
     """What explains that our numbers are not the table's."""
-    why = {}
+    why: dict[tuple[str, ...], str] = {}
     for name, reading in READINGS.items():
+        adafed = "open: AdaFed's own paper was not to be had"
+        why |= {(f"{measure} - Unbiased's", name, "AdaFed"): adafed for measure in MEASURES}
         federation = ready[name, "CA-Fed"].federation()
         if federation.parameters is not None:  # MNIST has no true model
             right = (federation.test.features @ federation.parameters[0] > 0) == federation.test.labels
@@ -277,7 +280,6 @@ def reasons(ready: Mapping[tuple[str, str], Experiment]) -> dict[tuple[str, ...]
             for measure, text in ELSEWHERE.items():
                 why |= {(measure, name): text, (f"{measure} - Unbiased's", name): text}
         for measure in MEASURES:
-            why[f"{measure} - Unbiased's", name, "AdaFed"] = "open: AdaFed's own paper was not to be had"
             why.setdefault((f"{measure} - Unbiased's", name), "open")
             why.setdefault((measure, name), "open")
     return why

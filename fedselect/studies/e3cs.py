@@ -191,7 +191,8 @@ def selected(scheme: str, draw: str, rounds: int, seed: int) -> dict[str, Any]:
     played = list(without_training(scenario, selector(scheme, draw), sizes=[1] * CLIENTS))
     history = History.collect(played, CLIENTS)
     decisions = [(each.selection.solution, scenario.dropout.rates(each.round)) for each in played]
-    promised = [float(solution.x @ rates) / SIZE for solution, rates in decisions if solution is not None]
+    solved = [(solution.x, rates) for solution, rates in decisions if solution is not None]
+    promised = [float(np.asarray(p) @ rates) / SIZE for p, rates in solved]
     return {"counts": history.counts, "ratio": success_ratio(history), "promised": np.array(promised)}
 
 
@@ -209,7 +210,7 @@ def selections(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> 
     for seed in range(scale.training_seeds):
         for d in scale.candidates:
             chosen = Choice("power-of-choice", {"candidates": d, "aggregation": "deadline"})
-            changes = {"name": "pow-d", "rounds": scale.selections, "selector": chosen}
+            changes: dict[str, Any] = {"name": "pow-d", "rounds": scale.selections, "selector": chosen}
             losses[f"d = {d}", seed] = experiment(dataset, root, "non-iid", seed, **changes)
     for (name, seed), folder in run_grid(losses, out / "runs", jobs, "pow-d, which has to train").items():
         history = History.from_records(read_records(folder), CLIENTS)
@@ -226,10 +227,12 @@ def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tu
         for update in scale.updates:
             for partition in ("iid", "non-iid"):
                 for scheme, draw in pairs(DRAWS[:2] if update == "A" else DRAWS[:1]):
-                    changes = {"name": f"{partition}-{update}", "rounds": rounds, "selector": selector(scheme, draw)}
+                    changes: dict[str, Any] = {"name": f"{partition}-{update}", "rounds": rounds}
+                    changes["selector"] = selector(scheme, draw)
                     each = experiment(dataset, root, partition, seed, update, **changes)
                     grid[update, partition, scheme, draw, seed] = each
-    rows, curves = [], {}
+    rows: list[dict[str, Any]] = []
+    curves: dict[tuple[str, ...], list[pd.Series]] = {}
     for key, folder in run_grid(grid, out / "runs", jobs, "training").items():
         table, end = round_table(read_records(folder)), read_summary(folder)
         values = {f"rounds to {a} %": rounds_to(table, a / 100) for a in task.accuracies}
@@ -277,7 +280,8 @@ def why_training(dataset: str) -> str:
 def limits() -> dict[tuple[str, ...], float]:
     """Success ratios when all that the quota leaves goes to the best class."""
     mean, best = float(np.mean(RATES)), max(RATES)
-    uniform_share = {scheme: 0.75 if quota == "incremental" else quota for scheme, quota in QUOTAS.items()}
+    uniform_share = {scheme: 0.75 if isinstance(quota, str) else quota for scheme, quota in QUOTAS.items()}
+    found: dict[tuple[str, ...], float]
     found = {(scheme, draw): c * mean + (1 - c) * best for scheme, c in uniform_share.items() for draw in DRAWS}
     return found | {("Random", ""): mean, ("FedCS", ""): best}
 

@@ -207,8 +207,8 @@ def equal_rates(own: Tuned) -> Tuned:
     found = {}
     for (pattern, method), training in own.items():
         fedau = own[pattern, "FedAU, K = 50"]
-        rates = {"learning_rate": fedau.learning_rate, "server_learning_rate": fedau.server_learning_rate}
-        found[pattern, method] = replace(training, **rates)
+        local, server = fedau.learning_rate, fedau.server_learning_rate
+        found[pattern, method] = replace(training, learning_rate=local, server_learning_rate=server)
     return found
 
 
@@ -394,6 +394,7 @@ def weights_figure(errors: pd.DataFrame, dataset: str, root: Path, scale: Scale)
 
 def accuracy_figure(runs: pd.DataFrame) -> Figure:
     """Test accuracy over the rounds under each pattern, mean over seeds."""
+    panels: dict[str, dict[str, list[pd.Series]]]
     panels = {pattern: {method: [] for method in METHODS} for pattern in PATTERNS}
     for row in runs.itertuples():
         panels[row.pattern][row.method].append(100 * learning_curve(round_table(read_records(row.folder))))

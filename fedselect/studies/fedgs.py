@@ -1,4 +1,4 @@
-"""FedGS (Wang et al., AAAI 2023): Table 2, Fig. 4 and Table 3, the paper's numbers beside ours.
+"""FedGS (Wang et al., AAAI 2023): Table 2, Figs. 4 and 5 and Table 3, the paper's numbers beside ours.
 
     python fedselect/studies/fedgs.py
     python fedselect/studies/fedgs.py --paper
@@ -31,7 +31,9 @@ from matplotlib.figure import Figure
 from fedselect.availability import AVAILABILITY
 from fedselect.data import Federation, Samples, load_data
 from fedselect.embeddings import client_embeddings
-from fedselect.experiments import Choice, Experiment, build_scenario, read_summary
+from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
+from fedselect.experiments.figures import panels_figure, save_figure
+from fedselect.experiments.metrics import learning_curve, round_table
 from fedselect.progress import progress_bar
 from fedselect.rounds.history import History
 from fedselect.rounds.protocol import RoundFeedback
@@ -208,7 +210,10 @@ def play(setting: Setting, plan: Plan, out: Path, jobs: int) -> pd.DataFrame:
                     )
     finished = run_grid(grid, out / "runs", jobs, "Table 2, rounds")
     keys = ("draw", "m", "mode", "method", "seed")
-    rows = [dict(zip(keys, cell, strict=True)) | read_summary(folder) for cell, folder in finished.items()]
+    rows = [
+        dict(zip(keys, cell, strict=True)) | read_summary(folder) | {"folder": folder}
+        for cell, folder in finished.items()
+    ]
     return pd.DataFrame(rows).astype({"proved": float, "max_gap": float})
 
 
@@ -396,6 +401,26 @@ def table_2_figure(panels: Mapping[str, Losses], modes: Sequence[str]) -> Figure
     return figure
 
 
+#: The curves of Fig. 5.
+CURVES = {
+    "UniformSample": ("black", "--"),
+    "MDSample": ("0.5", ":"),
+    "Power-of-Choice": ("#009E73", "-."),
+    "FedGS α=1": ("#D55E00", "-"),
+}
+
+
+def loss_figure(runs: pd.DataFrame, modes: Sequence[str]) -> Figure:
+    """Fig. 5: test loss over the rounds, means over seeds with the band from smallest to largest."""
+    panels: dict[str, dict[str, list[pd.Series]]] = {}
+    for mode in modes:
+        for method in CURVES:
+            chosen = runs[(runs["mode"] == mode) & (runs["method"] == method)]
+            curves = [learning_curve(round_table(read_records(folder)), "loss") for folder in chosen["folder"]]
+            panels.setdefault(mode, {})[method] = curves
+    return panels_figure(panels, CURVES, "test loss", size=(4 * len(panels), 3.2), banded=list(CURVES), sharey=False)
+
+
 def counts_figure(counted: Mapping[str, Mapping[str, History]]) -> Figure:
     """Fig. 4: one bar a client, the most available first; the line is how often it was there."""
     columns = len(next(iter(counted.values())))
@@ -453,7 +478,10 @@ def main(argv: Sequence[str] | None = None, plan: Plan | None = None) -> None:
     shown = {"Table 2": table, "Fig. 4": spreads, "Table 3": graphs}
     results = pd.concat([each.assign(table=title) for title, each in shown.items()])
     results.insert(0, "table", results.pop("table"))
-    write_tables(out, {"runs": runs, "results": results})
+    write_tables(out, {"runs": runs.drop(columns="folder"), "results": results})
+    # The paper's: FashionMNIST under YMF, CIFAR-10 under LN.
+    shown_modes = [mode for mode in setting.modes if mode in ("LN", "YMF")] or list(setting.modes[:1])
+    save_figure(loss_figure(main_runs, shown_modes), out / "loss.png", dpi=100)
     table_2_figure(dict(itertools.islice(tables.items(), 2)), setting.modes).savefig(out / "table2.png", dpi=100)
     counts_figure(counted).savefig(out / "counts.png", dpi=90)
     print(f"results and figures: {out}")

@@ -167,7 +167,8 @@ def watch(federation: Federation, strata: list[int], draw: str, rounds: int, see
     scenario = build_scenario(replace(setting, rounds=rounds, seed=seed), federation)
     if choice.name == "fedss":
         choice = Choice("fedss", {**choice.options, "groups": strata})
-    vectors, groups = federation.label_distributions, scenario.availability.groups
+    vectors = federation.label_distributions
+    groups: np.ndarray = scenario.availability.groups  # type: ignore[attr-defined]  # a group trace's own
     sizes = np.bincount(groups)
     means = np.stack([vectors[groups == k].mean(axis=0) for k in range(sizes.size)])
     found, lemma, variation = [], [], []
@@ -185,7 +186,9 @@ def biases(scale: Scale, out: Path) -> tuple[pd.DataFrame, dict[str, list[dict[s
     # Digits, whatever is trained later: only the labels count here.
     federation = experiment("digits", Path()).federation()
     strata = group_clients(federation.label_distributions, LABELS).labels.tolist()  # once, as it takes a second
-    rounds, rows, watched = 24 * scale.days, [], {draw: [] for draw in DRAWS}
+    rounds = 24 * scale.days
+    rows: list[dict[str, Any]] = []
+    watched: dict[str, list[dict[str, np.ndarray]]] = {draw: [] for draw in DRAWS}
     with progress_bar("drawing", scale.traces * len(DRAWS)) as update:
         for seed in range(scale.traces):
             for draw, mine in watched.items():
@@ -224,10 +227,13 @@ def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tu
                 selector=selector,
                 training=replace(base.training, learning_rate=step, proximal=proximal),
             )
-    rows, curves = [], {}
+    rows: list[dict[str, Any]] = []
+    curves: dict[tuple[Any, ...], list[pd.Series]] = {}
     for (*key, seed), folder in run_grid(grid, out / "runs", jobs, "training").items():
         table = round_table(read_records(folder))
-        values = {f"rounds to loss {target:g}": rounds_to(table, target, "loss") for target in task.targets}
+        values: dict[str, float | None] = {
+            f"rounds to loss {target:g}": rounds_to(table, target, "loss") for target in task.targets
+        }
         values["rounds to 80 % accuracy"] = rounds_to(table, 0.8)
         values["final accuracy"] = 100 * read_summary(folder)["final_accuracy"]
         values["accuracy after 30 rounds"] = 100 * table["accuracy"].iloc[min(30, rounds) - 1]
@@ -257,7 +263,7 @@ WHY_DATA = "model, step size, batch, local epochs and trace are not stated in th
 def why(dataset: str, task: Task, column: Sequence[str]) -> dict[tuple[str, ...], str]:
     """What explains that speed-ups differ, by step size, column of the paper's table and algorithm."""
     steps = [str(step) for step in task.steps]
-    found = {(step, here, "FedProx"): WHY_PROX for step in steps for here in column}
+    found: dict[tuple[str, ...], str] = {(step, here, "FedProx"): WHY_PROX for step in steps for here in column}
     found |= {(step, "10"): WHY_SIZE for step in steps}  # of Table II
     return found | {(): WHY_DIGITS if dataset == "digits" else WHY_DATA}
 
@@ -268,7 +274,7 @@ def speed_ups(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(value=of_baseline(rows, "algorithm", "FedAvg", cell) / rows["value"])
 
 
-def beside(rows: pd.DataFrame, paper: Mapping[tuple[str, ...], float], column: str, why: Mapping) -> pd.DataFrame:
+def beside(rows: pd.DataFrame, paper: Mapping[Any, float], column: str, why: Mapping) -> pd.DataFrame:
     """The speed-ups of one of the paper's tables beside ours; ``column`` names its columns."""
     ours = speed_ups(rows)
     ours = ours[ours["algorithm"] != "FedAvg"]
@@ -351,7 +357,7 @@ def shares_figure(rounds: Sequence[int] = (0, 4, 8, 12, 16, 20)) -> Figure:
     """Fig. 1 (a): each group's share of the clients, and of those who are there at some hours of the day."""
     setting = replace(experiment("digits", Path()), rounds=24)
     scenario = build_scenario(setting)
-    groups = scenario.availability.groups
+    groups: np.ndarray = scenario.availability.groups  # type: ignore[attr-defined]  # a group trace's own
     bars = {"all": np.bincount(groups) / groups.size}
     for t in rounds:
         there = np.bincount(groups[scenario.availability.available(t)], minlength=groups.max() + 1)

@@ -54,10 +54,10 @@ def paper_table(text: str, columns: Sequence[Hashable] | None = None) -> dict[tu
 
 def beside_paper(
     ours: pd.DataFrame,
-    paper: Mapping[tuple[str, ...], float],
+    paper: Mapping[Any, float],
     keys: Sequence[str],
     value: str,
-    why: Mapping[tuple[str, ...], str] | None = None,
+    why: Mapping[Any, str] | None = None,
 ) -> pd.DataFrame:
     """Put a paper's numbers beside ours.
 

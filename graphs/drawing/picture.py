@@ -120,7 +120,8 @@ def draw(
 
     Notes
     -----
-    After FedGS (AAAI 2023), Fig. 3.
+    After FedGS (AAAI 2023), Fig. 3. Every client is drawn: a few hundred can be told apart, thousands take minutes to
+    lay out and cannot. Draw the subgraph of the clients in question then.
     """
     from matplotlib.figure import Figure
 

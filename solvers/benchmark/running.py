@@ -97,9 +97,8 @@ def run_benchmark(
     Benchmark
         Its ``table`` has one row a solve with these columns.
 
-        ``family, instance, n, method`` (the label)\ ``, registered`` (the method's name)\ ``, options`` (JSON)\
-        ``, seed, time_limit``
-            What was solved; n is the problem's size.
+        ``family, instance, n, method, registered, options, seed, time_limit``
+            What was solved: n is the problem's size, method the label, registered the method's name, options are JSON.
         ``verdict``
             "ok"; "crashed" (the process died); "hung" (it was ended ``grace`` after its limit); "error" (it raised);
             "invalid" (the decision is infeasible, its objective is not the one claimed, or the bound is refuted by

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from solvers.certificates.attainable import attainable
 from solvers.certificates.certificate import Certificate, problem_digest
 from solvers.certificates.dispersion import check_dispersion
 from solvers.errors import CertificateError
 
-__all__ = ["check"]
+__all__ = ["READERS", "check"]
+
+#: The readers by the kind of certificate, and whether its problems are maximised or minimised.
+READERS: dict[str, tuple[Callable[[Any, int, Mapping[str, Any]], Fraction], str]] = {
+    "dispersion": (check_dispersion, "max"),
+}
 
 
 def check(problem: Any, certificate: Certificate) -> float:
@@ -44,20 +51,26 @@ def check(problem: Any, certificate: Certificate) -> float:
     for name, array in certificate.arrays.items():
         if array.dtype.kind not in "iu":
             raise CertificateError(f"array {name!r} of the certificate must hold whole numbers, not {array.dtype}")
-    if certificate.kind != "dispersion":
-        raise CertificateError(f"certificates of kind {certificate.kind!r} are not known (known: dispersion)")
+    if certificate.kind not in READERS:
+        known = ", ".join(READERS)
+        raise CertificateError(f"certificates of kind {certificate.kind!r} are not known (known: {known})")
+    reader, sense = READERS[certificate.kind]
+    if getattr(problem, "sense", None) != sense:
+        raise CertificateError(f"a certificate of kind {certificate.kind!r} is about a {sense}imisation")
     try:
-        proved = check_dispersion(problem, certificate.grid, certificate.arrays)
+        proved = reader(problem, certificate.grid, certificate.arrays)
+        sign = 1 if sense == "max" else -1
+        if certificate.kind == "dispersion" and proved > Fraction(certificate.bound):
+            proved = attainable(problem, proved)
     except KeyError as error:
         raise CertificateError(f"the certificate lacks the array {error}") from error
-    if proved > Fraction(certificate.bound):
-        raise CertificateError(
-            f"the certificate claims the bound {certificate.bound!r}, but proves only {_upwards(proved)!r}"
-        )
-    return _upwards(proved)
+    safe = _away(proved, sign)
+    if sign * proved > sign * Fraction(certificate.bound):
+        raise CertificateError(f"the certificate claims the bound {certificate.bound!r}, but proves only {safe!r}")
+    return safe
 
 
-def _upwards(value: Fraction) -> float:
-    """The smallest double that is not below ``value``."""
+def _away(value: Fraction, sign: int) -> float:
+    """The double nearest to ``value`` that is not below it, for a sign of 1, or not above."""
     nearest = float(value)
-    return nearest if Fraction(nearest) >= value else float(np.nextafter(nearest, math.inf))
+    return nearest if sign * Fraction(nearest) >= sign * value else float(np.nextafter(nearest, sign * math.inf))

@@ -61,6 +61,7 @@ class _Tree:
     def __init__(self, problem: Any, data: Rounded, arrays: Mapping[str, Integers]) -> None:
         self.problem, self.data, self.arrays = problem, data, arrays
         self.forms: dict[int, Form] = {}
+        self.exchanges: dict[tuple[int, int], bool] = {}
         self.tangents: dict[int, tuple[int, list[int], int, list[int]]] = {}
         self.permutations, self.order = arrays["permutations"].reshape(-1, data.cost.size), arrays["order"]
         if sorted(self.order.tolist()) != list(range(data.cost.size)):
@@ -129,8 +130,6 @@ class _Tree:
             raise CertificateError("its form takes clients for chosen that are not chosen here")
         if any(form.place[i] < 0 for i in [*node.ones, *node.free] if i not in inside):
             raise CertificateError("its form leaves out clients that are open here")
-        for i, j in form.dominated:
-            self._exchange(i, j, form.ones.tolist(), form.ids.tolist())
         forced = [int(form.place[i]) for i in node.ones if i not in inside]
         total, missing = sum(gradient[k] for k in forced), self.data.size - len(node.ones)
         free = set(node.free)
@@ -143,7 +142,10 @@ class _Tree:
         if index < 0:
             raise CertificateError("a form has a negative number")
         if index not in self.forms:
-            self.forms[index] = Form(self.data, {name: part_of(self.arrays, f"form_{name}", index) for name in FORM})
+            form = Form(self.data, {name: part_of(self.arrays, f"form_{name}", index) for name in FORM})
+            for i, j in form.dominated:
+                self._exchange(i, j, form.ones.tolist(), form.ids.tolist())
+            self.forms[index] = form
         return self.forms[index]
 
     def _dominated(self, node: _Node, i: int, j: int) -> Fraction | None:
@@ -154,6 +156,12 @@ class _Tree:
 
     def _exchange(self, i: int, j: int, ones: list[int], free: list[int]) -> None:
         """Exchanging j for i beside ``ones`` and any others of ``free`` is never a loss: in exact arithmetic."""
+        if (i, j) not in self.exchanges:  # most are no loss beside any company at all
+            self.exchanges[i, j] = self._no_loss(i, j, [], list(range(self.problem.costs.size)))
+        if not self.exchanges[i, j] and not self._no_loss(i, j, ones, free):
+            raise CertificateError(f"exchanging client {j} for {i} can be a loss, or go on without end")
+
+    def _no_loss(self, i: int, j: int, ones: list[int], free: list[int]) -> bool:
         first, second = (self.problem.distances[k].tolist() for k in (i, j))
 
         def gain(k: int) -> Fraction:
@@ -166,8 +174,7 @@ class _Tree:
         )
         least -= Fraction(float(self.problem.costs[i])) - Fraction(float(self.problem.costs[j]))
         tie_counts = self.order[i] < self.order[j] and len(self.permutations) == 0
-        if least < 0 or (least == 0 and not tie_counts):
-            raise CertificateError(f"exchanging client {j} for {i} can be a loss, or go on without end")
+        return bool(least > 0 or (least == 0 and tie_counts))
 
     def _symmetric(self, node: _Node, which: int, depth: int) -> Fraction | None:
         if which < 0 or not 0 <= depth < len(node.path):

@@ -1,6 +1,6 @@
 """Dispersion: choose m clients far apart and cheap, the selection step of FedGS."""
 
-from solvers.dispersion import methods
+from solvers.dispersion import methods, proof
 from solvers.dispersion.formats import (
     read_mdplib,
     read_points,
@@ -28,6 +28,7 @@ __all__ = [
     "expected_shares",
     "grey_pattern",
     "methods",
+    "proof",
     "read_densest_subgraph",
     "read_mdplib",
     "read_points",

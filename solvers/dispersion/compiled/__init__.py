@@ -70,6 +70,10 @@ for _name in (*_COMMON, "annealing", "ascent"):
     register(_name, f"{__name__}.{_name}", ("float64", "float32") if _both else ("float64",))
 
 
+for _name in ("points", "counts"):
+    register(_name, f"{__name__}.{_name}")
+
+
 def kernel(name: str, run: Run | None = None, precision: str = "float64") -> ModuleType | None:
     """Return the kernel ``name``, or ``None`` when the run's time is over before it is there.
 

@@ -10,11 +10,8 @@ from numpy.typing import NDArray
 from solvers.dispersion.bounds.slice_form import certified_excess
 from solvers.dispersion.bounds.uniform_shift import top_eigenvalue
 from solvers.dispersion.kinds.problem import KindDispersionProblem
-from solvers.dispersion.loading import Kernels
 
-__all__ = ["KERNELS", "Counts", "cheapest_of_each"]
-
-KERNELS = Kernels("solvers.dispersion.kinds.kernels")
+__all__ = ["Counts", "cheapest_of_each"]
 
 _EPS = float(np.finfo(np.float64).eps)
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.kinds.counts import KERNELS, Counts
+from solvers.dispersion.kinds.counts import Counts
 from solvers.dispersion.kinds.problem import KindDispersionProblem
-from solvers.dispersion.loading import OutOfTime
+from solvers.dispersion.loading import OutOfTime, needed
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
 
@@ -50,7 +50,7 @@ def marginal(problem: KindDispersionProblem, run: Run) -> bool:
 
 def filled(form: Counts, run: Run) -> NDArray[np.int64]:
     """The counts of the run's decision; of the greedy one, which is offered, where there is none."""
-    kernels = KERNELS.get(lambda: run.expired)
+    kernels = needed("counts", run)
     if run.x is not None:
         return form.counts(run.x)
     counts = np.zeros(form.problem.k, dtype=np.int64)
@@ -85,7 +85,7 @@ class Tree:
     def __init__(self, form: Counts, run: Run, counts: NDArray[np.int64]) -> None:
         self.form, self.run = form, run
         k = form.problem.k
-        self.kernels = KERNELS.get(lambda: run.expired)
+        self.kernels = needed("counts", run)
         self.lowers, self.uppers = np.zeros((_STACK, k), np.int64), np.zeros((_STACK, k), np.int64)
         self.points, self.bounds = np.zeros((_STACK, k)), np.zeros(_STACK)
         self.uppers[0] = np.diff(form.start)

@@ -111,39 +111,52 @@ def branch_and_bound(
 
 
 def _prove(tree: Tree, search: Search, workers: int, group: NDArray[np.int64] | None) -> None:
-    """Search the first-order tree; the strong one as soon as it promises more, or from the start for a symmetry."""
+    """Search the first-order tree; the strong one as soon as it promises more, or at once where there is a symmetry."""
     run = tree.run
     strong: StrongTree | None = None
-    tree.start()
-    patience = 0.0 if group is not None else _patience(tree)
-    while tree.open and not run.expired:
-        if tree.work >= patience and run.remaining > _STRONG * tree.problem.n**3:
-            patience = 4 * max(tree.work, _PATIENCE // 4)
-            if strong is None:
-                strong = StrongTree(tree, workers, group)
-                strong.start()
-            else:
+    with run.phase("first-order tree"):
+        tree.start()
+        patience = 0.0 if group is not None else _patience(tree)
+        while tree.open and not run.expired:
+            if tree.work >= patience and run.remaining > _STRONG * tree.problem.n**3:
+                patience = 4 * max(tree.work, _PATIENCE // 4)
+                strong = _tried(strong, tree, workers, group)
+                if group is not None or strong.bound - tree.incumbent <= _PROMISE * (tree.bound - tree.incumbent):
+                    break
+                continue
+            tree.advance()
+            if tree.open:
+                search.advance(_BETWEEN)
+                tree.look()
+        tree.report()
+    if strong is None:
+        return
+    cheap = int(run.nodes or 0) - strong.nodes
+    if tree.open and not run.expired:
+        with run.phase("doubly nonnegative tree"):
+            while strong.open and not run.expired and not run.proved:
                 strong.advance()
+                search.advance(_BETWEEN)
+                tree.look()
+                strong.report()
             strong.report()
-            if group is not None or strong.bound - tree.incumbent <= _PROMISE * (tree.bound - tree.incumbent):
-                break
-            continue
-        tree.advance()
-        if tree.open:
-            search.advance(_BETWEEN)
-            tree.look()
-    tree.report()
-    cheap = int(run.nodes or 0) - (strong.nodes if strong is not None else 0)
-    while tree.open and strong is not None and strong.open and not run.expired and not run.proved:
+    run.details["nodes"] = {"first-order": cheap, "doubly-nonnegative": strong.nodes}
+    run.details["iterations"] = strong.iterations
+    run.details["open"] = len(strong.open)
+
+
+def _tried(strong: StrongTree | None, tree: Tree, workers: int, group: NDArray[np.int64] | None) -> StrongTree:
+    """The strong tree after another look at its most promising nodes, or at its root."""
+    if strong is None:
+        strong = StrongTree(tree, workers, group)
+        strong.start()
+    else:
         strong.advance()
-        search.advance(_BETWEEN)
-        tree.look()
-        strong.report()
-    if strong is not None:
-        strong.report()
-        run.details["nodes"] = {"first-order": cheap, "doubly-nonnegative": strong.nodes}
-        run.details["iterations"] = strong.iterations
-        run.details["open"] = len(strong.open)
+    strong.report()
+    unit = max(abs(tree.run.objective or 0.0), 1e-300) * tree.normal.factor
+    before, after = (max(bound - tree.incumbent, 0.0) / unit for bound in (tree.bound, strong.bound))
+    tree.run.note(f"a gap of {before:.2g} after first-order nodes; doubly nonnegative ones make it {after:.2g}")
+    return strong
 
 
 def _patience(tree: Tree) -> float:

@@ -29,7 +29,7 @@ def candidates(problem: PointDispersionProblem, run: Run) -> NDArray[np.intp]:
         return np.arange(n)
     c = problem.coordinates
     sample = np.sort(np.random.default_rng(run.seed).choice(n, size=min(n, _SAMPLE), replace=False))
-    sums = potentials(c, np.ascontiguousarray(c[:, sample]), np.ones(sample.size), lambda: run.expired)
+    sums = potentials(c, np.ascontiguousarray(c[:, sample]), np.ones(sample.size), run)
     promise = 2 * problem.weight * (m - 1) / sample.size * sums - problem.costs
     return np.sort(np.argpartition(-promise, number)[:number])
 
@@ -51,6 +51,6 @@ def greedy_decision(problem: PointDispersionProblem, run: Run) -> NDArray[np.int
         left -= count
         if left > 0:
             centres = np.ascontiguousarray(c[:, chosen])
-            g += 2 * problem.weight * potentials(c, centres, np.ones(count), lambda: run.expired)
+            g += 2 * problem.weight * potentials(c, centres, np.ones(count), run)
             g[chosen] = -np.inf
     return x

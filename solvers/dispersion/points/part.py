@@ -51,7 +51,7 @@ class Rest:
         c, w = np.ascontiguousarray(problem.coordinates[:, places]), problem.weight
         y, g = relaxation.y[places], relaxation.g[places]
         support = np.flatnonzero(y)
-        towards = w * potentials(c, np.ascontiguousarray(c[:, support]), y[support], lambda: relaxation.run.expired)
+        towards = w * potentials(c, np.ascontiguousarray(c[:, support]), y[support], relaxation.run)
         self.costs = 2 * towards - g
         self.constant = relaxation.value() - float((y[support] * (towards - self.costs)[support]).sum())
         largest = float(np.abs(relaxation.g).max() + np.abs(problem.costs).max())

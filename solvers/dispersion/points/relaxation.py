@@ -15,8 +15,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.dispersion.loading import needed
 from solvers.dispersion.points.problem import PointDispersionProblem
-from solvers.dispersion.points.sums import KERNELS, potentials
+from solvers.dispersion.points.sums import potentials
 from solvers.run import Run
 
 __all__ = ["FREE", "ONE", "ZERO", "Relaxation"]
@@ -63,7 +64,7 @@ class Relaxation:
         problem = self.problem
         pair = 2 * problem.weight
         c, change = problem.coordinates, amounts[places]
-        self.g = self.g + pair * potentials(c, np.ascontiguousarray(c[:, places]), change, lambda: self.run.expired)
+        self.g = self.g + pair * potentials(c, np.ascontiguousarray(c[:, places]), change, self.run)
         reach = pair * float(np.abs(change).sum()) * problem.farthest
         self.error += reach * (problem.distance_error + (places.size + 4) * _EPS)
         self.error += 2 * _EPS * float(np.abs(self.g).max())
@@ -73,7 +74,7 @@ class Relaxation:
 
         That is the Frank-Wolfe gap, ``max gᵀx − gᵀy``: an upper bound on what more climbing can bring.
         """
-        climb = KERNELS.get(lambda: self.run.expired).climb
+        climb = needed("points", self.run).climb
         problem = self.problem
         some = self.working()
         h = problem.distances(some)

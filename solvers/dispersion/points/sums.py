@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.loading import Kernels, OutOfTime
+from solvers.dispersion.loading import OutOfTime, needed
+from solvers.run import Run
 
-__all__ = ["KERNELS", "potentials"]
+__all__ = ["potentials"]
 
 #: Distances up to which NumPy is quicker than loading compiled code.
 _FEW = 2_000_000
@@ -23,14 +23,11 @@ _WORK = 40_000_000
 _SHARE = 4_096
 
 
-KERNELS = Kernels("solvers.dispersion.points.kernels")
-
-
 def potentials(
     coordinates: NDArray[np.float64],
     centres: NDArray[np.float64],
     weights: NDArray[np.float64],
-    expired: Callable[[], bool] = lambda: False,
+    run: Run | None = None,
 ) -> NDArray[np.float64]:
     """Return ``Σ_k weights_k ‖p_i − centre_k‖`` for every point i.
 
@@ -44,25 +41,25 @@ def potentials(
         The centres.
     weights : (K,) ndarray
         Their weights.
-    expired : callable
-        Looked at every few ten milliseconds.
+    run : Run, optional
+        Whose clock is looked at every few ten milliseconds.
 
     Raises
     ------
     OutOfTime
-        When ``expired()`` became true.
+        When the run's time is over.
     """
     n, count = coordinates.shape[1], weights.size
     if n * count <= _FEW:
         return _in_numpy(coordinates, centres, weights)
-    add_distances = KERNELS.get(expired).add_distances
+    add_distances = needed("points", run).add_distances
     totals = np.zeros(n)
     threads = max(1, min(_threads(), n // _SHARE))
     edges = np.linspace(0, n, threads + 1).astype(np.int64)
     together = max(1, _WORK // n)
     with ThreadPoolExecutor(threads) as pool:
         for start in range(0, count, together):
-            if expired():
+            if run is not None and run.expired:
                 raise OutOfTime
             some = np.ascontiguousarray(centres[:, start : start + together])
             share = np.ascontiguousarray(weights[start : start + together])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.search.nodes import FREE, ONE, ZERO, Form, Goal, Node, Order, Stack
 
-__all__ = ["explore"]
+__all__ = ["bound_point", "explore", "project"]
 
 #: Steps on a node: fewer than compiled, since a weaker bound costs one more node, not a time limit.
 _STEPS = 300
@@ -48,9 +48,9 @@ def explore(
                 best[members] = 1
                 break  # the caller may know a better tolerance for the new incumbent
             continue
-        y = _project(points[count][free], left)
+        y = project(points[count][free], left)
         known = (constant + form.margin, enough, incumbent, goal.accuracy)
-        bound, g, lower, upper, steps = _bound(form.curved[np.ix_(free, free)], slope, y, left, known)
+        bound, g, lower, upper, steps = bound_point(form.curved[np.ix_(free, free)], slope, y, left, known)
         work += (steps + 4) * len(state)
         if bound <= enough or not _reduce(state, free, g, lower, upper, bound - enough, order):
             continue
@@ -72,13 +72,13 @@ def explore(
     return nodes, work, count, incumbent
 
 
-def _project(y: NDArray[np.float64], left: int) -> NDArray[np.float64]:
+def project(y: NDArray[np.float64], left: int) -> NDArray[np.float64]:
     """Move the parent's point onto the slice ``1ᵀy = left``."""
     total = float(y.sum())
     return y * (left / total) if total > left else y + (1.0 - y) * ((left - total) / (y.size - total))
 
 
-def _bound(
+def bound_point(
     curved: NDArray[np.float64],
     slope: NDArray[np.float64],
     y: NDArray[np.float64],

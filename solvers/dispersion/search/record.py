@@ -11,9 +11,13 @@ from numpy.typing import NDArray
 from solvers.certificates import Certificate, problem_digest
 from solvers.dispersion.problem import DispersionProblem
 
-__all__ = ["Record"]
+__all__ = ["BITS", "Record"]
+
+#: The largest number of the problem has so many bits on the grid.
+BITS = 32
 
 _POINT = 1 << 20
+_MOST = 2.0**39
 _FORM = ("ones", "ids", "diagonal", "nonnegative", "dominated")
 _NONE: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
@@ -37,13 +41,14 @@ class Record:
         self.problem = problem
         n = problem.n
         largest = max(problem.weight * problem.farthest, float(np.abs(problem.costs).max()), 1e-270)
-        # 2^36 units for the largest number leaves room for multipliers; the checker refuses beyond 2^40.
-        self.grid = math.frexp(largest)[1] - 36
+        # What the largest number leaves is room for multipliers; the checker refuses beyond 2^40.
+        self.grid = math.frexp(largest)[1] - BITS
         self.order = np.empty(n, dtype=np.int64)
         self.order[np.arange(n) if order is None else np.asarray(list(order))] = np.arange(n)
         self._tree: list[int] = []
-        self._forms: list[tuple[NDArray[np.int64], ...]] = []
-        self._points: list[tuple[int, NDArray[np.int64]]] = []
+        self._tangents: list[int] = []  # where in it the points' numbers stand
+        self.forms: list[tuple[NDArray[np.int64], ...]] = []
+        self.points: list[tuple[int, NDArray[np.int64]]] = []
         self._permutations: list[NDArray[np.int64]] = []
 
     def form(
@@ -71,12 +76,12 @@ class Record:
             halves = self._whole(np.maximum(values, least) / 2)
             kept = halves != 0
             parts.append(np.column_stack([pairs[kept], halves[kept]]).astype(np.int64).ravel())
-        self._forms.append(tuple(np.asarray(part, dtype=np.int64) for part in parts))
-        return len(self._forms) - 1
+        self.forms.append(tuple(np.asarray(part, dtype=np.int64) for part in parts))
+        return len(self.forms) - 1
 
     def point(self, form: int, y: NDArray[np.float64]) -> int:
         """Keep a point of the slice of a form, rounded so that it stays on the slice; return its number."""
-        open_places = self.problem.size - self._forms[form][0].size
+        open_places = self.problem.size - self.forms[form][0].size
         exact = np.clip(y, 0.0, 1.0) * _POINT
         whole = np.floor(exact).astype(np.int64)
         missing = open_places * _POINT - int(whole.sum())
@@ -86,8 +91,8 @@ class Record:
             chosen = order[room[order]][: abs(missing)]
             whole[chosen] += 1 if missing > 0 else -1
             missing = open_places * _POINT - int(whole.sum())
-        self._points.append((form, whole))
-        return len(self._points) - 1
+        self.points.append((form, whole))
+        return len(self.points) - 1
 
     def permutation(self, g: NDArray[np.int64]) -> int:
         """Keep a symmetry, client i to g[i], and return its number."""
@@ -101,6 +106,7 @@ class Record:
     def tangent(self, point: int) -> None:
         """Close a node by the tangent at a point."""
         self._tree += [-1, int(point)]
+        self._tangents.append(len(self._tree) - 1)
 
     def dominated(self, i: int, j: int) -> None:
         """Close a node in which j is chosen and i is not, though i is no worse."""
@@ -115,19 +121,24 @@ class Record:
         self._tree.append(-4)
 
     def certificate(self, bound: float) -> Certificate:
-        """What was written, as a certificate that claims ``bound``."""
+        """What was written, without forms and points that no leaf uses, as a certificate that claims ``bound``."""
         n = self.problem.n
-        arrays: dict[str, NDArray[np.int64]] = {"tree": np.array(self._tree, dtype=np.int64), "order": self.order}
+        tree = np.array(self._tree, dtype=np.int64)
+        kept, tree[self._tangents] = np.unique(tree[self._tangents], return_inverse=True)
+        points = [self.points[k] for k in kept.tolist()]
+        owners, numbers = np.unique(np.array([form for form, _ in points], dtype=np.int64), return_inverse=True)
+        arrays: dict[str, NDArray[np.int64]] = {"tree": tree, "order": self.order}
         for k, name in enumerate(_FORM):
-            _one_after_the_other(arrays, f"form_{name}", [form[k] for form in self._forms])
-        _one_after_the_other(arrays, "point", [point for _, point in self._points])
-        arrays["point_form"] = np.array([form for form, _ in self._points], dtype=np.int64)
+            _one_after_the_other(arrays, f"form_{name}", [self.forms[owner][k] for owner in owners.tolist()])
+        _one_after_the_other(arrays, "point", [point for _, point in points])
+        arrays["point_form"] = numbers.astype(np.int64)
         arrays["permutations"] = np.array(self._permutations, dtype=np.int64).reshape(-1, n)
         narrowed = {name: _narrow(array) for name, array in arrays.items()}
         return Certificate("dispersion", problem_digest(self.problem), float(bound), self.grid, narrowed)
 
     def _whole(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
-        return np.rint(np.ldexp(np.asarray(values, dtype=np.float64), -self.grid)).astype(np.int64)
+        units = np.ldexp(np.asarray(values, dtype=np.float64), -self.grid)
+        return np.rint(np.clip(units, -_MOST, _MOST)).astype(np.int64)
 
 
 def _one_after_the_other(arrays: dict[str, NDArray[np.int64]], name: str, parts: list[NDArray[np.int64]]) -> None:

@@ -67,7 +67,13 @@ class Outcome:
     iterations: int = 0
 
 
-def examine(setting: Setting, node: Node, target: float, expired: Callable[[], bool]) -> Outcome:
+def examine(
+    setting: Setting,
+    node: Node,
+    target: float,
+    expired: Callable[[], bool],
+    progress: Callable[[float], None] = lambda bound: None,
+) -> Outcome:
     """Bound a node, and close or split it.
 
     Parameters
@@ -80,6 +86,8 @@ def examine(setting: Setting, node: Node, target: float, expired: Callable[[], b
         Selections of at most this value are of no interest.
     expired : callable
         Whether to stop; the outcome is valid all the same.
+    progress : callable
+        Told of every better bound on the way.
     """
     normal, ids, ones = setting.normal, node.ids, node.ones
     m = normal.size - ones.size
@@ -96,7 +104,9 @@ def examine(setting: Setting, node: Node, target: float, expired: Callable[[], b
     relaxation = Relaxation(quadratic, linear, m, _inherited(node))
     if node.warm is not None:
         relaxation.start(node.warm, ids, ones)
-    value = approach(relaxation, known, expired, root=node.warm is None)
+    value = approach(
+        relaxation, known, expired, lambda better: progress(min(node.bound, constant + better)), root=node.warm is None
+    )
     outcome = Outcome(min(node.bound, constant + value), iterations=relaxation.iterations)
     if outcome.bound <= target:
         return outcome
@@ -115,7 +125,14 @@ def examine(setting: Setting, node: Node, target: float, expired: Callable[[], b
     return outcome
 
 
-def approach(relaxation: Relaxation, known: float, expired: Callable[[], bool], *, root: bool) -> float:
+def approach(
+    relaxation: Relaxation,
+    known: float,
+    expired: Callable[[], bool],
+    progress: Callable[[float], None],
+    *,
+    root: bool,
+) -> float:
     """Iterate until the bound passes ``known``, stagnates, or has cost enough; return the best bound."""
     best = relaxation.bound()
     gaps = [best - known]
@@ -124,7 +141,10 @@ def approach(relaxation: Relaxation, known: float, expired: Callable[[], bool], 
         due = len(gaps) % 2 == (1 if root else 0)
         fresh = relaxation.separate(_CUTS * relaxation.n) if due else 0
         relaxation.iterate(_CHUNK, expired)
-        best = min(best, relaxation.bound())
+        value = relaxation.bound()
+        if value < best:
+            best = value
+            progress(best)
         gaps.append(best - known)
         if len(gaps) <= max(back, 2) or fresh > relaxation.n // 4:
             continue

@@ -46,7 +46,7 @@ class StrongTree:
         self.open: list[tuple[float, int, Node]] = []
         self.count = itertools.count()
         self.nodes = self.iterations = 0
-        self.slowest = 0.0  # seconds per free client cubed of an iteration, to know when to stop
+        self.slowest = 3e-10  # seconds per free client cubed of an iteration, to know when to stop
 
     @property
     def target(self) -> float:
@@ -93,7 +93,8 @@ class StrongTree:
         def look(node: Node) -> Outcome:
             # What is left must suffice for the iteration at hand and for a certificate.
             began, reserve = time.perf_counter(), 3 * self.slowest * node.ids.size**3
-            outcome = examine(self.setting, node, target, lambda: self.run.remaining <= reserve)
+            progress = self._root if node.warm is None else (lambda bound: None)
+            outcome = examine(self.setting, node, target, lambda: self.run.remaining <= reserve, progress)
             if outcome.iterations:
                 each = (time.perf_counter() - began) / outcome.iterations
                 self.slowest = max(self.slowest, each / node.ids.size**3) if node.ids.size > 200 else self.slowest
@@ -103,6 +104,10 @@ class StrongTree:
             return [look(node) for node in batch]
         with ThreadPoolExecutor(self.workers) as pool:
             return list(pool.map(look, batch))
+
+    def _root(self, bound: float) -> None:
+        """Report the root's bound while it is being made: at a thousand clients that takes a while."""
+        self.run.tighten(self.tree.certified(max(bound, self.tree.incumbent + self.tree.settled)))
 
     def _offer(self, selection: NDArray[np.int64]) -> None:
         x = np.zeros(self.setting.normal.linear.size, dtype=np.int64)

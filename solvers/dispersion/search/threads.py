@@ -8,13 +8,14 @@ takes, and a time limit with it. One thread also makes the bits independent of t
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache, wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from solvers.dispersion.problem import DispersionProblem
 from solvers.run import Run
 
-__all__ = ["one_thread"]
+__all__ = ["calm", "one_thread"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,13 +30,16 @@ def one_thread(
     """Decorate a method so that BLAS uses one thread within it, unless the problem is large."""
 
     @wraps(function)
-    def calm(problem: DispersionProblem, run: Run, /, *args: P.args, **options: P.kwargs) -> R:
-        if problem.n > _SMALL:
-            return function(problem, run, *args, **options)
-        with _controller().limit(limits=1, user_api="blas"):
+    def alone(problem: DispersionProblem, run: Run, /, *args: P.args, **options: P.kwargs) -> R:
+        with calm(problem):
             return function(problem, run, *args, **options)
 
-    return calm
+    return alone
+
+
+def calm(problem: DispersionProblem) -> Any:
+    """A context in which BLAS uses one thread, unless the problem is large."""
+    return nullcontext() if problem.n > _SMALL else _controller().limit(limits=1, user_api="blas")
 
 
 @cache

@@ -65,7 +65,7 @@ def test_a_tiny_study_writes_everything_and_repeats_nothing(small, tmp_path, cap
     arguments = ["--out", str(tmp_path), "--jobs", "1"]
     fedgs.main(arguments, TINY)
     out = tmp_path / "quick-synthetic"
-    for name in ("results.csv", "runs.csv", "table2.png", "counts.png"):
+    for name in ("results.csv", "runs.csv", "table2.png", "counts.png", "loss.png"):
         assert (out / name).stat().st_size > 500
     printed = capsys.readouterr().out
     assert "Table 2, synthetic" in printed

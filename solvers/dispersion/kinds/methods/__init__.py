@@ -5,6 +5,7 @@ from solvers.dispersion.kinds.methods import (
     branch_and_bound,
     greedy,
     local_search,
+    tabu,
     tangent,
 )
 
@@ -13,5 +14,6 @@ __all__ = [
     "branch_and_bound",
     "greedy",
     "local_search",
+    "tabu",
     "tangent",
 ]

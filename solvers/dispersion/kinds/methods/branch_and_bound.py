@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from solvers.dispersion.kinds.counts import KERNELS, Counts
+from solvers.dispersion.kinds.counts import Counts
 from solvers.dispersion.kinds.problem import KindDispersionProblem
 from solvers.dispersion.kinds.tree import Tree, filled, in_time, marginal
+from solvers.dispersion.loading import needed
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
@@ -44,7 +45,7 @@ def branch_and_bound(problem: KindDispersionProblem, run: Run, *, nodes: int | N
     with in_time(problem, run):
         form = Counts(problem)
         counts = filled(form, run)
-        KERNELS.get().ascend(form.q, form.start, form.steps, counts, 10 * problem.size, 1e-12 * problem.scale)
+        needed("counts", run).ascend(form.q, form.start, form.steps, counts, 10 * problem.size, 1e-12 * problem.scale)
         run.offer(form.decision(counts))
         tree = Tree(form, run, counts)
         tree.advance(1)

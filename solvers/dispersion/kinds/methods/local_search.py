@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.dispersion.kinds.counts import KERNELS, Counts
+from solvers.dispersion.kinds.counts import Counts
 from solvers.dispersion.kinds.problem import KindDispersionProblem
 from solvers.dispersion.kinds.tree import filled, in_time
+from solvers.dispersion.loading import needed
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
@@ -36,7 +37,7 @@ def local_search(problem: KindDispersionProblem, run: Run, *, restarts: int = 20
         raise InvalidOption(f"restarts must not be negative; got {restarts}")
     with in_time(problem, run):
         form = Counts(problem)
-        kernels = KERNELS.get(lambda: run.expired)
+        kernels = needed("counts", run)
         counts = filled(form, run)
         room = np.diff(form.start)
         for attempt in range(restarts + 1):

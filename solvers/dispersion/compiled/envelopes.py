@@ -8,15 +8,15 @@ replaced by its concave envelope on [l_a, u_a], whose steps do not increase.
 from __future__ import annotations
 
 import numpy as np
-from numba import float64, int64, njit, types
+
+from solvers.dispersion.compiled.declare import part
 
 __all__ = ["climb", "envelope", "gradient", "repair", "tangent", "tighten"]
 
 _UNIT = 2.0**-30
-_Q, _R, _I = float64[:, ::1], float64[::1], int64[::1]
 
 
-@njit(types.void(_I, _R, _I, _I, _R, _R, _I), cache=True, nogil=True)
+@part
 def envelope(start, steps, lower, upper, hull, mean, length):  # type: ignore[no-untyped-def]
     """Steps of the concave envelopes between the bounds: neighbours that increase are averaged."""
     for a in range(lower.size):
@@ -37,7 +37,7 @@ def envelope(start, steps, lower, upper, hull, mean, length):  # type: ignore[no
                 j += 1
 
 
-@njit(types.void(_Q, _R, _R), cache=True, nogil=True)
+@part
 def gradient(q, y, g):  # type: ignore[no-untyped-def]
     """Twice Qy, into g."""
     for a in range(y.size):
@@ -47,7 +47,7 @@ def gradient(q, y, g):  # type: ignore[no-untyped-def]
         g[a] = 2.0 * total
 
 
-@njit(types.void(_I, _R, _I, _I, _R, _R, float64), cache=True, nogil=True)
+@part
 def repair(start, hull, lower, upper, y, g, m):  # type: ignore[no-untyped-def]
     """Bring ``y`` between the bounds, and its sum to m, by the best steps."""
     left = m
@@ -75,7 +75,7 @@ def repair(start, hull, lower, upper, y, g, m):  # type: ignore[no-untyped-def]
         left -= step
 
 
-@njit(types.UniTuple(float64, 2)(_Q, _I, _R, _I, _I, _R, _R, int64, float64), cache=True, nogil=True)
+@part
 def climb(q, start, hull, lower, upper, y, g, moves, enough):  # type: ignore[no-untyped-def]
     """Move weight between pairs of kinds; return the smallest step down and the largest step up that are left."""
     k = y.size
@@ -115,7 +115,7 @@ def climb(q, start, hull, lower, upper, y, g, moves, enough):  # type: ignore[no
     return worst, best
 
 
-@njit(float64(_Q, _I, _R, _R, _I, _I, _R, _R, float64, float64, _I), cache=True, nogil=True)
+@part
 def tangent(q, start, steps, hull, lower, upper, y, g, m, price, chosen):  # type: ignore[no-untyped-def]
     """Bound by the tangent at y and the price of a client: every step that is worth more is taken.
 
@@ -137,7 +137,7 @@ def tangent(q, start, steps, hull, lower, upper, y, g, m, price, chosen):  # typ
     return value
 
 
-@njit(int64(_I, _R, _I, _I, _R, float64, _I, float64), cache=True, nogil=True)
+@part
 def tighten(start, hull, lower, upper, g, price, chosen, spare):  # type: ignore[no-untyped-def]
     """Cut off counts that cost more than ``spare``, the bound's distance to the incumbent; how many were cut off."""
     cut = 0

@@ -1,21 +1,22 @@
 """Branch and bound over counts, compiled: how many clients of each kind.
 
-The problem and its relaxation are those of `solvers.dispersion.kinds.relaxation`.
+The problem and its relaxation are those of `solvers.dispersion.compiled.envelopes`.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import float64, int64, njit, types
+from numba import float64, int64, types
 
-from solvers.dispersion.kinds.relaxation import climb, envelope, gradient, repair, tangent, tighten
+from solvers.dispersion.compiled.declare import build, kernel, part
+from solvers.dispersion.compiled.envelopes import climb, envelope, gradient, repair, tangent, tighten
 
-__all__ = ["ascend", "explore", "fill"]
+__all__ = ["ascend", "explore", "fill", "prepare"]
 
 _Q, _R, _I = float64[:, ::1], float64[::1], int64[::1]
 
 
-@njit(float64(_Q, _I, _R, _I), cache=True, nogil=True)
+@part
 def _value(q, start, steps, n):  # type: ignore[no-untyped-def]
     value = 0.0
     for a in range(n.size):
@@ -26,7 +27,7 @@ def _value(q, start, steps, n):  # type: ignore[no-untyped-def]
     return value
 
 
-@njit(types.void(_Q, _I, _R, _I, int64), cache=True, nogil=True)
+@kernel
 def fill(q, start, steps, n, left):  # type: ignore[no-untyped-def]
     """Add ``left`` clients to the counts, each where it gains most."""
     k = n.size
@@ -44,8 +45,8 @@ def fill(q, start, steps, n, left):  # type: ignore[no-untyped-def]
             g[a] += 2.0 * q[pick, a]
 
 
-@njit(types.void(_Q, _I, _R, _I, int64, float64), cache=True, nogil=True)
-def ascend(q, start, steps, n, moves, least):  # type: ignore[no-untyped-def]
+@part
+def _exchange(q, start, steps, n, moves, least):  # type: ignore[no-untyped-def]
     """Exchange a client of one kind for one of another, the best exchange first, while that gains over ``least``."""
     k = n.size
     g = np.empty(k)
@@ -69,7 +70,13 @@ def ascend(q, start, steps, n, moves, least):  # type: ignore[no-untyped-def]
             g[b] += 2.0 * (q[into, b] - q[out, b])
 
 
-@njit(types.void(_R, _I, _I, int64, _I), cache=True, nogil=True)
+@kernel
+def ascend(q, start, steps, n, moves, least):  # type: ignore[no-untyped-def]
+    """Exchange clients of two kinds, the best exchange first, while that gains more than ``least``."""
+    _exchange(q, start, steps, n, moves, least)
+
+
+@part
 def _round(y, lower, upper, m, n):  # type: ignore[no-untyped-def]
     """The counts nearest to y: rounded down, then up where the fraction is largest."""
     left = m
@@ -85,7 +92,7 @@ def _round(y, lower, upper, m, n):  # type: ignore[no-untyped-def]
         left -= 1
 
 
-@njit(types.UniTuple(int64, 2)(_Q, _I, _R, _R, _I, _I, _R), cache=True, nogil=True)
+@part
 def _branch(q, start, steps, hull, lower, upper, y):  # type: ignore[no-untyped-def]
     """The kind whose count is least settled, and the largest count of its first child."""
     pick, most, at = -1, -1.0, 0
@@ -105,14 +112,7 @@ def _branch(q, start, steps, hull, lower, upper, y):  # type: ignore[no-untyped-
     return pick, at
 
 
-@njit(
-    types.Tuple((int64, int64, float64))(
-        *(_Q, _I, _R, int64, int64[:, ::1], int64[:, ::1], _Q, _R, int64),
-        *(float64, float64, float64, float64, _I, int64),
-    ),
-    cache=True,
-    nogil=True,
-)
+@kernel
 def explore(  # type: ignore[no-untyped-def]
     q, start, steps, m, lowers, uppers, points, bounds, count, incumbent, tolerance, margin, enough, best, budget
 ):
@@ -165,11 +165,12 @@ def explore(  # type: ignore[no-untyped-def]
             bound = min(bound, fresh)
             if again == 0:
                 _round(y, lower, upper, m, n)
-                ascend(q, start, steps, n, 4 * k, 0.0)
+                _exchange(q, start, steps, n, 4 * k, 0.0)
                 value = _value(q, start, steps, n)
                 if value > incumbent:
                     incumbent = value
-                    best[:] = n
+                    for a in range(k):
+                        best[a] = n[a]
             if bound + margin <= incumbent + tolerance:
                 dropped = True
                 break
@@ -184,7 +185,8 @@ def explore(  # type: ignore[no-untyped-def]
             continue
         for side in range(2):
             first = (side == 0) == (y[pick] - at > 0.5)  # the more promising child last: it is looked at first
-            lowers[count, :], uppers[count, :], points[count, :] = lower, upper, y
+            for a in range(k):
+                lowers[count, a], uppers[count, a], points[count, a] = lower[a], upper[a], y[a]
             if first:
                 uppers[count, pick] = at
             else:
@@ -192,3 +194,12 @@ def explore(  # type: ignore[no-untyped-def]
             bounds[count] = bound
             count += 1
     return nodes, count, incumbent
+
+
+def prepare(precision: str) -> None:
+    """Build the kernels."""
+    build(fill, types.void(_Q, _I, _R, _I, int64))
+    build(ascend, types.void(_Q, _I, _R, _I, int64, float64))
+    stack = (int64[:, ::1], int64[:, ::1], _Q, _R, int64)
+    limits = (float64, float64, float64, float64, _I, int64)
+    build(explore, types.Tuple((int64, int64, float64))(_Q, _I, _R, int64, *stack, *limits))

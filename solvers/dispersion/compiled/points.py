@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import float64, int64, njit, types
+from numba import float64, int64, types
 
-__all__ = ["add_distances", "climb"]
+from solvers.dispersion.compiled.declare import build, kernel
+
+__all__ = ["add_distances", "climb", "prepare"]
 
 _READ = types.Array(float64, 2, "C", readonly=True)
 _BLOCK = 512
 
 
-@njit([types.void(_READ, float64[:, ::1], float64[::1], int64, int64, float64[::1])], cache=True, nogil=True)
+@kernel
 def add_distances(coordinates, centres, weights, first, last, totals):  # type: ignore[no-untyped-def]
     """Add ``Σ_k weights_k ‖p_i − centre_k‖`` to ``totals[i]`` for the clients ``first ≤ i < last``.
 
@@ -37,7 +39,7 @@ def add_distances(coordinates, centres, weights, first, last, totals):  # type: 
                 total[i] += weight * np.sqrt(squares[i])
 
 
-@njit([float64(_READ, float64, float64[::1], float64[::1], int64, float64)], cache=True, nogil=True)
+@kernel
 def climb(h, pair, y, g, steps, enough):  # type: ignore[no-untyped-def]
     """Move weight between pairs of clients until no move gains at a slope above ``enough``; return the largest slope.
 
@@ -78,3 +80,9 @@ def climb(h, pair, y, g, steps, enough):  # type: ignore[no-untyped-def]
         for i in range(n):
             g[i] += pair * step * (h[top, i] - h[low, i])
     return slope
+
+
+def prepare(precision: str) -> None:
+    """Build the kernels."""
+    build(add_distances, types.void(_READ, float64[:, ::1], float64[::1], int64, int64, float64[::1]))
+    build(climb, float64(_READ, float64, float64[::1], float64[::1], int64, float64))

@@ -1,0 +1,78 @@
+"""Certificates of dispersion problems: the bound of a solution, proved again in whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from solvers.certificates import Certificate
+from solvers.dispersion.bounds.attainable import Attainable
+from solvers.dispersion.bounds.slice_form import Normal
+from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.search.proof import Proof
+from solvers.dispersion.search.record import Record
+from solvers.dispersion.search.threads import calm
+from solvers.proving import prover
+from solvers.solution import OPTIMALITY_GAP, Solution
+
+__all__ = ["certify"]
+
+
+@prover(DispersionProblem)
+def certify(solution: Solution, expired: Callable[[], bool], *, relaxed: bool) -> Certificate | None:
+    """A tree that proves the bound, or where time does not allow it (or ``relaxed``) the root's tangent alone.
+
+    Where the bound rests on the values that a selection can have at all (`solvers.dispersion.bounds.attainable`), the
+    tree proves that none is better than the next of them, and the checker lists them itself.
+    """
+    problem = solution.problem
+    assert isinstance(problem, DispersionProblem)
+    assert solution.bound is not None
+    if problem.size in (1, problem.n - 1, problem.n):
+        return _enumerated(problem, _within(problem, solution))
+    with calm(problem):
+        if not relaxed:
+            claim = _within(problem, solution)
+            for target in _targets(problem, solution, claim):
+                proof = Proof(problem, target, expired)
+                if proof.tree():
+                    return proof.certificate(claim)
+        proof = Proof(problem, solution.bound, lambda: False)
+        return proof.certificate(proof.leaf())
+
+
+def _within(problem: DispersionProblem, solution: Solution) -> float:
+    """The bound, or the objective with half of what counts as optimal where the bound is nearer than rounding."""
+    if solution.objective is None:
+        return float(solution.bound)  # type: ignore[arg-type]
+    unit = min(max(1.0, abs(solution.objective)), problem.scale)
+    return max(float(solution.bound), solution.objective + 0.5 * OPTIMALITY_GAP * unit)  # type: ignore[arg-type]
+
+
+def _targets(problem: DispersionProblem, solution: Solution, claim: float) -> list[float]:
+    """What a tree has to reach: less than the next attainable value where they are known, else the claim itself."""
+    normal = Normal.of(problem)
+    attainable = Attainable(normal)
+    if solution.objective is None or not attainable.known or claim - solution.objective > 1e-3 * problem.scale:
+        return [claim]
+    above = normal.original(attainable.above(normal.value(solution.objective)) - 3 * attainable.error)
+    ceiling = problem.trivial_bound()
+    return [max(claim, min(above, ceiling) - 1e-9 * problem.scale)]
+
+
+def _enumerated(problem: DispersionProblem, bound: float) -> Certificate:
+    """All selections one by one, where all clients, all but one or one alone are chosen."""
+    record = Record(problem)
+    last = problem.n - 1
+    if problem.size == problem.n:
+        record.decided()
+    elif problem.size == 1:
+        for client in range(last):
+            record.branch(client)
+            record.decided()
+        record.decided()
+    else:
+        for client in range(last):
+            record.branch(client)
+        for _ in range(last + 1):
+            record.decided()
+    return record.certificate(bound)

@@ -1,0 +1,99 @@
+"""`solve(..., certificate=True)`: whatever method found the bound, what is kept proves it to the reader."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from solvers import Solution, instances, solve
+from solvers.certificates import check
+from solvers.certificates.attainable import attainable
+from solvers.dispersion import DispersionProblem
+from solvers.proving import prove
+
+SMALL = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
+
+
+def random_problem(seed, n, m, *, whole=False):
+    rng = np.random.default_rng(seed)
+    points = rng.integers(0, 4, (n, 3)) if whole else rng.normal(size=(n, 3))
+    h = np.abs(points[:, None] - points).sum(axis=2).astype(float)
+    costs = rng.integers(0, 3, n).astype(float) if whole else rng.normal(size=n)
+    return DispersionProblem(h, costs, size=m, weight=1.0 if whole else 0.7)
+
+
+def values(problem):
+    for chosen in itertools.combinations(range(problem.n), problem.size):
+        x = np.zeros(problem.n, dtype=int)
+        x[list(chosen)] = 1
+        yield problem.objective(x)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("size", [1, 2, 4, 6, 8, 9, 10])
+def test_every_size_is_proved(size, whole):
+    problem = random_problem(size, 10, size, whole=whole)
+    solution = solve(problem, certificate=True)
+    verified = check(problem, solution.certificate)
+    assert max(values(problem)) <= verified <= solution.objective + 1e-6 * max(1.0, abs(solution.objective))
+
+
+@pytest.mark.parametrize("method", ["auto", "branch-and-bound", "sdp", "dnn", "brute-force", "milp"])
+def test_the_proof_is_of_the_bound_whatever_the_method(method):
+    problem = random_problem(1, 14, 5)
+    solution = solve(problem, method, certificate=True)
+    verified = check(problem, solution.certificate)
+    told = solution.details["certificate"]
+    assert told["bound"] == solution.certificate.bound
+    assert verified >= max(values(problem))
+    if solution.status == "optimal" or method == "milp":
+        assert verified <= max(solution.bound, solution.objective + 1e-6 * abs(solution.objective))
+    else:  # a relaxation's: one leaf
+        assert solution.certificate.arrays["tree"].tolist() == [-1, 0]
+
+
+def test_instances_of_the_library():
+    for name in (SMALL, "fedgs-digits-dirichlet-n60-m10-markov-r5", "fedgs-synthetic-n30-m6-moredata-r20"):
+        problem = instances.load(name)
+        solution = solve(problem, certificate=True)
+        known = instances.info(name)
+        assert known.best_known <= check(problem, solution.certificate) <= known.best_known + 1e-6
+
+
+def test_values_that_can_be_had_settle_what_the_tree_leaves():
+    """Whole data: the reader rounds the tree's bound down to the next value a selection can have."""
+    problem = random_problem(3, 9, 4, whole=True)
+    all_values = sorted(set(values(problem)))
+    for bound in (all_values[-1] + 0.4, all_values[2] + 0.9, all_values[0]):
+        rounded = attainable(problem, Fraction(bound))
+        assert max(v for v in all_values if v <= bound) <= rounded <= bound
+    assert attainable(problem, Fraction(all_values[-1]) + Fraction(1, 3)) <= all_values[-1] + Fraction(1, 3)
+    noisy = DispersionProblem(problem.distances * (1 / 3), problem.costs / 3, size=4)
+    best = max(values(noisy))
+    assert best <= attainable(noisy, Fraction(best) + Fraction(1, 10**13)) <= best + 1e-12
+
+
+def test_no_certificate_is_kept_unless_asked_for_and_no_time_says_so():
+    problem = random_problem(2, 12, 5)
+    solution = solve(problem)
+    assert solution.certificate is None
+    late = prove(solution, 0.0)
+    assert late.certificate is None
+    assert late.details["certificate"] == {"none": "no time was left"}
+    assert prove(solve(problem, "greedy")).certificate is None
+
+
+def test_it_survives_copies_and_files(tmp_path):
+    problem = random_problem(2, 12, 5)
+    solution = solve(problem, certificate=True)
+    assert solution.to_dict()["certificate"]["digest"] == solution.certificate.digest
+    read = Solution.load(solution.save(tmp_path / "solution.npz"))
+    for other in (pickle.loads(pickle.dumps(solution)), copy.deepcopy(solution), read):
+        assert other.certificate.digest == solution.certificate.digest
+        assert math.isfinite(check(other.problem, other.certificate))
