@@ -85,16 +85,16 @@ def load_parts(sources: Iterable[str], beside: Path | None = None) -> tuple[str,
         When a source is named twice, is not there, cannot be imported, registers nothing, or registers a name that
         is taken; the sentence names file and part.
     """
-    found = []
+    found: dict[str, str] = {}
     for source in sources:
         if not isinstance(source, str) or not source.strip():
             raise ConfigError(f"load names scripts or modules as texts; got {source!r}")
         name = str(((beside or Path()) / source).resolve()) if source.endswith(".py") else source
         if name in found:
             raise ConfigError(f"{source} is loaded twice; name it once")
-        found.append(name)
-    for name in found:
-        _load(name)
+        found[name] = source
+    for name, source in found.items():
+        _load(name, source)
     return tuple(found)
 
 
@@ -117,14 +117,16 @@ def own_parts() -> Parts:
     return found
 
 
-def _load(name: str) -> None:
+def _load(name: str, typed: str) -> None:
     is_script = name.endswith(".py")
     text = b""
     if is_script:
         try:
             text = Path(name).read_bytes()
+        except FileNotFoundError:
+            raise ConfigError(f"there is no script {typed}") from None
         except OSError as error:
-            raise ConfigError(f"cannot load {name}: {error.strerror or error}") from None
+            raise ConfigError(f"cannot load {typed}: {error.strerror or error}") from None
     known = _loaded.get(name)
     if known is not None and known.text == text:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fedselect.errors import MissingExtraError
 from fedselect.integrations.loggers.scalars import numbers_of
@@ -39,7 +39,7 @@ class WandbLogger:
         *,
         project: str = "fedselect",
         name: str | None = None,
-        mode: str = "offline",
+        mode: Literal["offline", "online"] = "offline",
     ) -> None:
         try:
             import wandb
