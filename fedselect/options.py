@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from fedselect.errors import ConfigError
 from solvers.annotations import fits, in_words, wanted
 from solvers.suggestions import did_you_mean
 
-__all__ = ["Registry", "fits", "in_words", "names_file", "parsed"]
+__all__ = ["Registry", "fits", "in_words", "names_file", "parsed", "placed", "seen_from", "with_files"]
 
 Builder = TypeVar("Builder", bound=Callable[..., Any])
 
@@ -113,6 +114,29 @@ def names_file(option: str) -> bool:
     file that names it.
     """
     return option in ("path", "root") or option.endswith(("_file", "_path"))
+
+
+def placed(path: str) -> str:
+    """A path as it is seen from the working directory where it is below it, else an absolute one."""
+    there, here = Path(os.path.abspath(path)), Path.cwd()
+    return (there.relative_to(here) if there.is_relative_to(here) else there).as_posix()
+
+
+def seen_from(folder: str | Path, path: str) -> str:
+    """A path that starts at the working directory as one that starts at a folder; an absolute one as it is."""
+    if Path(path).is_absolute():
+        return path
+    try:
+        return Path(os.path.relpath(path, folder)).as_posix()
+    except ValueError:  # on another drive
+        return Path(path).resolve().as_posix()
+
+
+def with_files(options: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    """Options with ``change`` applied to those that name a file or folder (see `names_file`)."""
+    return {
+        key: change(value) if names_file(key) and isinstance(value, str) else value for key, value in options.items()
+    }
 
 
 def parsed(text: str) -> Any:

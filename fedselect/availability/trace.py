@@ -133,7 +133,7 @@ def read_trace(path: str | Path, clients: int | None = None) -> NDArray[np.bool_
         column ``round`` and one of 0 and 1 for each client, named 0 to N - 1. Rounds and clients count from 0; rounds
         that are not listed have nobody.
     clients : int, optional
-        Number of clients N; the largest listed plus 1 by default.
+        Number of clients N that the trace must be of; whatever it is of by default, the largest listed plus 1.
 
     Returns
     -------
@@ -156,22 +156,22 @@ def read_trace(path: str | Path, clients: int | None = None) -> NDArray[np.bool_
             raise DataError(f"{path}: a long trace has columns round, client and available; found {unknown[0]!r} too")
         values = _states(path, table["available"].to_numpy()) if "available" in table.columns else True
         found = int(rows.max()) + 1
-        n = _fits(path, found, clients)
-        flat = rounds * n + rows
+        flat = rounds * found + rows
         if np.unique(flat).size != flat.size:
             twice = flat[np.argmax(np.bincount(np.unique(flat, return_inverse=True)[1]) > 1)]
-            raise DataError(f"{path}: client {twice % n} is listed twice in round {twice // n}")
+            raise DataError(f"{path}: client {twice % found} is listed twice in round {twice // found}")
+        n = _fits(path, found, clients)
         there = np.zeros((int(rounds.max()) + 1, n), dtype=bool)
         there[rounds, rows] = values
         return there
     columns = [str(c) for c in table.columns if c != "round"]
     if sorted(columns) != sorted(str(k) for k in range(len(columns))):
         raise DataError(f"{path}: a wide trace has one column a client, named 0 to N - 1; found {columns[:5]}")
-    n = _fits(path, len(columns), clients)
     if np.unique(rounds).size != rounds.size:
         raise DataError(f"{path}: a wide trace lists every round once")
-    there = np.zeros((int(rounds.max()) + 1, n), dtype=bool)
-    there[rounds, : len(columns)] = _states(path, table.drop(columns="round").to_numpy())[:, np.argsort(_ints(columns))]
+    states = _states(path, table.drop(columns="round").to_numpy())
+    there = np.zeros((int(rounds.max()) + 1, _fits(path, len(columns), clients)), dtype=bool)
+    there[rounds] = states[:, np.argsort(_ints(columns))]
     return there
 
 
@@ -182,11 +182,11 @@ def trace(federation: Federation, seed: int, *, path: str, after: str = "repeat"
     Parameters
     ----------
     federation : Federation
-        Whose clients; the file may leave out the last of them, who are then never there.
+        Whose clients; the file must list as many (a row of 0 for the last one, in a long trace, is enough).
     seed : int
         Not used: a trace is what it is.
     path : str
-        The file, relative to the working directory.
+        The file; a relative path starts at the configuration file, or else at the working directory.
     after : {"repeat", "hold", "nobody"}
         What follows the last recorded round; see `Trace`.
 
@@ -250,6 +250,9 @@ def _ints(names: list[str]) -> list[int]:
 
 
 def _fits(path: str | Path, found: int, clients: int | None) -> int:
-    if clients is not None and found > clients:
-        raise DataError(f"{path}: this trace has {found} clients, the federation {clients}")
-    return found if clients is None else clients
+    if clients is not None and found != clients:
+        missing = (
+            f"; a row of 0 for client {clients - 1} would say that the others never come" if found < clients else ""
+        )
+        raise DataError(f"{path}: this trace has {found} clients, the federation {clients}{missing}")
+    return found

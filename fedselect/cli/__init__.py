@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -54,6 +55,13 @@ def main() -> None:
         app()
     except TOOLKIT_ERRORS as error:
         print(f"fedselect: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except BrokenPipeError:  # whoever reads our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from None
+    except OSError as error:
+        named = f"{error.filename}: " if error.filename else ""
+        print(f"fedselect: {named}{error.strerror or error}", file=sys.stderr)
         raise SystemExit(2) from None
     except SystemExit as end:
         if end.code == 130 and not isinstance(end, Ended):  # typer has turned Ctrl-C into this

@@ -129,7 +129,7 @@ def compare(
     if found:
         print(f"found finished: {found} of {runs} runs")
     head, *rows = results_table(comparison.means()).texts
-    print_table(head, rows)
+    print_table(head, rows, ("solve time (median, max)", "count variance", "proved", "mean gap"))
     print(f"report: {page}")
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -15,7 +15,7 @@ from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import DATASETS, Federation, check_data, load_data
 from fedselect.errors import ConfigError
 from fedselect.loading import load_parts
-from fedselect.options import fits, in_words, parsed
+from fedselect.options import fits, in_words, parsed, placed, with_files
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import TrainingSettings
 from solvers.suggestions import did_you_mean
@@ -25,6 +25,9 @@ __all__ = ["Choice", "Experiment", "read_config"]
 
 #: Keys of ``[experiment]``.
 _HEAD = ("name", "rounds", "seed", "clients_per_round", "time_limit", "checkpoint_every")
+
+#: Sections that choose something by name.
+_CHOICES = ("data", "availability", "dropout", "selector")
 
 #: Training settings of the first run folders, which name a run whatever they say. One that came later names it only
 #: where it is not at its default, so that a folder of that time is found, and continued, under its own name.
@@ -115,27 +118,24 @@ class Experiment:
         """Load and partition the data set."""
         return load_data(self.data.name, **self.data.options)
 
-    def tables(self) -> dict[str, Any]:
-        """The resolved configuration as nested tables, ready for TOML; `Experiment.from_tables` reads it back."""
+    def tables(self, place: Callable[[str], str] = str) -> dict[str, Any]:
+        """The resolved configuration as nested tables, ready for TOML; `Experiment.from_tables` reads it back.
+
+        ``place`` says how paths of files are written.
+        """
         head = {key: getattr(self, key) for key in _HEAD}
         if self.load:
             head["load"] = list(self.load)
         # TOML has no null: what was left out is left out.
         training = {key: value for key, value in dataclasses.asdict(self.training).items() if value is not None}
-        return {
-            "experiment": head,
-            "data": self.data.table(),
-            "availability": self.availability.table(),
-            "dropout": self.dropout.table(),
-            "selector": self.selector.table(),
-            "training": training,
-        }
+        training["model_options"] = with_files(training["model_options"], place)
+        choices = {section: with_files(getattr(self, section).table(), place) for section in _CHOICES}
+        return {"experiment": head, **choices, "training": training}
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> Experiment:
         """Build from nested tables; raises `ConfigError` for anything unknown or out of range."""
-        choices = ("data", "availability", "dropout", "selector")
-        _known("the configuration", tables, ("experiment", "training", *choices))
+        _known("the configuration", tables, ("experiment", "training", *_CHOICES))
         head = _table("experiment", tables)
         _known("experiment", head, (*_HEAD, "load"))
         head = {**head, "load": tuple(head["load"])} if "load" in head else head
@@ -144,7 +144,7 @@ class Experiment:
         _known("training", training, [f.name for f in dataclasses.fields(TrainingSettings)])
         _typed("training", training, TrainingSettings)
         picked: dict[str, Any] = {}
-        for section in choices:
+        for section in _CHOICES:
             if section in tables:
                 table = dict(_table(section, tables))
                 name = table.pop("name", getattr(cls, section).name)
@@ -156,7 +156,7 @@ class Experiment:
     @property
     def digest(self) -> str:
         """Eight hex digits that name everything about the results except name and seed."""
-        tables = self.tables()
+        tables = self.tables(placed)
         for key in ("name", "seed", "checkpoint_every", "load"):  # what is loaded counts by what it says
             tables["experiment"].pop(key, None)
         defaults = TrainingSettings()
@@ -180,6 +180,10 @@ def read_config(
         ``section.key=value`` texts that replace or add single values; the value is read as TOML, or as text.
     load : iterable of str
         More scripts and modules to load; the file's own are looked up beside it, these in the current folder.
+        None loads nothing: a configuration of parts that are registered already.
+
+    Relative paths of files (see `fedselect.options.names_file`) start at the configuration's folder where it names
+    them, and at the working directory where an override does.
 
     Returns
     -------
@@ -197,6 +201,7 @@ def read_config(
         tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"cannot read the configuration {path}: {error}") from error
+    tables = _from_folder(tables, Path(path).parent)
     for text in overrides:
         key, equals, value = text.partition("=")
         section, dot, option = key.strip().partition(".")
@@ -211,10 +216,12 @@ def read_config(
     return Experiment.from_tables(tables), variants
 
 
-def _load(tables: dict[str, Any], beside: Path, more: Iterable[str]) -> None:
+def _load(tables: dict[str, Any], beside: Path, more: Iterable[str] | None) -> None:
     """Load what the file and the caller name, and leave it in the file's tables as other processes find it."""
     head = tables.get("experiment", {})
     named = [*_sources(tables.pop("load", [])), *_sources(head.pop("load", []) if isinstance(head, dict) else [])]
+    if more is None:
+        return
     own = load_parts(named, beside)
     given = load_parts(more)
     if both := set(own) & set(given):
@@ -227,6 +234,18 @@ def _sources(given: Any) -> list[str]:
     if not isinstance(given, list):
         raise ConfigError(f'load must be a list of scripts or modules, ["my_parts.py"]; got {given!r}')
     return given
+
+
+def _from_folder(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The tables of a file in ``folder`` with the paths in them as seen from here."""
+
+    def seen(path: str) -> str:
+        return str(folder / path)  # an absolute path stays what it is
+
+    return {
+        key: with_files(_from_folder(value, folder), seen) if isinstance(value, dict) else value
+        for key, value in tables.items()
+    }
 
 
 def _table(section: str, tables: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -18,9 +17,10 @@ from numpy.typing import NDArray
 from fedselect.data import Federation
 from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
-from fedselect.experiments.config import Experiment
+from fedselect.experiments.config import Experiment, read_config
 from fedselect.experiments.metrics import client_table, round_table, summary
 from fedselect.experiments.origin import PACKAGES, Origin, files_of, origin_of, read_origin
+from fedselect.options import placed, seen_from
 from solvers.files import alone, appearing_whole, write_atomically
 from solvers.versions import installed
 
@@ -174,11 +174,13 @@ class RunFolder:
         if not config.exists():
             # Files that came with the first use, by download, count as they are now.
             replace(self.origin, files=files_of(self.experiment)).write(self.path)
-        elif not _same_results(config.read_text(encoding="utf-8"), self.experiment):
+        elif not _same_results(config, self.experiment):
             raise RunError(
                 f"{self.path} holds a run of another configuration; remove it or choose another output folder"
             )
-        write_atomically(config, tomli_w.dumps(self.experiment.tables()).encode())
+        # Its paths start at the file itself, as those of every configuration do.
+        tables = self.experiment.tables(lambda path: seen_from(self.path, path))
+        write_atomically(config, tomli_w.dumps(tables).encode())
         write_atomically(self.path / "versions.json", json.dumps(installed(PACKAGES), indent=1).encode())
 
 
@@ -191,15 +193,15 @@ def _writing(folder: Path) -> Iterator[None]:
         raise RunError(f"cannot write the run folder {folder}: {error.strerror or error}") from error
 
 
-def _same_results(config: str, experiment: Experiment) -> bool:
+def _same_results(config: Path, experiment: Experiment) -> bool:
     """Whether a configuration describes an experiment's results, however often they are saved."""
     try:
         # Read as an experiment it has the settings, too, that came after it was written.
-        found = Experiment.from_tables(tomllib.loads(config))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigError):
+        found, _ = read_config(config, load=None)
+    except ConfigError:
         return False
     here = replace(found, checkpoint_every=experiment.checkpoint_every, load=experiment.load)
-    return here.tables() == experiment.tables()
+    return here.tables(placed) == experiment.tables(placed)
 
 
 def _resume(folder: Path, loop: Coordinator) -> list[dict[str, Any]]:

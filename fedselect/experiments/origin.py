@@ -21,7 +21,7 @@ from fedselect.data import DATASETS, PARTITIONS
 from fedselect.errors import RunError
 from fedselect.experiments.code import code_digest, is_own, place
 from fedselect.experiments.contents import contents, package_sources
-from fedselect.options import Registry
+from fedselect.options import Registry, placed
 from fedselect.selectors import SELECTORS
 from solvers import Method, methods
 from solvers.files import write_atomically
@@ -140,7 +140,7 @@ def origin_here(code: dict[str, str], files: dict[str, str]) -> Origin:
 def files_of(experiment: Experiment) -> dict[str, str]:
     """Digests of what the files and folders hold that a configuration names."""
     paths = [path for registry, choice in _parts(experiment) for path in registry.files(choice.name, choice.options)]
-    return {str(path): contents(path) for path in paths}
+    return {placed(str(path)): contents(path) for path in paths}
 
 
 def _parts(experiment: Experiment) -> Iterator[tuple[Registry, Choice]]:

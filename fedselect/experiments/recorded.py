@@ -61,6 +61,10 @@ class RecordedRun:
         for section in ("experiment", "data", "selector"):
             if not isinstance(config.get(section), dict):
                 raise RunError(f"cannot read the run folder {path}: config.toml has no [{section}]")
+        if not isinstance(versions, dict) or not all(isinstance(each, str) for each in versions.values()):
+            raise RunError(f"cannot read the run folder {path}: versions.json must name versions by package")
+        if results is not None and not isinstance(results, dict):
+            raise RunError(f"cannot read the run folder {path}: summary.json must name results by measure")
         records = read_records(path) if (path / "rounds.jsonl").exists() else []
         return cls(path, config, versions, records, results)
 

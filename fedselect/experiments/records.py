@@ -23,11 +23,15 @@ def read_records(folder: str | Path) -> list[dict[str, Any]]:
     path = Path(folder) / "rounds.jsonl"
     if not path.exists():
         raise RunError(f"{folder} is not a run folder: it has no rounds.jsonl")
-    *lines, _ = path.read_text(encoding="utf-8").split("\n")
     try:
-        return [json.loads(line) for line in lines]
-    except ValueError as error:
+        *lines, _ = path.read_text(encoding="utf-8").split("\n")
+        records = [json.loads(line) for line in lines]
+    except (OSError, ValueError) as error:
         raise RunError(f"cannot read {path}: {error}") from error
+    for number, record in enumerate(records):
+        if not isinstance(record, dict) or record.get("round") != number:
+            raise RunError(f"cannot read {path}: line {number + 1} is not the record of round {number}")
+    return records
 
 
 def read_summary(folder: str | Path) -> dict[str, Any]:
@@ -42,6 +46,9 @@ def read_summary(folder: str | Path) -> dict[str, Any]:
     if not path.exists():
         raise RunError(f"{folder} holds no finished run: it has no summary.json")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        summary = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise RunError(f"cannot read {path}: {error}") from error
+    if not isinstance(summary, dict):
+        raise RunError(f"cannot read {path}: it must name results by measure")
+    return summary

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedselect.errors import ConfigError
 from solvers import Solution
 
 __all__ = ["Outcome", "Probe", "RoundContext", "RoundFeedback", "Selection", "Selector"]
@@ -96,11 +97,11 @@ class Selection:
         clients = np.asarray(self.clients, dtype=np.int64)
         weights = np.asarray(self.weights, dtype=np.float64)
         if clients.ndim != 1 or (np.diff(clients) <= 0).any():
-            raise ValueError(f"a selection's clients must be distinct and sorted; got {clients}")
+            raise ConfigError(f"a selection's clients must be distinct and sorted; got {clients}")
         if weights.shape != clients.shape or not np.isfinite(weights).all():
-            raise ValueError(f"a selection needs one finite weight per client, {clients.size}; got {weights}")
+            raise ConfigError(f"a selection needs one finite weight per client, {clients.size}; got {weights}")
         if self.on_failure not in ("keep", "renormalise"):
-            raise ValueError(f"on_failure must be 'keep' or 'renormalise'; got {self.on_failure!r}")
+            raise ConfigError(f"on_failure must be 'keep' or 'renormalise'; got {self.on_failure!r}")
         object.__setattr__(self, "clients", clients)
         object.__setattr__(self, "weights", weights)
 
@@ -134,7 +135,7 @@ class RoundFeedback:
     selection : Selection
         The selector's own decision.
     outcomes : (N,) ndarray of Outcome
-        What became of every client.
+        What became of every client; those selected, and they alone, returned, failed or are missing.
     losses : dict of int to float
         Mean local training loss over the round's steps, for the clients that returned.
     norms : dict of int to float
@@ -149,6 +150,11 @@ class RoundFeedback:
         What each returned client's model answers to the server's noise, averaged (FedGS's e_k): computed at the server
         when looked up inside ``update``, from the update alone; empty where the server does not hold the architecture
         or has no validation samples to draw the noise by.
+
+    Raises
+    ------
+    ConfigError
+        When ``outcomes`` are none, or contradict the selection.
     """
 
     round: int
@@ -159,6 +165,24 @@ class RoundFeedback:
     received_losses: dict[int, float] = field(default_factory=dict)
     updates: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
     embeddings: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        outcomes, clients = np.asarray(self.outcomes), self.selection.clients
+        if outcomes.ndim != 1 or not np.isin(outcomes, list(Outcome)).all():
+            raise ConfigError(f"outcomes must be one Outcome (0 to 4) for each client; got {self.outcomes!r:.80}")
+        if clients.size and not 0 <= clients[0] <= clients[-1] < outcomes.size:
+            raise ConfigError(
+                f"the selection names clients {clients[0]} to {clients[-1]}; outcomes has {outcomes.size}"
+            )
+        selected = np.isin(np.arange(outcomes.size), clients)
+        wrong = np.flatnonzero(selected != (outcomes >= Outcome.RETURNED))
+        if wrong.size:
+            first, was = wrong[0], "was" if selected[wrong[0]] else "was not"
+            raise ConfigError(
+                f"outcomes contradict the selection: client {first} {was} selected, and its outcome is "
+                f"{Outcome(int(outcomes[first])).name} (selected: RETURNED, FAILED, MISSING; others: IDLE, UNAVAILABLE)"
+            )
+        object.__setattr__(self, "outcomes", outcomes.astype(np.int8, copy=False))
 
 
 class Selector(Protocol):

@@ -90,6 +90,9 @@ class Coordinator:
         self._velocity = torch.zeros_like(self._weights) if settings.server_momentum else None
         self._rule = server_rule(settings, settings.importances(world.sizes), self._weights.numel(), self.device)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at round {self.round}: {self.selector!r}, {self._weights.numel()} parameters>"
+
     @property
     def weights(self) -> NDArray[np.float32]:
         """The global model's parameters as one vector (a copy)."""

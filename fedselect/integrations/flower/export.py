@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import tomli_w
 
 from fedselect.errors import ConfigError
 from fedselect.experiments.config import Experiment
+from fedselect.options import seen_from
 
 __all__ = ["export_app"]
 
@@ -71,7 +73,7 @@ def export_app(experiment: Experiment, folder: str | Path) -> Path:
     scripts = {Path(source).name: Path(source) for source in experiment.load if source.endswith(".py")}
     if len(scripts) < sum(source.endswith(".py") for source in experiment.load):
         raise ConfigError("two scripts of the same name cannot both go into a Flower app; rename one")
-    tables = experiment.tables()
+    tables = experiment.tables(partial(seen_from, Path(folder) / "federation"))
     if experiment.load:  # beside the configuration, on whatever machine
         tables["experiment"]["load"] = [Path(s).name if s.endswith(".py") else s for s in experiment.load]
     files = {

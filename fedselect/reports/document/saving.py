@@ -10,6 +10,7 @@ from fedselect.reports.document.html import as_html
 from fedselect.reports.document.latex import as_latex
 from fedselect.reports.document.markdown import as_markdown
 from fedselect.reports.document.model import Report
+from solvers.files import write_atomically
 
 __all__ = ["KINDS", "save"]
 
@@ -56,7 +57,7 @@ def save(report: Report, folder: str | Path, kinds: Sequence[str] = ("html", "md
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
-            (folder / name).write_bytes(data)
+            write_atomically(folder / name, data)
     except OSError as error:
         raise RunError(f"cannot write the report into {folder}: {error}") from error
     return [folder / name for name in files]

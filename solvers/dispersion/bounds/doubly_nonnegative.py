@@ -48,6 +48,9 @@ _WINDOW = 10
 #: Where the penalty settles: the bound suffers from what the dual point lacks, so that residual is kept smaller.
 _BIAS = 16.0
 
+#: The penalty's range, in units of 1/m: residuals that are mere rounding must not drive it away.
+_LEAST, _MOST = 1e-4, 1e4
+
 
 @dataclass(frozen=True)
 class Warm:
@@ -158,7 +161,7 @@ class Relaxation:
         self.level, self.diagonal, self.penalty = warm.level, warm.diagonal[kept], warm.penalty
         cuts, stays = warm.cuts.within(kept, np.searchsorted(warm.ids, np.intersect1d(warm.ids, ones)))
         self.cuts = CutBlock(cuts, warm.weights[stays])
-        self.slack = self._dual() - self.nonnegative
+        self.slack = self._without_cuts() + self.cuts.sum - self.nonnegative
 
     # -- the method ----------------------------------------------------------------------------------------------
 
@@ -201,7 +204,8 @@ class Relaxation:
             self.iterations += 1
             if made % _WINDOW == 0:
                 if primal > 0 and dual > 0:
-                    self.penalty *= min(max(np.sqrt(primal / (_BIAS * dual)), 0.625), 1.6)
+                    factor = min(max(np.sqrt(primal / (_BIAS * dual)), 0.625), 1.6)
+                    self.penalty = min(max(self.penalty * factor, _LEAST / m), _MOST / m)
                 primal = dual = 0.0
             if expired():
                 break
@@ -213,10 +217,6 @@ class Relaxation:
         matrix -= self.cost
         matrix[self.index, self.index] += self.level + self.diagonal
         return matrix
-
-    def _dual(self) -> NDArray[np.float64]:
-        """``τI + B(d) − C + Tᵀt``: S plus the slack, at a solution."""
-        return self._without_cuts() + self.cuts.sum
 
     # -- cuts ----------------------------------------------------------------------------------------------------
 

@@ -115,7 +115,7 @@ def examine(
     if expired():
         outcome.children = [Node(ids, ones, outcome.bound, relaxation.warm(ids))]
         return outcome
-    relaxation.forbid(value - known)
+    relaxation.forbid(relaxation.bound() - known)  # of these multipliers, not of the best ones on the way
     state, better = fix(relaxation.form(), onto_slice(x, m), known, relaxation.forbidden, _among(setting, ids))
     outcome.bound = min(outcome.bound, constant + better)
     if state is None:
@@ -257,7 +257,7 @@ def _among(setting: Setting, ids: NDArray[np.int64]) -> NDArray[np.int64]:
 def _enumerate(quadratic: NDArray[np.float64], linear: NDArray[np.float64], m: int) -> tuple[float, NDArray[np.int64]]:
     """The best of all selections of m."""
     n = linear.size
-    chosen = np.array(list(itertools.combinations(range(n), m)), dtype=np.int64).reshape(-1, m)
+    chosen = np.array(list(itertools.combinations(range(n), m)), dtype=np.int64).reshape(math.comb(n, m), m)
     values = linear[chosen].sum(axis=1)
     values += quadratic[chosen[:, :, None], chosen[:, None, :]].sum(axis=(1, 2))
     best = int(values.argmax())

@@ -55,9 +55,11 @@ def test_what_follows_the_end():
 def test_files_by_hand(tmp_path):
     """Rows in any order, no column of zeros and ones, rounds and clients left out."""
     path = tmp_path / "hand.csv"
-    path.write_text("client,round\n2,3\n0,1\n")
+    path.write_text("client,round,available\n2,3,1\n0,1,1\n4,0,0\n")
     assert np.argwhere(read_trace(path, clients=5)).tolist() == [[1, 0], [3, 2]]
     assert read_trace(path, clients=5).shape == (4, 5)
+    path.write_text("client,round\n2,3\n0,1\n")
+    assert read_trace(path).shape == (4, 3)
     path.write_text("round,1,0\n2,True,False\n0,False,True\n")
     assert np.argwhere(read_trace(path)).tolist() == [[0, 0], [2, 1]]
 
@@ -73,11 +75,13 @@ def test_files_by_hand(tmp_path):
         ("round,client,available\n0,1,2\n", "holds 0 and 1, or false and true"),
         ("round,client,battery\n0,1,2\n", "found 'battery' too"),
         ("round,client\n3,1\n3,1\n", "client 1 is listed twice in round 3"),
-        ("round,client\n0,12\n", "this trace has 13 clients, the federation 12"),
+        ("round,client\n0,12\n", "this trace has 13 clients, the federation 12$"),
+        ("round,client\n0,9\n", "this trace has 10 clients, the federation 12; a row of 0 for client 11 would say"),
+        ("round,0,1\n0,1,1\n", "this trace has 2 clients, the federation 12; a row of 0"),
         ("round,0,2\n0,1,1\n", "one column a client, named 0 to N - 1"),
         ("round,0,1\n0,1,1\n0,1,1\n", "lists every round once"),
         ("round,0,1\n0,1,0.5\n", "holds 0 and 1, or false and true"),
-        ("round,0,1\n0,0,0\n", "nobody is ever there in this trace"),
+        ("round,client,available\n0,11,0\n", "nobody is ever there in this trace"),
     ],
 )
 def test_bad_files_are_sentences(federation, tmp_path, text, sentence):

@@ -8,13 +8,14 @@ import sys
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fedselect.availability.trace import write_trace
 from fedselect.errors import RunError
-from fedselect.experiments import Choice, Experiment, compare, read_records, run, run_all, run_folder
+from fedselect.experiments import Choice, Experiment, compare, read_config, read_records, run, run_all, run_folder
 from fedselect.experiments.code import code_digest
 from fedselect.experiments.contents import contents
 from fedselect.experiments.origin import Origin
@@ -233,3 +234,30 @@ def test_a_registry_knows_which_files_a_builder_reads():
     registry.register("plain")(pictures)
     given = registry.files("plain", {"root": "x", "labels_file": "y.csv"})
     assert [path.as_posix() for path in given] == ["x", "y.csv"]
+
+
+def test_files_are_looked_up_beside_the_configuration_that_names_them(tmp_path, monkeypatch):
+    """And those of ``-c`` from the working directory; a run folder's configuration names the same file."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder, first in ((here, 5), (there, 0)):
+        folder.mkdir()
+        mask = np.zeros((2, 8), dtype=bool)
+        mask[:, first : first + 3] = True
+        write_trace(folder / "trace.csv", mask)
+    (there / "run.toml").write_text(
+        '[experiment]\nrounds = 2\nclients_per_round = 2\n[data]\nname = "digits"\nclients = 8\n'
+        '[availability]\nname = "trace"\npath = "trace.csv"\n'
+        '[compare.graph]\nname = "fedgs"\ndistances_file = "h.npy"\n'
+    )
+    monkeypatch.chdir(here)
+    experiment, variants = read_config("../there/run.toml")
+    assert variants["graph"]["distances_file"] == str(Path("../there/h.npy"))
+    folder = run(experiment, tmp_path / "runs", plots=False)
+    assert set(chain(*selected(folder))) <= {0, 1, 2}
+    again, _ = read_config(folder / "config.toml")
+    assert again.digest == experiment.digest
+    assert run(again, tmp_path / "runs") == folder
+    given, _ = read_config("../there/run.toml", ["availability.path=trace.csv"])
+    assert set(chain(*selected(run(given, tmp_path / "runs", plots=False)))) <= {5, 6, 7}
+    monkeypatch.chdir(there)
+    assert read_config("run.toml")[0].availability.options == {"path": "trace.csv"}

@@ -188,3 +188,25 @@ def test_successes_at_tiny_probabilities_do_not_overflow():
 def test_bad_options_are_sentences(options, sentence):
     with pytest.raises(ConfigError, match=sentence):
         E3CS(10, 3, **options)
+
+
+@pytest.mark.parametrize(
+    ("client", "outcome", "sentence"),
+    [
+        (0, Outcome.IDLE, "client 0 was selected, and its outcome is IDLE"),
+        (0, Outcome.UNAVAILABLE, "client 0 was selected, and its outcome is UNAVAILABLE"),
+        (3, Outcome.MISSING, "client 3 was not selected, and its outcome is MISSING"),
+        (3, 7, "one Outcome"),
+        (3, Outcome.UNAVAILABLE, "made among 4 available clients: 3 are not UNAVAILABLE"),
+    ],
+)
+def test_outcomes_that_contradict_the_selection_are_sentences(client, outcome, sentence):
+    """Somebody's own loop has to say what became of everyone; an idle client left at 0 was away."""
+    selector = E3CS(4, 2, quota=0.0)
+    selector.log_weights = np.log([10.0, 9.0, 1.0, 1e-9])
+    selection = selector.select(context(np.ones(4)))
+    assert selection.clients.tolist() == [0, 1]
+    told = outcomes(np.ones(4), selection)
+    told[client] = outcome
+    with pytest.raises(ConfigError, match=sentence):
+        selector.update(RoundFeedback(0, selection, told))

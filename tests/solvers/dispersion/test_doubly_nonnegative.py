@@ -183,6 +183,17 @@ def test_a_stopped_run_is_weaker_and_valid():
     assert limited.bound >= limited.objective
 
 
+def test_long_after_convergence_the_bound_is_still_there():
+    """Residuals that are rounding do not drive the penalty anywhere."""
+    for problem in (uniform_problem(8, 3), DispersionProblem(np.ones((9, 9)) - np.eye(9), np.zeros(9), 4)):
+        normal = Normal.of(problem)
+        relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
+        relaxation.iterate(1_000)
+        settled = relaxation.bound()
+        relaxation.iterate(4_000)
+        assert relaxation.bound() == pytest.approx(settled, rel=1e-6)
+
+
 def test_large_and_marginal_problems_have_a_bound():
     rng = np.random.default_rng(0)
     for m in (1, 5, 6):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem
+from solvers.dispersion.bounds.slice_form import Normal
 from solvers.dispersion.methods import branch_and_bound
 from solvers.dispersion.search import strong, strong_tree
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
@@ -117,6 +120,23 @@ def test_equal_clients_are_one_kind(no_enumeration):
     run = strong_run(problem)
     assert run.proved
     assert run.objective == pytest.approx(truth, abs=1e-9)
+
+
+@pytest.mark.parametrize(("fixed", "free"), [(4, 5), (3, 5), (2, 2), (1, 3)])
+def test_nodes_with_hardly_a_choice(fixed, free):
+    """Nothing left to choose, one, everybody: the best completion is found, its value is the bound."""
+    normal = Normal.of(uniform_problem(9, 4, fixed))
+    ones, ids = np.arange(fixed), np.arange(fixed, fixed + free)
+    node = strong.Node(ids, ones, np.inf)
+    outcome = strong.examine(strong.Setting(normal, np.zeros((0, 2), dtype=np.int64)), node, -np.inf, lambda: False)
+    assert outcome.children == []
+    values = []
+    for rest in itertools.combinations(ids, 4 - fixed):
+        s = np.zeros(9)
+        s[[*ones, *rest]] = 1
+        values.append(s @ normal.quadratic @ s + s @ normal.linear)
+    assert outcome.bound == pytest.approx(max(values), abs=1e-12)
+    assert outcome.bound >= max(values)
 
 
 def test_interrupted_runs_keep_their_bound(monkeypatch):
