@@ -82,6 +82,33 @@ def show(instance: Instance, format: Format = "text") -> None:
     print_table(("", ""), rows)
 
 
+@app.command("submit")
+def submit(
+    file: Annotated[
+        Path, typer.Argument(help="A solution (Solution.save) or a certificate (.npz) of an instance of the library.")
+    ],
+    check: Annotated[bool, typer.Option("--check", help="Judge the file; nothing is entered.")] = False,
+    format: Format = "text",
+) -> None:
+    """Judge a better decision, bound or proof for an instance of the library, whoever made it.
+
+    The decision is evaluated again and the certificate read by code that shares nothing with the solvers; nothing in
+    the file is trusted. What is accepted enters the ledger by a change to the repository that includes the file.
+
+    Exit codes: 0 accepted; 2 no such file, or about no instance of the library; 3 refused.
+    """
+    check_format(format)
+    if not check:
+        raise ConfigError("a submission is judged with --check; what it accepts enters by a change to the repository")
+    name, verdict = instances.ledger.submitted(file)
+    if format == "json":
+        print(json.dumps({"instance": name, **asdict(verdict)}))
+    else:
+        print(f"{name}: {'accepted' if verdict.accepted else 'REFUSED'}: {verdict.sentence}")
+    if not verdict.accepted:
+        raise Ended(3)
+
+
 @app.command("export")
 def export(
     instance: Instance,
