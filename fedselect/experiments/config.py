@@ -167,7 +167,7 @@ class Experiment:
 
 
 def read_config(
-    path: str | Path, overrides: Iterable[str] = (), load: Iterable[str] = ()
+    path: str | Path, overrides: Iterable[str] = (), load: Iterable[str] | None = ()
 ) -> tuple[Experiment, dict[str, dict[str, Any]]]:
     """Read a TOML file, and load the parts of one's own that it names (``load = ["my_parts.py"]``).
 
