@@ -3,16 +3,50 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
-from typing import Any
+import re
+import textwrap
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from fedselect.cli.common import Format, check_format, print_table
+import typer
+
+from fedselect.cli.common import Format, Load, check_format, screen_width
+from fedselect.errors import ConfigError
+from solvers.suggestions import did_you_mean
 
 __all__ = ["list_"]
 
+#: Kinds to their entries.
+Catalogue = dict[str, list[dict[str, Any]]]
 
-def list_(format: Format = "text") -> None:
+
+def list_(
+    what: Annotated[
+        str, typer.Argument(help="Only these: a kind ('selectors', 'methods') or part of a name ('fedgs').")
+    ] = "",
+    load: Load = [],  # noqa: B006  (typer copies defaults)
+    format: Format = "text",
+) -> None:
     """Show what there is: selectors, availability and dropout models, data sets, partitions, models, solver methods."""
+    check_format(format)
+    if load:
+        from fedselect.loading import load_parts
+
+        load_parts(load)
+    found = _chosen(_everything(), what)
+    if format == "json":
+        print(json.dumps(found, indent=1))
+        return
+    for kind, entries in found.items():
+        print(kind)
+        for entry in entries:
+            _print_entry(entry, screen_width())
+        print()
+
+
+def _everything() -> Catalogue:
     from fedselect.availability import AVAILABILITY, DROPOUT
     from fedselect.data import DATASETS, PARTITIONS
     from fedselect.selectors import SELECTORS
@@ -20,32 +54,64 @@ def list_(format: Format = "text") -> None:
     from solvers import methods
     from solvers.problem import FAMILIES, Problem
 
-    check_format(format)
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: Catalogue = {}
     for registry in (SELECTORS, AVAILABILITY, DROPOUT, DATASETS, PARTITIONS, MODELS):
-        found[registry.kind] = [
-            {"name": name, "options": sorted(registry.options(name)), "summary": registry.summary(name)}
-            for name in registry.names
-        ]
+        found[registry.kind] = [_entry(name, registry.options(name), registry.summary(name)) for name in registry.names]
     for family in FAMILIES:
         importlib.import_module(f"solvers.{family}")
     kinds = [kind for family in FAMILIES for kind in Problem.types() if kind.family == family]
     for problem in filter(methods, kinds):  # the rest are abstract
         found[f"method for a {problem.__name__}"] = [
-            {
-                "name": method.name,
-                "options": sorted(method.options),
-                "summary": f"{method.kind}: {method.summary}"
+            _entry(
+                method.name,
+                method.options,
+                f"{method.kind}: {method.summary}"
                 + (f" (missing: pip install '{method.install}')" if method.missing else ""),
-            }
+            )
             for method in methods(problem)
         ]
-    if format == "json":
-        print(json.dumps(found, indent=1))
-        return
-    rows = [
-        (kind if place == 0 else "", entry["name"], ", ".join(entry["options"]), entry["summary"])
-        for kind, entries in found.items()
-        for place, entry in enumerate(entries)
-    ]
-    print_table(("kind", "name", "options", ""), rows)
+    return found
+
+
+def _entry(name: str, options: Mapping[str, Any], summary: str) -> dict[str, Any]:
+    required = inspect.Parameter.empty
+    defaults = {key: "required" if options[key] is required else _plain(options[key]) for key in sorted(options)}
+    return {"name": name, "options": list(defaults), "defaults": defaults, "summary": _as_text(summary)}
+
+
+def _plain(value: Any) -> Any:
+    """A default as JSON can hold it."""
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _as_text(summary: str) -> str:
+    """A docstring's line without what only a documentation tool reads."""
+    return re.sub(r":\w+:`([^`]*)`", r"\1", summary).replace("`", "")
+
+
+def _chosen(found: Catalogue, what: str) -> Catalogue:
+    """What a filter leaves: all of a kind, or the entries whose name it is part of."""
+    if not what:
+        return found
+    wanted = what.lower()
+    kinds = {kind: entries for kind, entries in found.items() if wanted.removesuffix("s") in kind.lower()}
+    if kinds:
+        return kinds
+    named = {kind: [entry for entry in entries if wanted in entry["name"].lower()] for kind, entries in found.items()}
+    if not any(named.values()):
+        names = [*(f"{kind}s" for kind in found), *(entry["name"] for each in found.values() for entry in each)]
+        raise ConfigError(f"there is no kind and no name {what!r}{did_you_mean(what, names)}")
+    return {kind: entries for kind, entries in named.items() if entries}
+
+
+def _print_entry(entry: dict[str, Any], width: int) -> None:
+    """A name, and below it what it is and its options with their defaults."""
+    print(f"  {entry['name']}")
+    # A non-breaking space keeps an option and its default together.
+    options = ", ".join(
+        key if value == "required" else f"{key}\u00a0=\u00a0{'none' if value is None else json.dumps(value)}"
+        for key, value in entry["defaults"].items()
+    )
+    for text in (entry["summary"], options and f"options: {options}"):
+        for line in textwrap.wrap(text, width - 6, break_long_words=False, break_on_hyphens=False):
+            print(f"      {line}".replace("\u00a0", " "))

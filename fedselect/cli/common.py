@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Ended",
     "Format",
+    "Load",
     "check_format",
     "check_writable",
     "key_values",
     "plain_rows",
     "print_table",
+    "screen_width",
     "seed_list",
     "text",
     "writing",
@@ -37,6 +39,12 @@ __all__ = [
 _NEVER_FOLDED = 16
 
 Format = Annotated[str, typer.Option("--format", help="'text' or 'json'.")]
+
+
+Load = Annotated[
+    list[str],
+    typer.Option("--load", help="A script (my_parts.py) or module that registers parts of your own. May be repeated."),
+]
 
 
 def check_format(format: str) -> None:
@@ -93,6 +101,12 @@ def key_values(texts: Sequence[str]) -> dict[str, Any]:
     return options
 
 
+def screen_width() -> int:
+    """Characters in a line: as wide as the terminal; in a pipe as wide as ``COLUMNS`` says, or 200."""
+    columns = os.environ.get("COLUMNS", "")
+    return Console().width if sys.stdout.isatty() else int(columns) if columns.isdigit() else 200
+
+
 def print_table(
     head: tuple[str, ...], rows: Sequence[tuple[str, ...]], less_needed: Sequence[str] = (), caption: str = ""
 ) -> None:
@@ -108,8 +122,7 @@ def print_table(
     caption : str
         Printed below.
     """
-    columns = os.environ.get("COLUMNS", "")
-    console = Console(width=None if sys.stdout.isatty() else int(columns) if columns.isdigit() else 200)
+    console = Console(width=screen_width())
     widths = {name: max([len(name), *(len(row[place]) for row in rows)]) for place, name in enumerate(head)}
     dropped: list[str] = []
     for name in less_needed:

@@ -55,13 +55,17 @@ class World:
         if self.dropout is None:
             object.__setattr__(self, "dropout", DROPOUT.build("none", sizes.size, self.seed))
 
+    def __repr__(self) -> str:
+        there, back = type(self.availability).__name__, type(self.dropout).__name__
+        return f"<{type(self).__name__.lower()}: {self.clients} clients, {there}, {back}, seed {self.seed}>"
+
     @property
     def clients(self) -> int:
         """Number of clients N."""
         return self.sizes.size
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scenario(World):
     """A world, its clients' data, and how many are to be selected for how long: what a selector is built for.
 

@@ -9,10 +9,19 @@ from numpy.typing import NDArray
 
 from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
 
-__all__ = ["Everyone", "Stateless"]
+__all__ = ["Described", "Everyone", "Stateless"]
 
 
-class Stateless:
+class Described:
+    """Says in a line what it is: its plain settings, and nothing of its arrays."""
+
+    def __repr__(self) -> str:
+        plain = {name: value for name, value in vars(self).items() if isinstance(value, (bool, int, float, str))}
+        told = ", ".join(f"{name}={value!r}" for name, value in plain.items() if not name.startswith("_"))
+        return f"{type(self).__name__}({told})"
+
+
+class Stateless(Described):
     """A selector that learns nothing from round to round."""
 
     def update(self, feedback: RoundFeedback) -> None:

@@ -11,6 +11,7 @@ from fedselect.data import Federation
 from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.aggregation import nobody
+from fedselect.selectors.bases import Described
 from fedselect.selectors.chain_estimates import ChainEstimates, KnownChains
 from fedselect.selectors.checks import check_choice, check_number
 from fedselect.selectors.importance import check_importance, target_importance
@@ -23,7 +24,7 @@ from solvers.weighting import ExclusionProblem
 __all__ = ["CAFed"]
 
 
-class CAFed:
+class CAFed(Described):
     r"""Keep the clients that make the error estimate smallest, and weigh them by :math:`\alpha_k / \hat\pi_k`.
 
     Algorithm 1. Every round all available clients report the loss of the current global model; with the estimates of

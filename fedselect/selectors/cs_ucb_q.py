@@ -11,13 +11,14 @@ from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.aggregation import Aggregation, aggregate, nobody
+from fedselect.selectors.bases import Described
 from fedselect.selectors.checks import check_choice, check_number, check_size
 from fedselect.selectors.registry import SELECTORS
 
 __all__ = ["CSUCBQ"]
 
 
-class CSUCBQ:
+class CSUCBQ(Described):
     r"""Select the m available clients with the largest :math:`(1 - \beta)\, \hat y_k + \beta\, Q_k`.
 
     CS-UCB-Q (Xia et al., IEEE TWC 19(11), 2020), FedSS's baseline. In round t (from 1), with z the times selected

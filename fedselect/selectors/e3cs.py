@@ -11,6 +11,7 @@ from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.aggregation import Aggregation, aggregate, nobody
+from fedselect.selectors.bases import Described
 from fedselect.selectors.checks import check_choice, check_number, check_size
 from fedselect.selectors.registry import SELECTORS
 from fedselect.selectors.solving import check_solving, solved
@@ -21,7 +22,7 @@ from solvers.capping.draws.successive import race
 __all__ = ["E3CS"]
 
 
-class E3CS:
+class E3CS(Described):
     r"""Learn who returns by exponential weights, and keep a quota of the draws for everybody (Algorithm 1).
 
     Each round solves a `solvers.capping.CappingProblem` (Algorithm 2) for the inclusion probabilities p with floor

@@ -11,7 +11,7 @@ from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.aggregation import nobody
-from fedselect.selectors.bases import Stateless
+from fedselect.selectors.bases import Described, Stateless
 from fedselect.selectors.checks import check_number, check_size
 from fedselect.selectors.importance import check_importance, target_importance
 from fedselect.selectors.oracle import Rates, availability_rates, positive_rates
@@ -20,7 +20,7 @@ from fedselect.selectors.registry import SELECTORS
 __all__ = ["F3AST", "OracleF3AST"]
 
 
-class F3AST:
+class F3AST(Described):
     r"""Select the m available clients with the largest :math:`\alpha_k^2 / r_k^2`, r the learnt rate of selection.
 
     F3AST (Ribero, Vikalo and de Veciana, 2022): these are the steepest components of :math:`-\nabla H(r)`,

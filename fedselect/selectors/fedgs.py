@@ -12,6 +12,7 @@ from fedselect.errors import ConfigError, DataError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.aggregation import data_weights
+from fedselect.selectors.bases import Described
 from fedselect.selectors.checks import check_size
 from fedselect.selectors.geometry import Geometry, Kinds, Matrix, Points, oracle_features, without_matrix
 from fedselect.selectors.learned_graph import LearnedGraph, adjacency, described
@@ -28,7 +29,7 @@ __all__ = ["FedGS"]
 MESSAGES_A_PAIR = 7
 
 
-class FedGS:
+class FedGS(Described):
     r"""Select clients far apart on the 3DG while balancing how often each was selected (Eqs. 14-18).
 
     Each round solves a `solvers.dispersion.DispersionProblem` over the available clients; the updates are weighted

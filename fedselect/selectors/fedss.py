@@ -12,6 +12,7 @@ from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.aggregation import nobody
+from fedselect.selectors.bases import Described
 from fedselect.selectors.checks import check_choice, check_number, check_size
 from fedselect.selectors.registry import SELECTORS
 from fedselect.selectors.solving import check_solving, solved
@@ -20,7 +21,7 @@ from solvers.allocation import AllocationProblem, group_clients
 __all__ = ["FedSS"]
 
 
-class FedSS:
+class FedSS(Described):
     r"""Draw from every group of similar clients, and give each group its weight in the population.
 
     With S_k of the A_k available clients of group k drawn uniformly without replacement, Eq. 9 is

@@ -20,7 +20,9 @@ def show(table: pd.DataFrame, title: str, digits: int = 3) -> None:
     from rich.text import Text
 
     notes: dict[str, int] = {}
-    printed = Table(*map(str, table.columns), title=title, title_justify="left")
+    printed = Table(title=title, title_justify="left")
+    for column in map(str, table.columns):
+        printed.add_column(column, overflow="fold")  # a name is never cut
     for row in table.to_dict("records"):
         if row.get("why"):
             row["why"] = f"[{notes.setdefault(row['why'], len(notes) + 1)}]"

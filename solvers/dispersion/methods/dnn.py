@@ -16,6 +16,7 @@ from solvers.dispersion.search.threads import one_thread
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
+from solvers.solution import Stopped
 
 __all__ = ["dnn"]
 
@@ -24,6 +25,12 @@ _CHUNK = 20
 
 #: It ends when a hundred iterations lower the bound by less than this part of the objective's scale.
 _LEAST = 1e-6
+
+#: Seconds that a certificate takes, in units of n³, until it has been measured.
+_CERTIFICATE = 4e-10
+
+#: Seconds below which a uniform shift gives the better bound, in units of n³: some 25 iterations.
+_LEAST_TIME = 5e-9
 
 #: Most clients; an iteration takes some n³ / 5e9 seconds.
 _LARGEST = 3_000
@@ -67,9 +74,10 @@ def dnn(problem: DispersionProblem, run: Run, *, cuts: float = 5.0, iterations: 
         return
     if run.x is None:
         run.offer(ascend(problem, greedy_decision(problem), run))
-    if problem.n > _LARGEST:
+    if problem.n > _LARGEST or run.remaining < _LEAST_TIME * problem.n**3:
         bound_many(problem, run)
-        run.stop("time-limit", f"with more than {_LARGEST} clients the bound is that of a uniform shift")
+        reason: Stopped = "iterations" if problem.n > _LARGEST else "time-limit"
+        run.stop(reason, "clients are too many, or time too short, for more than a uniform shift's bound")
         return
     normal = Normal.of(problem)
     _converge(problem, run, normal, cuts, iterations)
@@ -79,7 +87,7 @@ def _converge(problem: DispersionProblem, run: Run, normal: Normal, cuts: float,
     """Iterate until nothing moves any more, with a certified bound and a rounded point now and then."""
     relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
     values: list[float] = []
-    cost = 0.0  # seconds of a certificate
+    cost = _CERTIFICATE * problem.n**3  # seconds of a certificate
 
     def hurried() -> bool:
         return run.remaining <= 2 * cost
