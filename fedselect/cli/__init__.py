@@ -9,7 +9,19 @@ from typing import Annotated
 import typer
 
 from fedselect import __version__
-from fedselect.cli import bench, catalogue, experiments, flower, instances, report, reproduce, solve, trace, warm_up
+from fedselect.cli import (
+    bench,
+    catalogue,
+    experiments,
+    flower,
+    instances,
+    report,
+    reproduce,
+    solve,
+    trace,
+    verify,
+    warm_up,
+)
 from fedselect.cli.common import Ended
 from fedselect.errors import TOOLKIT_ERRORS
 
@@ -28,6 +40,7 @@ app.command("reproduce")(reproduce.reproduce)
 app.command("list")(catalogue.list_)
 app.command("export-flower")(flower.export_flower)
 app.command("solve")(solve.solve)
+app.command("verify")(verify.verify)
 app.command("bench")(bench.bench)
 app.command("warm-up")(warm_up.warm_up)
 app.add_typer(instances.app, name="instances")

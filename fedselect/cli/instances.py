@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from fedselect.cli.common import Ended, Format, check_format, key_values, print_table, seed_list, text
+from fedselect.cli.common import Ended, Format, Load, check_format, key_values, print_table, seed_list, text
 from fedselect.cli.problems import Instance, complete_family, complete_instance, problem_of
 from fedselect.errors import ConfigError
 from solvers import Problem, instances, relative_gap
@@ -80,6 +80,33 @@ def show(instance: Instance, format: Format = "text") -> None:
     if best.size and hasattr(problem, "selected"):
         rows.append(("best selection", " ".join(map(str, problem.selected(best)))))
     print_table(("", ""), rows)
+
+
+@app.command("submit")
+def submit(
+    file: Annotated[
+        Path, typer.Argument(help="A solution (Solution.save) or a certificate (.npz) of an instance of the library.")
+    ],
+    check: Annotated[bool, typer.Option("--check", help="Judge the file; nothing is entered.")] = False,
+    format: Format = "text",
+) -> None:
+    """Judge a better decision, bound or proof for an instance of the library, whoever made it.
+
+    The decision is evaluated again and the certificate read by code that shares nothing with the solvers; nothing in
+    the file is trusted. What is accepted enters the ledger by a change to the repository that includes the file.
+
+    Exit codes: 0 accepted; 2 no such file, or about no instance of the library; 3 refused.
+    """
+    check_format(format)
+    if not check:
+        raise ConfigError("a submission is judged with --check; what it accepts enters by a change to the repository")
+    name, verdict = instances.ledger.submitted(file)
+    if format == "json":
+        print(json.dumps({"instance": name, **asdict(verdict)}))
+    else:
+        print(f"{name}: {'accepted' if verdict.accepted else 'REFUSED'}: {verdict.sentence}")
+    if not verdict.accepted:
+        raise Ended(3)
 
 
 @app.command("export")
@@ -155,6 +182,7 @@ def record(
         list[str], typer.Option(help="Option of a problem that is no selector's, as key=value. May be repeated.")
     ] = [],  # noqa: B006
     out: Annotated[Path, typer.Option(help="Folder for the .npz problem files.")] = Path("instances"),
+    load: Load = [],  # noqa: B006
     format: Format = "text",
 ) -> None:
     """Record the selection problems of some rounds of an experiment, or an instance of the library once more.
@@ -170,7 +198,7 @@ def record(
         from fedselect.experiments import read_config
         from fedselect.recording import record as record_rounds
 
-        experiment, _ = read_config(what, set)
+        experiment, _ = read_config(what, set, load)
         numbers, options = seed_list(rounds, "round"), key_values(option)
         for t, found in record_rounds(experiment, numbers, train=train, problem=problem, options=options):
             written.append(_save(f"{experiment.name}-r{t}", found, out))

@@ -19,6 +19,7 @@ from rich.text import Text
 from fedselect.cli.common import (
     Ended,
     Format,
+    Load,
     check_format,
     check_writable,
     key_values,
@@ -28,6 +29,7 @@ from fedselect.cli.common import (
 )
 from fedselect.cli.problems import Instance, complete_method, problem_of
 from fedselect.errors import ConfigError
+from fedselect.loading import load_parts
 from solvers import Solution, TracePoint, relative_gap
 from solvers import solve as solve_problem
 from solvers.files import write_atomically
@@ -36,7 +38,7 @@ from solvers.instances import InstanceInfo
 __all__ = ["solve"]
 
 #: Arguments of `solvers.solve` that no ``--option`` may be.
-_OWN = ("time_limit", "seed", "certify", "log", "method")
+_OWN = ("time_limit", "seed", "certify", "certificate", "log", "method")
 
 
 def solve(
@@ -51,12 +53,16 @@ def solve(
         str | None,
         typer.Option(help="A second method whose bound stands beside the decision.", autocompletion=complete_method),
     ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Write what proves the bound to this .npz, for 'fedselect verify'.")
+    ] = None,
     log: Annotated[bool, typer.Option("--log", help="Print a line for every improvement, to stderr.")] = False,
     size: Annotated[int | None, typer.Option(help="Clients to choose, for an MDPLIB file.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the solution, with decision and trace, as JSON.")] = None,
     require_proof: Annotated[bool, typer.Option("--require-proof", help="Exit with 4 unless optimality is proved.")] = (
         False
     ),
+    load: Load = [],  # noqa: B006
     format: Format = "text",
 ) -> None:
     """Solve one instance with one method, and print the decision's value beside its bound.
@@ -66,12 +72,15 @@ def solve(
     was found so far printed all the same.
     """
     check_format(format)
+    if load:
+        load_parts(load)
     problem, known = problem_of(instance, size)
     options = key_values(option)
     if taken := sorted(set(options) & set(_OWN)):
         raise ConfigError(f"{taken[0]} is no option of a method: write --{taken[0].replace('_', '-')}")
-    if out is not None:
-        check_writable(out)
+    for path in (out, certificate):
+        if path is not None:
+            check_writable(path)
     with nullcontext(None) if log else _progress(method) as watch:
         solution = solve_problem(
             problem,
@@ -79,6 +88,7 @@ def solve(
             time_limit=time_limit,
             seed=seed,
             certify=certify,
+            certificate=certificate is not None,
             watch=watch,
             log=sys.stderr if log else False,
             **options,
@@ -88,12 +98,23 @@ def solve(
         whole = found | {"trace": [list(point) for point in solution.trace], "options": options}
         with writing(out):
             write_atomically(out, (json.dumps(whole, indent=1) + "\n").encode())
+    if certificate is not None:
+        found["certificate"] = _kept(solution, certificate)
     if format == "json":
         print(json.dumps(found))
     else:
         _print(found)
     if code := _exit_code(solution, require_proof):
         raise Ended(code)
+
+
+def _kept(solution: Solution, path: Path) -> str:
+    """Write the certificate; in words what it claims, or why there is none."""
+    if solution.certificate is None:
+        return f"none: {solution.details.get('certificate', {}).get('none', 'the solve was interrupted')}"
+    with writing(path):
+        solution.certificate.save(path)
+    return f"{path} proves {text(solution.certificate.bound)}"
 
 
 def _exit_code(solution: Solution, require_proof: bool) -> int:
@@ -125,7 +146,7 @@ def _record(instance: str, solution: Solution, known: InstanceInfo | None) -> di
 
 def _print(found: dict[str, Any]) -> None:
     keys = ["instance", "method", "status", "stopped", "message", "objective", "bound", "absolute_gap", "gap"]
-    keys += ["native_status", "certified_by", "best_known", "gap_to_best_known", "seconds", "nodes"]
+    keys += ["native_status", "certified_by", "certificate", "best_known", "gap_to_best_known", "seconds", "nodes"]
     rows = [(key.replace("_", " "), text(found[key])) for key in keys if found.get(key) not in (None, "")]
     if "selected" in found:
         rows.append(("selected", " ".join(map(str, found["selected"]))))

@@ -36,8 +36,8 @@ def is_own(builder: Any) -> bool:
 
 def place(builder: Any) -> str:
     """Where somebody's own part stands, for a sentence: the name of its file, or what it is itself called."""
-    file = _source(sys.modules.get(_module_name(builder)))
-    return file.name if file else f"{getattr(builder, '__qualname__', builder)}, defined on the way"
+    file = getattr(sys.modules.get(_module_name(builder)), "__file__", None)
+    return Path(file).name if file else f"{getattr(builder, '__qualname__', builder)}, defined at a prompt"
 
 
 def code_digest(builder: Any) -> str:

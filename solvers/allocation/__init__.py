@@ -1,6 +1,6 @@
 """Allocation: how many clients to sample from each group, the stratified sampling of FedSS."""
 
-from solvers.allocation import methods
+from solvers.allocation import methods, proof
 from solvers.allocation.grouping import Grouping, group_clients, silhouette
 from solvers.allocation.problem import AllocationProblem
 from solvers.allocation.separation import Dissimilarity, dissimilarity, separation_threshold
@@ -29,6 +29,7 @@ __all__ = [
     "methods",
     "neyman",
     "precision_bound",
+    "proof",
     "proportional_advantage",
     "separation_threshold",
     "silhouette",

@@ -4,7 +4,7 @@ Beside the problem and its methods live the random draws with given inclusion pr
 and what E3CS does with them over the rounds (`solvers.capping.theory`).
 """
 
-from solvers.capping import methods
+from solvers.capping import methods, proof
 from solvers.capping.draws import DRAWS
 from solvers.capping.draws.dep_round import dep_round
 from solvers.capping.draws.madow import madow
@@ -21,6 +21,7 @@ __all__ = [
     "incremental_floors",
     "madow",
     "methods",
+    "proof",
     "regret_bound",
     "reweighted",
     "successive",

@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from solvers.certificates.allocation import check_allocation
 from solvers.certificates.attainable import attainable
 from solvers.certificates.certificate import Certificate, problem_digest
+from solvers.certificates.decimals import check_capping, check_cutoff
 from solvers.certificates.dispersion import check_dispersion
+from solvers.certificates.weighting import check_optimization_error, check_total_error
 from solvers.errors import CertificateError
 
 __all__ = ["READERS", "check"]
@@ -19,6 +22,11 @@ __all__ = ["READERS", "check"]
 #: The readers by the kind of certificate, and whether its problems are maximised or minimised.
 READERS: dict[str, tuple[Callable[[Any, int, Mapping[str, Any]], Fraction], str]] = {
     "dispersion": (check_dispersion, "max"),
+    "allocation": (check_allocation, "min"),
+    "optimization-error": (check_optimization_error, "min"),
+    "total-error": (check_total_error, "min"),
+    "capping": (check_capping, "min"),
+    "cutoff": (check_cutoff, "min"),
 }
 
 
@@ -64,6 +72,8 @@ def check(problem: Any, certificate: Certificate) -> float:
             proved = attainable(problem, proved)
     except KeyError as error:
         raise CertificateError(f"the certificate lacks the array {error}") from error
+    except (AttributeError, ValueError, ArithmeticError) as error:
+        raise CertificateError(f"the certificate cannot be read as one of its kind: {error}") from error
     safe = _away(proved, sign)
     if sign * proved > sign * Fraction(certificate.bound):
         raise CertificateError(f"the certificate claims the bound {certificate.bound!r}, but proves only {safe!r}")

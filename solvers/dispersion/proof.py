@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
 
 from solvers.certificates import Certificate
 from solvers.dispersion.bounds.attainable import Attainable
@@ -16,9 +16,12 @@ from solvers.solution import OPTIMALITY_GAP, Solution
 
 __all__ = ["certify"]
 
+#: The part of the time after which a tree is given up, to leave some for a certificate of one leaf.
+_SHARE = 0.7
+
 
 @prover(DispersionProblem)
-def certify(solution: Solution, expired: Callable[[], bool], *, relaxed: bool) -> Certificate | None:
+def certify(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
     """A tree that proves the bound, or where time does not allow it (or ``relaxed``) the root's tangent alone.
 
     Where the bound rests on the values that a selection can have at all (`solvers.dispersion.bounds.attainable`), the
@@ -29,6 +32,11 @@ def certify(solution: Solution, expired: Callable[[], bool], *, relaxed: bool) -
     assert solution.bound is not None
     if problem.size in (1, problem.n - 1, problem.n):
         return _enumerated(problem, _within(problem, solution))
+    begun = time.perf_counter()
+
+    def expired(share: float = _SHARE) -> bool:
+        return time.perf_counter() - begun > share * time_limit
+
     with calm(problem):
         if not relaxed:
             claim = _within(problem, solution)
@@ -36,7 +44,7 @@ def certify(solution: Solution, expired: Callable[[], bool], *, relaxed: bool) -
                 proof = Proof(problem, target, expired)
                 if proof.tree():
                     return proof.certificate(claim)
-        proof = Proof(problem, solution.bound, lambda: False)
+        proof = Proof(problem, solution.bound, lambda: expired(1.0))
         return proof.certificate(proof.leaf())
 
 

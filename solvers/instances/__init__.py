@@ -11,7 +11,8 @@
 True
 """
 
+from solvers.instances import ledger
 from solvers.instances.coding import digest
 from solvers.instances.library import InstanceInfo, best, info, load, names
 
-__all__ = ["InstanceInfo", "best", "digest", "info", "load", "names"]
+__all__ = ["InstanceInfo", "best", "digest", "info", "ledger", "load", "names"]

@@ -1,6 +1,6 @@
 """Participation: aggregation weights for clients whose participation rate is unknown, as in FedAU."""
 
-from solvers.participation import methods
+from solvers.participation import methods, proof
 from solvers.participation.history import second_moment, weight_error
 from solvers.participation.problem import CutoffProblem
 from solvers.participation.theory import Convergence, Smoothness, convergence_bound, step_sizes
@@ -14,6 +14,7 @@ __all__ = [
     "convergence_bound",
     "expected_weight",
     "methods",
+    "proof",
     "second_moment",
     "step_sizes",
     "weight_error",

@@ -1,5 +1,6 @@
 """Weighting: which clients to keep, and with which aggregation weights, the decisions of CA-Fed."""
 
+from solvers.weighting import proof
 from solvers.weighting.exclusion import ExclusionProblem
 from solvers.weighting.optimization_error import OptimizationErrorProblem
 from solvers.weighting.theory.guideline_b import CorrelationSweep, sweep_correlation
@@ -13,5 +14,6 @@ __all__ = [
     "OptimizationErrorProblem",
     "TotalErrorProblem",
     "convergence_constants",
+    "proof",
     "sweep_correlation",
 ]

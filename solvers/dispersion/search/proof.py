@@ -23,6 +23,9 @@ __all__ = ["Proof"]
 #: Rounds of separating products at the root, below it, and for a certificate of one leaf, and pairs per client then.
 _ROUNDS_ROOT, _ROUNDS, _ROUNDS_LEAF, _PAIRS_LEAF = 2, 1, 5, 2
 
+#: With more clients one multiplier for all of them serves for a certificate of one leaf.
+_LARGE = 600
+
 #: Fewest open clients that get multipliers of their own.
 _LEAST = 8
 
@@ -38,7 +41,7 @@ class Proof(Bounds):
     def leaf(self) -> float:
         """Write one leaf, the tangent of the root's multipliers, and return its bound."""
         state = np.zeros(self.problem.n, dtype=np.int8)
-        form = self.multipliers(state, None, _ROUNDS_LEAF, _PAIRS_LEAF)
+        form = self.shifted() if self.problem.n > _LARGE else self.multipliers(state, None, _ROUNDS_LEAF, _PAIRS_LEAF)
         bound, _, index = self.tangent(state, form, form.point)
         self.record.tangent(index)
         return bound * self.unit + float(self.data.error)

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from solvers.certificates.concave import FORM, POINT, Form, Rounded
 from solvers.dispersion.bounds.dominance import dominance
+from solvers.dispersion.bounds.semidefinite import Multipliers as SdpMultipliers
 from solvers.dispersion.bounds.semidefinite import relax
+from solvers.dispersion.bounds.uniform_shift import top_eigenvalue
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.nodes import FREE, ONE
 from solvers.dispersion.search.plain_tree import bound_point, project
@@ -116,6 +118,7 @@ class Bounds:
         equal = equal[(equal >= 0).all(axis=1)][: 3 * n]
         pairs = _NO_PAIRS if parent is None else place[parent.ids[parent.pairs]]
         pairs = pairs[(pairs >= 0).all(axis=1)][: most * n]
+        best: tuple[SdpMultipliers, NDArray[np.int64]] | None = None
         for _ in range(rounds):
             found = relax(
                 q,
@@ -127,15 +130,27 @@ class Bounds:
                 incumbent=self.goal * scale - constant,
                 expired=self.expired,
             )
-            used, values = pairs, found.nonnegative
+            if best is None or found.bound < best[0].bound:  # one that was cut short may be worse
+                best = found, pairs
             pairs = _violated(found.products, found.nonnegative, pairs, most * n)
             if found.bound + constant <= self.goal * scale or self.expired():
                 break
+        assert best is not None
+        found, used = best
         back = self.unit / scale
-        held, free = (used, values * back), (equal, found.dominated * back)
+        held, free = (used, found.nonnegative * back), (equal, found.dominated * back)
         x = np.zeros(self.problem.n)
         x[ids] = found.x
         return self._keep(ones, ids, found.diagonal * back, held, free, pairs, x)
+
+    def shifted(self) -> Multipliers:
+        """One multiplier for all clients, the largest eigenvalue on the slice: what any number of clients allows."""
+        everyone, n = np.arange(self.problem.n), self.problem.n
+        q = self.data.pair.astype(np.float64) * self.unit
+        enough = 1e-5 * self.problem.size * float(q.max())
+        diagonal = np.full(n, top_eigenvalue(q, enough) + enough)
+        none, middle = (_NO_PAIRS, np.zeros(0)), np.full(n, self.problem.size / n)
+        return self._keep(everyone[:0], everyone, diagonal, none, none, _NO_PAIRS, middle)
 
     def _keep(
         self,

@@ -1,0 +1,209 @@
+"""The ledger: for every instance who found its best value and its best bound, when and how, and what proves the bound.
+
+The bound counts as *certified* where a certificate lies beside it, in ``certificates/<name>.npz``; anyone can read it
+with `solvers.certificates.check`, which shares no code with what found it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from solvers.certificates import Certificate, CertificateError, check, problem_digest
+from solvers.errors import InvalidOption, InvalidProblem
+from solvers.instances.library import FOLDER, best, info, load, names
+from solvers.problem import Problem
+from solvers.solution import Solution, proves
+
+__all__ = [
+    "Found",
+    "LedgerEntry",
+    "Verdict",
+    "certificate",
+    "entries",
+    "entry",
+    "judged",
+    "of_digest",
+    "submitted",
+    "verify",
+]
+
+Tier = Literal["easy", "benchmark", "open"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A value or a bound, and where it comes from.
+
+    Attributes
+    ----------
+    number : float
+        The objective of the decision, or the bound.
+    who, when, version, method, command : str
+        Who found it first and on which day (ISO), with which version and method, and the line that finds it again.
+    seconds : float or None
+        How long that took, where it was kept.
+    """
+
+    number: float
+    who: str
+    when: str
+    version: str
+    method: str
+    command: str
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One instance in the ledger.
+
+    Attributes
+    ----------
+    name : str
+        Of the instance.
+    tier : {"easy", "benchmark", "open"}
+        Proved within a second; proved; not proved.
+    problem : str
+        `solvers.certificates.problem_digest` of the problem: what a certificate names it by.
+    value, bound : Found
+        The best known of each.
+    certified : float or None
+        What the certificate beside it was last seen to prove; None where there is none.
+    """
+
+    name: str
+    tier: Tier
+    problem: str
+    value: Found
+    bound: Found
+    certified: float | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What reading a file found out: the ``sentence``, and whether it was ``accepted``; numbers where there are any."""
+
+    accepted: bool
+    sentence: str
+    verified: float | None = None
+    value: float | None = None
+
+
+def entries() -> dict[str, LedgerEntry]:
+    """All entries by name."""
+    return dict(_entries(FOLDER / "ledger.json"))
+
+
+def entry(name: str) -> LedgerEntry:
+    """The entry of one instance; raises `InvalidOption` for a name that is none, or not in the ledger yet."""
+    known = info(name).name
+    try:
+        return _entries(FOLDER / "ledger.json")[known]
+    except KeyError:
+        raise InvalidOption(f"the ledger has no entry for the instance {name!r} yet") from None
+
+
+def certificate(name: str) -> Certificate | None:
+    """The certificate of an instance's bound; None where none is shipped, `CertificateError` for a damaged one."""
+    path = FOLDER / "certificates" / f"{info(name).name}.npz"
+    return Certificate.load(path) if path.is_file() else None
+
+
+def of_digest(problem: str) -> str | None:
+    """The name of the instance whose problem has this `solvers.certificates.problem_digest`."""
+    return next((name for name, known in entries().items() if known.problem == problem), None)
+
+
+def verify(name: str) -> Verdict:
+    """Read the certificate of one instance, and evaluate its best decision again."""
+    problem, known = load(name), entry(name)
+    value = float(problem.objective(best(name)))
+    if problem.violation(best(name)) > problem.tolerance or abs(value - known.value.number) > 1e-9 * problem.scale:
+        return Verdict(False, f"the best decision is worth {value!r}, not {known.value.number!r}", value=value)
+    found = certificate(name)
+    if found is None:
+        return Verdict(known.certified is None, "no certificate is shipped", value=value)
+    return judged(problem, found, value)
+
+
+def judged(problem: Problem, found: Certificate, value: float | None = None) -> Verdict:
+    """Whether a certificate proves what it claims; beside a decision's value, whether the two meet."""
+    try:
+        verified = check(problem, found)
+    except CertificateError as error:
+        return Verdict(False, str(error), value=value)
+    said = f"the bound {verified!r} is proved"
+    if value is not None and proves(problem, value, verified):
+        said += f", and {value!r} is optimal"
+    return Verdict(True, said, verified, value)
+
+
+def submitted(path: str | os.PathLike[str]) -> tuple[str, Verdict]:
+    """Judge a stranger's file: a solution (`solvers.Solution.save`) or a certificate of an instance of the library.
+
+    Returns
+    -------
+    tuple of str and Verdict
+        The instance's name, and what the file would change.
+
+    Raises
+    ------
+    CertificateError
+        When the file is neither.
+    InvalidOption
+        When it is about no instance of the library.
+    """
+    if not Path(path).is_file():
+        raise InvalidOption(f"there is no file {path}")
+    problem_hash, x, proof = _read(Path(path))
+    name = of_digest(problem_hash)
+    if name is None:
+        raise InvalidOption(f"{path} is about no instance of the library")
+    problem, known = load(name), entry(name)
+    sign = 1.0 if problem.sense == "max" else -1.0
+    changes: list[str] = []
+    value = None
+    if x is not None:
+        violation = problem.violation(problem.decision(x))
+        if not violation <= problem.tolerance:
+            return name, Verdict(False, f"its decision violates a constraint by {violation:.6g}")
+        value = float(problem.objective(x))
+        if sign * (value - known.value.number) > 1e-12 * problem.scale:
+            changes.append(f"the best value becomes {value!r} (was {known.value.number!r})")
+    verdict = Verdict(True, "", value=value)
+    if proof is not None:
+        verdict = judged(problem, proof, value)
+        if not verdict.accepted:
+            return name, verdict
+        assert verdict.verified is not None
+        if known.certified is None or sign * (known.certified - verdict.verified) > 0:
+            changes.append(f"the certified bound becomes {verdict.verified!r} (was {known.certified!r})")
+    said = "; ".join(changes) or "it changes nothing: the ledger knows as good a value and bound"
+    return name, Verdict(True, said, verdict.verified, value)
+
+
+def _read(path: Path) -> tuple[str, Any, Certificate | None]:
+    """Digest of the problem, decision and certificate of a file, each of the latter None where it has none."""
+    try:
+        found = Certificate.load(path)
+        return found.problem, None, found
+    except CertificateError as not_certificate:
+        try:
+            solution = Solution.load(path)
+        except (InvalidProblem, OSError) as error:
+            raise not_certificate from error
+        return problem_digest(solution.problem), solution.x, solution.certificate
+
+
+@cache
+def _entries(path: Path) -> dict[str, LedgerEntry]:
+    if not path.is_file():
+        return {}
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    found = [LedgerEntry(**{**row, "value": Found(**row["value"]), "bound": Found(**row["bound"])}) for row in rows]
+    return {row.name: row for row in found if row.name in names()}

@@ -1,0 +1,135 @@
+"""Certificates of the convex families: true at random problems, tight, and refused where a number was changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from solvers import instances, solve
+from solvers.allocation import AllocationProblem
+from solvers.capping import CappingProblem
+from solvers.certificates import CertificateError, check
+from solvers.participation import CutoffProblem
+from solvers.weighting import OptimizationErrorProblem, TotalErrorProblem
+
+
+def random_problem(kind, rng):
+    n = int(rng.integers(2, 9))
+    if kind == "allocation":
+        sizes = rng.integers(1, 30, n)
+        return AllocationProblem(
+            sizes, rng.uniform(0, 2, n) * rng.integers(0, 2, n), int(rng.integers(n, sizes.sum() + 1))
+        )
+    if kind == "capping":
+        size = int(rng.integers(1, n + 1))
+        return CappingProblem(log_weights=rng.normal(0, 3, n), size=size, floor=float(rng.uniform(0, size / n)))
+    if kind == "cutoff":
+        return CutoffProblem(rng.uniform(0.01, 1, n), int(rng.integers(2, 5000)))
+    common = rng.uniform(0.05, 1, n), rng.uniform(0.1, 3, n), float(rng.uniform(0, 5)), float(rng.uniform(0.5, 3))
+    if kind == "optimization-error":
+        return OptimizationErrorProblem(*common, constant=float(rng.normal()))
+    return TotalErrorProblem(
+        *common,
+        importance=rng.dirichlet(np.ones(n)),
+        bias=kind.removeprefix("total-error "),
+        bias_weight=rng.uniform(0, 4),
+    )
+
+
+def feasible(problem, rng):
+    """Random decisions of a problem."""
+    n = problem.n
+    for _ in range(40):
+        if isinstance(problem, AllocationProblem):
+            x = problem.first.copy()
+            while x.sum() < problem.total:
+                room = np.flatnonzero(x < problem.upper)
+                x[rng.choice(room)] += 1
+            yield x
+        elif isinstance(problem, CappingProblem):
+            # Half of the way from the middle to somewhere else, as far as the bounds allow.
+            x, to = np.full(n, problem.size / n), rng.normal(size=n)
+            to -= to.mean()
+            room = min(((1 - x) / np.maximum(to, 1e-9)).min(), ((x - problem.floor) / np.maximum(-to, 1e-9)).min())
+            yield x + rng.uniform(0, 0.99) * max(room, 0) * to
+        elif isinstance(problem, CutoffProblem):
+            yield np.asarray(int(rng.integers(1, 200)))
+        else:
+            yield problem.total * rng.dirichlet(np.ones(n))
+
+
+KINDS = ["allocation", "capping", "cutoff", "optimization-error", "total-error tv", "total-error chi2"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_true_and_tight(kind):
+    rng = np.random.default_rng(0)
+    for _ in range(25):
+        problem = random_problem(kind, rng)
+        solution = solve(problem, certificate=True)
+        verified = check(problem, solution.certificate)
+        for x in [solution.x, *feasible(problem, rng)]:
+            assert problem.objective(x) >= verified - 1e-13 * max(1.0, abs(verified))
+        assert solution.objective - verified <= 1e-6 * min(max(1.0, abs(solution.objective)), problem.scale) + 1e-12
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_mutation_proves_anything_false(kind):
+    """Whatever numbers stand in a certificate, what is accepted is no more than the optimum."""
+    rng = np.random.default_rng(1)
+    refused = 0
+    for _ in range(5):
+        problem = random_problem(kind, rng)
+        solution = solve(problem, certificate=True)
+        for trial in range(60):
+            arrays = {name: array.astype(np.int64).copy() for name, array in solution.certificate.arrays.items()}
+            name = sorted(arrays)[trial % len(arrays)]
+            place = int(rng.integers(arrays[name].size))
+            old = int(arrays[name][place])
+            arrays[name][place] = rng.choice([old + 1, 2 * old, -old, 0, int(rng.integers(-(2**40), 2**40)), 2**62])
+            claim = rng.choice([-1e300, solution.bound])
+            changed = replace(solution.certificate, arrays=arrays, bound=float(claim))
+            try:
+                assert check(problem, changed) <= solution.objective + 1e-12 * max(1.0, abs(solution.objective))
+            except CertificateError:
+                refused += 1
+    assert refused >= 5  # a capping problem in which nothing is capped has the bound 0 whatever stands there
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_claim_above_the_optimum_or_another_problem_is_refused(kind):
+    rng = np.random.default_rng(2)
+    problem, other = random_problem(kind, rng), random_problem(kind, rng)
+    good = solve(problem, certificate=True).certificate
+    above = replace(good, bound=good.bound + 1e-5 * max(1.0, abs(good.bound)))
+    with pytest.raises(CertificateError, match="proves only"):
+        check(problem, above)
+    with pytest.raises(CertificateError, match="another problem"):
+        check(other, good)
+    with pytest.raises(CertificateError, match="which is no number"):
+        check(problem, replace(good, bound=float("nan")))
+    with pytest.raises(CertificateError, match=r"lacks the array|cannot be read"):
+        check(problem, replace(good, arrays={}))
+    with pytest.raises(CertificateError, match="is about a maximisation"):
+        check(problem, replace(good, kind="dispersion"))
+
+
+def test_real_allocations_have_a_price_of_their_own():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        problem = random_problem("allocation", rng)
+        solution = solve(problem, "kkt", certificate=True)
+        verified = check(problem, solution.certificate)
+        assert solution.objective - 1e-9 <= verified + 1e-9
+        assert verified <= solution.objective + 1e-13
+
+
+@pytest.mark.parametrize("family", ["allocation", "capping", "participation"])
+def test_the_library(family):
+    for name in instances.names(family)[:3]:
+        problem = instances.load(name)
+        solution = solve(problem, certificate=True)
+        assert Fraction(check(problem, solution.certificate)) >= Fraction(solution.bound)
