@@ -21,7 +21,7 @@ from graphs import dependency_graph, distances, similarity
 from solvers import solve
 from solvers.dispersion import DispersionProblem
 
-federation = digits(clients=100, partition="two-label")
+federation = digits(clients=50, partition="two-label")
 H = distances(dependency_graph(similarity(federation.label_distributions)))
 
 # %%
@@ -29,8 +29,8 @@ H = distances(dependency_graph(similarity(federation.label_distributions)))
 # --------------
 # The bound is the exact method's. ``certify`` puts it beside a heuristic's decision: a gap without trusting anybody.
 
-counts = np.random.default_rng(0).integers(0, 5, 100)
-problem = DispersionProblem.fedgs(H, counts, np.ones(100, dtype=bool), size=3, alpha=1.0)
+counts = np.random.default_rng(0).integers(0, 5, 50)
+problem = DispersionProblem.fedgs(H, counts, np.ones(50, dtype=bool), size=3, alpha=1.0)
 for method in ("random", "greedy", "local-search", "tabu"):
     solution = solve(problem, method, time_limit=5, certify="branch-and-bound")
     print(f"{method:13} {solution.objective:9.5f}  bound {solution.bound:9.5f}  gap {solution.gap:.3%}")

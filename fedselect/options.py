@@ -49,6 +49,11 @@ class Registry(Generic[Builder]):
 
         return decorate
 
+    def discard(self, name: str) -> None:
+        """Forget a builder and its other names, where there is one."""
+        self._builders.pop(name, None)
+        self._aliases = {alias: known for alias, known in self._aliases.items() if known != name}
+
     def __getitem__(self, name: str) -> Builder:
         """The builder of this name or alias; raises `ConfigError` when there is none."""
         return self._find(name)

@@ -53,8 +53,8 @@ def label_rates(
         raise ConfigError(f"least must lie in [0, 1]; got {least}")
     if not (concentration > 0 and np.isfinite(concentration)):
         raise ConfigError(f"concentration must be a positive number; got {concentration}")
-    v = generator(seed, "profile").dirichlet(np.full(federation.classes, concentration))
-    return np.clip(mean * federation.classes * (federation.label_distributions * v).sum(axis=1), least, 1.0)
+    v = generator(seed, "profile").dirichlet(np.full(federation.outputs, concentration))
+    return np.clip(mean * federation.outputs * (federation.label_distributions * v).sum(axis=1), least, 1.0)
 
 
 @AVAILABILITY.register("fedau-bernoulli")

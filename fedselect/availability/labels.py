@@ -38,7 +38,7 @@ def max_label_first(federation: Federation, seed: int, *, beta: float = 0.9, emp
     """
     beta = check_share("beta", beta)
     smallest = np.argmax(federation.label_counts > 0, axis=1)
-    return Independent(beta * smallest / max(1, federation.classes - 1) + (1 - beta), seed, empty=empty)
+    return Independent(beta * smallest / max(1, federation.outputs - 1) + (1 - beta), seed, empty=empty)
 
 
 class LabelCycle(Independent):
@@ -115,7 +115,7 @@ def label_cycle(
     if reading != "flgo":
         raise ConfigError(f"reading must be 'fedgs' or 'flgo'; got {reading!r}")
     smallest = holds.argmax(axis=1)
-    largest = federation.classes - 1 - holds[:, ::-1].argmax(axis=1)
+    largest = federation.outputs - 1 - holds[:, ::-1].argmax(axis=1)
     # r = turn / 24 and label / (L - 1), compared without division.
-    turn = np.arange(1, 25)[:, None] * max(1, federation.classes - 1)
+    turn = np.arange(1, 25)[:, None] * max(1, federation.outputs - 1)
     return LabelCycle((24 * smallest <= turn) & (turn <= 24 * largest), 1, beta, seed, empty=empty)

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import fnmatch
-import importlib.util
 import json
 import math
 import shlex
-import sys
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from fedselect.cli.common import Format, check_format, key_values, plain_rows, print_table, seed_list, text, writing
+from fedselect.cli.common import (
+    Format,
+    Load,
+    check_format,
+    key_values,
+    plain_rows,
+    print_table,
+    seed_list,
+    text,
+    writing,
+)
 from fedselect.cli.suites import publish as publish_suite
 from fedselect.errors import ConfigError
+from fedselect.loading import load_parts
 from fedselect.progress import progress_bar
 from solvers import instances as library
 from solvers.problem import FAMILIES
@@ -57,9 +63,7 @@ def bench(
     publish: Annotated[Path | None, typer.Option(help="Folder for the suite's results and the page of them.")] = None,
     jobs: Annotated[int, typer.Option(help="Solves side by side; -1: one a core.")] = 1,
     backend: Annotated[str | None, typer.Option(help="joblib backend; loky if left out.")] = None,
-    load: Annotated[
-        list[str], typer.Option(help="A script or module that registers methods of your own. May be repeated.")
-    ] = [],  # noqa: B006
+    load: Load = [],  # noqa: B006
     repeat: Annotated[bool, typer.Option(help="Solve finished rows twice, to see that the seed decides.")] = True,
     grace: Annotated[float, typer.Option(help="Seconds beyond its limit after which a method is ended.")] = 5.0,
     retry: Annotated[str, typer.Option(help="Verdicts of stored rows to solve again, with commas.")] = "",
@@ -74,8 +78,7 @@ def bench(
     from solvers.benchmark import run_benchmark
 
     check_format(format)
-    for source in load:
-        _load(source)
+    load_parts(load)
     limits = [_seconds(part) for part in _parts(time_limit or ("10" if suite is None else "1,10,60"))]
     compared, problems = _compared(family, suite, tier, methods, variant, instances)
     if publish is not None and suite is None:
@@ -184,45 +187,6 @@ def _instances(family: str, names: str) -> dict[str, Any]:
                 raise ConfigError(f"two instances are called {instance.name!r}: {found[instance.name]} and {source}")
             found[instance.name] = source
     return found
-
-
-def _load(source: str) -> None:
-    """Run a script, or import a module, for the methods that it registers."""
-    import cloudpickle  # type: ignore[import-untyped]
-
-    path = Path(source)
-    if path.suffix != ".py":
-        sys.path.insert(0, "")
-        with _loading(source):
-            importlib.import_module(source)
-        return
-    if not path.is_file():
-        raise ConfigError(f"there is no script {source}")
-    sys.path.insert(0, str(path.resolve().parent))
-    specification = importlib.util.spec_from_file_location(f"loaded_{path.stem}", path)
-    assert specification is not None
-    assert specification.loader is not None
-    module = sys.modules[specification.name] = importlib.util.module_from_spec(specification)
-    # No other process finds a module of this name: what it defines is to be sent whole.
-    cloudpickle.register_pickle_by_value(module)
-    with _loading(source):
-        specification.loader.exec_module(module)
-
-
-@contextmanager
-def _loading(source: str) -> Iterator[None]:
-    """Turn whatever somebody else's code raises into a sentence with the place it came from."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise
-    except SyntaxError as error:
-        raise ConfigError(f"cannot load {source}: line {error.lineno} of {error.filename}: {error.msg}") from error
-    except BaseException as error:  # SystemExit too: a script that ends itself registers nothing
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        said = "".join(traceback.format_exception_only(error)).strip()
-        where = "" if last.filename.startswith("<frozen") else f"line {last.lineno} of {last.filename}: "
-        raise ConfigError(f"cannot load {source}: {where}{said}") from error
 
 
 def _parts(text: str) -> list[str]:

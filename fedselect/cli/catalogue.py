@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedselect.cli.common import Format, check_format, screen_width
+from fedselect.cli.common import Format, Load, check_format, screen_width
 from fedselect.errors import ConfigError
 from solvers.suggestions import did_you_mean
 
@@ -26,10 +26,15 @@ def list_(
     what: Annotated[
         str, typer.Argument(help="Only these: a kind ('selectors', 'methods') or part of a name ('fedgs').")
     ] = "",
+    load: Load = [],  # noqa: B006  (typer copies defaults)
     format: Format = "text",
 ) -> None:
     """Show what there is: selectors, availability and dropout models, data sets, partitions, models, solver methods."""
     check_format(format)
+    if load:
+        from fedselect.loading import load_parts
+
+        load_parts(load)
     found = _chosen(_everything(), what)
     if format == "json":
         print(json.dumps(found, indent=1))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Ended",
     "Format",
+    "Load",
     "check_format",
     "check_writable",
     "key_values",
@@ -38,6 +39,12 @@ __all__ = [
 _NEVER_FOLDED = 16
 
 Format = Annotated[str, typer.Option("--format", help="'text' or 'json'.")]
+
+
+Load = Annotated[
+    list[str],
+    typer.Option("--load", help="A script (my_parts.py) or module that registers parts of your own. May be repeated."),
+]
 
 
 def check_format(format: str) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedselect.cli.common import Format, check_format, plain_rows, print_table, seed_list, text
+from fedselect.cli.common import Format, Load, check_format, plain_rows, print_table, seed_list, text
 from fedselect.errors import ConfigError
 from fedselect.progress import progress_bar
 
@@ -28,6 +28,15 @@ Overrides = Annotated[
 ]
 
 
+Device = Annotated[
+    str | None, typer.Option(help="Where clients train: auto, cpu, cuda, cuda:1; the configuration's if left out.")
+]
+
+
+def _with_device(overrides: list[str], device: str | None) -> list[str]:
+    return overrides if device is None else [*overrides, f"training.device={device}"]
+
+
 def complete_selectors(incomplete: str) -> list[str]:
     """Names of selectors, for the last in a list with commas."""
     from fedselect.selectors import SELECTORS
@@ -40,8 +49,14 @@ def run(
     config: Config,
     set: Overrides = [],  # noqa: B006  (typer copies defaults)
     seed: Annotated[int | None, typer.Option(help="Replace the seed of the configuration.")] = None,
+    device: Device = None,
+    load: Load = [],  # noqa: B006
     out: Annotated[Path, typer.Option(help="Directory of the run folders.")] = Path("runs"),
     fresh: Fresh = False,
+    logger: Annotated[
+        list[str],
+        typer.Option(help="Write rounds to a tracker: tensorboard, wandb or mlflow, with =WHERE. May be repeated."),
+    ] = [],  # noqa: B006
     format: Format = "text",
 ) -> None:
     """Run one experiment into a run folder; a run that was stopped continues."""
@@ -50,13 +65,18 @@ def run(
     from fedselect.experiments.running import run_into
 
     check_format(format)
-    experiment, _ = read_config(config, set)
+    experiment, _ = read_config(config, _with_device(set, device), load)
     if seed is not None:
         experiment = replace(experiment, seed=seed)
     folder = RunFolder.of(experiment, out, fresh)
     found = folder.finished
+    told = []
+    if logger and not found:
+        from fedselect.integrations.loggers import open_logger
+
+        told = [open_logger(text, folder.path, experiment.tables()) for text in logger]
     with progress_bar("rounds", experiment.rounds) as advance:
-        run_into(folder, advance)
+        run_into(folder, advance, callbacks=told)
     results = read_summary(folder.path)
     if format == "json":
         print(json.dumps({"folder": str(folder.path), "found_finished": found, **results}, indent=1))
@@ -78,6 +98,8 @@ def compare(
     ] = None,
     seeds: Annotated[str, typer.Option(help="Seeds: '0-2', '0,3,7'.")] = "0-2",
     set: Overrides = [],  # noqa: B006
+    device: Device = None,
+    load: Load = [],  # noqa: B006
     out: Annotated[Path, typer.Option(help="Directory of the run folders.")] = Path("runs"),
     report: Annotated[Path | None, typer.Option(help="Report folder; OUT/NAME/report if left out.")] = None,
     jobs: Annotated[int, typer.Option(help="Runs side by side; -1 for as many as there are processors.")] = 1,
@@ -91,7 +113,7 @@ def compare(
     from fedselect.reports import results_table, write_report
 
     check_format(format)
-    experiment, tables = read_config(config, set)
+    experiment, tables = read_config(config, _with_device(set, device), load)
     variants = _variants(selectors, tables)
     numbers = seed_list(seeds)
     total = experiment.rounds * len(variants) * len(numbers)

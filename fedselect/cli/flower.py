@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fedselect.cli.common import Load
 from fedselect.cli.experiments import Config, Overrides
 
 __all__ = ["export_flower"]
@@ -16,12 +17,13 @@ def export_flower(
     config: Config,
     folder: Annotated[Path, typer.Argument(help="New or empty directory for the app.")],
     set: Overrides = [],  # noqa: B006  (typer copies defaults)
+    load: Load = [],  # noqa: B006
 ) -> None:
     """Write an experiment as a Flower app: 'flwr run' starts it on a simulation or a real federation."""
     from fedselect.experiments import read_config
     from fedselect.integrations.flower import export_app
 
-    experiment, _ = read_config(config, set)
+    experiment, _ = read_config(config, set, load)
     export_app(experiment, folder)
     clients = len(experiment.federation())
     print("The environment is this one: keep Flower from building another for every run, then start a simulation")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from fedselect.cli.common import Ended, Format, check_format, key_values, print_table, seed_list, text
+from fedselect.cli.common import Ended, Format, Load, check_format, key_values, print_table, seed_list, text
 from fedselect.cli.problems import Instance, complete_family, complete_instance, problem_of
 from fedselect.errors import ConfigError
 from solvers import Problem, instances, relative_gap
@@ -182,6 +182,7 @@ def record(
         list[str], typer.Option(help="Option of a problem that is no selector's, as key=value. May be repeated.")
     ] = [],  # noqa: B006
     out: Annotated[Path, typer.Option(help="Folder for the .npz problem files.")] = Path("instances"),
+    load: Load = [],  # noqa: B006
     format: Format = "text",
 ) -> None:
     """Record the selection problems of some rounds of an experiment, or an instance of the library once more.
@@ -197,7 +198,7 @@ def record(
         from fedselect.experiments import read_config
         from fedselect.recording import record as record_rounds
 
-        experiment, _ = read_config(what, set)
+        experiment, _ = read_config(what, set, load)
         numbers, options = seed_list(rounds, "round"), key_values(option)
         for t, found in record_rounds(experiment, numbers, train=train, problem=problem, options=options):
             written.append(_save(f"{experiment.name}-r{t}", found, out))

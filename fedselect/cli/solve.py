@@ -19,6 +19,7 @@ from rich.text import Text
 from fedselect.cli.common import (
     Ended,
     Format,
+    Load,
     check_format,
     check_writable,
     key_values,
@@ -28,6 +29,7 @@ from fedselect.cli.common import (
 )
 from fedselect.cli.problems import Instance, complete_method, problem_of
 from fedselect.errors import ConfigError
+from fedselect.loading import load_parts
 from solvers import Solution, TracePoint, relative_gap
 from solvers import solve as solve_problem
 from solvers.files import write_atomically
@@ -60,6 +62,7 @@ def solve(
     require_proof: Annotated[bool, typer.Option("--require-proof", help="Exit with 4 unless optimality is proved.")] = (
         False
     ),
+    load: Load = [],  # noqa: B006
     format: Format = "text",
 ) -> None:
     """Solve one instance with one method, and print the decision's value beside its bound.
@@ -69,6 +72,8 @@ def solve(
     was found so far printed all the same.
     """
     check_format(format)
+    if load:
+        load_parts(load)
     problem, known = problem_of(instance, size)
     options = key_values(option)
     if taken := sorted(set(options) & set(_OWN)):

@@ -2,67 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedselect.data.samples import Samples, Targets
 from fedselect.errors import DataError
 from solvers.outline import html_table
 
-__all__ = ["Federation", "Samples"]
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
-
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """Labelled samples.
-
-    Attributes
-    ----------
-    features : (n, ...) ndarray of float32
-        Inputs of the model.
-    labels : (n,) ndarray of int64
-        Class of each sample, from 0.
-
-    Raises
-    ------
-    DataError
-        When a feature is not a finite number, a label no whole number from 0, or there are not as many of both.
-    """
-
-    features: NDArray[np.float32]
-    labels: NDArray[np.int64]
-
-    def __post_init__(self) -> None:
-        features, labels = _features(self.features), _labels(self.labels)
-        if features.ndim < 2:
-            raise DataError(f"features need a row for each sample, shape (n, ...); got shape {features.shape}")
-        if labels.shape != features.shape[:1]:
-            raise DataError(f"{features.shape[0]} samples need as many labels; got shape {labels.shape}")
-        object.__setattr__(self, "features", features)
-        object.__setattr__(self, "labels", labels)
-
-    def __len__(self) -> int:
-        return self.labels.shape[0]
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} samples of shape {self.shape}>"
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one sample's features."""
-        return self.features.shape[1:]
-
-    def take(self, indices: NDArray[np.int64]) -> Samples:
-        """The samples at ``indices``, in that order."""
-        return Samples(self.features[indices], self.labels[indices])
+__all__ = ["Federation", "Samples", "Targets"]
 
 
 @dataclass(frozen=True, eq=False)
 class Federation:
     """Clients with their training samples, and a test set held by nobody among them.
+
+    From what one has: `from_tensors`, `from_datasets`, `from_split`.
 
     Attributes
     ----------
@@ -72,8 +34,8 @@ class Federation:
         Training samples of each of the N clients; none is empty.
     test : Samples
         Used for evaluation alone: selectors, graphs and training never touch it.
-    classes : int
-        Number of classes.
+    classes : int or None
+        Number of classes; None where the labels are real numbers to be predicted (all samples are `Targets` then).
     validation : tuple of Samples
         Samples of each client that were held out of training; empty where none were.
     groups : (N,) ndarray of int, optional
@@ -91,7 +53,7 @@ class Federation:
     name: str
     clients: tuple[Samples, ...]
     test: Samples
-    classes: int
+    classes: int | None
     validation: tuple[Samples, ...] = ()
     groups: NDArray[np.int64] | None = None
     parameters: NDArray[np.float64] | None = None
@@ -101,17 +63,18 @@ class Federation:
         object.__setattr__(self, "validation", tuple(self.validation))
         if not self.clients:
             raise DataError("a federation needs at least one client; got none")
-        if isinstance(self.classes, bool) or not hasattr(self.classes, "__index__") or self.classes < 1:
-            raise DataError(f"classes must be a positive whole number; got {self.classes!r}")
+        kind, classes = Targets if self.classes is None else Samples, self.classes
+        if classes is not None and (isinstance(classes, bool) or not hasattr(classes, "__index__") or classes < 1):
+            raise DataError(f"classes must be a positive whole number, or None; got {classes!r}")
         for name in ("validation", "groups", "parameters"):
             value = getattr(self, name)
             if value is not None and len(value) not in (0 if name == "validation" else -1, len(self.clients)):
                 raise DataError(f"{len(self.clients)} clients need as many entries of {name}; got {len(value)}")
         shape = None
         for whose, samples in self._parts():
-            if not isinstance(samples, Samples):
+            if not isinstance(samples, Samples) or isinstance(samples, Targets) != (kind is Targets):
                 got = type(samples).__name__
-                raise DataError(f"{whose} must be given as Samples(features, labels); got {got}")
+                raise DataError(f"{whose} must be given as {kind.__name__}(features, labels); got {got}")
             if len(samples) == 0:
                 if whose.startswith("validation"):
                     continue
@@ -119,10 +82,13 @@ class Federation:
             shape = samples.shape if shape is None else shape
             if samples.shape != shape:
                 raise DataError(f"all features have one shape; client 0's is {shape}, and {whose}'s {samples.shape}")
-            if (most := samples.labels.max()) >= self.classes:
+            if classes is not None and (most := samples.labels.max()) >= classes:
                 raise DataError(
-                    f"labels of {self.classes} classes lie between 0 and {self.classes - 1}; {whose} has label {most}"
+                    f"labels of {classes} classes lie between 0 and {classes - 1}; {whose} has label {most}"
                 )
+            if classes is None and samples.labels.shape[1:] != self.test.labels.shape[1:]:
+                shapes = f"{self.test.labels.shape[1:]}, and {whose}'s {samples.labels.shape[1:]}"
+                raise DataError(f"all targets have one shape; the test set's is {shapes}")
 
     def _parts(self) -> Iterator[tuple[str, Any]]:
         """Everybody's samples, and whose they are in words."""
@@ -145,7 +111,7 @@ class Federation:
             ("clients", str(len(self))),
             (f"samples of {shape}", f"{sizes.sum()}"),
             ("a client", f"{sizes.min()} to {sizes.max()}"),
-            ("classes", str(self.classes)),
+            ("targets", str(self.outputs)) if self.classes is None else ("classes", str(self.classes)),
             ("for testing", str(len(self.test))),
         ]
         held = sum(len(samples) for samples in self.validation)
@@ -157,8 +123,17 @@ class Federation:
         return np.array([len(samples) for samples in self.clients], dtype=np.int64)
 
     @property
+    def outputs(self) -> int:
+        """Numbers that a model answers for a sample: one a class, or one a target."""
+        if self.classes is not None:
+            return self.classes
+        return self.test.labels.shape[1] if self.test.labels.ndim > 1 else 1
+
+    @property
     def label_counts(self) -> NDArray[np.int64]:
-        """Samples of each class at each client, shape (N, classes)."""
+        """Samples of each class at each client, shape (N, classes); raises `DataError` where there are no classes."""
+        if self.classes is None:
+            raise DataError(f"the labels of {self.name!r} are real numbers, and something asked for classes to count")
         return np.stack([np.bincount(samples.labels, minlength=self.classes) for samples in self.clients])
 
     @property
@@ -166,33 +141,65 @@ class Federation:
         """Share of each class at each client, shape (N, classes); rows sum to 1."""
         return self.label_counts / self.sizes[:, None]
 
+    @classmethod
+    def from_tensors(
+        cls,
+        clients: Sequence[tuple[Any, Any]],
+        test: tuple[Any, Any],
+        *,
+        classes: int | None = None,
+        validation: Sequence[tuple[Any, Any]] = (),
+        name: str = "own",
+    ) -> Federation:
+        """A federation from features and labels of each client; see `fedselect.data.own.from_tensors`."""
+        from fedselect.data.own import from_tensors
 
-def _features(given: Any) -> NDArray[np.float32]:
-    """Finite float32, or a sentence that says where they are not."""
-    try:
-        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is told so
-            features = np.ascontiguousarray(given, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"features must be an array of numbers, shape (n, ...): {error}") from None
-    # The extremes say it without a mask as large as the data: both carry NaN on.
-    if features.size and not (np.isfinite(features.min()) and np.isfinite(features.max())):
-        place = np.argwhere(~np.isfinite(features))[0]
-        raise DataError(f"features must be finite numbers; sample {place[0]} has {features[tuple(place)]}")
-    return features
+        return from_tensors(clients, test, classes=classes, validation=validation, name=name)
 
+    @classmethod
+    def from_datasets(
+        cls,
+        clients: Sequence[Any],
+        test: Any,
+        *,
+        classes: int | None = None,
+        validation: Sequence[Any] = (),
+        name: str = "own",
+    ) -> Federation:
+        """A federation from a PyTorch data set of each client; see `fedselect.data.own.from_datasets`."""
+        from fedselect.data.own import from_datasets
 
-def _labels(given: Any) -> NDArray[np.int64]:
-    """Whole numbers from 0, or a sentence that says where they are not."""
-    try:
-        raw = np.asarray(given)
-        with np.errstate(invalid="ignore"):
-            labels = raw.astype(np.int64)
-        whole = labels.size == 0 or (raw.dtype.kind in "biuf" and bool((labels == raw).all()))
-    except (TypeError, ValueError):
-        raise DataError(f"labels must be whole numbers from 0; got {given!r:.60}") from None
-    if not whole:
-        other = raw[labels != raw].flat[0] if raw.dtype.kind in "biuf" else raw.flat[0]
-        raise DataError(f"labels must be whole numbers from 0; got {other}")
-    if labels.size and labels.min() < 0:
-        raise DataError(f"labels must be whole numbers from 0; got {labels.min()}")
-    return labels
+        return from_datasets(clients, test, classes=classes, validation=validation, name=name)
+
+    @classmethod
+    def from_split(
+        cls,
+        dataset: Any,
+        partition: str = "two-label",
+        clients: int = 100,
+        *,
+        test: Any = None,
+        test_fraction: float = 0.2,
+        validation_fraction: float = 0.0,
+        classes: int | None = None,
+        seed: int = 0,
+        name: str = "own",
+        **options: Any,
+    ) -> Federation:
+        """A federation from one data set, split over clients; see `fedselect.data.own.from_split`."""
+        from fedselect.data.own import from_split
+
+        held = {"test": test, "test_fraction": test_fraction, "validation_fraction": validation_fraction}
+        return from_split(dataset, partition, clients, **held, classes=classes, seed=seed, name=name, **options)
+
+    def summary(self) -> pd.DataFrame:
+        """One row a client: samples, samples held out, and the labels (their classes, or mean and spread)."""
+        from fedselect.data.overview import client_overview
+
+        return client_overview(self)
+
+    def plot(self) -> Figure:
+        """Who has what: samples of each client by label (or the spread of its targets), as a Matplotlib figure."""
+        from fedselect.data.overview import federation_figure
+
+        return federation_figure(self)

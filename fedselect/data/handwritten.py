@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from fedselect.data.federation import Federation, Samples
-from fedselect.data.images import hold_out
-from fedselect.data.partitions import PARTITIONS
+from fedselect.data.federation import Federation
+from fedselect.data.own import from_split
 from fedselect.data.registry import DATASETS
-from fedselect.errors import DataError
-from fedselect.randomness import generator
 
 __all__ = ["digits"]
 
@@ -53,27 +48,16 @@ def digits(
         When the test set or the split cannot be made as asked.
     """
     from sklearn.datasets import load_digits
-    from sklearn.model_selection import train_test_split
 
     bunch = load_digits()
-    samples = Samples(bunch.data / 16.0, bunch.target)
-    rng = generator(seed, "data")
-    try:
-        train, test = train_test_split(
-            np.arange(len(samples)),
-            test_size=test_fraction,
-            stratify=samples.labels,
-            random_state=int(rng.integers(2**31)),
-        )
-    except ValueError as error:
-        raise DataError(f"test_fraction {test_fraction} does not split {len(samples)} digits: {error}") from error
-    train = np.sort(train)
-    parts = PARTITIONS.build(partition, samples.labels[train], clients, rng, **options)
-    kept, held = hold_out(parts, validation_fraction, rng)
-    return Federation(
-        name="digits",
-        clients=tuple(samples.take(train[part]) for part in kept),
-        test=samples.take(np.sort(test)),
+    return from_split(
+        (bunch.data / 16.0, bunch.target),
+        partition,
+        clients,
+        test_fraction=test_fraction,
+        validation_fraction=validation_fraction,
         classes=10,
-        validation=tuple(samples.take(train[part]) for part in held),
+        seed=seed,
+        name="digits",
+        **options,
     )

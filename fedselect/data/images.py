@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from fedselect.data.federation import Federation
 from fedselect.data.image_files import (
@@ -22,7 +18,7 @@ from fedselect.data.image_files import (
 )
 from fedselect.data.partitions import PARTITIONS
 from fedselect.data.registry import DATASETS
-from fedselect.errors import DataError
+from fedselect.data.splitting import hold_out
 from fedselect.randomness import generator
 
 __all__ = [
@@ -31,7 +27,6 @@ __all__ = [
     "cinic10",
     "emnist_letters",
     "fashion_mnist",
-    "hold_out",
     "mnist",
     "svhn",
 ]
@@ -201,43 +196,6 @@ def cinic10(
     """
     train, test = (read_folder(Path(root) / "cinic-10" / part) for part in ("train", "test"))
     return federation_of("cinic10", train, test, 10, clients, partition, validation_fraction, seed, options)
-
-
-def hold_out(
-    parts: Sequence[NDArray[np.int64]], fraction: float, rng: np.random.Generator
-) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]]]:
-    """Set a random share of each client's indices aside, rounded down, leaving at least one for training.
-
-    Parameters
-    ----------
-    parts : sequence of ndarray of int
-        Sample indices of each client.
-    fraction : float
-        Share in [0, 1).
-    rng : numpy.random.Generator
-        Source of randomness; untouched where the share is 0.
-
-    Returns
-    -------
-    kept, held : list of ndarray of int
-        Sorted; ``held`` is an empty list where the share is 0.
-
-    Raises
-    ------
-    DataError
-        When the share is out of range.
-    """
-    if not 0 <= fraction < 1:
-        raise DataError(f"validation_fraction must lie in [0, 1); got {fraction}")
-    if fraction == 0:
-        return list(parts), []
-    kept, held = [], []
-    for part in parts:
-        order = rng.permutation(part)
-        count = min(int(fraction * part.size + 1e-9), part.size - 1)
-        held.append(np.sort(order[:count]))
-        kept.append(np.sort(order[count:]))
-    return kept, held
 
 
 def federation_of(

@@ -6,8 +6,8 @@ import numpy as np
 
 from fedselect.data.federation import Federation, Samples
 from fedselect.data.image_files import read_mnist
-from fedselect.data.images import hold_out
 from fedselect.data.registry import DATASETS
+from fedselect.data.splitting import hold_out
 from fedselect.errors import ConfigError, DataError
 from fedselect.randomness import generator
 

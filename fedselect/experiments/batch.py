@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
+from fedselect.carrying import pack, unpack
 from fedselect.errors import ConfigError, MissingExtraError
 from fedselect.experiments.config import Experiment
 from fedselect.experiments.folder import RunFolder
@@ -54,7 +55,8 @@ def run_all(
     Raises
     ------
     ConfigError
-        When ``jobs`` is neither positive nor -1; nothing is run then.
+        When ``jobs`` is neither positive nor -1, or a part of one's own cannot be sent to a worker; nothing is run
+        then.
     RunError
         When a folder holds a run that was made of something else; nothing is run then.
     """
@@ -67,9 +69,16 @@ def run_all(
     once = {folder.path: folder for folder in folders}
     for folder in once.values():
         folder.check()
+    packed = pack({part for folder in once.values() for part in folder.experiment.parts})
     with _watch({path: folder.experiment.rounds for path, folder in once.items()}, progress):
-        joblib.Parallel(n_jobs=jobs)(joblib.delayed(run_into)(each, plots=plots) for each in once.values())
+        joblib.Parallel(n_jobs=jobs)(joblib.delayed(_run)(packed, each, plots) for each in once.values())
     return [Path(out) / folder.path.parent.name / folder.path.name for folder in folders]
+
+
+def _run(packed: bytes, folder: RunFolder, plots: bool) -> Path:
+    """A run in a worker, which has to learn first what was registered where the run was asked for."""
+    unpack(packed)
+    return run_into(folder, plots=plots)
 
 
 @contextmanager

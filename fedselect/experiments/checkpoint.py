@@ -43,7 +43,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
             tree = json.loads(str(archive["tree"]))
         return _filled(tree, arrays)
     except (OSError, ValueError, LookupError, EOFError, AttributeError, BadZipFile, zlib.error) as error:
-        raise RunError(f"cannot read {path}, which is damaged or no checkpoint: {error}") from error
+        raise RunError(f"cannot read {path}, which is damaged or no checkpoint; remove the folder") from error
 
 
 def _filled(value: Any, arrays: dict[str, Any]) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import DATASETS, Federation, check_data, load_data
 from fedselect.errors import ConfigError
+from fedselect.loading import load_parts
 from fedselect.options import fits, in_words, parsed, placed, with_files
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import TrainingSettings
@@ -64,6 +65,9 @@ class Experiment:
     checkpoint_every : int
         Rounds between checkpoints: what a kill can cost. It changes no result, and may differ when a run continues.
         More than 1 pays where a checkpoint is large (stored updates of many clients).
+    load : tuple of str
+        Scripts (absolute paths) and modules that register parts of one's own (`fedselect.loading.load_parts`); they are
+        loaded by `read_config`, or by whoever makes the experiment.
     data, availability, dropout, selector : Choice
         What to build, by name.
     training : TrainingSettings
@@ -76,6 +80,7 @@ class Experiment:
     clients_per_round: int = 10
     time_limit: float = 5.0
     checkpoint_every: int = 1
+    load: tuple[str, ...] = ()
     data: Choice = Choice("digits")
     availability: Choice = Choice("ideal")
     dropout: Choice = Choice("none")
@@ -100,6 +105,15 @@ class Experiment:
                 f"experiment: clients_per_round is {self.clients_per_round}, but there are only {clients} clients"
             )
 
+    @property
+    def parts(self) -> list[tuple[str, str]]:
+        """Kind and name of everything that is built by name."""
+        from fedselect.training.models import MODELS
+
+        chosen = ((DATASETS, self.data), (AVAILABILITY, self.availability), (DROPOUT, self.dropout))
+        named = [(registry.kind, choice.name) for registry, choice in (*chosen, (SELECTORS, self.selector))]
+        return [*named, (MODELS.kind, self.training.model)]
+
     def federation(self) -> Federation:
         """Load and partition the data set."""
         return load_data(self.data.name, **self.data.options)
@@ -110,6 +124,8 @@ class Experiment:
         ``place`` says how paths of files are written.
         """
         head = {key: getattr(self, key) for key in _HEAD}
+        if self.load:
+            head["load"] = list(self.load)
         # TOML has no null: what was left out is left out.
         training = {key: value for key, value in dataclasses.asdict(self.training).items() if value is not None}
         training["model_options"] = with_files(training["model_options"], place)
@@ -121,8 +137,9 @@ class Experiment:
         """Build from nested tables; raises `ConfigError` for anything unknown or out of range."""
         _known("the configuration", tables, ("experiment", "training", *_CHOICES))
         head = _table("experiment", tables)
-        _known("experiment", head, _HEAD)
-        _typed("experiment", head, cls)
+        _known("experiment", head, (*_HEAD, "load"))
+        head = {**head, "load": tuple(head["load"])} if "load" in head else head
+        _typed("experiment", {key: value for key, value in head.items() if key != "load"}, cls)
         training = _table("training", tables)
         _known("training", training, [f.name for f in dataclasses.fields(TrainingSettings)])
         _typed("training", training, TrainingSettings)
@@ -140,8 +157,8 @@ class Experiment:
     def digest(self) -> str:
         """Eight hex digits that name everything about the results except name and seed."""
         tables = self.tables(placed)
-        for key in ("name", "seed", "checkpoint_every"):
-            del tables["experiment"][key]
+        for key in ("name", "seed", "checkpoint_every", "load"):  # what is loaded counts by what it says
+            tables["experiment"].pop(key, None)
         defaults = TrainingSettings()
         tables["training"] = {
             key: value for key, value in tables["training"].items() if key in _FIRST or value != getattr(defaults, key)
@@ -149,8 +166,10 @@ class Experiment:
         return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:8]
 
 
-def read_config(path: str | Path, overrides: Iterable[str] = ()) -> tuple[Experiment, dict[str, dict[str, Any]]]:
-    """Read a TOML file.
+def read_config(
+    path: str | Path, overrides: Iterable[str] = (), load: Iterable[str] | None = ()
+) -> tuple[Experiment, dict[str, dict[str, Any]]]:
+    """Read a TOML file, and load the parts of one's own that it names (``load = ["my_parts.py"]``).
 
     Parameters
     ----------
@@ -159,6 +178,9 @@ def read_config(path: str | Path, overrides: Iterable[str] = ()) -> tuple[Experi
         ``name`` and options, to be compared by `fedselect.experiments.compare`.
     overrides : iterable of str
         ``section.key=value`` texts that replace or add single values; the value is read as TOML, or as text.
+    load : iterable of str
+        More scripts and modules to load; the file's own are looked up beside it, these in the current folder.
+        None loads nothing: a configuration of parts that are registered already.
 
     Relative paths of files (see `fedselect.options.names_file`) start at the configuration's folder where it names
     them, and at the working directory where an override does.
@@ -186,11 +208,32 @@ def read_config(path: str | Path, overrides: Iterable[str] = ()) -> tuple[Experi
         if not (equals and dot and option):
             raise ConfigError(f"an override reads section.key=value; got {text!r}")
         tables.setdefault(section, {})[option] = parsed(value)
+    _load(tables, Path(path).parent, load)
     variants = tables.pop("compare", {})
     for label, table in variants.items():
         if not (isinstance(table, dict) and isinstance(table.get("name"), str)):
             raise ConfigError(f"compare.{label} must be a table with the name of a selector")
     return Experiment.from_tables(tables), variants
+
+
+def _load(tables: dict[str, Any], beside: Path, more: Iterable[str] | None) -> None:
+    """Load what the file and the caller name, and leave it in the file's tables as other processes find it."""
+    head = tables.get("experiment", {})
+    named = [*_sources(tables.pop("load", [])), *_sources(head.pop("load", []) if isinstance(head, dict) else [])]
+    if more is None:
+        return
+    own = load_parts(named, beside)
+    given = load_parts(more)
+    if both := set(own) & set(given):
+        raise ConfigError(f"{sorted(both)[0]} is loaded twice: the configuration names it already")
+    if own or given:
+        tables.setdefault("experiment", {})["load"] = [*own, *given]
+
+
+def _sources(given: Any) -> list[str]:
+    if not isinstance(given, list):
+        raise ConfigError(f'load must be a list of scripts or modules, ["my_parts.py"]; got {given!r}')
+    return given
 
 
 def _from_folder(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -99,8 +99,11 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     -------
     matplotlib.figure.Figure
     """
-    figure, axes = _figure(9, 3.6, columns=2)
-    for axis, column in zip(axes[0], ("loss", "accuracy"), strict=True):
+    known = [
+        name for name in ("loss", "accuracy") if all(each[name].notna().any() for t in runs.values() for each in t)
+    ]
+    figure, axes = _figure(9, 3.6, columns=max(len(known), 1))
+    for axis, column in zip(axes[0], known, strict=False):
         for place, (label, tables) in enumerate(runs.items()):
             evaluated = [table[["round", column]].dropna() for table in tables]
             points = min(len(table) for table in evaluated)

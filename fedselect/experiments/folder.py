@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import count
@@ -21,7 +21,7 @@ from fedselect.experiments.config import Experiment, read_config
 from fedselect.experiments.metrics import client_table, round_table, summary
 from fedselect.experiments.origin import PACKAGES, Origin, files_of, origin_of, read_origin
 from fedselect.options import placed, seen_from
-from solvers.files import alone, write_atomically
+from solvers.files import alone, appearing_whole, write_atomically
 from solvers.versions import installed
 
 if TYPE_CHECKING:
@@ -130,8 +130,21 @@ class RunFolder:
         federation: Federation,
         scores: tuple[NDArray[np.float64], NDArray[np.float64]],
         plots: bool = True,
+        model: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write tables, pictures and the summary; ``scores`` are the final model's loss and accuracy, each (N,)."""
+        """Write tables, pictures, the model and the summary.
+
+        Parameters
+        ----------
+        federation : Federation
+            Whose clients.
+        scores : pair of (N,) ndarray of float
+            The final model's loss and accuracy at each client.
+        plots : bool
+            Whether to draw pictures.
+        model : mapping, optional
+            The final model's ``state_dict``, for ``model.pt``.
+        """
         folder, records = self.path, self.records
         table = round_table(records)
         importance = self.experiment.training.importances(federation.sizes)
@@ -145,6 +158,11 @@ class RunFolder:
                 label = folder.name
                 save_figure(counts_figure({label: [records]}, len(federation)), folder / "plots" / "counts.png")
                 save_figure(curves_figure({label: [table]}), folder / "plots" / "curves.png")
+            if model is not None:
+                import torch
+
+                with appearing_whole(folder / "model.pt") as stream:
+                    torch.save(dict(model), stream)
             # The summary comes last: its presence says that the run is finished.
             told = summary(records, importance, scores)
             write_atomically(folder / "summary.json", json.dumps(told, indent=1).encode())
@@ -179,10 +197,11 @@ def _same_results(config: Path, experiment: Experiment) -> bool:
     """Whether a configuration describes an experiment's results, however often they are saved."""
     try:
         # Read as an experiment it has the settings, too, that came after it was written.
-        found, _ = read_config(config)
+        found, _ = read_config(config, load=None)
     except ConfigError:
         return False
-    return replace(found, checkpoint_every=experiment.checkpoint_every).tables(placed) == experiment.tables(placed)
+    here = replace(found, checkpoint_every=experiment.checkpoint_every, load=experiment.load)
+    return here.tables(placed) == experiment.tables(placed)
 
 
 def _resume(folder: Path, loop: Coordinator) -> list[dict[str, Any]]:

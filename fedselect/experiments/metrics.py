@@ -248,7 +248,7 @@ def summary(
     history = History.from_records(records, len(importance))
     counts = history.counts
     table = round_table(records)
-    curve = table[["loss", "accuracy"]].dropna()
+    curve = table[["loss", "accuracy"]].dropna(how="all")
     gaps = run_gaps(table).dropna()
     solved = table["status"].dropna()
     seconds = table["solve_seconds"].dropna().astype(float)
@@ -264,19 +264,20 @@ def summary(
         "failed": int(table["failed"].sum()),
         "importance_distance": _number(total_variation(importance, realised_importance(history))),
         "final_loss": float(table["loss"].iloc[-1]),
-        "final_accuracy": float(table["accuracy"].iloc[-1]),
+        "final_accuracy": _number(float(table["accuracy"].iloc[-1])),
         "best_loss": float(curve["loss"].min()),
-        "best_accuracy": float(curve["accuracy"].max()),
-        "mean_accuracy": float(curve["accuracy"].mean()),
-        "late_accuracy_deviation": late_deviation(curve["accuracy"]),
+        "best_accuracy": _number(float(curve["accuracy"].max())),
+        "mean_accuracy": _number(float(curve["accuracy"].mean())),
+        "late_accuracy_deviation": _number(late_deviation(curve["accuracy"])),
     }
+    results |= {f"final_{name}": value for name, value in records[-1].get("metrics", {}).items()}
     if scores is not None:
         losses, accuracies = scores
         results |= {
             "client_loss_mean": float(losses.mean()),
             "client_loss_worst": float(losses.max()),
-            "client_accuracy_mean": float(accuracies.mean()),
-            "client_accuracy_worst": float(accuracies.min()),
+            "client_accuracy_mean": _number(float(accuracies.mean())),
+            "client_accuracy_worst": _number(float(accuracies.min())),
         }
     return results | {
         "mean_gap": _number(float(gaps.mean())) if len(gaps) else None,

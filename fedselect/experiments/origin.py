@@ -146,6 +146,7 @@ def files_of(experiment: Experiment) -> dict[str, str]:
 def _parts(experiment: Experiment) -> Iterator[tuple[Registry, Choice]]:
     """Everything that a configuration names, with the registry it is in."""
     from fedselect.experiments.config import Choice
+    from fedselect.training.losses import LOSSES
     from fedselect.training.models import MODELS
 
     yield SELECTORS, experiment.selector
@@ -156,6 +157,8 @@ def _parts(experiment: Experiment) -> Iterator[tuple[Registry, Choice]]:
     if isinstance(partition, str):
         yield PARTITIONS, Choice(partition)
     yield MODELS, Choice(experiment.training.model, experiment.training.model_options)
+    if experiment.training.loss != "auto":
+        yield LOSSES, Choice(experiment.training.loss)
 
 
 def _methods(options: Mapping[str, Any]) -> Iterator[Method]:

@@ -1,52 +1,15 @@
-"""What a run folder says of a run: a record a round, and a summary at the end."""
+"""What a run folder says of a run, read back."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from fedselect.errors import RunError
-from fedselect.rounds.protocol import Outcome
-from solvers import Solution
-from solvers.plain import plain
-
-if TYPE_CHECKING:
-    from fedselect.training.coordinator import Round
+from fedselect.rounds.records import round_record, solution_record
 
 __all__ = ["read_records", "read_summary", "round_record", "solution_record"]
-
-
-def round_record(done: Round) -> dict[str, Any]:
-    """One round as the line of ``rounds.jsonl`` has it."""
-    selection, outcomes = done.selection, done.outcomes
-    ids = {outcome: np.flatnonzero(outcomes == outcome).tolist() for outcome in Outcome}
-    record = {
-        "round": done.round,
-        "available": np.flatnonzero(outcomes != Outcome.UNAVAILABLE).tolist(),
-        "selected": selection.clients.tolist(),
-        "weights": selection.weights.tolist(),
-        "applied": done.applied.tolist(),
-        "inclusion": None if selection.inclusion is None else selection.inclusion[selection.clients].tolist(),
-        "returned": ids[Outcome.RETURNED],
-        "failed": ids[Outcome.FAILED],
-        "missing": ids[Outcome.MISSING],
-        "solution": None if selection.solution is None else solution_record(selection.solution),
-        "loss": done.loss,
-        "accuracy": done.accuracy,
-        "select_seconds": done.select_seconds,
-        "train_seconds": done.train_seconds,
-    }
-    return record | ({"notes": plain(selection.notes)} if selection.notes else {})
-
-
-def solution_record(solution: Solution) -> dict[str, Any]:
-    """What is known about a solution, as JSON values: everything but problem, decision and trace."""
-    known = ("method", "status", "stopped", "objective", "bound", "absolute_gap", "gap")
-    spent = ("seconds", "build_seconds", "nodes", "details")
-    return {key: plain(getattr(solution, key)) for key in (*known, *spent)}
 
 
 def read_records(folder: str | Path) -> list[dict[str, Any]]:

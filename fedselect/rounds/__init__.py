@@ -1,7 +1,8 @@
-"""One round as every engine plays it: protocol, scenario, decision, history, and rounds without training."""
+"""One round as every engine plays it: protocol, scenario, decision, history; own loops; rounds without training."""
 
 from fedselect.rounds.decision import Decision, decide
 from fedselect.rounds.history import History
+from fedselect.rounds.own_loop import context, feedback
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection, Selector
 from fedselect.rounds.scenario import Scenario, World
 from fedselect.rounds.simulation import SimulatedRound, play, simulate
@@ -17,7 +18,9 @@ __all__ = [
     "Selector",
     "SimulatedRound",
     "World",
+    "context",
     "decide",
+    "feedback",
     "play",
     "simulate",
 ]

@@ -50,7 +50,7 @@ from fedselect.studies.grid import run_grid
 from fedselect.studies.paired import of_baseline
 from fedselect.studies.parts import write_tables
 from fedselect.studies.printing import show
-from fedselect.studies.published import beside_paper
+from fedselect.studies.published import beside_paper, published_table
 from fedselect.studies.script import run_script, study_arguments
 from fedselect.studies.tuning import tune
 from fedselect.training.settings import TrainingSettings
@@ -58,20 +58,7 @@ from fedselect.training.settings import TrainingSettings
 # -- the paper's numbers ---------------------------------------------------------------------------------------------
 
 #: Table I, in per cent.
-TABLE_I = {
-    "clustered": {
-        "Unbiased": (78.94, 75.32, 0.48),
-        "F3AST": (78.97, 75.33, 0.40),
-        "AdaFed": (78.69, 74.81, 0.59),
-        "CA-Fed": (79.03, 76.22, 0.28),
-    },
-    "swapped-mnist": {
-        "Unbiased": (64.87, 61.39, 1.09),
-        "F3AST": (64.91, 61.52, 0.94),
-        "AdaFed": (63.77, 60.48, 1.37),
-        "CA-Fed": (64.94, 62.76, 0.61),
-    },
-}
+TABLE_I = published_table("ca_fed", "Table I, %")
 
 #: Local and server learning rates in the authors' scripts, where these have them.
 SCRIPTS = {

@@ -38,7 +38,7 @@ from fedselect.studies.grid import run_grid
 from fedselect.studies.paired import half_width
 from fedselect.studies.parts import kept, write_tables
 from fedselect.studies.printing import show
-from fedselect.studies.published import beside_paper
+from fedselect.studies.published import beside_paper, published_table
 from fedselect.studies.script import run_script, study_arguments
 from fedselect.studies.tuning import tune
 from fedselect.training.settings import TrainingSettings
@@ -49,54 +49,10 @@ from solvers.participation import CutoffProblem, ParticipationWeights, expected_
 
 #: Test accuracy in per cent on SVHN, CIFAR-10, CIFAR-100 and CINIC-10, from the poster.
 IMAGES = ("svhn", "cifar10", "cifar100", "cinic10")
-PUBLISHED = {
-    "Bernoulli": {
-        "FedAU, K = ∞": (89.3, 77.1, 52.3, 61.5),
-        "FedAU, K = 50": (89.6, 77.3, 52.1, 62.7),
-        "average participating": (87.2, 74.1, 48.8, 56.6),
-        "average all": (87.0, 72.7, 47.9, 56.2),
-        "known participation": (88.4, 77.0, 50.6, 60.5),
-    },
-    "Markov": {
-        "FedAU, K = ∞": (89.3, 77.1, 51.8, 61.2),
-        "FedAU, K = 50": (89.5, 77.2, 51.7, 62.3),
-        "average participating": (87.1, 74.2, 48.6, 56.9),
-        "average all": (86.8, 72.5, 47.7, 55.7),
-        "known participation": (88.6, 76.9, 50.3, 60.7),
-    },
-    "cyclic": {
-        "FedAU, K = ∞": (88.7, 76.3, 50.6, 60.0),
-        "FedAU, K = 50": (88.8, 76.6, 51.0, 60.9),
-        "average participating": (85.5, 73.3, 48.3, 55.0),
-        "average all": (87.4, 73.8, 48.8, 57.6),
-        "known participation": (88.7, 76.1, 50.8, 59.8),
-    },
-}
+PUBLISHED = published_table("fedau", "test accuracy, %")
 
 #: Training accuracy in the same order; FedVARP and MIFA are not in the poster.
-PUBLISHED_TRAINING = {
-    "Bernoulli": {
-        "FedAU, K = ∞": (90.4, 85.4, 63.4, 65.2),
-        "FedAU, K = 50": (90.6, 86.0, 63.8, 66.7),
-        "average participating": (89.1, 83.5, 59.3, 61.1),
-        "average all": (88.5, 81.0, 58.2, 60.5),
-        "known participation": (89.2, 84.3, 59.4, 63.2),
-    },
-    "Markov": {
-        "FedAU, K = ∞": (90.5, 85.3, 63.2, 64.9),
-        "FedAU, K = 50": (90.6, 85.9, 63.5, 66.3),
-        "average participating": (89.0, 83.4, 59.2, 61.5),
-        "average all": (88.4, 80.8, 57.8, 59.9),
-        "known participation": (89.5, 84.5, 59.7, 63.5),
-    },
-    "cyclic": {
-        "FedAU, K = ∞": (89.8, 84.2, 60.9, 63.5),
-        "FedAU, K = 50": (89.9, 84.8, 61.3, 64.5),
-        "average participating": (87.4, 81.6, 58.1, 58.9),
-        "average all": (89.1, 83.1, 59.7, 62.9),
-        "known participation": (89.9, 83.6, 60.2, 62.6),
-    },
-}
+PUBLISHED_TRAINING = published_table("fedau", "training accuracy, %")
 
 # -- settings --------------------------------------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ from fedselect.selectors import AllAvailable
 from fedselect.studies.grid import run_grid, without_training
 from fedselect.studies.parts import kept, write_tables
 from fedselect.studies.printing import show
-from fedselect.studies.published import beside_paper, paper_table
+from fedselect.studies.published import beside_paper, paper_table, published_table
 from fedselect.studies.script import run_script, study_arguments
 from fedselect.training.settings import TrainingSettings
 from graphs import dependency_graph, epsilon_sweep, similarity
@@ -90,10 +90,9 @@ TABLE_2 = {
 
 #: Table 3: precision, recall and F1 of the 3DG's edges.
 TABLE_3 = {
-    ("Dirichlet", "func-sim"): (0.8789, 0.8700, 0.8744),
-    ("Dirichlet", "cos-sim"): (1.0000, 0.1316, 0.2327),
-    ("two labels", "func-sim"): (0.9761, 0.7097, 0.8218),
-    ("two labels", "cos-sim"): (0.3765, 0.9853, 0.5448),
+    (split, name): values
+    for split, rows in published_table("fedgs", "Table 3").items()
+    for name, values in rows.items()
 }
 
 

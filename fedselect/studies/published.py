@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 import pandas as pd
@@ -11,7 +13,7 @@ import pandas as pd
 from fedselect.errors import ConfigError
 from fedselect.studies.paired import half_width
 
-__all__ = ["beside_paper", "paper_table"]
+__all__ = ["beside_paper", "paper_table", "published_table"]
 
 #: Half a confidence interval that is wider than this share of the paper's number says nothing about agreement.
 _WIDE = 0.1
@@ -49,6 +51,39 @@ def paper_table(text: str, columns: Sequence[Hashable] | None = None) -> dict[tu
             raise ConfigError(
                 f"a row of the paper's table needs {len(columns)} numbers; got {row.strip()!r}"
             ) from error
+    return found
+
+
+def published_table(study: str, table: str) -> dict[str, dict[str, tuple[float, ...]]]:
+    """Read one table of a paper from the numbers that are kept as data, with their source.
+
+    Parameters
+    ----------
+    study : str
+        Name of the file in ``fedselect/studies/papers``, whose columns are source, table, group, row, column, value.
+    table : str
+        Which of its tables.
+
+    Returns
+    -------
+    dict of str to dict of str to tuple of float
+        By group and row, the values in the order of the columns in the file.
+
+    Raises
+    ------
+    ConfigError
+        When the file has no such table.
+    """
+    text = (files("fedselect.studies") / "papers" / f"{study}.csv").read_text(encoding="utf-8")
+    lines = list(csv.DictReader(text.splitlines()))
+    found: dict[str, dict[str, tuple[float, ...]]] = {}
+    for line in lines:
+        if line["table"] == table:
+            rows = found.setdefault(line["group"], {})
+            rows[line["row"]] = (*rows.get(line["row"], ()), float(line["value"]))
+    if not found:
+        named = ", ".join(dict.fromkeys(line["table"] for line in lines))
+        raise ConfigError(f"{study}.csv has no table {table!r}; it has {named}")
     return found
 
 

@@ -11,7 +11,9 @@ from fedselect.training.settings import TrainingSettings
 __all__ = ["batches", "epochs_of"]
 
 
-def batches(size: int, settings: TrainingSettings, epochs: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+def batches(
+    size: int, settings: TrainingSettings, epochs: int, rng: np.random.Generator, least: int = 1
+) -> list[NDArray[np.int64]]:
     """The client's batches of one round, in order.
 
     Parameters
@@ -24,6 +26,8 @@ def batches(size: int, settings: TrainingSettings, epochs: int, rng: np.random.G
         Passes over the samples where clients train by epochs, from `epochs_of`; 0 where they train by steps.
     rng : numpy.random.Generator
         ``generator(seed, "training", round, client)``.
+    least : int
+        A last batch of fewer samples joins the one before it.
 
     Returns
     -------
@@ -31,10 +35,13 @@ def batches(size: int, settings: TrainingSettings, epochs: int, rng: np.random.G
         Positions among the client's samples; every pass is a fresh shuffle and keeps its short last batch.
     """
     found: list[NDArray[np.int64]] = []
-    steps = settings.local_steps or epochs * -(-size // settings.batch_size)
+    starts = list(range(0, size, settings.batch_size))
+    if len(starts) > 1 and size - starts[-1] < least:
+        starts.pop()
+    steps = settings.local_steps or epochs * len(starts)
     while len(found) < steps:
         order = rng.permutation(size)
-        found += [order[i : i + settings.batch_size] for i in range(0, size, settings.batch_size)]
+        found += [order[start:end] for start, end in zip(starts, [*starts[1:], size], strict=True)]
     return found[:steps]
 
 

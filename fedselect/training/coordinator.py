@@ -7,7 +7,7 @@ Who trains, and where, is the business of whoever drives it: `fedselect.training
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fedselect.rounds.decision import Decision, decide
 from fedselect.rounds.protocol import Probe, RoundFeedback, Selection, Selector
 from fedselect.rounds.scenario import World
+from fedselect.training.buffers import averaged
 from fedselect.training.local import Trained
 from fedselect.training.server import server_rule
 from fedselect.training.settings import TrainingSettings
@@ -39,10 +40,12 @@ class Round:
     applied : (m,) ndarray of float
         Weights actually applied, in the order of ``selection.clients``.
     loss, accuracy : float or None
-        Mean cross-entropy and share of correct answers on the server's test set, after the round; None in rounds
-        without an evaluation.
+        Mean loss and share of correct answers on the server's test set, after the round; None in rounds without an
+        evaluation, and the accuracy where labels are no classes.
     select_seconds, train_seconds : float
         Wall time of the decision and of the local training.
+    metrics : dict of str to float
+        Further numbers of an evaluation, where the loop has some.
     """
 
     round: int
@@ -53,6 +56,7 @@ class Round:
     accuracy: float | None
     select_seconds: float
     train_seconds: float
+    metrics: dict[str, float] = field(default_factory=dict)
 
 
 class Coordinator:
@@ -82,6 +86,7 @@ class Coordinator:
         self.round = 0
         self.device = weights.device
         self._weights = weights.detach().clone()
+        self._buffers: torch.Tensor | None = None  #: what the model keeps beside its parameters, if anything
         self._velocity = torch.zeros_like(self._weights) if settings.server_momentum else None
         self._rule = server_rule(settings, settings.importances(world.sizes), self._weights.numel(), self.device)
 
@@ -145,6 +150,8 @@ class Coordinator:
         finite = np.isfinite(norms)
         for place in np.flatnonzero(~finite):  # the norm of finite numbers may overflow
             finite[place] = bool(torch.isfinite(trained.updates[place]).all())
+        if trained.buffers is not None:
+            finite &= torch.isfinite(trained.buffers).all(dim=1).cpu().numpy()
         usable = [client for client, good in zip(clients, finite, strict=True) if good]
         arrived = np.isin(selection.clients, usable)
         updates = trained.updates if finite.all() else trained.updates[torch.from_numpy(finite).to(self.device)]
@@ -165,16 +172,24 @@ class Coordinator:
                 embeddings=_OfClients(usable if self.embeds else [], lambda place: self.embedding(updates[place])),
             )
         )
+        if trained.buffers is not None and self._buffers is not None:
+            arrived_buffers = trained.buffers[torch.from_numpy(finite).to(self.device)]
+            self._buffers = averaged(self._buffers, arrived_buffers, applied[arrived])
         self._apply(change)  # behind the selector's update, which may ask for embeddings of the models as trained
         self.round += 1
         if evaluate is None:
             evaluate = self.round % self.settings.evaluate_every == 0
         loss, accuracy = self.evaluate() if evaluate else (None, None)
-        return Round(t, selection, outcomes, applied, loss, accuracy, decision.seconds, train_seconds)
+        metrics = self.measure() if evaluate else {}
+        return Round(t, selection, outcomes, applied, loss, accuracy, decision.seconds, train_seconds, metrics)
 
     def evaluate(self) -> tuple[float | None, float | None]:
         """Loss and accuracy of the global model: not known to a server without a test set."""
         return None, None
+
+    def measure(self) -> dict[str, float]:
+        """Further metrics of the global model: none, unless a loop has some."""
+        return {}
 
     @property
     def embeds(self) -> bool:
@@ -193,7 +208,7 @@ class Coordinator:
             "velocity": None if self._velocity is None else self._velocity.cpu().numpy().copy(),
             "server": self._rule.state_dict(),
             "selector": self.selector.state_dict(),
-        }
+        } | ({} if self._buffers is None else {"buffers": self._buffers.cpu().numpy().copy()})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state that `state_dict` returned, to the bits of an unbroken run on this machine."""
@@ -201,6 +216,8 @@ class Coordinator:
         self._weights.copy_(torch.from_numpy(np.asarray(state["weights"])))
         if self._velocity is not None:
             self._velocity.copy_(torch.from_numpy(np.asarray(state["velocity"])))
+        if self._buffers is not None:
+            self._buffers = torch.from_numpy(np.asarray(state["buffers"], dtype=np.float32)).to(self.device)
         self._rule.load_state_dict(state["server"])
         self.selector.load_state_dict(state["selector"])
 

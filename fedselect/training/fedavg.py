@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
+import copy
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ from fedselect.embeddings import embedding, gaussian_noise
 from fedselect.errors import ConfigError, MissingExtraError
 from fedselect.randomness import generator
 from fedselect.rounds.protocol import Selector
+from fedselect.rounds.records import round_record
 from fedselect.rounds.scenario import Scenario, World
-from fedselect.training.models import MODELS
 from fedselect.training.settings import TrainingSettings
 
 try:
@@ -26,10 +26,14 @@ try:
 except ImportError as error:
     raise MissingExtraError("training needs PyTorch, which is not installed: pip install 'fedselect[fl]'") from error
 
+from fedselect.training.callbacks import Callback, listeners
 from fedselect.training.coordinator import Coordinator, Round
 from fedselect.training.device import pick_device
-from fedselect.training.evaluation import client_means, scores
+from fedselect.training.evaluation import client_means, measured, scores
 from fedselect.training.local import LocalTraining
+from fedselect.training.losses import Measure, objective_of
+from fedselect.training.networks import Model, build_model
+from fedselect.training.threads import one_thread
 
 __all__ = ["FedAvg", "Round"]
 
@@ -54,6 +58,13 @@ class FedAvg(Coordinator):
         Who decides.
     availability : Availability
         Who is there.
+    model : torch.nn.Module, class or function, optional
+        One's own model (`fedselect.training.networks.build_model`) instead of the one that ``settings`` name: a module
+        starts from the values it has, a class or function is called under the seed.
+    loss : callable, optional
+        ``(outputs, labels) -> (b,)``, or one of PyTorch's loss modules, instead of the loss that ``settings`` name.
+    metrics : mapping of str to callable, optional
+        Further numbers of each test sample, ``(outputs, labels) -> (b,)``; their means are in each `Round`.
     dropout : Dropout, optional
         Who comes back; everyone by default.
     settings : TrainingSettings, optional
@@ -70,13 +81,16 @@ class FedAvg(Coordinator):
         selector: Selector,
         availability: Availability,
         *,
+        model: Model | None = None,
+        loss: Measure | None = None,
+        metrics: Mapping[str, Measure] | None = None,
         dropout: Dropout | None = None,
         settings: TrainingSettings | None = None,
         seed: int = 0,
         time_limit: float | None = 5.0,
     ) -> None:
         world = World(federation.sizes, availability, dropout, seed, time_limit)  # type: ignore[arg-type]
-        self._begin(federation, selector, world, settings or TrainingSettings())
+        self._begin(federation, selector, world, settings or TrainingSettings(), model, loss, metrics)
 
     @classmethod
     def within(cls, scenario: Scenario, selector: Selector, *, settings: TrainingSettings | None = None) -> FedAvg:
@@ -85,13 +99,24 @@ class FedAvg(Coordinator):
         loop._begin(scenario.federation, selector, scenario, settings or TrainingSettings())
         return loop
 
-    def _begin(self, federation: Federation, selector: Selector, world: World, settings: TrainingSettings) -> None:
+    def _begin(
+        self,
+        federation: Federation,
+        selector: Selector,
+        world: World,
+        settings: TrainingSettings,
+        model: Model | None = None,
+        loss: Measure | None = None,
+        metrics: Mapping[str, Measure] | None = None,
+    ) -> None:
         self.federation = federation
         device = pick_device(settings.device)
-        self._model = MODELS.build(settings.model, federation, **settings.model_options).to(device)
-        _initialise(self._model, world.seed, settings.initialisation)
+        self._objective = objective_of(settings.loss, loss, metrics, federation)
+        self._model = build_model(model, federation, settings, world.seed).to(device)
         super().__init__(selector, world, parameters_to_vector(self._model.parameters()), settings=settings)
-        self._local = LocalTraining(self._model, federation, settings, world.seed, device)
+        self._local = LocalTraining(self._model, federation, settings, world.seed, device, self._objective)
+        if self._local.buffers is not None:
+            self._buffers = self._local.buffers.read()
         self._noise: NDArray[np.float64] | None = None
         test = federation.test
         self._test = (torch.from_numpy(test.features).to(device), torch.from_numpy(test.labels).to(device))
@@ -117,18 +142,54 @@ class FedAvg(Coordinator):
         decision = self.decide(probe=self.losses, validation_probe=held_out)
         start = time.perf_counter()
         clients = decision.selection.clients[decision.returned].tolist()
-        trained = self._local.train(clients, self._weights, self.round)
+        trained = self._local.train(clients, self._weights, self.round, self._buffers)
         seconds = time.perf_counter() - start
         return self.conclude(decision, clients, trained, train_seconds=seconds, evaluate=evaluate)
 
-    def evaluate(self) -> tuple[float, float]:
-        """Mean cross-entropy and accuracy of the global model on the server's test set."""
-        losses, correct = scores(self._loaded(), *self._test)
-        return float(losses.mean()), float(correct.mean())
+    def fit(self, rounds: int, callbacks: Iterable[Callback | Callable[[dict[str, Any]], Any]] = ()) -> list[Round]:
+        """Play so many more rounds, the last with an evaluation, on one thread as a run does.
+
+        Parameters
+        ----------
+        rounds : int
+            How many.
+        callbacks : iterable
+            Told of every round: ``on_round(record)``, or a function of the record (the line that a run folder has).
+            One that raises `StopIteration` ends the training after that round.
+
+        Returns
+        -------
+        list of Round
+        """
+        played: list[Round] = []
+        with listeners(callbacks) as tell, one_thread():
+            while len(played) < rounds:
+                played.append(self.step(evaluate=True if len(played) + 1 == rounds else None))
+                if not tell(round_record(played[-1])):
+                    break
+        return played
+
+    @property
+    def model(self) -> torch.nn.Module:
+        """A copy of the global model as it is now, ready to answer (in evaluation mode)."""
+        return copy.deepcopy(self._loaded()).eval()
+
+    def evaluate(self) -> tuple[float, float | None]:
+        """Mean loss and accuracy (None where there are no classes) of the global model on the server's test set."""
+        losses, correct = scores(self._loaded(), *self._test, self._objective)
+        return float(losses.mean()), float(correct.mean()) if self._objective.classes else None
+
+    def measure(self) -> dict[str, float]:
+        """Further metrics of the global model on the server's test set."""
+        if not self._objective.metrics:
+            return {}
+        return measured(self._loaded(), *self._test, self._objective.metrics)
 
     def losses(self, clients: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Mean training loss of the global model at each of these clients, shape (len(clients),)."""
-        return client_means(self._loaded(), [self._local.clients[int(client)] for client in clients])[0]
+        return client_means(self._loaded(), [self._local.clients[int(client)] for client in clients], self._objective)[
+            0
+        ]
 
     def validation_losses(self, clients: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Mean loss of the global model on what each of these clients has held out, shape (len(clients),)."""
@@ -139,7 +200,8 @@ class FedAvg(Coordinator):
                 f"client {empty[0]} has held no sample out of training, and is asked for its loss on them"
             )
         parts = [(torch.from_numpy(each.features), torch.from_numpy(each.labels)) for each in own]
-        return client_means(self._loaded(), [(x.to(self.device), y.to(self.device)) for x, y in parts])[0]
+        there = [(x.to(self.device), y.to(self.device)) for x, y in parts]
+        return client_means(self._loaded(), there, self._objective)[0]
 
     @property
     def embeds(self) -> bool:
@@ -155,8 +217,8 @@ class FedAvg(Coordinator):
         return embedding(self._model, self._noise).astype(np.float32)
 
     def client_scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean cross-entropy and accuracy of the global model on every client's own training samples, shapes (N,)."""
-        return client_means(self._loaded(), self._local.clients)
+        """Mean loss and accuracy of the global model on every client's own training samples, shapes (N,)."""
+        return client_means(self._loaded(), self._local.clients, self._objective)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next round depends on, what clients keep between rounds included."""
@@ -170,23 +232,6 @@ class FedAvg(Coordinator):
     def _loaded(self) -> torch.nn.Module:
         """The model, holding a copy of the global parameters."""
         vector_to_parameters(self._weights.clone(), self._model.parameters())
+        if self._buffers is not None and self._local.buffers is not None:
+            self._local.buffers.write(self._buffers)
         return self._model
-
-
-def _initialise(model: torch.nn.Module, seed: int, scheme: str) -> None:
-    """Set the initial parameters without PyTorch's generator; the schemes are those of `TrainingSettings`."""
-    rng = generator(seed, "model")
-    parameters = list(model.parameters())
-    last = max((place for place, each in enumerate(parameters) if each.dim() > 1), default=-1)
-    bound = 0.0
-    with torch.no_grad():
-        for place, parameter in enumerate(parameters):
-            kaiming, behind = scheme == "kaiming" and place < last, scheme == "kaiming" and place > last
-            if parameter.dim() > 1:
-                bound = 1 / math.sqrt(math.prod(parameter.shape[1:]))
-            elif not behind:
-                parameter.zero_()
-                continue
-            size = tuple(parameter.shape)
-            values = rng.normal(0, math.sqrt(2) * bound, size) if kaiming else rng.uniform(-bound, bound, size)
-            parameter.copy_(torch.from_numpy(values.astype(np.float32)))

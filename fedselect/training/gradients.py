@@ -11,7 +11,9 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
-from torch.nn.functional import cross_entropy, pad
+from torch.nn.functional import pad
+
+from fedselect.training.losses import Measure, cross_entropy_loss
 
 __all__ = ["Dense", "Functional", "StackedGradients", "dense"]
 
@@ -20,7 +22,7 @@ class StackedGradients(Protocol):
     """Loss and gradient of every client in a stack."""
 
     def __call__(self, weights: Tensor, features: Tensor, labels: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
-        """Differentiate each client's Σ_j shares_j · cross-entropy_j.
+        """Differentiate each client's Σ_j shares_j · loss_j.
 
         Parameters
         ----------
@@ -122,14 +124,16 @@ class Functional:
     ----------
     model : torch.nn.Module
         Gives architecture; its own parameter values are not used.
+    measure : callable
+        The loss of each sample, ``(outputs, labels) -> (b,)``.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, measure: Measure = cross_entropy_loss) -> None:
         self._shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
 
         def loss(parameters: dict[str, Tensor], features: Tensor, labels: Tensor, shares: Tensor) -> Tensor:
             outputs = functional_call(model, parameters, (features,))
-            return (cross_entropy(outputs, labels, reduction="none") * shares).sum()
+            return (measure(outputs, labels) * shares).sum()
 
         self._gradients = vmap(grad_and_value(loss))
 

@@ -29,7 +29,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 from torch.nn.utils import vector_to_parameters
 
 from fedselect.data import Federation
@@ -37,7 +36,9 @@ from fedselect.errors import ConfigError
 from fedselect.randomness import generator
 from fedselect.training.augmentation import check_images, crop_and_flip
 from fedselect.training.batches import batches, epochs_of
+from fedselect.training.buffers import Buffers
 from fedselect.training.gradients import Functional, StackedGradients, dense
+from fedselect.training.losses import Objective, objective_of
 from fedselect.training.settings import TrainingSettings
 
 __all__ = ["LocalTraining", "Trained"]
@@ -55,14 +56,17 @@ class Trained:
     updates : (m, d) tensor
         Δ_k, one client a row.
     losses : (m,) ndarray of float
-        Mean cross-entropy over the client's steps.
+        Mean loss over the client's steps.
     received_losses : (m,) ndarray of float
-        Cross-entropy of the received model on the first batch.
+        Loss of the received model on the first batch.
+    buffers : (m, q) tensor, optional
+        What each client's model keeps beside its parameters (`fedselect.training.buffers`), where it keeps something.
     """
 
     updates: Tensor
     losses: NDArray[np.float64]
     received_losses: NDArray[np.float64]
+    buffers: Tensor | None = None
 
 
 class LocalTraining:
@@ -80,16 +84,25 @@ class LocalTraining:
         Seed of the batches.
     device : torch.device
         Where.
+    objective : Objective, optional
+        The loss; that of the settings if left out.
 
     Raises
     ------
     ConfigError
-        When the model keeps running statistics, or has dropout layers and batching is ``"always"``.
+        When batching is ``"always"`` and clients must train one by one, or a batch would have one sample to normalise.
     """
 
     def __init__(
-        self, model: nn.Module, federation: Federation, settings: TrainingSettings, seed: int, device: torch.device
+        self,
+        model: nn.Module,
+        federation: Federation,
+        settings: TrainingSettings,
+        seed: int,
+        device: torch.device,
+        objective: Objective | None = None,
     ) -> None:
+        self.objective = objective or objective_of(settings.loss, None, None, federation)
         self.settings, self.seed, self.device = settings, seed, device
         self._model = model
         self._parameters = list(model.parameters())
@@ -97,10 +110,15 @@ class LocalTraining:
         self._features = math.prod(federation.test.features.shape[1:])
         self._epochs = epochs_of(len(federation), settings, seed)
         self._random = any(isinstance(module, nn.modules.dropout._DropoutNd) for module in model.modules())
-        if any(getattr(module, "track_running_stats", False) for module in model.modules()):
+        self.buffers: Buffers | None = None
+        if any(True for _ in model.buffers()):
+            self.buffers = Buffers(model, len(federation), settings.buffers == "local")
+        normalises = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
+        self._least = 2 if normalises else 1  #: samples a batch has at least
+        if normalises and min(int(self._sizes.min()), settings.batch_size) < 2:
             raise ConfigError(
-                f"training: model {settings.model!r} keeps running statistics (batch normalisation), which updates of "
-                "the parameters do not carry; use group normalisation, or track_running_stats=False"
+                f"training: model {name_of(model, settings)} normalises over batches, which need 2 samples, and "
+                + (f"client {self._sizes.argmin()} has 1" if settings.batch_size > 1 else "batch_size is 1")
             )
         if settings.augmentation != "none":
             check_images(federation.test.features.shape[1:])
@@ -127,7 +145,7 @@ class LocalTraining:
         """Clients trained together at most; 1 means one by one."""
         return self._stack
 
-    def train(self, clients: Sequence[int], weights: Tensor, round: int) -> Trained:
+    def train(self, clients: Sequence[int], weights: Tensor, round: int, buffers: Tensor | None = None) -> Trained:
         """Train clients from the same model.
 
         Parameters
@@ -138,6 +156,8 @@ class LocalTraining:
             The global model; left as it is.
         round : int
             Round index: gives the step size and the batches.
+        buffers : (q,) tensor, optional
+            The global model's buffers, where it has any.
 
         Returns
         -------
@@ -151,6 +171,7 @@ class LocalTraining:
                 self.settings,
                 int(self._epochs[client]),
                 generator(self.seed, "training", round, client),
+                self._least,
             )
             for client in clients
         ]
@@ -158,25 +179,35 @@ class LocalTraining:
         losses = torch.empty((2, m), dtype=torch.float64, device=self.device)
         self._model.train()
         rate = self.settings.rate(round)
+        kept = None
         if self._gradients is None:
+            left = []
             for place, client in enumerate(clients):
+                if buffers is not None and self.buffers is not None:
+                    self.buffers.receive(client, buffers)
                 with self._own_dropout(round, client):
                     updates[place], losses[:, place] = self._alone(client, schedules[place], weights, round)
+                if buffers is not None and self.buffers is not None:
+                    left.append(self.buffers.leave(client))
+            kept = torch.stack(left) if left else None
         else:
             for places in self._stacks(clients, schedules):
                 members, plans = [clients[place] for place in places], [schedules[place] for place in places]
                 updates[places], losses[:, places] = self._together(self._gradients, members, plans, weights, rate)
         mean, received = losses.cpu().numpy()
-        return Trained(updates, mean, received)
+        return Trained(updates, mean, received, kept)
 
     def state_dict(self) -> dict[str, Any]:
-        """What clients keep between rounds: their momentum buffers, where the settings say so."""
-        return {} if self._kept is None else {"momentum": self._kept.cpu().numpy().copy()}
+        """What clients keep between rounds: momentum buffers and a model's own, where the settings say so."""
+        kept = {} if self._kept is None else {"momentum": self._kept.cpu().numpy().copy()}
+        return kept | ({} if self.buffers is None else self.buffers.state_dict())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Give clients back what they kept."""
         if self._kept is not None:
             self._kept.copy_(torch.from_numpy(np.asarray(state["momentum"], dtype=np.float32)))
+        if self.buffers is not None:
+            self.buffers.load_state_dict(state)
 
     def _batching(self) -> tuple[StackedGradients | None, int]:
         """How gradients of stacks are computed (None: one by one), and the largest stack."""
@@ -185,22 +216,23 @@ class LocalTraining:
             if choice == "always":
                 raise ConfigError("training: clients that augment their images train one by one; leave batching")
             return None, 1
-        if choice == "always" and self._random:
+        alone = "dropout layers" if self._random else "buffers" if self.buffers is not None else None
+        if choice == "always" and alone is not None:
             raise ConfigError(
-                f"training: model {self.settings.model!r} has dropout layers, whose clients train one by one; "
+                f"training: model {name_of(self._model, self.settings)} has {alone}, whose clients train one by one; "
                 "batching must be 'auto' or 'never'"
             )
-        if choice == "never" or self._random:
+        if choice == "never" or alone is not None:
             return None, 1
         batch = min(self.settings.batch_size, int(self._sizes.max()))
         size = sum(parameter.numel() for parameter in self._parameters) + batch * self._features
         stack = (_MEMORY if cuda or choice == "always" else _CACHE) // size
-        closed = dense(self._model)
+        closed = dense(self._model) if self.objective.is_cross_entropy else None
         if choice == "always":
-            return closed or Functional(self._model), max(stack, 1)
+            return closed or Functional(self._model, self.objective.loss), max(stack, 1)
         if stack < 2 or (closed is None and not cuda):
             return None, 1
-        return closed or Functional(self._model), stack
+        return closed or Functional(self._model, self.objective.loss), stack
 
     def _width(self, client: int) -> int:
         batch = min(self.settings.batch_size, int(self._sizes[client]))
@@ -282,7 +314,7 @@ class LocalTraining:
             batch = features.index_select(0, rows)
             if augmentation != "none":
                 batch = crop_and_flip(batch, images, flip=augmentation == "crop-flip")
-            loss = cross_entropy(self._model(batch), labels.index_select(0, rows))
+            loss = self.objective.mean(self._model(batch), labels.index_select(0, rows))
             gradients = torch.autograd.grad(loss, self._parameters)
             for part, gradient, buffer, origin in zip(parts, gradients, buffers, starts, strict=True):
                 self._descend(part, gradient, buffer, origin, rate)
@@ -315,3 +347,8 @@ class LocalTraining:
             else:
                 torch.default_generator.manual_seed(seed)
             yield
+
+
+def name_of(model: nn.Module, settings: TrainingSettings) -> str:
+    """What a message calls a model: the registered name, or its class."""
+    return repr(settings.model) if isinstance(model, nn.Sequential) else type(model).__name__

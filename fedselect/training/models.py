@@ -31,10 +31,10 @@ MODELS: Registry = Registry("model")
 
 @MODELS.register("linear")
 def linear(federation: Federation) -> nn.Module:
-    """Multinomial logistic regression on the flattened features."""
+    """Multinomial logistic regression on the flattened features; linear regression where labels are real numbers."""
     from torch import nn
 
-    return nn.Sequential(nn.Flatten(), nn.Linear(_inputs(federation), federation.classes))
+    return nn.Sequential(nn.Flatten(), nn.Linear(_inputs(federation), federation.outputs))
 
 
 @MODELS.register("logistic")
@@ -59,7 +59,7 @@ def mlp(federation: Federation, *, hidden: int = 64) -> nn.Module:
     from torch import nn
 
     return nn.Sequential(
-        nn.Flatten(), nn.Linear(_inputs(federation), hidden), nn.ReLU(), nn.Linear(hidden, federation.classes)
+        nn.Flatten(), nn.Linear(_inputs(federation), hidden), nn.ReLU(), nn.Linear(hidden, federation.outputs)
     )
 
 
@@ -152,7 +152,7 @@ def _cnn(
         raise ConfigError(f"model {name!r} needs larger images than {shape[1]} x {shape[2]} of {federation.name}")
     width *= math.prod(sides)
     layers.append(nn.Flatten())
-    for units in (*hidden, federation.classes):
+    for units in (*hidden, federation.outputs):
         layers += [*([nn.Dropout(drop)] if drop else []), nn.Linear(width, units), nn.ReLU()]
         width = units
     return nn.Sequential(*layers[:-1])  # no ReLU behind the answers

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
+from fedselect.training.losses import LOSSES
 from fedselect.training.models import MODELS
 
 __all__ = ["TrainingSettings"]
@@ -20,7 +22,7 @@ _CHOICES = {
     "initialisation": ("fan-in", "kaiming"),
     "augmentation": ("none", "crop", "crop-flip"),
     "batching": ("auto", "never", "always"),
-    "device": ("auto", "cpu", "cuda"),
+    "buffers": ("average", "local"),
 }
 
 
@@ -80,8 +82,13 @@ class TrainingSettings:
         and a mirror half of the time (FedAU on CIFAR-10 and CINIC-10). Clients then train one by one.
     batching : {"auto", "never", "always"}
         Whether clients are trained together in one batched computation; see `fedselect.training.local`.
-    device : {"auto", "cpu", "cuda"}
-        ``"auto"`` takes CUDA when it is there.
+    device : str
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"`` and so on; ``"auto"`` takes CUDA when it is there.
+    loss : str
+        Name in `fedselect.training.losses.LOSSES`; ``"auto"`` is the cross-entropy where labels are classes, and the
+        squared error where they are real numbers.
+    buffers : {"average", "local"}
+        What becomes of running statistics (batch normalisation); see `fedselect.training.buffers`.
     """
 
     model: str = "linear"
@@ -106,6 +113,8 @@ class TrainingSettings:
     augmentation: str = "none"
     batching: str = "auto"
     device: str = "auto"
+    loss: str = "auto"
+    buffers: str = "average"
 
     def __post_init__(self) -> None:
         if self.local_steps is not None and self.local_epochs is not None:
@@ -130,6 +139,10 @@ class TrainingSettings:
             if getattr(self, name) not in accepted:
                 words = ", ".join(map(repr, accepted[:-1])) + f" or {accepted[-1]!r}"
                 raise ConfigError(f"training: {name} must be {words}; got {getattr(self, name)!r}")
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
+            raise ConfigError(f"training: device must be 'auto', 'cpu', 'cuda' or 'cuda:1', say; got {self.device!r}")
+        if self.loss != "auto":
+            LOSSES.check(self.loss, {})
         MODELS.check(self.model, self.model_options)
 
     @property

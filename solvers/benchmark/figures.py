@@ -19,6 +19,7 @@ from solvers.benchmark.profiles import (
     win_matrix,
 )
 from solvers.benchmark.styles import COLOURS, DASHES, MARKERS
+from solvers.solution import Solution
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,16 +86,20 @@ def gap_figure(table: pd.DataFrame, traces: pd.DataFrame, to: Literal["best", "b
     return _finished(figure, axes)
 
 
-def trajectory_figure(trace: pd.DataFrame, title: str = "") -> Figure:
+def trajectory_figure(trace: pd.DataFrame | Solution, title: str = "") -> Figure:
     """Objective and bound of one solve over its seconds, with the gap between them shaded.
 
     Parameters
     ----------
-    trace : DataFrame
-        ``second, objective, bound`` of one solve: rows of ``Benchmark.traces``, or ``DataFrame(solution.trace)``.
+    trace : Solution or DataFrame
+        What `solvers.solve` gave, or ``second, objective, bound`` of one solve: rows of ``Benchmark.traces``.
     title : str
         Above the picture.
     """
+    if isinstance(trace, Solution):
+        import pandas as pd
+
+        trace = pd.DataFrame(trace.trace, columns=["second", "objective", "bound"])
     figure, axes = _figure(5.6, 3.8)
     second = trace["second"].to_numpy(dtype=float)
     lines = {column: trace[column].to_numpy(dtype=float) for column in ("objective", "bound")}

@@ -23,10 +23,11 @@ from fedselect.experiments.config import Experiment
 from fedselect.experiments.folder import RunFolder
 from fedselect.integrations.flower.client import DroppedOut, Update, client_app
 from fedselect.integrations.flower.strategy import SelectorStrategy
+from fedselect.loading import load_parts
 from fedselect.training.device import pick_device
 from fedselect.training.evaluation import client_means
 from fedselect.training.local import LocalTraining
-from fedselect.training.models import MODELS
+from fedselect.training.networks import build_model
 from fedselect.training.threads import one_thread
 
 __all__ = ["experiment_client_app", "run_on", "server_app"]
@@ -69,12 +70,17 @@ def run_on(
     if folder.finished:
         return folder.path
     loop = build(experiment)
+    if "buffers" in loop.state_dict():
+        raise ConfigError(
+            f"training: model {experiment.training.model!r} keeps running statistics or other buffers, which no "
+            "message to and from Flower's clients carries"
+        )
     with folder.opened(loop), one_thread():
         strategy = SelectorStrategy(
             loop, on_round=lambda record: folder.append(record, loop), timeout=timeout, patience=patience
         )
         strategy.run(grid, experiment.rounds)
-        folder.finish(loop.federation, loop.client_scores())
+        folder.finish(loop.federation, loop.client_scores(), model=loop.model.state_dict())
     return folder.path
 
 
@@ -113,14 +119,16 @@ class _Workshop:
             experiment.dropout.name, len(self.federation), seed, **experiment.dropout.options
         )
         self.device = pick_device(settings.device)
-        self.model = MODELS.build(settings.model, self.federation, **settings.model_options).to(self.device)
+        self.model = build_model(None, self.federation, settings, seed).to(self.device)
         self.local = LocalTraining(self.model, self.federation, settings, seed, self.device)
 
 
 @lru_cache(maxsize=1)
 def _workshop(config: str) -> _Workshop:
     """Build it once a process: a simulation asks the same workers for client after client."""
-    return _Workshop(Experiment.from_tables(tomllib.loads(config)))
+    tables = tomllib.loads(config)
+    load_parts(tables["experiment"].get("load", ()))
+    return _Workshop(Experiment.from_tables(tables))
 
 
 class _ExperimentClient:
@@ -146,7 +154,7 @@ class _ExperimentClient:
         shop = self._shop
         vector_to_parameters(torch.from_numpy(weights).to(shop.device), shop.model.parameters())
         with one_thread():
-            return float(client_means(shop.model, [shop.local.clients[self.client]])[0][0])
+            return float(client_means(shop.model, [shop.local.clients[self.client]], shop.local.objective)[0][0])
 
     def validation_loss(self, weights: NDArray[np.float32]) -> float:
         shop = self._shop
@@ -156,4 +164,4 @@ class _ExperimentClient:
         vector_to_parameters(torch.from_numpy(weights).to(shop.device), shop.model.parameters())
         part = torch.from_numpy(own.features).to(shop.device), torch.from_numpy(own.labels).to(shop.device)
         with one_thread():
-            return float(client_means(shop.model, [part])[0][0])
+            return float(client_means(shop.model, [part], shop.local.objective)[0][0])

@@ -70,16 +70,23 @@ def export_app(experiment: Experiment, folder: str | Path) -> Path:
             }
         },
     }
+    scripts = {Path(source).name: Path(source) for source in experiment.load if source.endswith(".py")}
+    if len(scripts) < sum(source.endswith(".py") for source in experiment.load):
+        raise ConfigError("two scripts of the same name cannot both go into a Flower app; rename one")
+    tables = experiment.tables(partial(seen_from, Path(folder) / "federation"))
+    if experiment.load:  # beside the configuration, on whatever machine
+        tables["experiment"]["load"] = [Path(s).name if s.endswith(".py") else s for s in experiment.load]
     files = {
         "pyproject.toml": tomli_w.dumps(project),
         "federation/__init__.py": "",
         "federation/app.py": _APP,
-        "federation/config.toml": tomli_w.dumps(experiment.tables(partial(seen_from, Path(folder) / "federation"))),
+        "federation/config.toml": tomli_w.dumps(tables),
     }
     try:
         if folder.exists() and any(folder.iterdir()):
             raise ConfigError(f"{folder} is not empty; a Flower app is written into a directory of its own")
         (folder / "federation").mkdir(parents=True)
+        files |= {f"federation/{name}": path.read_text(encoding="utf-8") for name, path in scripts.items()}
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:

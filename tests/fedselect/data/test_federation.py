@@ -62,8 +62,8 @@ def test_whole_numbers_stored_as_floats_are_labels():
             r"client 1 must be given as Samples\(features, labels\); got tuple",
         ),
         ((GOOD, GOOD), (np.zeros((1, 2)), [0]), {}, r"the test set must be given as Samples.*got tuple"),
-        ((GOOD, GOOD), GOOD, {"classes": 2.5}, "classes must be a positive whole number; got 2.5"),
-        ((GOOD, GOOD), GOOD, {"classes": 0}, "classes must be a positive whole number; got 0"),
+        ((GOOD, GOOD), GOOD, {"classes": 2.5}, "classes must be a positive whole number, or None; got 2.5"),
+        ((GOOD, GOOD), GOOD, {"classes": 0}, "classes must be a positive whole number, or None; got 0"),
     ],
 )
 def test_what_is_no_federation_is_refused(clients, test, more, sentence):

@@ -177,6 +177,7 @@ def test_a_run_folder_holds_what_the_readme_says(config, tmp_path):
         "checkpoint.npz",
         "metrics.csv",
         "clients.csv",
+        "model.pt",
         "summary.json",
         "plots/counts.png",
         "plots/curves.png",

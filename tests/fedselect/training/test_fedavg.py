@@ -197,7 +197,7 @@ def test_learning_happens(federation):
     [
         ({"learning_rate": 0.0}, "learning_rate must be positive; got 0.0"),
         ({"local_steps": -1}, "local_steps must be positive; got -1"),
-        ({"device": "tpu"}, "device must be 'auto', 'cpu' or 'cuda'; got 'tpu'"),
+        ({"device": "tpu"}, "device must be 'auto', 'cpu', 'cuda' or 'cuda:1', say; got 'tpu'"),
         ({"model": "transformer"}, "there is no model 'transformer'"),
     ],
 )

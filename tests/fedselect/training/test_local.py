@@ -233,7 +233,7 @@ def test_dropout_layers_draw_from_the_clients_randomness(federation):
 
 
 def test_models_that_do_not_fit_are_sentences(federation):
-    with pytest.raises(ConfigError, match=r"model 'statistics' keeps running statistics \(batch normalisation\)"):
+    with pytest.raises(ConfigError, match=r"model 'statistics' normalises over batches.*client 0 has 1"):
         training(federation, "statistics")
     with pytest.raises(ConfigError, match="model 'dropout' has dropout layers, whose clients train one by one"):
         training(federation, "dropout", batching="always")

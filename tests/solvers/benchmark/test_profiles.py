@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from solvers import solve
 from solvers.benchmark import (
     BenchmarkError,
     cost_against_size,
@@ -16,6 +17,7 @@ from solvers.benchmark import (
     performance_profile,
     win_matrix,
 )
+from solvers.dispersion import DispersionProblem
 
 NAN = math.nan
 
@@ -168,3 +170,11 @@ def test_pictures_of_nothing_say_so():
     ):
         assert figure.axes[0].texts[0].get_text() == "nothing to draw"
     assert np.isnan(cost_against_size(RACES.assign(verdict="error"))["median"]).all()
+
+
+def test_the_trajectory_of_a_solution_is_that_of_its_trace():
+    problem = DispersionProblem(np.ones((4, 4)) - np.eye(4), costs=np.arange(4.0), size=2)
+    solution = solve(problem, "brute-force")
+    one, other = (figures.trajectory_figure(each) for each in (solution, pd.DataFrame(solution.trace)))
+    for mine, theirs in zip(one.axes[0].lines, other.axes[0].lines, strict=True):
+        np.testing.assert_array_equal(mine.get_xydata(), theirs.get_xydata())

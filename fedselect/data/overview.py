@@ -1,0 +1,82 @@
+"""Who has what: a federation in a table and in a picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fedselect.data.federation import Federation
+from solvers.benchmark.styles import COLOURS
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+__all__ = ["client_overview", "federation_figure"]
+
+#: Classes beyond which a legend of them helps nobody.
+_LEGEND = 20
+
+
+def client_overview(federation: Federation) -> pd.DataFrame:
+    """One row a client.
+
+    Returns
+    -------
+    DataFrame
+        ``samples`` and ``validation`` (samples held out); of classes ``labels`` (how many different), ``commonest``
+        and ``share`` (of the samples); of targets ``mean`` and ``std``, over all of a client's.
+    """
+    import pandas as pd
+
+    held = [len(samples) for samples in federation.validation] or [0] * len(federation)
+    columns = {"client": np.arange(len(federation)), "samples": federation.sizes, "validation": held}
+    if federation.classes is None:
+        columns["mean"] = [float(samples.labels.mean()) for samples in federation.clients]
+        columns["std"] = [float(samples.labels.std()) for samples in federation.clients]
+    else:
+        counts = federation.label_counts
+        columns["labels"] = np.count_nonzero(counts, axis=1)
+        columns["commonest"] = counts.argmax(axis=1)
+        columns["share"] = counts.max(axis=1) / federation.sizes
+    return pd.DataFrame(columns).set_index("client")
+
+
+def federation_figure(federation: Federation) -> Figure:
+    """Samples of each client by label, as stacked bars; of real numbers, the samples and the spread of the targets.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Made without pyplot: it changes nothing global; notebooks show it.
+    """
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 5.4), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True)
+    x = np.arange(len(federation))
+    if federation.classes is None:
+        above.bar(x, federation.sizes, width=1.0, color=COLOURS[0])
+        table = client_overview(federation)
+        below.errorbar(x, table["mean"], yerr=table["std"], fmt=".", color=COLOURS[1])
+        below.set_ylabel("targets, mean ± std")
+    else:
+        counts, bottom = federation.label_counts, np.zeros((2, len(federation)))
+        shades = colormaps["turbo"](np.linspace(0.05, 0.95, federation.classes))
+        shares = federation.label_distributions
+        for label, colour in enumerate(shades):
+            for axis, values, floor in ((above, counts, bottom[0]), (below, shares, bottom[1])):
+                axis.bar(x, values[:, label], width=1.0, bottom=floor, color=colour, label=str(label))
+            bottom += np.stack([counts[:, label], shares[:, label]])
+        below.set_ylabel("share of each label")
+        below.set_ylim(0, 1)
+        if federation.classes <= _LEGEND:
+            handles, names = above.get_legend_handles_labels()
+            figure.legend(handles[::-1], names[::-1], title="label", loc="outside right", fontsize=8)
+    above.set_ylabel("samples")
+    above.set_title(f"{federation.name}: {len(federation)} clients, {federation.sizes.sum()} samples", fontsize=10)
+    below.set_xlabel("client")
+    above.margins(x=0)
+    return figure

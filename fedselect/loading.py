@@ -1,0 +1,292 @@
+"""Parts of one's own: scripts and modules that register selectors, models, data sets, availability and solver methods.
+
+``fedselect run --load my_parts.py``, or ``load = ["my_parts.py"]`` in a configuration. A script is run once a process;
+``package.module`` is imported; of ``package.module:Name`` the class ``Name`` is registered under its own name where the
+module does not do it: a ``torch.nn.Module`` as a model, a class with ``select`` and ``update`` as a selector.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fedselect.availability import AVAILABILITY, DROPOUT
+from fedselect.data import DATASETS, PARTITIONS
+from fedselect.errors import TOOLKIT_ERRORS, ConfigError
+from fedselect.options import Registry
+from fedselect.selectors import SELECTORS
+from fedselect.training.losses import LOSSES
+from fedselect.training.models import MODELS
+from solvers import method, methods
+from solvers.problem import Problem
+from solvers.registry import Method
+from solvers.suggestions import did_you_mean
+
+__all__ = ["REGISTRIES", "Loaded", "load_parts", "loaded_parts", "own_parts"]
+
+#: What a script may register, beside solver methods.
+REGISTRIES: tuple[Registry, ...] = (SELECTORS, AVAILABILITY, DROPOUT, DATASETS, PARTITIONS, MODELS, LOSSES)
+
+_TOOLKIT = ("fedselect", "solvers", "graphs")
+
+#: Kind and name of a part, to the function or class that builds it (a `Method` for solver methods).
+Parts = dict[tuple[str, str], Any]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """One source of parts.
+
+    Attributes
+    ----------
+    source : str
+        As it is to be written in a configuration: a script's absolute path, or what was given.
+    text : bytes
+        The script; empty for modules.
+    parts : tuple of (str, str)
+        Kind and name of what it registered.
+    """
+
+    source: str
+    text: bytes
+    parts: tuple[tuple[str, str], ...]
+
+
+_loaded: dict[str, Loaded] = {}
+
+
+def load_parts(sources: Iterable[str], beside: Path | None = None) -> tuple[str, ...]:
+    """Load scripts and modules; what is loaded already, unchanged, is left as it is.
+
+    Parameters
+    ----------
+    sources : iterable of str
+        Scripts (``.py``) or modules.
+    beside : path-like, optional
+        The folder that relative paths of scripts start from; the current one if left out.
+
+    Returns
+    -------
+    tuple of str
+        The sources as another process finds them: scripts with their absolute paths.
+
+    Raises
+    ------
+    ConfigError
+        When a source is named twice, is not there, cannot be imported, registers nothing, or registers a name that
+        is taken; the sentence names file and part.
+    """
+    found: dict[str, str] = {}
+    for source in sources:
+        if not isinstance(source, str) or not source.strip():
+            raise ConfigError(f"load names scripts or modules as texts; got {source!r}")
+        name = str(((beside or Path()) / source).resolve()) if source.endswith(".py") else source
+        if name in found:
+            raise ConfigError(f"{source} is loaded twice; name it once")
+        found[name] = source
+    for name, source in found.items():
+        _load(name, source)
+    return tuple(found)
+
+
+def loaded_parts() -> tuple[Loaded, ...]:
+    """What has been loaded in this process, in order."""
+    return tuple(_loaded.values())
+
+
+def own_parts() -> Parts:
+    """Everything registered here that is not the toolkit's own."""
+    found: Parts = {}
+    for registry in REGISTRIES:
+        for name in registry.names:
+            if _module(registry[name]).partition(".")[0] not in _TOOLKIT:
+                found[registry.kind, name] = registry[name]
+    for problem in Problem.types():
+        for entry in methods(problem):
+            if entry.problem is problem and _module(entry.function).partition(".")[0] not in _TOOLKIT:
+                found[f"method for a {problem.__name__}", entry.name] = entry
+    return found
+
+
+def _load(name: str, typed: str) -> None:
+    is_script = name.endswith(".py")
+    text = b""
+    if is_script:
+        try:
+            text = Path(name).read_bytes()
+        except FileNotFoundError:
+            raise ConfigError(f"there is no script {typed}") from None
+        except OSError as error:
+            raise ConfigError(f"cannot load {typed}: {error.strerror or error}") from None
+    known = _loaded.get(name)
+    if known is not None and known.text == text:
+        return
+    before = _everything()
+    if known is not None:  # changed since, in a notebook, say: what it registered then is no other's
+        before = {key: builder for key, builder in before.items() if key not in known.parts}
+        _forget(known)
+    try:
+        module, wanted = _script(name) if is_script else _imported(name)
+        if wanted:
+            _register_class(module, wanted, name)
+        parts = _new(before, name)
+    except ConfigError:
+        _put_back(before)
+        raise
+    _loaded[name] = Loaded(name, text, parts)
+
+
+def _new(before: Parts, name: str) -> tuple[tuple[str, str], ...]:
+    """What has been registered since; raises `ConfigError` for nothing, or for a name that was taken."""
+    now = _everything()
+    taken = [(key, before[key]) for key in before if now.get(key) is not before[key]]
+    if taken:
+        (kind, part), builder = taken[0]
+        whose = next((each.source for each in _loaded.values() if (kind, part) in each.parts), _module(builder))
+        raise ConfigError(f"{name} registers {kind} {part!r}, which there is already, from {whose}; rename it")
+    parts = tuple(key for key in own_parts() if key not in before)
+    if not parts:
+        home = _owner(name)
+        parts = tuple(key for key, builder in own_parts().items() if home and _module(_built(builder)) == home)
+    if not parts:
+        kinds = ", ".join(registry.kind for registry in REGISTRIES)
+        raise ConfigError(
+            f"{name} registers no part: decorate one, with @SELECTORS.register('my-selector') say "
+            f"(there are registries of every {kinds}, and solvers.method)"
+        )
+    return parts
+
+
+def _owner(name: str) -> str:
+    """The module that an earlier import, not this one, has registered the parts of."""
+    return "" if name.endswith(".py") else name.partition(":")[0]
+
+
+def _script(name: str) -> tuple[ModuleType, str]:
+    """Run a script as a module of its own."""
+    import cloudpickle  # type: ignore[import-untyped]
+
+    path = Path(name)
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    # Two scripts of one name are two modules.
+    label = f"loaded_{path.stem}_{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+    specification = importlib.util.spec_from_file_location(label, path)
+    assert specification is not None
+    assert specification.loader is not None
+    module = sys.modules[label] = importlib.util.module_from_spec(specification)
+    # No other process finds a module of this name: what it defines is to be sent whole.
+    cloudpickle.register_pickle_by_value(module)
+    with _loading(name):
+        specification.loader.exec_module(module)
+    return module, ""
+
+
+def _imported(name: str) -> tuple[ModuleType, str]:
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    module, _, wanted = name.partition(":")
+    with _loading(name):
+        return importlib.import_module(module), wanted
+
+
+def _register_class(module: ModuleType, wanted: str, source: str) -> None:
+    """Register the class that was named, where it is not yet."""
+    thing = getattr(module, wanted, None)
+    if thing is None:
+        raise ConfigError(f"{module.__name__} has no {wanted!r}{did_you_mean(wanted, vars(module))}")
+    if any(_built(part) is thing for part in own_parts().values()):
+        return
+    if "torch" in sys.modules and isinstance(thing, type) and issubclass(thing, sys.modules["torch"].nn.Module):
+        MODELS.register(wanted)(_maker(thing))
+    elif isinstance(thing, type) and all(callable(getattr(thing, each, None)) for each in ("select", "update")):
+        SELECTORS.register(wanted)(thing)
+    else:
+        raise ConfigError(
+            f"{source}: {wanted} is neither a torch.nn.Module nor a class with select and update, and is not "
+            "registered; register it in its module"
+        )
+
+
+def _maker(kind: type) -> Callable[..., Any]:
+    def build(federation: Any) -> Any:
+        from fedselect.training.networks import made
+
+        return made(kind, federation)
+
+    build.__module__, build.__qualname__, build.__doc__ = kind.__module__, kind.__qualname__, kind.__doc__
+    return build
+
+
+def _everything() -> Parts:
+    found: Parts = {(registry.kind, name): registry[name] for registry in REGISTRIES for name in registry.names}
+    for problem in Problem.types():
+        for entry in methods(problem):
+            if entry.problem is problem:
+                found[f"method for a {problem.__name__}", entry.name] = entry
+    return found
+
+
+def _put_back(before: Parts) -> None:
+    """Leave the registries as they were, but for what the toolkit registered meanwhile."""
+    for key, builder in _everything().items():
+        if key in before and before[key] is not builder:
+            register(key[0], key[1], before[key])
+        elif key not in before and key in own_parts():
+            _discard(*key)
+
+
+def _forget(known: Loaded) -> None:
+    for kind, name in known.parts:
+        _discard(kind, name)
+    del _loaded[known.source]
+
+
+def register(kind: str, name: str, builder: Any) -> None:
+    """Register a part, as its own decorator would."""
+    if isinstance(builder, Method):
+        again = method(builder.problem, name, kind=builder.kind, requires=builder.requires, install=builder.install)
+        again(builder.function)
+        return
+    next(each for each in REGISTRIES if each.kind == kind).register(name)(builder)
+
+
+def _discard(kind: str, name: str) -> None:
+    for registry in REGISTRIES:
+        if registry.kind == kind:
+            registry.discard(name)
+
+
+def _built(part: Any) -> Any:
+    return part.function if isinstance(part, Method) else part
+
+
+def _module(builder: Any) -> str:
+    return str(getattr(_built(builder), "__module__", ""))
+
+
+@contextmanager
+def _loading(source: str) -> Iterator[None]:
+    """Turn whatever somebody else's code raises into a sentence with the place it came from."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except TOOLKIT_ERRORS as error:
+        raise ConfigError(f"cannot load {source}: {error}") from error
+    except SyntaxError as error:
+        raise ConfigError(f"cannot load {source}: line {error.lineno} of {error.filename}: {error.msg}") from error
+    except BaseException as error:  # SystemExit too: a script that ends itself registers nothing
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        said = "".join(traceback.format_exception_only(error)).strip()
+        where = "" if last.filename.startswith("<frozen") else f"line {last.lineno} of {last.filename}: "
+        raise ConfigError(f"cannot load {source}: {where}{said}") from error

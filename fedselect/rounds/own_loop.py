@@ -1,0 +1,187 @@
+"""A selector in somebody else's training: what it is asked and told, built from what any loop knows.
+
+::
+
+    context = rounds.context(t, available, sizes, seed)
+    selection = selector.select(context)
+    ...  # train selection.clients; apply selection.applied_weights(...)
+    selector.update(rounds.feedback(context, selection, returned=[3, 7], losses={3: 0.8, 7: 1.1}))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedselect.errors import ConfigError
+from fedselect.randomness import generator
+from fedselect.rounds.protocol import Outcome, Probe, RoundContext, RoundFeedback, Selection
+
+__all__ = ["context", "feedback"]
+
+
+def context(
+    round: int,
+    available: ArrayLike,
+    sizes: ArrayLike,
+    seed: int = 0,
+    *,
+    time_limit: float | None = None,
+    probe: Probe | None = None,
+    validation_probe: Probe | None = None,
+) -> RoundContext:
+    """What a selector is asked in one round; the same draws as in `fedselect.rounds.decide` under the same seed.
+
+    Parameters
+    ----------
+    round : int
+        Round index, from 0.
+    available : (N,) array of bool
+        Who is there.
+    sizes : (N,) array of int
+        Training samples of each client.
+    seed : int
+        Seed of the selector's draws.
+    time_limit : float, optional
+        Seconds the decision may take.
+    probe, validation_probe : callable, optional
+        ``probe(clients) -> losses``, for selectors that ask for them.
+
+    Returns
+    -------
+    RoundContext
+
+    Raises
+    ------
+    ConfigError
+        When an argument is not as described.
+    """
+    there, samples = np.asarray(available), np.asarray(sizes)
+    if samples.ndim != 1 or samples.size == 0 or samples.dtype.kind not in "iu" or (samples < 1).any():
+        raise ConfigError(f"sizes must be one positive whole number of samples a client; got {_short(sizes)}")
+    if there.dtype != np.bool_:
+        raise ConfigError(
+            f"available must say True or False for each of the {samples.size} clients; got {_short(available)} "
+            f"(of ids: numpy.isin(numpy.arange({samples.size}), ids))"
+        )
+    if there.shape != samples.shape:
+        raise ConfigError(f"available and sizes must have one entry a client each; got {there.size} and {samples.size}")
+    for name, value in (("round", round), ("seed", seed)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+            raise ConfigError(f"{name} must be a whole number from 0; got {value!r}")
+    if time_limit is not None and not time_limit > 0:
+        raise ConfigError(f"time_limit must be a positive number of seconds, or None; got {time_limit}")
+    rng = generator(int(seed), "selector", int(round))
+    return RoundContext(int(round), there, samples.astype(np.int64), rng, time_limit, probe, validation_probe)
+
+
+def feedback(
+    context: RoundContext,
+    selection: Selection,
+    *,
+    returned: Sequence[int] | NDArray[np.int64] | None = None,
+    failed: Collection[int] = (),
+    losses: Mapping[int, float] | None = None,
+    norms: Mapping[int, float] | None = None,
+    received_losses: Mapping[int, float] | None = None,
+    updates: Mapping[int, NDArray[np.float32]] | None = None,
+) -> RoundFeedback:
+    """What a selector is told after a round, refused where it contradicts what was selected.
+
+    Parameters
+    ----------
+    context, selection : RoundContext, Selection
+        What it was asked, and what it answered.
+    returned : sequence of int, optional
+        Ids of the clients whose update arrived; all of the selected if left out.
+    failed : collection of int
+        Ids of those that reported an error. The rest of the selected is missing.
+    losses, norms, received_losses, updates : mapping, optional
+        By client, of those that returned (see `RoundFeedback`). Norms are computed from the updates where only these
+        are given. A selector that learns from them says what it needs in its description.
+
+    Returns
+    -------
+    RoundFeedback
+
+    Raises
+    ------
+    ConfigError
+        When somebody returned or failed who was not selected, did both, or has numbers without having returned; when
+        a selected client was not available; when a loss or norm is not a number.
+    """
+    chosen = selection.clients
+    outcomes = np.where(context.available, np.int8(Outcome.IDLE), np.int8(Outcome.UNAVAILABLE))
+    if chosen.size and (chosen[0] < 0 or chosen[-1] >= outcomes.size):
+        raise ConfigError(f"the selection names client {chosen[-1]}, and there are {outcomes.size} clients")
+    absent = chosen[~context.available[chosen]]
+    if absent.size:
+        raise ConfigError(
+            f"the selection names clients that were not available in round {context.round}: {_ids(absent)}"
+        )
+    back = chosen if returned is None else _clients("returned", returned, chosen)
+    lost = _clients("failed", failed, chosen)
+    if returned is None:
+        back = np.setdiff1d(chosen, lost)
+    if (both := np.intersect1d(back, lost)).size:
+        raise ConfigError(f"clients cannot both have returned and failed: {_ids(both)}")
+    outcomes[chosen] = Outcome.MISSING
+    outcomes[back] = Outcome.RETURNED
+    outcomes[lost] = Outcome.FAILED
+    if updates is not None and norms is None:
+        norms = {client: float(np.linalg.norm(np.asarray(updates[client]))) for client in updates}
+    told = {"losses": losses, "norms": norms, "received_losses": received_losses}
+    numbers = {name: _numbers(name, given or {}, back) for name, given in told.items()}
+    _of_returned("updates", updates or {}, back)
+    return RoundFeedback(
+        context.round,
+        selection,
+        outcomes,
+        numbers["losses"],
+        numbers["norms"],
+        numbers["received_losses"],
+        dict(updates or {}),
+    )
+
+
+def _clients(what: str, given: Any, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Ids that a caller gave, sorted, all of them selected."""
+    ids = np.asarray(list(given))
+    if ids.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        raise ConfigError(f"{what} must be a list of client ids; got {_short(given)}")
+    if (strangers := np.setdiff1d(ids, chosen)).size:
+        raise ConfigError(f"{what} names clients that were not selected: {_ids(strangers)} (selected: {_ids(chosen)})")
+    if np.unique(ids).size != ids.size:
+        raise ConfigError(f"{what} names a client twice: {_ids(ids)}")
+    return np.sort(ids).astype(np.int64)
+
+
+def _numbers(what: str, given: Mapping[int, float], back: NDArray[np.int64]) -> dict[int, float]:
+    _of_returned(what, given, back)
+    for client, value in given.items():
+        if not math.isfinite(value):
+            raise ConfigError(
+                f"{what} of client {client} must be a finite number; got {value} (is it one that failed?)"
+            )
+    return {int(client): float(value) for client, value in given.items()}
+
+
+def _of_returned(what: str, given: Mapping[int, Any], back: NDArray[np.int64]) -> None:
+    if (others := np.setdiff1d(np.asarray(list(given), dtype=np.int64), back)).size:
+        raise ConfigError(f"{what} are given of clients that did not return: {_ids(others)} (returned: {_ids(back)})")
+
+
+def _ids(clients: NDArray[np.int64]) -> str:
+    shown = ", ".join(map(str, clients[:10].tolist()))
+    return (shown or "nobody") + (f", ... ({clients.size} in all)" if clients.size > 10 else "")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

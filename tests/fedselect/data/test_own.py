@@ -1,0 +1,138 @@
+"""A federation from one's own data: the same bits as the built-in one, and a sentence for what cannot be used."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedselect.data import Federation, load_data
+from fedselect.errors import ConfigError, DataError
+
+torch = pytest.importorskip("torch")
+
+
+class MapStyle:
+    """A data set as PyTorch's documentation writes one."""
+
+    def __init__(self, samples):
+        self.samples = samples
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, place):
+        return torch.from_numpy(self.samples.features[place]), int(self.samples.labels[place])
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_data("digits", clients=6, validation_fraction=0.1)
+
+
+def _tensors(samples):
+    return torch.from_numpy(samples.features), torch.from_numpy(samples.labels)
+
+
+def _same(found, wanted):
+    assert found.classes == wanted.classes
+    for mine, theirs in zip(
+        (*found.clients, found.test, *found.validation), (*wanted.clients, wanted.test, *wanted.validation), strict=True
+    ):
+        assert mine.features.dtype == np.float32
+        assert mine.labels.dtype == theirs.labels.dtype
+        np.testing.assert_array_equal(mine.features, theirs.features)
+        np.testing.assert_array_equal(mine.labels, theirs.labels)
+
+
+def test_each_constructor_gives_the_bits_of_the_built_in_one(digits):
+    from sklearn.datasets import load_digits
+    from torch.utils.data import TensorDataset
+
+    parts, test, held = digits.clients, digits.test, digits.validation
+    tensors = [[_tensors(each) for each in group] for group in (parts, [test], held)]
+    _same(Federation.from_tensors(tensors[0], tensors[1][0], validation=tensors[2]), digits)
+    arrays = [[(each.features, each.labels) for each in group] for group in (parts, held)]
+    _same(Federation.from_tensors(arrays[0], (test.features, test.labels), validation=arrays[1]), digits)
+    for kind in (lambda samples: TensorDataset(*_tensors(samples)), MapStyle):
+        sets = [[kind(each) for each in group] for group in (parts, held)]
+        _same(Federation.from_datasets(sets[0], kind(test), validation=sets[1]), digits)
+    bunch = load_digits()
+    pair = bunch.data.astype(np.float32) / 16, bunch.target
+    _same(Federation.from_split(pair, "two-label", 6, validation_fraction=0.1), digits)
+    whole = TensorDataset(torch.from_numpy(pair[0]), torch.from_numpy(pair[1]))
+    _same(Federation.from_split(whole, "two-label", clients=6, validation_fraction=0.1), digits)
+
+
+def test_a_given_test_set_leaves_all_samples_to_the_clients(digits):
+    pair = digits.clients[0].features, digits.clients[0].labels
+    test = digits.test.features, digits.test.labels
+    split = Federation.from_split(pair, "iid", 3, test=test, classes=10, name="mine")
+    assert split.sizes.sum() == len(digits.clients[0])
+    assert len(split.test) == len(digits.test)
+    assert split.name == "mine"
+
+
+def test_real_labels_are_targets():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 3)), rng.normal(size=40)
+    split = Federation.from_split((x, y), "iid", clients=4)
+    assert split.classes is None
+    assert split.outputs == 1
+    assert split.test.labels.dtype == np.float32
+    assert split.sizes.tolist() == [8, 8, 8, 8]
+    two = Federation.from_tensors([(x, np.stack([y, -y], axis=1))], (x, np.stack([y, y], axis=1)))
+    assert two.outputs == 2
+    assert list(split.summary().columns) == ["samples", "validation", "mean", "std"]
+    assert split.plot().get_axes()[1].get_ylabel() == "targets, mean ± std"
+    with pytest.raises(DataError, match="labels of 'own' are real numbers"):
+        _ = split.label_counts
+    with pytest.raises(ConfigError, match="'two-label' splits by class, and these labels are real numbers: take 'iid'"):
+        Federation.from_split((x, y), clients=4)
+
+
+def test_who_has_what_in_a_table_and_a_picture(digits):
+    table = digits.summary()
+    counts = digits.label_counts
+    assert table["samples"].tolist() == digits.sizes.tolist()
+    assert table["labels"].tolist() == (counts > 0).sum(axis=1).tolist()
+    assert table["commonest"].tolist() == counts.argmax(axis=1).tolist()
+    above, below = digits.plot().get_axes()
+    tops = np.zeros(len(digits))
+    for bar in above.patches:
+        tops[round(bar.get_x() + 0.5)] += bar.get_height()
+    np.testing.assert_array_equal(tops, digits.sizes)
+    assert max(bar.get_y() + bar.get_height() for bar in below.patches) == pytest.approx(1)
+
+
+X, Y = np.zeros((4, 2)), np.array([0, 1, 0, 1])
+
+
+class Stream:
+    def __iter__(self):
+        return iter(())
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: Federation.from_tensors(torch.zeros(4, 2), Y), "got Tensor of shape .4, 2. .to split one data set"),
+        (lambda: Federation.from_tensors([(X, Y)], X), r"the test set must be a pair .*got ndarray of shape \(4, 2\)"),
+        (lambda: Federation.from_tensors([(X, Y[:3])], (X, Y)), "client 0: 4 samples need as many labels"),
+        (lambda: Federation.from_tensors([(X, Y), (X, ["a", "b", "a", "b"])], (X, Y)), "client 1: labels must be num"),
+        (lambda: Federation.from_tensors([(X, Y)], (X, Y / 2)), "for all alike; got both"),
+        (
+            lambda: Federation.from_tensors([(X, np.array([0, 1, np.nan, 1]))], (X, Y * 1.0)),
+            "client 0: targets must be",
+        ),
+        (lambda: Federation.from_tensors([], (X, Y)), "needs at least one client"),
+        (lambda: Federation.from_datasets([Stream()], MapStyle([])), "client 0 must be a data set with len.d. and"),
+        (lambda: Federation.from_datasets((X, Y), (X, Y)), "client 0 must be a data set with len"),
+        (lambda: Federation.from_datasets(MapStyle([]), (X, Y)), "must be a list of data sets, one a client; got Map"),
+        (lambda: Federation.from_datasets([[(X[0], 1, 2)]], (X, Y)), "client 0 must be a pair"),
+        (lambda: Federation.from_split((X, Y), "two-labels", 2), "did you mean 'two-label'"),
+        (lambda: Federation.from_split((X, Y), "iid", 2, test_fraction=2.0), "test_fraction 2.0 does not split 4"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_a_sentence(build, message):
+    with pytest.raises((DataError, ConfigError), match=message):
+        build()

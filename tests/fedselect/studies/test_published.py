@@ -1,0 +1,29 @@
+"""The papers' numbers as data: every one has a source, a table and a place in it, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import fedselect.studies
+from fedselect.errors import ConfigError
+from fedselect.studies.published import published_table
+
+FILES = sorted((Path(fedselect.studies.__file__).parent / "papers").glob("*.csv"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_number_has_its_place(path):
+    table = pd.read_csv(path)
+    place = ["source", "table", "group", "row", "column"]
+    assert list(table.columns) == [*place, "value"]
+    assert table.notna().all().all()
+    assert not table.duplicated(place).any()
+
+
+def test_reads_a_table_by_group_and_row():
+    assert published_table("ca_fed", "Table I, %")["clustered"]["CA-Fed"] == (79.03, 76.22, 0.28)
+    with pytest.raises(ConfigError, match="no table 'Table 9'; it has Table I"):
+        published_table("ca_fed", "Table 9")
