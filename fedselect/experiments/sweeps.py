@@ -110,8 +110,8 @@ def _concerned(key: str, variants: Mapping[str, Choice]) -> list[str]:
                 f"{did_you_mean(rest, accepted)} (accepted: {', '.join(accepted) or 'none'})"
             )
         return having
-    accepted = ", ".join(f"{each}.key" for each in ("selector", "compare.LABEL", *_SECTIONS))
-    raise ConfigError(f"there is no key {key!r} to be set; keys are seed, {accepted}")
+    sections = ", ".join(f"{each}.key" for each in ("selector", "compare.LABEL", *_SECTIONS))
+    raise ConfigError(f"there is no key {key!r} to be set; keys are seed, {sections}")
 
 
 def _once(label: str, keys: Iterable[str]) -> None:
