@@ -46,6 +46,7 @@ class StrongTree:
         self.open: list[tuple[float, int, Node]] = []
         self.count = itertools.count()
         self.nodes = self.iterations = 0
+        self.stopping = False
         self.slowest = 3e-10  # seconds per free client cubed of an iteration, to know when to stop
 
     @property
@@ -94,7 +95,9 @@ class StrongTree:
             # What is left must suffice for the iteration at hand and for a certificate.
             began, reserve = time.perf_counter(), 3 * self.slowest * node.ids.size**3
             progress = self._root if node.warm is None else (lambda bound: None)
-            outcome = examine(self.setting, node, target, lambda: self.run.remaining <= reserve, progress)
+            outcome = examine(
+                self.setting, node, target, lambda: self.stopping or self.run.remaining <= reserve, progress
+            )
             if outcome.iterations:
                 each = (time.perf_counter() - began) / outcome.iterations
                 self.slowest = max(self.slowest, each / node.ids.size**3) if node.ids.size > 200 else self.slowest
@@ -103,7 +106,11 @@ class StrongTree:
         if self.workers == 1 or len(batch) == 1:
             return [look(node) for node in batch]
         with ThreadPoolExecutor(self.workers) as pool:
-            return list(pool.map(look, batch))
+            try:
+                return list(pool.map(look, batch))
+            except BaseException:
+                self.stopping = True  # an interruption need not wait for the other nodes
+                raise
 
     def _root(self, bound: float) -> None:
         """Report the root's bound while it is being made: at a thousand clients that takes a while."""

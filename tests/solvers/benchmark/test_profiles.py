@@ -17,9 +17,9 @@ from solvers.benchmark import (
     performance_profile,
     win_matrix,
 )
+from solvers.dispersion import DispersionProblem
 
 NAN = math.nan
-from solvers.dispersion import DispersionProblem
 
 
 def table(rows, **columns):

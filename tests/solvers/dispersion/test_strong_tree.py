@@ -139,7 +139,8 @@ def test_nodes_with_hardly_a_choice(fixed, free):
     assert outcome.bound >= max(values)
 
 
-def test_interrupted_runs_keep_their_bound(monkeypatch):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_interrupted_runs_keep_their_bound(monkeypatch, workers):
     problem = uniform_problem(40, 8, 1)
     truth = solve(problem, "branch-and-bound").objective
     looks = 0
@@ -156,7 +157,7 @@ def test_interrupted_runs_keep_their_bound(monkeypatch):
     monkeypatch.setattr(strong, "_MOST_ROOT", 20)
     monkeypatch.setattr(branch_and_bound, "_PATIENCE", 0)
     monkeypatch.setattr(branch_and_bound, "_PROMISE", 1e9)
-    answer = solve(problem, "branch-and-bound", moves=0)
+    answer = solve(problem, "branch-and-bound", moves=0, workers=workers)
     assert answer.stopped == "interrupted"
     assert answer.bound >= truth - 1e-9
 
