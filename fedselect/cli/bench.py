@@ -22,6 +22,7 @@ from fedselect.cli.common import (
     text,
     writing,
 )
+from fedselect.cli.suites import publish as publish_suite
 from fedselect.errors import ConfigError
 from fedselect.loading import load_parts
 from fedselect.progress import progress_bar
@@ -42,7 +43,7 @@ _FAILURES = ("crashed", "hung", "error", "invalid")
 
 
 def bench(
-    family: Annotated[str, typer.Argument(help=f"One of {', '.join(FAMILIES)}.")],
+    family: Annotated[str | None, typer.Argument(help=f"One of {', '.join(FAMILIES)}; none with --suite.")] = None,
     instances: Annotated[
         str,
         typer.Option(help="Library names (* and ? too) and files (.npz, MDPLIB), with commas; the family if left out."),
@@ -52,7 +53,14 @@ def bench(
         list[str], typer.Option(help="A method with options: 'LABEL=NAME option=value ...'. May be repeated.")
     ] = [],  # noqa: B006  (typer copies defaults)
     seeds: Annotated[str, typer.Option(help="Seeds: '0-2', '0,3,7'.")] = "0",
-    time_limit: Annotated[str, typer.Option(help="Seconds a solve, several with commas; 'none' for no limit.")] = "10",
+    time_limit: Annotated[
+        str, typer.Option(help="Seconds a solve, several with commas; 'none' for no limit. 10, or 1,10,60 for a suite.")
+    ] = "",
+    suite: Annotated[
+        str | None, typer.Option(help="A fixed set of instances and methods: selection, diversity or convex.")
+    ] = None,
+    tier: Annotated[str | None, typer.Option(help="Of a suite, the tier of the ledger: easy, benchmark, open.")] = None,
+    publish: Annotated[Path | None, typer.Option(help="Folder for the suite's results and the page of them.")] = None,
     jobs: Annotated[int, typer.Option(help="Solves side by side; -1: one a core.")] = 1,
     backend: Annotated[str | None, typer.Option(help="joblib backend; loky if left out.")] = None,
     load: Load = [],  # noqa: B006
@@ -70,18 +78,17 @@ def bench(
     from solvers.benchmark import run_benchmark
 
     check_format(format)
-    if family not in FAMILIES:
-        raise ConfigError(
-            f"there is no family {family!r}{did_you_mean(family, FAMILIES)} (known: {', '.join(FAMILIES)})"
-        )
     load_parts(load)
-    limits = [_seconds(part) for part in _parts(time_limit)]
+    limits = [_seconds(part) for part in _parts(time_limit or ("10" if suite is None else "1,10,60"))]
+    compared, problems = _compared(family, suite, tier, methods, variant, instances)
+    if publish is not None and suite is None:
+        raise ConfigError("--publish is for the results of a --suite")
     if jobs == 0:
         raise ConfigError("--jobs must be a number of solves side by side, or -1 for one a core; got 0")
     with progress_bar("solves", 1) as advance, writing(out):
         benchmark = run_benchmark(
-            _methods(methods, variant),
-            _instances(family, instances),
+            compared,
+            problems,
             seed_list(seeds),
             limits,
             out,
@@ -102,8 +109,31 @@ def bench(
         for row in failures.itertuples():
             print(f"{row.verdict}: {row.method} on {row.instance}, seed {row.seed}: {row.message}")
         print(f"benchmark: {out}")
+    if publish is not None and suite is not None:
+        with writing(publish):
+            print(f"page: {publish_suite(publish, suite, benchmark)}")
     if len(failures):
         raise typer.Exit(3)
+
+
+def _compared(
+    family: str | None, suite: str | None, tier: str | None, methods: str, variant: list[str], instances: str
+) -> tuple[Any, dict[str, Any]]:
+    """Methods and instances: a suite's, or those that the command line names."""
+    if suite is not None:
+        from solvers.benchmark.suites import suite as suite_named
+
+        if family is not None or instances != "*":
+            raise ConfigError("a suite has instances of its own: give neither a family nor --instances with --suite")
+        found = suite_named(suite, tier)
+        chosen = _methods(methods, variant) if methods != "auto" or variant else list(found.methods)
+        return chosen, dict(found.instances)
+    if tier is not None:
+        raise ConfigError("--tier is for a --suite")
+    if family is None or family not in FAMILIES:
+        hint = "" if family is None else did_you_mean(family, FAMILIES)
+        raise ConfigError(f"there is no family {family!r}{hint} (known: {', '.join(FAMILIES)}); or give --suite")
+    return _methods(methods, variant), _instances(family, instances)
 
 
 def _print(table: Any) -> None:

@@ -1,0 +1,75 @@
+"""Suites and their summary: fixed instances, means against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from solvers import instances
+from solvers.benchmark import BenchmarkError, run_benchmark
+from solvers.benchmark.suites import SUITES, reference_seconds, suite
+from solvers.benchmark.summary import page, shifted_geometric_mean, summary
+from solvers.instances import digest, ledger
+
+
+def test_suites_are_what_they_were():
+    """The same instances to the bit, whenever they are made."""
+    for name in SUITES:
+        one, other = suite(name), suite(name)
+        assert list(one.instances) == list(other.instances)
+        assert one.methods[0] == "auto"
+    made, again = suite("diversity").instances, suite("diversity").instances
+    assert all(digest(made[name]) == digest(again[name]) for name in made)
+    assert set(suite("selection").instances) == set(instances.names("dispersion"))
+
+
+def test_tiers_split_a_suite_and_nonsense_is_refused():
+    tiers = [set(suite("selection", tier).instances) for tier in ("easy", "benchmark", "open")]
+    assert set.union(*tiers) == set(instances.names("dispersion")) & set(ledger.entries())
+    assert sum(map(len, tiers)) == len(set.union(*tiers))
+    for wrong in (("selectoin", None), ("selection", "hard"), ("diversity", "easy")):
+        with pytest.raises(BenchmarkError):
+            suite(*wrong)
+
+
+def test_means():
+    assert shifted_geometric_mean([3.0, 3.0]) == pytest.approx(3.0)
+    assert shifted_geometric_mean([0.0, 3.0]) == pytest.approx(1.0)  # sqrt(1 · 4) - 1
+    assert math.isnan(shifted_geometric_mean([]))
+    assert 0 < reference_seconds() < 60
+
+
+def test_a_summary_by_hand():
+    rows = [  # instance, method, seconds to a proof (NaN: none)
+        ("a", "fast", 0.0),
+        ("a", "slow", 3.0),
+        ("b", "fast", 3.0),
+        ("b", "slow", math.nan),
+        ("a", "never", math.nan),
+        ("b", "never", math.nan),
+    ]
+    table = pd.DataFrame(rows, columns=["instance", "method", "time_to_proof"])
+    table = table.assign(seed=0, time_limit=8.0, verdict="ok", native_status=None, seconds=8.0, gap_to_best=0.0)
+    table["primal_integral"] = [0.0, 2.0, 4.0, 6.0, 8.0, 8.0]
+    found = summary(table).set_index("method")
+    assert found["proved"].to_dict() == {"fast": 2, "slow": 1, "never": 0}
+    assert found.loc["fast", "mean_all"] == pytest.approx(1.0)
+    assert found.loc["slow", "mean_all"] == pytest.approx(5.0)  # sqrt(4 · 9) - 1
+    assert found.loc["never", "mean_all"] == pytest.approx(8.0)
+    assert found.loc["fast", "mean_common"] == pytest.approx(0.0)  # a alone was proved by both that prove anything
+    assert found.loc["slow", "mean_common"] == pytest.approx(3.0)
+    assert np.isnan(found.loc["never", "mean_common"])
+    assert found.loc["slow", "primal_integral"] == pytest.approx(4.0)
+    text = page("A title", {"machine": "this one"}, found.reset_index())
+    assert text.startswith("# A title\n\n* machine: this one\n")
+
+
+def test_a_run_ends_in_a_summary(tmp_path):
+    found = suite("convex", "easy")
+    few = dict(list(found.instances.items())[:3])
+    benchmark = run_benchmark(["auto"], few, time_limits=5.0, out=tmp_path / "run", repeat=False)
+    (row,) = summary(benchmark.table).to_dict("records")
+    assert (row["rows"], row["ok"], row["proved"]) == (3, 3, 3)

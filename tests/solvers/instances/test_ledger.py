@@ -1,0 +1,69 @@
+"""The ledger: every entry is about its instance, every certificate in it proves what is entered, strangers' files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from solvers import InvalidOption, instances, solve
+from solvers.certificates import CertificateError, problem_digest
+from solvers.instances import ledger
+from solvers.instances.library import FOLDER
+
+SMALL = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
+
+
+def test_every_instance_has_an_entry_and_every_certificate_an_owner():
+    entries = ledger.entries()
+    assert sorted(entries) == instances.names()
+    files = {path.stem for path in (FOLDER / "certificates").glob("*.npz")}
+    assert files == {name for name, entry in entries.items() if entry.certified is not None}
+    sizes = [path.stat().st_size for path in (FOLDER / "certificates").glob("*.npz")]
+    assert max(sizes) <= 200_000
+    assert sum(sizes) <= 8_000_000
+
+
+def test_entries_say_what_the_index_says():
+    for name, entry in ledger.entries().items():
+        known = instances.info(name)
+        assert entry.value.number == known.best_known
+        assert entry.bound.number == known.bound
+        assert (entry.tier == "open") == (not known.proved)
+        assert entry.value.command.startswith(f"fedselect solve {name} ")
+
+
+def test_problems_are_those_of_the_library():
+    for name in [SMALL, *instances.names("allocation")]:
+        assert ledger.entry(name).problem == problem_digest(instances.load(name))
+        assert ledger.of_digest(ledger.entry(name).problem) == name
+
+
+@pytest.mark.parametrize("family", ["dispersion", "allocation", "capping", "weighting", "participation"])
+def test_small_certificates_verify(family):
+    """CI reads all of them (.ci/ledger); here the smallest of each family."""
+    certified = [name for name in instances.names(family) if ledger.entry(name).certified is not None]
+    name = min(certified, key=lambda name: (FOLDER / "certificates" / f"{name}.npz").stat().st_size)
+    found = ledger.verify(name)
+    assert found.accepted
+    assert "is optimal" in found.sentence
+
+
+def test_a_stranger_submits(tmp_path):
+    problem = instances.load(SMALL)
+    solution = solve(problem, certificate=True)
+    name, verdict = ledger.submitted(solution.save(tmp_path / "solution.npz"))
+    assert (name, verdict.accepted) == (SMALL, True)
+    name, verdict = ledger.submitted(solution.certificate.save(tmp_path / "proof.npz"))
+    assert (name, verdict.accepted) == (SMALL, True)
+    lying = replace(solution, certificate=replace(solution.certificate, bound=solution.objective - 1e-3))
+    _, verdict = ledger.submitted(lying.save(tmp_path / "lie.npz"))
+    assert not verdict.accepted
+    assert "proves only" in verdict.sentence
+    other = type(problem)(problem.distances * 2, problem.costs, size=problem.size)
+    with pytest.raises(InvalidOption, match="about no instance"):
+        ledger.submitted(solve(other).save(tmp_path / "other.npz"))
+    np.savez(tmp_path / "pickled.npz", header=np.array({"x": 1}, dtype=object))
+    with pytest.raises(CertificateError, match="not a certificate file"):
+        ledger.submitted(tmp_path / "pickled.npz")
