@@ -38,7 +38,7 @@ def test_reads_like_a_page(path):
     assert re.match(r'r"""\n[^\n]+\n=+\n', text)
     assert ".. math::" in text
     assert text.count("# %%") >= 2
-    assert "title=" in text
+    assert "title=" in text or "suptitle(" in text
     assert "argparse" not in text
     assert not re.search(r"^(?:from|import) .*\b_", text, flags=re.MULTILINE)
     assert 40 <= len(text.splitlines()) <= 105
