@@ -16,6 +16,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NEEDS = {"flower": "flwr", "million_clients": "numpy"}
 
 
+@pytest.mark.examples
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_runs(path, tmp_path):
     pytest.importorskip(NEEDS.get(path.stem, "torch"))
