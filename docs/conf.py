@@ -59,6 +59,7 @@ default_role = "literal"
 sphinx_gallery_conf = {
     "examples_dirs": [str(HERE.parent / "examples")],
     "gallery_dirs": ["examples"],
+    "image_scrapers": ("matplotlib", "figure_scraper.unmanaged_figures"),
     "filename_pattern": r"\.py$",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,

@@ -5,7 +5,7 @@ FedGS: far apart and seldom chosen
 Every round FedGS (Wang et al., AAAI 2023) picks :math:`m` of the available clients whose data differ and who had few
 turns so far:
 
-.. math:: \max_{s \in \{0,1\}^n} \; \frac{\alpha}{m^2} s^\top H s - z^\top s
+.. math:: \max_{s \in \{0,1\}^n} \; \frac{\alpha}{m (m - 1)} s^\top H s - z^\top s
           \quad \text{subject to} \quad 1^\top s = m .
 
 :math:`H` are shortest-path distances in a graph of data similarity, the 3DG; :math:`z` grows with a client's turns.

@@ -69,7 +69,8 @@ if __name__ == "__main__":  # jobs run in processes of their own
         jobs=1,
     )
     print(compared.table[["instance", "method", "verdict", "objective", "gap_to_best"]].to_string(index=False))
-    figures.win_figure(compared.table)
+    figure = figures.win_figure(compared.table)
+    figure.suptitle("How often each method beats another")
 
 # %%
 # Twenty rounds in the loop
