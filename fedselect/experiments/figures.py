@@ -92,8 +92,9 @@ def counts_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], cli
         for record in records:
             presence[record["available"]] += 1
     order = np.argsort(-presence, kind="stable")
-    columns = min(len(runs), _PANELS, 2 if max(map(len, runs)) > _LONG_NAME else _PANELS)
-    rows = -(-len(runs) // columns)
+    most = 2 if max(map(len, runs)) > _LONG_NAME else _PANELS
+    rows = -(-len(runs) // most)
+    columns = -(-len(runs) // rows)  # five as three and two, not as four and one
     figure, axes = _figure(_WIDTH, 3.2 * rows, rows, columns, sharey=True)
     for axis in axes.flat[len(runs) :]:
         axis.set_axis_off()
@@ -256,7 +257,8 @@ def gap_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.axhline(_SMALLEST_GAP, color="grey", linewidth=0.8)
-    axis.annotate("proved optimal", (1, _SMALLEST_GAP), xycoords=("axes fraction", "data"), ha="right", va="bottom")
+    where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    axis.annotate("proved optimal", (1, _SMALLEST_GAP), (-4, 6), ha="right", va="bottom", **where)
     axis.set_xlabel("seconds for the decision")
     axis.set_ylabel("|bound − objective| / mean |objective|")
     axis.grid(alpha=0.3)

@@ -243,12 +243,6 @@ def _pictures(benchmark: Benchmark) -> tuple[Picture, ...]:
             figures.gap_figure(table, traces),
         ),
         Picture(
-            "wins",
-            "Wins, ties and losses of each method (row) against each other one (column), by gap to the best known.",
-            "Matrix of the methods against themselves, with three counts in every field.",
-            figures.win_figure(table),
-        ),
-        Picture(
             "cost-against-size",
             "Seconds against the size of the problem: median, with bars from lowest to highest.",
             "Line chart, both axes logarithmic, with a line for every method.",
@@ -258,6 +252,14 @@ def _pictures(benchmark: Benchmark) -> tuple[Picture, ...]:
     traced = table[(table["verdict"] == "ok") & table["bound"].notna() & table["objective"].notna() & ~table["relaxed"]]
     if len(traced):
         pictures.append(_trajectory(traced.loc[traced["seconds"].idxmax()], traces))
+    if table.loc[~table["relaxed"], "method"].nunique() > 1:
+        wins = Picture(
+            "wins",
+            "Wins, ties and losses of each method (row) against each other one (column), by gap to the best known.",
+            "Matrix of the methods against themselves, with three counts in every field.",
+            figures.win_figure(table),
+        )
+        pictures.insert(1, wins)
     measure = _profiled(table)
     if measure is not None:
         profile = Picture(
@@ -271,12 +273,10 @@ def _pictures(benchmark: Benchmark) -> tuple[Picture, ...]:
 
 
 def _profiled(table: pd.DataFrame) -> Measure | None:
-    """The first measure by which at least two methods can be told apart; of one method, the first that it has."""
+    """The first measure that at least two methods have a number of: a single curve would compare nothing."""
     good = table[(table["verdict"] == "ok") & ~table["relaxed"]]
     methods = {measure: good.loc[np.isfinite(good[measure].astype(float)), "method"].nunique() for measure in _PROFILES}
-    rivals = [measure for measure, number in methods.items() if number > 1]
-    alone = [measure for measure, number in methods.items() if number == 1]
-    return next(iter(rivals + alone), None)
+    return next((measure for measure, number in methods.items() if number > 1), None)
 
 
 def _trajectory(row: pd.Series, traces: pd.DataFrame) -> Picture:

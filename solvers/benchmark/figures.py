@@ -113,6 +113,7 @@ def trajectory_figure(trace: pd.DataFrame | Solution, title: str = "") -> Figure
         axes.fill_between(second, lines["objective"], lines["bound"], step="post", **shade)
     axes.set_xlabel("seconds")
     axes.set_ylabel("value")
+    axes.ticklabel_format(useOffset=False)
     axes.set_title(title, fontsize=10)
     return _finished(figure, axes)
 

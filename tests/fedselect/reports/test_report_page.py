@@ -259,12 +259,12 @@ def test_names_stay_on_one_line_and_short_tables_whole(opened, tmp_path):
     figure = Figure(figsize=(11, 3))
     figure.subplots().plot([0, 1])
     name = "a selector with a rather long name (alpha = 5, method = branch-and-bound)"
-    rows = tuple((word(name), count(k)) for k in range(30))
+    rows = tuple((word(name), count(k)) for k in range(60))
     columns = (Column("selector", numeric=False), Column("value"))
     report = Report(
         "Wide",
         "A summary.",
-        tables=(Table("short", "Thirty rows.", columns, rows), Table("long", "More.", columns, rows * 3)),
+        tables=(Table("short", "Sixty rows.", columns, rows), Table("long", "More.", columns, rows * 2)),
         pictures=(Picture("wide", "A caption.", "A line.", figure),),
     )
     path = tmp_path / "page.html"
@@ -274,6 +274,6 @@ def test_names_stay_on_one_line_and_short_tables_whole(opened, tmp_path):
     assert page.evaluate("document.querySelector('tbody th').offsetHeight") < 40
     hidden = "() => [...document.querySelectorAll('.scroll')].map((each) => each.scrollHeight > each.clientHeight + 1)"
     assert page.evaluate(hidden) == [False, True]
-    assert "More. 90 rows: the box scrolls." in page.inner_text("#caption-long")
+    assert "More. 120 rows: the box scrolls." in page.inner_text("#caption-long")
     assert page.evaluate("document.querySelector('img').clientWidth") > 640
     assert page.evaluate("document.querySelector('.picture').clientWidth") <= 360
