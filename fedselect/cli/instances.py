@@ -67,10 +67,11 @@ def show(instance: Instances, size: Size = None, format: Format = "text") -> Non
     check_format(format)
     names = matched(instance)
     described = [_facts(name, size) for name in names]
+    several = names != instance or len(names) > 1  # a pattern is a list, however few it matches
     if format == "json":
-        print(json.dumps(described[0] if len(names) == 1 else described, indent=1))
+        print(json.dumps(described if several else described[0], indent=1))
         return
-    if len(names) > 1:
+    if several:
         lines = [(facts["name"], facts["type"], str(facts["n"]), text(facts.get("best_known"))) for facts in described]
         print_table(("name", "problem", "n", "best known"), lines, ("problem",))
         return

@@ -75,7 +75,7 @@ def solve(
     if load:
         load_parts(load)
     names = matched(instance)
-    several = len(names) > 1
+    several = names != instance or len(names) > 1  # a pattern is a list, however few it matches
     if several and certificate is not None:
         raise ConfigError(f"--certificate is about one instance; got {len(names)}")
     options = key_values(option)
