@@ -12,6 +12,7 @@ from fedselect import __version__
 from fedselect.cli import (
     bench,
     catalogue,
+    config,
     experiments,
     flower,
     instances,
@@ -33,6 +34,7 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
 )
+app.command("init")(config.init)
 app.command("run")(experiments.run)
 app.command("compare")(experiments.compare)
 app.command("report")(report.report)
@@ -43,6 +45,7 @@ app.command("solve")(solve.solve)
 app.command("verify")(verify.verify)
 app.command("bench")(bench.bench)
 app.command("warm-up")(warm_up.warm_up)
+app.add_typer(config.app, name="config")
 app.add_typer(instances.app, name="instances")
 app.add_typer(trace.app, name="trace")
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedselect.cli.common import Format, Load, check_format, plain_rows, print_table, seed_list, text
+from fedselect.cli.common import Format, Load, check_format, key_values, plain_rows, print_table, seed_list, text
 from fedselect.errors import ConfigError
 from fedselect.progress import progress_bar
 
@@ -96,8 +96,12 @@ def compare(
             autocompletion=complete_selectors,
         ),
     ] = None,
-    seeds: Annotated[str, typer.Option(help="Seeds: '0-2', '0,3,7'.")] = "0-2",
+    seeds: Annotated[str | None, typer.Option(help="Seeds: '0-2', '0,3,7'; 0-2 if left out.")] = None,
     set: Overrides = [],  # noqa: B006
+    sweep: Annotated[
+        list[str],
+        typer.Option(help="Try several values: selector.alpha=0,0.5,1 or seed=0-4. Repeated: every combination."),
+    ] = [],  # noqa: B006
     device: Device = None,
     load: Load = [],  # noqa: B006
     out: Annotated[Path, typer.Option(help="Directory of the run folders.")] = Path("runs"),
@@ -107,16 +111,31 @@ def compare(
     fresh: Fresh = False,
     format: Format = "text",
 ) -> None:
-    """Run several selectors under the same seeds and write a report with tables and pictures."""
-    from fedselect.experiments import carried_by, read_config
+    """Run several selectors under the same seeds and write a report with tables and pictures.
+
+    selector.key=value, set or swept, is for every selector compared that has this option; compare.LABEL.key=value for
+    one variant; a key of any other section for all of them.
+    """
+    from fedselect.experiments import Experiment, carried_by, read_config
     from fedselect.experiments import compare as compare_experiments
+    from fedselect.experiments import sweep as sweep_over
+    from fedselect.experiments.sweeps import with_option
     from fedselect.reports import results_table, write_report
 
     check_format(format)
-    experiment, tables = read_config(config, _with_device(set, device), load)
-    variants = _variants(selectors, tables)
-    numbers = seed_list(seeds)
-    total = experiment.rounds * len(variants) * len(numbers)
+    axes = _axes(sweep)
+    numbers = seed_list(_seeds(seeds, axes.pop("seed", None)))
+    options = [each for each in set if each.strip().startswith("selector.") and not each.startswith("selector.name=")]
+    experiment, tables = read_config(config, _with_device([each for each in set if each not in options], device), load)
+    if selectors is None and not tables and axes:  # the configuration's own selector, with other values
+        choices = {experiment.selector.name: experiment.selector}
+    else:
+        choices = _variants(selectors, tables)
+    for option, value in key_values(options).items():
+        choices = with_option(choices, option.removeprefix("selector."), value)
+    variants = sweep_over(experiment, choices, axes)
+    rounds = [each.rounds if isinstance(each, Experiment) else experiment.rounds for each in variants.values()]
+    total = sum(rounds) * len(numbers)
     with carried_by(backend), progress_bar("rounds", total) as advance:
         comparison = compare_experiments(experiment, variants, numbers, out, jobs, advance, fresh=fresh)
     written = write_report(comparison, report or out / experiment.name / "report")
@@ -131,6 +150,25 @@ def compare(
     head, *rows = results_table(comparison.means()).texts
     print_table(head, rows, ("solve time (median, max)", "count variance", "proved", "mean gap"))
     print(f"report: {page}")
+
+
+def _axes(sweeps: list[str]) -> dict[str, Any]:
+    """Values by key; those of ``seed`` as text."""
+    from fedselect.experiments.sweeps import sweep_values
+
+    axes: dict[str, Any] = {}
+    for each in sweeps:
+        key = each.partition("=")[0].strip()
+        if key in axes:
+            raise ConfigError(f"{key} is swept twice: give all its values in one --sweep")
+        axes[key] = each.partition("=")[2] if key == "seed" else sweep_values(each)[1]
+    return axes
+
+
+def _seeds(given: str | None, swept: str | None) -> str:
+    if given is not None and swept is not None:
+        raise ConfigError(f"--seeds {given} and --sweep seed={swept} both name the seeds; give one of them")
+    return given or swept or "0-2"
 
 
 def _variants(selectors: str | None, tables: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from fedselect.experiments.folder import run_folder
 from fedselect.experiments.recorded import RecordedRun
 from fedselect.experiments.records import read_records, read_summary
 from fedselect.experiments.running import run
+from fedselect.experiments.sweeps import sweep
 
 __all__ = [
     "Choice",
@@ -25,4 +26,5 @@ __all__ = [
     "run",
     "run_all",
     "run_folder",
+    "sweep",
 ]

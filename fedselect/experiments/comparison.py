@@ -34,8 +34,8 @@ class Comparison:
     ----------
     experiment : Experiment
         What the runs have in common.
-    variants : dict of str to Choice
-        The selectors by label, in the order given.
+    variants : dict of str to Choice or Experiment
+        The selectors, or whole configurations, by label, in the order given.
     folders : dict of str to list of pathlib.Path
         Run folders of each label, one a seed, in the order of ``seeds``.
     seeds : tuple of int
@@ -45,7 +45,7 @@ class Comparison:
     """
 
     experiment: Experiment
-    variants: dict[str, Choice]
+    variants: dict[str, Choice | Experiment]
     folders: dict[str, list[Path]]
     seeds: tuple[int, ...]
     found_finished: int = 0
@@ -99,7 +99,7 @@ def mean_table(table: pd.DataFrame) -> pd.DataFrame:
 
 def compare(
     experiment: Experiment,
-    variants: Mapping[str, Choice],
+    variants: Mapping[str, Choice] | Mapping[str, Choice | Experiment],
     seeds: Sequence[int],
     out: str | Path = "runs",
     jobs: int = 1,
@@ -115,8 +115,8 @@ def compare(
     ----------
     experiment : Experiment
         Everything but selector and seed.
-    variants : mapping of str to Choice
-        Selectors by label.
+    variants : mapping of str to Choice or Experiment
+        Selectors by label; or whole configurations of the same name, as `fedselect.experiments.sweep` makes them.
     seeds : sequence of int
         Seeds of the runs.
     out : path-like
@@ -145,11 +145,7 @@ def compare(
     if len(set(seeds)) != len(seeds):
         raise ConfigError(f"the seeds of a comparison must differ; got {list(seeds)}")
     # Seeds outside, so that a comparison cut short has all selectors under the seeds it reached.
-    grid = [
-        (label, dataclasses.replace(experiment, seed=seed, selector=choice))
-        for seed in seeds
-        for label, choice in variants.items()
-    ]
+    grid = [(label, _configured(experiment, variant, seed)) for seed in seeds for label, variant in variants.items()]
     found = [RunFolder.of(each, out, fresh) for _, each in grid]
     already = sum(folder.finished for folder in found)
     folders: dict[str, list[Path]] = {label: [] for label in variants}
@@ -161,6 +157,14 @@ def compare(
         if any(folder.path.exists() for folder in found):
             _write_manifest(Path(out) / experiment.name, folders, seeds)
     return Comparison(experiment, dict(variants), folders, tuple(seeds), already)
+
+
+def _configured(experiment: Experiment, variant: Choice | Experiment, seed: int) -> Experiment:
+    if isinstance(variant, Choice):
+        return dataclasses.replace(experiment, seed=seed, selector=variant)
+    if variant.name != experiment.name:
+        raise ConfigError(f"a comparison's runs have one name; got {experiment.name!r} and {variant.name!r}")
+    return dataclasses.replace(variant, seed=seed)
 
 
 def _write_manifest(folder: Path, folders: Mapping[str, Sequence[Path]], seeds: Sequence[int]) -> None:

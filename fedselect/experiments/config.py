@@ -58,8 +58,12 @@ class Experiment:
     ----------
     name : str
         Names the folder below the output directory.
-    rounds, seed, clients_per_round : int
-        Number of rounds, seed of everything but the partition, and m.
+    rounds : int
+        Number of rounds.
+    seed : int
+        Seed of everything but the partition.
+    clients_per_round : int
+        Clients that a round chooses, m.
     time_limit : float
         Seconds a selector may take for one decision (FedGS's τ_max is 5).
     checkpoint_every : int
@@ -177,7 +181,8 @@ def read_config(
         The file. Beside the sections of `Experiment` it may hold ``[compare.LABEL]`` tables: selectors, each with a
         ``name`` and options, to be compared by `fedselect.experiments.compare`.
     overrides : iterable of str
-        ``section.key=value`` texts that replace or add single values; the value is read as TOML, or as text.
+        ``section.key=value`` texts that replace or add single values, ``compare.LABEL.key=value`` those of a variant;
+        the value is read as TOML, or as text.
     load : iterable of str
         More scripts and modules to load; the file's own are looked up beside it, these in the current folder.
         None loads nothing: a configuration of parts that are registered already.
@@ -207,13 +212,27 @@ def read_config(
         section, dot, option = key.strip().partition(".")
         if not (equals and dot and option):
             raise ConfigError(f"an override reads section.key=value; got {text!r}")
-        tables.setdefault(section, {})[option] = parsed(value)
+        _override(tables, section, option, parsed(value))
     _load(tables, Path(path).parent, load)
     variants = tables.pop("compare", {})
     for label, table in variants.items():
         if not (isinstance(table, dict) and isinstance(table.get("name"), str)):
             raise ConfigError(f"compare.{label} must be a table with the name of a selector")
     return Experiment.from_tables(tables), variants
+
+
+def _override(tables: dict[str, Any], section: str, option: str, value: Any) -> None:
+    if section == "compare":
+        label, _, option = option.rpartition(".")
+        known = tables.setdefault("compare", {})
+        if label not in known and (not label or option != "name"):
+            there = ", ".join(known) or "none"
+            raise ConfigError(
+                f"compare.{label or option}: there is no such table{did_you_mean(label, known)} ({there})"
+            )
+        known.setdefault(label, {})[option] = value
+    else:
+        tables.setdefault(section, {})[option] = value
 
 
 def _load(tables: dict[str, Any], beside: Path, more: Iterable[str] | None) -> None:
