@@ -11,7 +11,7 @@ demo: $(VENV)/.installed
 	$(BIN)/fedselect compare examples/demo.toml --seeds 0-2 --jobs 2 --out runs --report demo-report
 
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

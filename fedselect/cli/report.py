@@ -8,21 +8,29 @@ from typing import Annotated
 
 import typer
 
-from fedselect.cli.common import Format, check_format
+from fedselect.cli.common import Format, Load, check_format
 from fedselect.errors import ConfigError
 
 __all__ = ["report"]
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="A run folder, or a comparison of selectors or of solver methods.")],
-    out: Annotated[Path | None, typer.Option(help="Where to write; FOLDER/report if left out.")] = None,
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="A run folder, a comparison of selectors or of solver methods, or a TOML file: its federation."
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write; FOLDER/report, or FILE-report beside FILE.toml, if left out.")
+    ] = None,
     as_: Annotated[
         str, typer.Option("--as", help="What to write, with commas: html (one self-contained page), md, tex.")
     ] = "html",
+    load: Load = [],  # noqa: B006  (typer copies defaults)
     format: Format = "text",
 ) -> None:
-    """Turn a run or a comparison into a page, or into Markdown or LaTeX tables and figures for a paper."""
+    """Turn a run, a comparison or a federation into a page, or into Markdown or LaTeX tables and figures."""
     from fedselect.reports import read_report
     from fedselect.reports.document import KINDS, save
 
@@ -31,7 +39,9 @@ def report(
     for kind in kinds:
         if kind not in KINDS:
             raise ConfigError(f"--as takes {', '.join(KINDS)}, with commas; got {as_!r}")
-    written = save(read_report(folder), folder / "report" if out is None else out, kinds)
+    if out is None:
+        out = folder.with_name(f"{folder.stem}-report") if folder.is_file() else folder / "report"
+    written = save(read_report(folder, load), out, kinds)
     if format == "json":
         print(json.dumps({"written": [str(path) for path in written]}, indent=1))
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedselect.data.federation import Federation
 from solvers.benchmark.styles import COLOURS
@@ -43,29 +44,38 @@ def client_overview(federation: Federation) -> pd.DataFrame:
     return pd.DataFrame(columns).set_index("client")
 
 
-def federation_figure(federation: Federation) -> Figure:
+def federation_figure(federation: Federation, clients: NDArray[np.int64] | None = None) -> Figure:
     """Samples of each client by label, as stacked bars; of real numbers, the samples and the spread of the targets.
+
+    Parameters
+    ----------
+    federation : Federation
+        Whose samples.
+    clients : (k,) ndarray of int, optional
+        Show these alone, in this order; all if left out.
 
     Returns
     -------
     matplotlib.figure.Figure
         Made without pyplot: it changes nothing global; notebooks show it.
     """
-    from matplotlib import colormaps
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 5.4), layout="constrained")
+    from graphs.drawing.marks import palette
+
+    figure = Figure(figsize=(11, 5.4), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)
-    x = np.arange(len(federation))
+    shown = np.arange(len(federation)) if clients is None else clients
+    x = np.arange(len(shown))
     if federation.classes is None:
-        above.bar(x, federation.sizes, width=1.0, color=COLOURS[0])
-        table = client_overview(federation)
+        above.bar(x, federation.sizes[shown], width=1.0, color=COLOURS[0])
+        table = client_overview(federation).loc[shown]
         below.errorbar(x, table["mean"], yerr=table["std"], fmt=".", color=COLOURS[1])
         below.set_ylabel("targets, mean ± std")
     else:
-        counts, bottom = federation.label_counts, np.zeros((2, len(federation)))
-        shades = colormaps["turbo"](np.linspace(0.05, 0.95, federation.classes))
-        shares = federation.label_distributions
+        counts, bottom = federation.label_counts[shown], np.zeros((2, len(shown)))
+        shades = palette(federation.classes)  # those of a drawing of the graph
+        shares = federation.label_distributions[shown]
         for label, colour in enumerate(shades):
             for axis, values, floor in ((above, counts, bottom[0]), (below, shares, bottom[1])):
                 axis.bar(x, values[:, label], width=1.0, bottom=floor, color=colour, label=str(label))
@@ -77,6 +87,6 @@ def federation_figure(federation: Federation) -> Figure:
             figure.legend(handles[::-1], names[::-1], title="label", loc="outside right", fontsize=8)
     above.set_ylabel("samples")
     above.set_title(f"{federation.name}: {len(federation)} clients, {federation.sizes.sum()} samples", fontsize=10)
-    below.set_xlabel("client")
+    below.set_xlabel("client" if clients is None else "clients shown")
     above.margins(x=0)
     return figure

@@ -18,10 +18,24 @@ from solvers.benchmark.styles import COLOURS, DASHES, MARKERS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["counts_figure", "curves_figure", "gap_figure", "panels_figure", "save_figure", "success_figure"]
+__all__ = [
+    "counts_figure",
+    "curves_figure",
+    "gap_figure",
+    "known_curves",
+    "panels_figure",
+    "save_figure",
+    "success_figure",
+]
+
+#: Inches that a picture on a page is wide; a page shows them at their size.
+_WIDTH = 11.0
 
 #: Panels side by side, before they go on below.
 _PANELS = 4
+
+#: Letters beyond which a name does not stay on one line above one of four panels.
+_LONG_NAME = 36
 
 #: Gaps below this are drawn at it: they are proofs up to rounding.
 _SMALLEST_GAP = 1e-6
@@ -32,6 +46,13 @@ def _figure(width: float, height: float, rows: int = 1, columns: int = 1, **opti
 
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def _legend_beside(figure: Figure, axis: Any) -> None:
+    """The legend of one panel to the right of all, where it hides no curve; of a single label it would say nothing."""
+    handles, labels = axis.get_legend_handles_labels()
+    if len(handles) > 1:
+        figure.legend(handles, labels, loc="outside right upper", fontsize=8)
 
 
 def _draw_seeds(
@@ -71,9 +92,10 @@ def counts_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], cli
         for record in records:
             presence[record["available"]] += 1
     order = np.argsort(-presence, kind="stable")
-    columns = min(len(runs), _PANELS)
-    rows = -(-len(runs) // columns)
-    figure, axes = _figure(3.2 * columns + 0.8, 3.2 * rows, rows, columns, sharey=True)
+    most = 2 if max(map(len, runs)) > _LONG_NAME else _PANELS
+    rows = -(-len(runs) // most)
+    columns = -(-len(runs) // rows)  # five as three and two, not as four and one
+    figure, axes = _figure(_WIDTH, 3.2 * rows, rows, columns, sharey=True)
     for axis in axes.flat[len(runs) :]:
         axis.set_axis_off()
     for place, (axis, (label, seeds)) in enumerate(zip(axes.flat, runs.items(), strict=False)):
@@ -82,6 +104,7 @@ def counts_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], cli
         variance = counts.var(axis=1, ddof=1).mean() if clients > 1 else float("nan")
         axis.set_title(f"{label}\nvariance {variance:.1f}", fontsize=9)
         axis.set_xlabel("clients, most available first")
+        axis.margins(x=0)
     for axis in axes[:, 0]:
         axis.set_ylabel("times selected")
     return figure
@@ -98,11 +121,13 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
+        A panel for each of the two that every run measured.
     """
-    known = [
-        name for name in ("loss", "accuracy") if all(each[name].notna().any() for t in runs.values() for each in t)
-    ]
-    figure, axes = _figure(9, 3.6, columns=max(len(known), 1))
+    known = known_curves(runs)
+    figure, axes = _figure(_WIDTH, 3.8, columns=max(len(known), 1))
+    if not known:
+        axes[0, 0].set_axis_off()
+        axes[0, 0].text(0.5, 0.5, "no round was evaluated", ha="center", va="center", color="0.4")
     for axis, column in zip(axes[0], known, strict=False):
         for place, (label, tables) in enumerate(runs.items()):
             evaluated = [table[["round", column]].dropna() for table in tables]
@@ -113,8 +138,13 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
         axis.set_xlabel("round")
         axis.set_ylabel(f"test {column}")
         axis.grid(alpha=0.3)
-    axes[0, 0].legend(fontsize=8)
+    _legend_beside(figure, axes[0, 0])
     return figure
+
+
+def known_curves(runs: Mapping[str, Sequence[pd.DataFrame]]) -> list[str]:
+    """Which of loss and accuracy every run measured: a regression has no accuracy."""
+    return [name for name in ("loss", "accuracy") if all(each[name].notna().any() for t in runs.values() for each in t)]
 
 
 def panels_figure(
@@ -146,7 +176,7 @@ def panels_figure(
     Returns
     -------
     matplotlib.figure.Figure
-        The last panel has the legend.
+        The legend stands beside the last panel.
     """
     figure, axes = _figure(*size, columns=len(panels), sharey=sharey)
     for axis, (title, curves) in zip(axes[0], panels.items(), strict=True):
@@ -159,7 +189,9 @@ def panels_figure(
         axis.set_xlabel("round")
         axis.grid(alpha=0.3)
     axes[0, 0].set_ylabel(ylabel)
-    axes[0, -1].legend(fontsize=7)
+    by_label = {label: line for axis in axes[0] for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    if by_label:
+        figure.legend(by_label.values(), by_label.keys(), loc="outside right upper", fontsize=7)
     return figure
 
 
@@ -178,7 +210,7 @@ def success_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], cl
     matplotlib.figure.Figure
         Mean over seeds, with the band from lowest to highest.
     """
-    figure, axes = _figure(6, 3.6)
+    figure, axes = _figure(_WIDTH, 3.8)
     axis = axes[0, 0]
     for place, (label, seeds) in enumerate(runs.items()):
         rounds = min(len(records) for records in seeds)
@@ -188,7 +220,7 @@ def success_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], cl
     axis.set_xlabel("round")
     axis.set_ylabel("success ratio")
     axis.grid(alpha=0.3)
-    axis.legend(fontsize=8)
+    _legend_beside(figure, axis)
     return figure
 
 
@@ -206,7 +238,7 @@ def gap_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
         Both axes logarithmic; gaps are `fedselect.experiments.metrics.run_gaps`, in units of each run's mean
         |objective|, and decisions that are proved optimal stand on the lowest line.
     """
-    figure, axes = _figure(6, 4)
+    figure, axes = _figure(_WIDTH, 4)
     axis = axes[0, 0]
     for place, (label, tables) in enumerate(runs.items()):
         found = [each.assign(gap=run_gaps(each).mask(each["status"] == "optimal", _SMALLEST_GAP)) for each in tables]
@@ -225,12 +257,12 @@ def gap_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.axhline(_SMALLEST_GAP, color="grey", linewidth=0.8)
-    axis.annotate("proved optimal", (1, _SMALLEST_GAP), xycoords=("axes fraction", "data"), ha="right", va="bottom")
+    where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    axis.annotate("proved optimal", (1, _SMALLEST_GAP), (-4, 6), ha="right", va="bottom", **where)
     axis.set_xlabel("seconds for the decision")
     axis.set_ylabel("|bound − objective| / mean |objective|")
     axis.grid(alpha=0.3)
-    if axis.get_legend_handles_labels()[0]:
-        axis.legend(fontsize=8)
+    _legend_beside(figure, axis)
     return figure
 
 

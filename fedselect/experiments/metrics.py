@@ -32,6 +32,9 @@ __all__ = [
     "weight_error",
 ]
 
+#: Objectives up to this are zero but for rounding, and no unit to state a gap in.
+_ROUNDING = 1e-12
+
 
 # -- participation and fairness ------------------------------------------------------------------------------------
 
@@ -176,7 +179,7 @@ def run_gaps(table: pd.DataFrame) -> pd.Series:
     """Gap of each round in units of the run: |bound − objective| over the mean |objective| of the run's rounds.
 
     A round's own objective is no measure where it may cross zero, as FedGS's does once counts weigh as much as
-    distances.
+    distances. Where the mean itself is rounding (1e-12 at most), the unit is 1.
 
     Parameters
     ----------
@@ -189,8 +192,8 @@ def run_gaps(table: pd.DataFrame) -> pd.Series:
         NaN in rounds that have no bound.
     """
     objective, bound = table["objective"].astype(float), table["bound"].astype(float)
-    difference, unit = (bound - objective).abs(), objective.abs().mean()
-    return difference.where(difference.isna() | (difference == 0.0), difference / unit if unit else math.inf)
+    unit = objective.abs().mean()
+    return (bound - objective).abs() / (unit if unit > _ROUNDING else 1.0)
 
 
 def client_table(

@@ -1,14 +1,18 @@
-"""Which of the three kinds of folder a folder is."""
+"""Which of the three kinds of folder a folder is; a configuration file is a federation before any run."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from fedselect.errors import RunError
 from fedselect.experiments.comparison import FORMAT as SELECTORS
 from fedselect.experiments.comparison import read_manifest
+from fedselect.experiments.config import read_config
 from fedselect.experiments.recorded import RecordedRun
+from fedselect.loading import load_parts
 from fedselect.reports.document import Report
+from fedselect.reports.federation import federation_report
 from fedselect.reports.methods import methods_report
 from fedselect.reports.selectors import read_runs, selectors_report
 from fedselect.reports.single import run_report
@@ -17,14 +21,17 @@ from solvers.benchmark.store import holds_benchmark
 __all__ = ["read_report"]
 
 
-def read_report(folder: str | Path) -> Report:
-    """Make the report of a folder.
+def read_report(folder: str | Path, load: Iterable[str] = ()) -> Report:
+    """Make the report of a folder, or of a configuration.
 
     Parameters
     ----------
     folder : path-like
         A run folder (``fedselect run``), finished or not; a comparison of selectors (``fedselect compare``: the
-        folder that holds the run folders); or a comparison of solver methods (``fedselect bench``).
+        folder that holds the run folders); or a comparison of solver methods (``fedselect bench``). The TOML file of
+        an experiment gives the report of its federation, before any run.
+    load : iterable of str
+        Scripts and modules with parts of one's own (`fedselect.loading.load_parts`).
 
     Returns
     -------
@@ -34,8 +41,13 @@ def read_report(folder: str | Path) -> Report:
     ------
     RunError
         When it is none of these, or a file in it cannot be read.
+    ConfigError
+        When it is a file, and no configuration of an experiment.
     """
     folder = Path(folder)
+    if folder.is_file():
+        return federation_report(read_config(folder, load=load)[0])
+    load_parts(load)
     if not folder.is_dir():
         raise RunError(f"there is no folder {folder}")
     if RecordedRun.here(folder):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from solvers.benchmark import Benchmark
+    from solvers.benchmark.profiles import Measure
 
 __all__ = ["methods_report", "shifted_geometric_mean"]
 
@@ -42,6 +43,21 @@ _RACE = ("family", "instance", "seed", "time_limit")
 
 #: Columns that are the same in most rows, or too long for a table.
 _NOT_SHOWN = ("registered", "options", "sense", "versions")
+
+#: Captions of the performance profile by what it is over, the most telling first.
+_PROFILES: dict[Measure, str] = {
+    "time_to_proof": (
+        "Performance profile: the share of solves that a method proves within a multiple of the best one's time."
+    ),
+    "gap": (
+        "Performance profile over the certified gap (one method at most proves anything, so times to a proof cannot be "
+        "compared): the share of solves whose gap is within a multiple of the best one's; 1e-6 counts as a proof."
+    ),
+    "gap_to_best": (
+        "Performance profile over the gap to the best known value (one method at most has bounds): the share of solves "
+        "whose gap is within a multiple of the best one's; gaps of less than 1e-6 are level."
+    ),
+}
 
 
 def methods_report(folder: str | Path) -> Report:
@@ -227,12 +243,6 @@ def _pictures(benchmark: Benchmark) -> tuple[Picture, ...]:
             figures.gap_figure(table, traces),
         ),
         Picture(
-            "wins",
-            "Wins, ties and losses of each method (row) against each other one (column), by gap to the best known.",
-            "Matrix of the methods against themselves, with three counts in every field.",
-            figures.win_figure(table),
-        ),
-        Picture(
             "cost-against-size",
             "Seconds against the size of the problem: median, with bars from lowest to highest.",
             "Line chart, both axes logarithmic, with a line for every method.",
@@ -242,15 +252,31 @@ def _pictures(benchmark: Benchmark) -> tuple[Picture, ...]:
     traced = table[(table["verdict"] == "ok") & table["bound"].notna() & table["objective"].notna() & ~table["relaxed"]]
     if len(traced):
         pictures.append(_trajectory(traced.loc[traced["seconds"].idxmax()], traces))
-    if table["time_to_proof"].notna().any():
+    if table.loc[~table["relaxed"], "method"].nunique() > 1:
+        wins = Picture(
+            "wins",
+            "Wins, ties and losses of each method (row) against each other one (column), by gap to the best known.",
+            "Matrix of the methods against themselves, with three counts in every field.",
+            figures.win_figure(table),
+        )
+        pictures.insert(1, wins)
+    measure = _profiled(table)
+    if measure is not None:
         profile = Picture(
             "performance-profile",
-            "Performance profile: the share of solves that a method proves within a multiple of the best one's time.",
+            _PROFILES[measure],
             "Step chart, horizontal axis logarithmic, with a rising line for every method.",
-            figures.profile_figure(table),
+            figures.profile_figure(table, measure),
         )
         pictures.insert(0, profile)
     return tuple(pictures)
+
+
+def _profiled(table: pd.DataFrame) -> Measure | None:
+    """The first measure that at least two methods have a number of: a single curve would compare nothing."""
+    good = table[(table["verdict"] == "ok") & ~table["relaxed"]]
+    methods = {measure: good.loc[np.isfinite(good[measure].astype(float)), "method"].nunique() for measure in _PROFILES}
+    return next((measure for measure, number in methods.items() if number > 1), None)
 
 
 def _trajectory(row: pd.Series, traces: pd.DataFrame) -> Picture:

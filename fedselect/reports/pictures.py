@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from fedselect.data import load_data
 from fedselect.errors import TOOLKIT_ERRORS, DataError
-from fedselect.experiments.figures import counts_figure, curves_figure, gap_figure, success_figure
+from fedselect.experiments.figures import counts_figure, curves_figure, gap_figure, known_curves, success_figure
 from fedselect.reports.document import Picture
 
 if TYPE_CHECKING:
     from fedselect.experiments.recorded import RecordedRun
 
-__all__ = ["pictures_of"]
+__all__ = ["MOST_NODES", "pictures_of"]
 
 #: Clients beyond which a drawing of their graph shows nothing any more.
-_MOST_NODES = 200
+MOST_NODES = 200
 
 
 def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Picture, ...], list[str]]:
@@ -41,6 +41,7 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
     clients = max(run.clients for each in runs.values() for run in each)
     over_seeds = " (mean over seeds)" if any(len(each) > 1 for each in runs.values()) else ""
     band = ": mean over seeds, band from lowest to highest" if over_seeds else ""
+    measured = " and ".join(known_curves(tables)) or "loss, of which nothing was measured yet"
     pictures = [
         Picture(
             "counts",
@@ -50,8 +51,8 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
         ),
         Picture(
             "curves",
-            f"Test loss and accuracy{band}.",
-            "Two line charts over the rounds, of test loss and of test accuracy, with a line for every selector.",
+            f"Test {measured}{band}.",
+            f"Line charts over the rounds of test {measured}, with a line for every selector.",
             curves_figure(tables),
         ),
     ]
@@ -88,7 +89,7 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
 def _graph_figure(run: RecordedRun) -> Any:
     from graphs import dependency_graph, draw, similarity
 
-    if run.clients > _MOST_NODES:
-        raise DataError(f"a picture of {run.clients} clients shows nothing; the most are {_MOST_NODES}")
+    if run.clients > MOST_NODES:
+        raise DataError(f"a picture of {run.clients} clients shows nothing; the most are {MOST_NODES}")
     labels = load_data(**run.config["data"]).label_distributions
     return draw(dependency_graph(similarity(labels)), selected=run.records[-1]["selected"], labels=labels)

@@ -9,13 +9,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedselect.experiments.metrics import selection_counts, summary
+from fedselect.experiments.metrics import run_gaps, selection_counts, summary
 from fedselect.experiments.recorded import RecordedRun
 from fedselect.reports.document import Report, frame_table, value_table
+from fedselect.reports.participation import participation_pictures
 from fedselect.reports.pictures import pictures_of
 from fedselect.rounds.history import History
 
 __all__ = ["facts_of", "run_report"]
+
+_ROUNDS = (
+    "Every round; a dash where nothing is known or was measured. Gaps are |bound − objective| over the mean "
+    "|objective| of the run, as a round's own objective may be near zero (over 1 where the mean itself is at most "
+    "1e-12)."
+)
 
 
 def run_report(run: RecordedRun) -> Report:
@@ -33,9 +40,10 @@ def run_report(run: RecordedRun) -> Report:
     tables = [
         value_table("results", "The run in a few numbers.", results),
         frame_table("clients", "Every client.", _clients(run)),
-        frame_table("rounds", "Every round; a dash where nothing is known or was measured.", run.table),
+        frame_table("rounds", _ROUNDS, run.table.assign(gap=run_gaps(run.table))),
     ]
     pictures, missing = pictures_of({label: [run]})
+    pictures = (*participation_pictures(run.records, run.clients), *pictures)
     return Report(
         f"{head['name']}: {label}", summary_line, facts_of([run]), (*notes, *missing), tuple(tables), pictures
     )

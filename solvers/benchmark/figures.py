@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["cost_figure", "gap_figure", "profile_figure", "trajectory_figure", "win_figure"]
 
+#: Inches that a picture on a page is wide.
+_WIDTH = 11.0
+
 _HATCHES = ("", "///", "\\\\\\", "...", "xxx")
 
 #: Gaps below this are drawn at it: they are proofs up to rounding.
@@ -46,7 +49,7 @@ _NAMES = {
 def profile_figure(table: pd.DataFrame, measure: Measure = "time_to_proof") -> Figure:
     """Performance profiles of Dolan and Moré; see `performance_profile`."""
     profile = performance_profile(table, measure)
-    figure, axes = _figure(5.6, 3.8)
+    figure, axes = _figure(_WIDTH, 4.2)
     finite = profile["ratio"].to_numpy(dtype=float)
     right = max(2.0, 1.3 * finite.max(initial=1.0))
     for method, curve, style in _curves(profile, table):
@@ -64,7 +67,7 @@ def profile_figure(table: pd.DataFrame, measure: Measure = "time_to_proof") -> F
 def gap_figure(table: pd.DataFrame, traces: pd.DataFrame, to: Literal["best", "bound"] = "best") -> Figure:
     """Gap over time: the median over instances and seeds, with the band of the middle half; see `gap_over_time`."""
     gaps = gap_over_time(table, traces, to)
-    figure, axes = _figure(5.6, 3.8)
+    figure, axes = _figure(_WIDTH, 4.2)
     for place, (method, curve, style) in enumerate(_curves(gaps, table)):
         curve = curve.assign(**{key: curve[key].clip(lower=_SMALLEST_GAP) for key in ("median", "low", "high")})
         axes.plot(curve["second"], curve["median"], drawstyle="steps-post", label=method, markevery=12, **style)
@@ -100,7 +103,7 @@ def trajectory_figure(trace: pd.DataFrame | Solution, title: str = "") -> Figure
         import pandas as pd
 
         trace = pd.DataFrame(trace.trace, columns=["second", "objective", "bound"])
-    figure, axes = _figure(5.6, 3.8)
+    figure, axes = _figure(_WIDTH, 4.2)
     second = trace["second"].to_numpy(dtype=float)
     lines = {column: trace[column].to_numpy(dtype=float) for column in ("objective", "bound")}
     if len(second):
@@ -110,6 +113,7 @@ def trajectory_figure(trace: pd.DataFrame | Solution, title: str = "") -> Figure
         axes.fill_between(second, lines["objective"], lines["bound"], step="post", **shade)
     axes.set_xlabel("seconds")
     axes.set_ylabel("value")
+    axes.ticklabel_format(useOffset=False)
     axes.set_title(title, fontsize=10)
     return _finished(figure, axes)
 
@@ -120,7 +124,7 @@ def win_figure(table: pd.DataFrame, measure: Measure = "gap_to_best") -> Figure:
     methods = list(dict.fromkeys(table.loc[~table["relaxed"], "method"]))
     place = {method: number for number, method in enumerate(methods)}
     share = np.full((len(methods), len(methods)), np.nan)
-    figure, axes = _figure(1.6 + 0.95 * len(methods), 1.2 + 0.6 * len(methods))
+    figure, axes = _figure(max(_WIDTH, 1.6 + 0.95 * len(methods)), 1.2 + 0.6 * len(methods))
     for pair in pairs.itertuples():
         row, column = place[pair.method], place[pair.against]
         share[row, column] = (pair.wins - pair.losses) / max(1, pair.wins + pair.ties + pair.losses)
@@ -138,7 +142,7 @@ def win_figure(table: pd.DataFrame, measure: Measure = "gap_to_best") -> Figure:
 def cost_figure(table: pd.DataFrame, measure: Measure = "seconds") -> Figure:
     """A measure against the problem's size, both logarithmic, with bars from lowest to highest."""
     costs = cost_against_size(table, measure)
-    figure, axes = _figure(5.6, 3.8)
+    figure, axes = _figure(_WIDTH, 4.2)
     smallest = _SMALLEST_GAP if measure in ("gap", "gap_to_best") else 0.0
     for method, curve, style in _curves(costs.dropna(), table):
         median = curve["median"].clip(lower=smallest)
@@ -178,8 +182,9 @@ def _curves(frame: pd.DataFrame, table: pd.DataFrame) -> Iterator[tuple[str, pd.
 
 def _finished(figure: Figure, axes: Axes) -> Figure:
     axes.grid(alpha=0.3)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=8)
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:  # beside the curves, where it hides none of them
+        figure.legend(handles, labels, loc="outside right upper", fontsize=8)
     else:
         axes.text(0.5, 0.5, "nothing to draw", transform=axes.transAxes, ha="center", va="center", color="0.4")
     return figure

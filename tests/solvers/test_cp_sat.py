@@ -65,7 +65,7 @@ def hard_allocation():
 
 def hard_exclusion():
     rng = np.random.default_rng(0)
-    n = 3000
+    n = 30_000  # many seconds of work, however quick the machine
     return ExclusionProblem(rng.dirichlet(np.full(n, 0.3)) + 0.0, rng.exponential(size=n), 3.0, np.ones(n), np.zeros(n))
 
 

@@ -119,7 +119,7 @@ def test_solve_into_a_folder(tmp_path):
 def test_a_broken_script_is_named_with_its_line(script, sentence, tmp_path):
     (tmp_path / "own.py").write_text(script)
     words = ("bench", "dispersion", "--instances", SMALL, "--methods", "greedy", "--load", "own.py")
-    refused(command(*words, cwd=tmp_path), "cannot load own.py: ")
+    refused(command(*words, cwd=tmp_path), "own.py: ")
     assert sentence in command(*words, cwd=tmp_path).stderr
 
 

@@ -37,7 +37,7 @@ from fedselect.reports.document import (
     seconds,
     word,
 )
-from fedselect.reports.methods import shifted_geometric_mean
+from fedselect.reports.methods import _profiled, shifted_geometric_mean
 from solvers.allocation import AllocationProblem
 from solvers.benchmark import Benchmark, run_benchmark
 from solvers.dispersion import DispersionProblem
@@ -337,6 +337,24 @@ def test_unfinished_run_is_reported_as_such(copy):
     assert report.tables == report.pictures == ()
 
 
+def test_a_run_without_accuracy_and_with_objectives_near_zero(copy):
+    """As of a regression: a loss panel alone; gaps in units of the run, and the unit is stated."""
+    (run,) = copy.glob("fedgs-*-s0")
+    records = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()]
+    for record, objective in zip(records, (1e-15, -2e-15, 3e-15), strict=True):
+        record["accuracy"] = None
+        record["solution"] |= {"objective": objective, "bound": 0.0, "gap": 1.0}
+    (run / "rounds.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    report = read_report(run)
+    curves = next(picture for picture in report.pictures if picture.key == "curves")
+    assert curves.caption == "Test loss."
+    assert [axis.get_ylabel() for axis in curves.figure.axes] == ["test loss"]
+    rounds = next(table for table in report.tables if table.key == "rounds")
+    place = [column.heading for column in rounds.columns].index("gap")
+    assert [row[place].value for row in rounds.rows] == [1e-15, 2e-15, 3e-15]
+    assert "over the mean |objective| of the run" in rounds.caption
+
+
 def test_selectors_and_data_that_are_not_registered_here_are_reported_all_the_same(copy):
     (run,) = copy.glob("uniform-*-s0")
     text = (run / "config.toml").read_text()
@@ -396,6 +414,43 @@ def test_comparison_of_methods_is_summed_up_by_method_and_instance(methods_folde
     keys = ["performance-profile", "gap-over-time", "wins", "cost-against-size", "trajectory"]
     assert [picture.key for picture in report.pictures] == keys
     assert all(picture.png.startswith(b"\x89PNG") for picture in report.pictures)
+
+
+def test_the_profile_is_over_what_tells_methods_apart():
+    """Over times to a proof where two methods prove, else over gaps, else over gaps to the best."""
+    nan = math.nan
+    table = pd.DataFrame(
+        {
+            "method": ["a", "a", "b"],
+            "verdict": "ok",
+            "relaxed": False,
+            "time_to_proof": [1.0, nan, 2.0],
+            "gap": [0.0, 0.1, 0.0],
+            "gap_to_best": [0.0, 0.0, 0.0],
+        }
+    )
+    assert _profiled(table) == "time_to_proof"
+    assert _profiled(table.assign(time_to_proof=[1.0, 2.0, nan])) == "gap"
+    assert _profiled(table.assign(time_to_proof=[1.0, 2.0, nan], gap=[0.0, 0.1, math.inf])) == "gap_to_best"
+    assert _profiled(table.assign(verdict=["ok", "ok", "crashed"])) is None  # a method alone
+    assert _profiled(table.assign(verdict="crashed")) is None
+
+
+def test_the_page_of_a_method_that_alone_proves_has_a_profile_over_gaps(tmp_path):
+    problem = DispersionProblem(distances=1.0 - np.eye(6), costs=np.arange(6.0), size=3)
+    run_benchmark(["brute-force", "greedy"], {"one": problem}, seeds=[0], time_limits=[5.0], out=tmp_path / "folder")
+    profile = read_report(tmp_path / "folder").pictures[0]
+    assert profile.key == "performance-profile"
+    assert "over the gap to the best known value" in profile.caption
+    assert profile.figure.axes[0].get_xlabel().startswith("|objective − best known|")
+    assert len(profile.figure.axes[0].lines) == 2
+
+
+def test_a_method_alone_has_no_pictures_that_compare(tmp_path):
+    problem = DispersionProblem(distances=1.0 - np.eye(6), costs=np.arange(6.0), size=3)
+    run_benchmark(["brute-force"], {"one": problem}, seeds=[0], time_limits=[5.0], out=tmp_path / "folder")
+    keys = [picture.key for picture in read_report(tmp_path / "folder").pictures]
+    assert keys == ["gap-over-time", "cost-against-size", "trajectory"]
 
 
 def test_wins_and_gaps_are_those_of_the_table(methods_folder):

@@ -10,7 +10,20 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedselect.reports import read_report
-from fedselect.reports.document import Cell, Column, Picture, Report, Table, count, number, percent, save, seconds, word
+from fedselect.reports.document import (
+    Cell,
+    Column,
+    Picture,
+    Report,
+    Table,
+    as_html,
+    count,
+    number,
+    percent,
+    save,
+    seconds,
+    word,
+)
 
 #: Names that would do harm if they were taken for markup.
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror="alert(1)">', "</script><script>alert(1)</script>")
@@ -239,3 +252,28 @@ def test_page_of_a_real_comparison(opened, compared, tmp_path):
     press(page, "test loss", table="results")
     assert column(page, 1, "results") == [name for _, name in sorted(zip(losses, names, strict=True))]
     assert page.evaluate("window.harm === undefined")
+
+
+def test_names_stay_on_one_line_and_short_tables_whole(opened, tmp_path):
+    """A picture as wide as the page scrolls within itself on a narrow screen, and letters keep their size."""
+    figure = Figure(figsize=(11, 3))
+    figure.subplots().plot([0, 1])
+    name = "a selector with a rather long name (alpha = 5, method = branch-and-bound)"
+    rows = tuple((word(name), count(k)) for k in range(60))
+    columns = (Column("selector", numeric=False), Column("value"))
+    report = Report(
+        "Wide",
+        "A summary.",
+        tables=(Table("short", "Sixty rows.", columns, rows), Table("long", "More.", columns, rows * 2)),
+        pictures=(Picture("wide", "A caption.", "A line.", figure),),
+    )
+    path = tmp_path / "page.html"
+    path.write_text(as_html(report))
+    page, _ = opened(path, viewport={"width": 360, "height": 640})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.evaluate("document.querySelector('tbody th').offsetHeight") < 40
+    hidden = "() => [...document.querySelectorAll('.scroll')].map((each) => each.scrollHeight > each.clientHeight + 1)"
+    assert page.evaluate(hidden) == [False, True]
+    assert "More. 120 rows: the box scrolls." in page.inner_text("#caption-long")
+    assert page.evaluate("document.querySelector('img').clientWidth") > 640
+    assert page.evaluate("document.querySelector('.picture').clientWidth") <= 360

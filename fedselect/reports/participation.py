@@ -1,0 +1,160 @@
+"""Who was selected when, and with which weight: pictures of a run, clients against rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedselect.reports.document import Picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["Raster", "participation_pictures", "presence_figure", "weights_figure"]
+
+#: Rows and columns beyond which neighbours share one: a cell would be less than two dots high, or wide.
+MOST_ROWS, MOST_COLUMNS = 300, 600
+
+#: What a cell says, from the least to the most telling: of several clients or rounds, the last one counts.
+STATES = ("unavailable", "available", "selected, update arrived", "selected, no update", "selected, update unusable")
+
+#: Apart for colour-blind readers and, by lightness, on paper.
+_SHADES = ("#ffffff", "#cfd5dc", "#0072B2", "#E69F00", "#8b1a1a")
+
+
+@dataclass(frozen=True, eq=False)
+class Raster:
+    """A run as two pictures have it: a row a client, most available first, a column a round.
+
+    Attributes
+    ----------
+    order : (N,) ndarray of int
+        The clients in the order of the rows.
+    states : (N, T) ndarray of int8
+        Place in `STATES`, rows in that order.
+    weights : (N, T) ndarray of float
+        Weights applied, rows in that order; 0 where no update was.
+    """
+
+    order: NDArray[np.int64]
+    states: NDArray[np.int8]
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, records: Sequence[Mapping[str, Any]], clients: int) -> Raster:
+        """Read the records of a run (``rounds.jsonl``)."""
+        states = np.zeros((clients, len(records)), dtype=np.int8)
+        weights = np.zeros((clients, len(records)))
+        for t, record in enumerate(records):
+            states[record["available"], t] = 1
+            states[record["selected"], t] = 3  # until it is known to have come back
+            states[record["returned"], t] = 2
+            states[record["failed"], t] = 4
+            weights[record["selected"], t] = record["applied"]
+        order = np.argsort(-(states > 0).sum(axis=1), kind="stable")
+        return cls(order, states[order], weights[order])
+
+    def shared(self, shown: str) -> str:
+        """A sentence on what a cell stands for, where that is not one client in one round; else nothing."""
+        parts = [
+            f"{-(-length // most)} of the {length} {things}"
+            for length, most, things in zip(
+                self.states.shape, (MOST_ROWS, MOST_COLUMNS), ("clients", "rounds"), strict=True
+            )
+            if length > most
+        ]
+        return f" A cell stands for up to {' and '.join(parts)}, and shows the {shown}." if parts else ""
+
+
+def participation_pictures(records: Sequence[Mapping[str, Any]], clients: int) -> tuple[Picture, ...]:
+    """The two pictures of a run that has played a round, with captions and text alternatives in numbers."""
+    raster = Raster.of(records, clients)
+    selections = int((raster.states >= 2).sum())
+    lost, unusable = int((raster.states == 3).sum()), int((raster.states == 4).sum())
+    never = int((~(raster.states >= 2).any(axis=1)).sum())
+    share = float((raster.states > 0).mean())
+    sums = raster.weights.sum(axis=0)
+    return (
+        Picture(
+            "selected-when",
+            "Who was selected when: a row a client, most available first, on the ground of who was there."
+            + raster.shared("last of their states in the order of the legend"),
+            f"Raster of {clients} clients by {len(records)} rounds. Clients are available in {share:.0%} of all cells; "
+            f"{selections} selections, {lost} without an update and {unusable} with an unusable one; "
+            f"clients never selected: {never}.",
+            presence_figure(raster),
+        ),
+        Picture(
+            "weights",
+            "Weights over time: those applied to each client's updates, rows as above, and their sum in each round."
+            + raster.shared("largest weight"),
+            f"Raster of {clients} clients by {len(records)} rounds over a line chart. The largest weight is "
+            f"{raster.weights.max():.3g}; the sum of a round lies between {sums.min():.3g} and {sums.max():.3g}.",
+            weights_figure(raster),
+        ),
+    )
+
+
+def presence_figure(raster: Raster) -> Figure:
+    """Unavailable, available, selected with its outcome: a colour each."""
+    from matplotlib.colors import BoundaryNorm, ListedColormap
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    figure = Figure(figsize=(11.0, _height(raster)), layout="constrained")
+    axis = figure.subplots()
+    levels = BoundaryNorm(np.arange(len(STATES) + 1) - 0.5, len(STATES))
+    _show(axis, raster, raster.states, cmap=ListedColormap(_SHADES), norm=levels)
+    axis.set_xlabel("round")
+    there = [place for place in range(len(STATES)) if place < 3 or (raster.states == place).any()]
+    patches = [Patch(facecolor=_SHADES[place], edgecolor="0.6", label=STATES[place]) for place in there]
+    figure.legend(handles=patches, loc="outside right upper", fontsize=8)
+    return figure
+
+
+def weights_figure(raster: Raster) -> Figure:
+    """Weights as shades, their sum a round below."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.0, _height(raster) + 1.4), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[_height(raster), 1.4])
+    drawn = np.ma.masked_equal(_banded(raster.weights), 0.0)
+    low, high = min(0.0, float(raster.weights.min())), float(raster.weights.max())
+    shown = _show(above, raster, drawn, cmap="cividis_r", vmin=low, vmax=high if high > low else low + 1.0)
+    figure.colorbar(shown, ax=above, label="weight applied")
+    rounds = np.arange(1, raster.weights.shape[1] + 1)
+    below.step(rounds, raster.weights.sum(axis=0), where="mid", color="#0072B2", linewidth=1.2)
+    below.set_ylim(bottom=min(0.0, float(raster.weights.sum(axis=0).min())))
+    below.set_ylabel("sum")
+    below.set_xlabel("round")
+    below.grid(alpha=0.3)
+    return figure
+
+
+def _height(raster: Raster) -> float:
+    """Inches: one for fifteen clients, within what a screen shows."""
+    return float(np.clip(len(raster.order) / 15, 2.4, 6.5))
+
+
+def _show(axis: Axes, raster: Raster, values: NDArray[Any], **colours: Any) -> Any:
+    """Cells as they are, with the axes counting clients by rank and rounds from 1."""
+    clients, rounds = raster.states.shape
+    cells = values if np.ma.isMaskedArray(values) else _banded(values)
+    axis.set_ylabel("clients, most available first")
+    extent = (0.5, rounds + 0.5, clients + 0.5, 0.5)
+    return axis.imshow(cells, aspect="auto", interpolation="nearest", extent=extent, **colours)
+
+
+def _banded(values: NDArray[Any]) -> NDArray[Any]:
+    """The largest (by amount) of neighbouring rows, and of neighbouring columns, where there are too many."""
+    for axis, most in enumerate((MOST_ROWS, MOST_COLUMNS)):
+        width = -(-values.shape[axis] // most)
+        starts = np.arange(0, values.shape[axis], width)
+        highest, lowest = (each.reduceat(values, starts, axis=axis) for each in (np.maximum, np.minimum))
+        values = np.where(highest >= -lowest, highest, lowest)
+    return values
