@@ -51,7 +51,7 @@ def test_every_combination_has_its_row():
     axes = {"compare.apart.alpha": [1, 2], "training.local_epochs": [1, 3], "availability.name": ["ideal", "lognormal"]}
     found = sweep(Experiment(), VARIANTS, axes)
     assert len(found) == 2 * 2 + 2 * 2 * 2
-    chosen = found["apart alpha=2 local_epochs=3 name=lognormal"]
+    chosen = found["apart alpha=2 local_epochs=3 availability=lognormal"]
     assert chosen.selector.options["alpha"] == 2
     assert (chosen.training.local_epochs, chosen.training.local_steps) == (3, None)
     assert chosen.availability.name == "lognormal"
