@@ -87,9 +87,9 @@ def read_tsplib(path: PathLike, size: int) -> PointDispersionProblem:
     InvalidProblem
         When the file has no coordinates, or not as many as its DIMENSION says.
     """
-    lines = [line.strip() for line in Path(path).read_text().splitlines()]
-    heads = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines) if value}
     try:
+        lines = [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+        heads = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines) if value}
         start = lines.index("NODE_COORD_SECTION") + 1
         rows = []
         for line in lines[start:]:
@@ -127,6 +127,8 @@ def read_points(path: PathLike) -> NDArray[np.float64]:
             points = np.load(path, allow_pickle=False)
         else:
             points = np.loadtxt(path, delimiter=",", ndmin=2)
+        if points.dtype.kind not in "biuf":
+            raise ValueError(f"its entries are {points.dtype}, no real numbers")
         points = np.asarray(points, dtype=np.float64)
     except (ValueError, EOFError) as error:
         raise InvalidProblem(f"{path} does not hold points: {error}") from error

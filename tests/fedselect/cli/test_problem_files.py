@@ -97,12 +97,18 @@ def test_what_stood_before_a_bad_file_is_printed(folder, call):
         (["none*.tsp"], "no file and no instance of the library matches 'none*.tsp'"),
         (["it.xml"], "a file of a problem ends in .npz, .txt, .dat, .tsp, .npy"),
         (["bad.dat", "--size", 2], "bad.dat is not a graph for the densest subgraph"),
+        (["binary.tsp", "--size", 2], "binary.tsp is not a TSPLIB file with coordinates"),
+        (["binary.dat", "--size", 2], "binary.dat is not a graph for the densest subgraph"),
+        (["complex.npy", "--size", 2], "complex.npy does not hold points: its entries are complex128, no real numbers"),
         (["a*.txt", "--certificate", "c.npz"], "--certificate is about one instance; got 2"),
     ],
 )
 def test_bad_input_is_a_sentence(folder, call, arguments, sentence):
     for name in ("it.xml", "bad.dat"):
         Path(name).write_text("no numbers\n")
+    for name in ("binary.tsp", "binary.dat"):
+        Path(name).write_bytes(b"\xff\xfe\x00")
+    np.save("complex.npy", 1j * np.ones((3, 2)))
     code, printed, error = call("solve", *arguments)
     assert (code, printed, error.count("\n")) == (2, "", 1)
     assert sentence in error
