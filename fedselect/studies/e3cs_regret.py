@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
 from fedselect.experiments.figures import panels_figure, save_figure
 from fedselect.experiments.metrics import learning_curve, round_table
-from fedselect.studies.e3cs import CLIENTS, QUOTAS, SCHEMES, STYLES, TASKS, experiment, selector
+from fedselect.studies.e3cs_setting import CLIENTS, QUOTAS, SCHEMES, STYLES, TASKS, experiment, selector
 from fedselect.studies.grid import run_grid, without_training
 from fedselect.studies.parts import kept, write_tables
 from fedselect.studies.printing import show

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedselect.studies import e3cs_selection, e3cs_setting
+
 SCRIPT = Path(__file__).parents[3] / "fedselect" / "studies" / "e3cs.py"
 
 
@@ -48,7 +50,7 @@ def test_limits_of_the_success_ratio(e3cs):
 
 def test_exact_draws_keep_the_promise_and_successive_ones_do_not(e3cs, tmp_path):
     """E3CS-0.5 over 600 rounds: the realised ratio falls about 0.03 short of p's, with standard error 0.0045."""
-    found = {draw: e3cs.play("E3CS-0.5", draw, 600, 0, tmp_path) for draw in e3cs.DRAWS}
+    found = {draw: e3cs_selection.play("E3CS-0.5", draw, 600, 0, tmp_path) for draw in e3cs.DRAWS}
     beyond = {draw: each["ratio"][-1] - each["promised"].mean() for draw, each in found.items()}
     assert beyond["successive"] < -0.015
     assert abs(beyond["madow"]) < 0.015
@@ -98,8 +100,9 @@ def test_the_papers_own_numbers_agree_with_the_paper(e3cs, dataset):
 
 def test_a_small_study(e3cs, monkeypatch, tmp_path, capsys):
     """Tables, figures and results appear; a second call plays only what is missing, to the same results."""
-    monkeypatch.setattr(e3cs, "QUOTAS", {"E3CS-0.5": 0.5})
-    monkeypatch.setattr(e3cs, "SCHEMES", ("E3CS-0.5", "Random", "FedCS", "pow-d"))
+    for module in (e3cs, e3cs_selection, e3cs_setting):
+        monkeypatch.setattr(module, "QUOTAS", {"E3CS-0.5": 0.5})
+        monkeypatch.setattr(module, "SCHEMES", ("E3CS-0.5", "Random", "FedCS", "pow-d"))
     scale = e3cs.Scale(40, 2, 0.02, 1, ("A",), (30,))
     arguments = ["--out", str(tmp_path), "--jobs", "1"]
     e3cs.main(arguments, scale)
