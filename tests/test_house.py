@@ -20,7 +20,6 @@ LONG_FILES = {
     "fedselect/studies/fedau.py",
     "fedselect/studies/fedgs.py",
     "fedselect/studies/fedss.py",
-    "fedselect/training/local.py",
 }
 
 #: Lines a file and a function may have.

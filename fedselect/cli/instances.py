@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import typer
 
 from fedselect.cli.common import Ended, Format, Load, check_format, key_values, print_table, seed_list, text
-from fedselect.cli.problems import Instance, complete_family, complete_instance, problem_of
+from fedselect.cli.problems import Instance, Instances, Size, complete_family, complete_instance, matched, problem_of
 from fedselect.errors import ConfigError
 from solvers import Problem, instances, relative_gap
 from solvers.instances import InstanceInfo, digest
@@ -61,25 +62,38 @@ def _proof(known: InstanceInfo) -> str:
 
 
 @app.command("show")
-def show(instance: Instance, format: Format = "text") -> None:
-    """Show one instance: its problem, what is known about it, how it was recorded."""
+def show(instance: Instances, size: Size = None, format: Format = "text") -> None:
+    """Show one instance: its problem, what is known about it, how it was recorded. Of several: a line each."""
     check_format(format)
-    problem, known = problem_of(instance)
-    header, arrays = parts(problem)
-    facts: dict[str, Any] = {"name": instance, "family": problem.family, "type": header["type"], "sense": problem.sense}
-    facts |= {"digest": digest(problem)} if known is None else asdict(known)
-    facts |= {"data": header["scalars"] | {name: list(array.shape) for name, array in arrays.items()}}
-    if known is not None:
-        facts["best"] = instances.best(instance).tolist()
+    names = matched(instance)
+    described = [_facts(name, size) for name in names]
+    several = names != instance or len(names) > 1  # a pattern is a list, however few it matches
     if format == "json":
-        print(json.dumps(facts, indent=1))
+        print(json.dumps(described if several else described[0], indent=1))
         return
+    if several:
+        lines = [(facts["name"], facts["type"], str(facts["n"]), text(facts.get("best_known"))) for facts in described]
+        print_table(("name", "problem", "n", "best known"), lines, ("problem",))
+        return
+    facts = described[0]
     best = np.atleast_1d(facts.pop("best", []))
     rows = [(key.replace("_", " "), text(value)) for key, value in facts.pop("data").items()]
     rows = [(key.replace("_", " "), text(value)) for key, value in facts.items()] + rows
+    problem, _ = problem_of(names[0], size)
     if best.size and hasattr(problem, "selected"):
         rows.append(("best selection", " ".join(map(str, problem.selected(best)))))
     print_table(("", ""), rows)
+
+
+def _facts(name: str, size: int | None) -> dict[str, Any]:
+    problem, known = problem_of(name, size)
+    header, arrays = parts(problem)
+    facts: dict[str, Any] = {"name": name, "family": problem.family, "type": header["type"], "sense": problem.sense}
+    facts |= {"n": problem.n, "digest": digest(problem)} if known is None else asdict(known)
+    facts |= {"data": header["scalars"] | {name: list(array.shape) for name, array in arrays.items()}}
+    if known is not None:
+        facts["best"] = instances.best(name).tolist()
+    return facts
 
 
 @app.command("submit")
@@ -115,16 +129,29 @@ def export(
     file: Annotated[
         Path, typer.Argument(help=".npz, .lp, .mps, .pb or .pbtxt (CP-SAT), .qubo, .txt (MDPLIB).", show_default=False)
     ],
-    size: Annotated[int | None, typer.Option(help="Clients to choose, for an MDPLIB file.")] = None,
+    size: Size = None,
+    formulation: Annotated[
+        str | None,
+        typer.Option(help="A linear .lp or .mps: 'rlt', 'glover', or 'tangent' (a relaxation). Quadratic if left out."),
+    ] = None,
     format: Format = "text",
 ) -> None:
     """Write one instance in a format of other tools; the file's ending says which.
 
     Every problem can be written as .npz, which this package reads back; the other formats take a dispersion problem.
+    HiGHS and CBC read linear models alone: give them a --formulation.
     """
+    from solvers.dispersion import PointDispersionProblem
+
     check_format(format)
     problem, _ = problem_of(instance, size)
-    write = _writer(file, problem)
+    write: Callable[..., Any] = _writer(file, problem)
+    if formulation is not None:
+        if file.suffix not in (".lp", ".mps"):
+            raise ConfigError(f"--formulation is for .lp and .mps files; got {file}")
+        write = partial(write, formulation=formulation)
+    if file.suffix != ".npz" and isinstance(problem, PointDispersionProblem):
+        problem = problem.expanded()
     try:
         write(problem, file)
     except OSError as error:
@@ -150,7 +177,8 @@ def _writer(file: Path, problem: Problem) -> Callable[[Any, Path], Any]:
     }
     if file.suffix not in writers:
         raise ConfigError(f"the file must end in {', '.join(writers)}, which says its format; got {file}")
-    if file.suffix != ".npz" and not isinstance(problem, dispersion.DispersionProblem):
+    written = (dispersion.DispersionProblem, dispersion.PointDispersionProblem)
+    if file.suffix != ".npz" and not isinstance(problem, written):
         kind = type(problem).__name__
         raise ConfigError(f"{kind}s can be written as .npz alone; {file.suffix} takes a DispersionProblem")
     return writers[file.suffix]

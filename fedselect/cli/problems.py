@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import importlib
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,7 +17,16 @@ from solvers import Problem, instances, load, methods
 from solvers.instances import InstanceInfo
 from solvers.problem import FAMILIES
 
-__all__ = ["Instance", "complete_family", "complete_instance", "complete_method", "problem_of"]
+__all__ = [
+    "Instance",
+    "Instances",
+    "Size",
+    "complete_family",
+    "complete_instance",
+    "complete_method",
+    "matched",
+    "problem_of",
+]
 
 
 def problem_of(text: str, size: int | None = None) -> tuple[Problem, InstanceInfo | None]:
@@ -22,22 +35,99 @@ def problem_of(text: str, size: int | None = None) -> tuple[Problem, InstanceInf
     Parameters
     ----------
     text : str
-        Path of a problem file (``.npz``) or of an MDPLIB file (``.txt``), or a name in the library.
+        A name in the library, or a path whose ending says the format: ``.npz`` (of this package), ``.txt`` (MDPLIB),
+        ``.dat`` (a grey pattern of QAPLIB, or a graph for its densest subgraph), ``.tsp`` (TSPLIB), ``.npy`` (a matrix
+        of distances where it is symmetric with a diagonal of zeros, else points).
     size : int, optional
-        Clients to choose, for an MDPLIB file.
+        Clients to choose, where the file does not say, or says another number.
     """
     path = Path(text)
-    if size is not None and path.suffix != ".txt":
-        raise ConfigError(f"--size is for MDPLIB files (.txt), which can be asked for another m; got {text!r}")
-    if path.suffix in (".npz", ".txt"):
-        if not path.is_file():
-            raise ConfigError(f"there is no file {text}")
-        if path.suffix == ".npz":
-            return load(path), None
-        from solvers.dispersion import read_mdplib
+    if path.suffix not in _READERS:
+        if path.is_file():
+            raise ConfigError(f"{text}: a file of a problem ends in {', '.join(_READERS)}, which says its format")
+        if size is not None:
+            raise ConfigError(f"--size is for files that leave it open ({_OPEN}); got {text!r}")
+        return instances.load(text), instances.info(text)
+    if not path.is_file():
+        raise ConfigError(f"there is no file {text}")
+    return _READERS[path.suffix](path, size), None
 
-        return read_mdplib(path, size), None
-    return instances.load(text), instances.info(text)
+
+def _stored(path: Path, size: int | None) -> Problem:
+    _settled(path, size)
+    return load(path)
+
+
+def _mdplib(path: Path, size: int | None) -> Problem:
+    from solvers.dispersion import read_mdplib
+
+    return read_mdplib(path, size)
+
+
+def _dat(path: Path, size: int | None) -> Problem:
+    """QAPLIB's files hold n and two n by n matrices; a simple graph of that many numbers would have too many edges."""
+    from solvers.dispersion import read_densest_subgraph, read_qaplib_grey
+
+    words = path.read_text(encoding="utf-8", errors="replace").split()
+    if words and words[0].isdigit() and len(words) == 1 + 2 * int(words[0]) ** 2:
+        _settled(path, size)
+        return read_qaplib_grey(path)
+    return read_densest_subgraph(path, _needed(path, size))
+
+
+def _tsplib(path: Path, size: int | None) -> Problem:
+    from solvers.dispersion import read_tsplib
+
+    return read_tsplib(path, _needed(path, size))
+
+
+def _array(path: Path, size: int | None) -> Problem:
+    import numpy as np
+
+    from solvers.dispersion import DispersionProblem, PointDispersionProblem, read_points
+
+    array = read_points(path)
+    chosen, costs = _needed(path, size), np.zeros(len(array))
+    if array.shape[0] == array.shape[1] and not array.diagonal().any() and np.array_equal(array, array.T):
+        return DispersionProblem(array, costs, chosen, 0.5)
+    return PointDispersionProblem(array, costs, chosen, 0.5)
+
+
+def _needed(path: Path, size: int | None) -> int:
+    if size is None:
+        raise ConfigError(f"{path} does not say how many to choose: give --size")
+    return size
+
+
+def _settled(path: Path, size: int | None) -> None:
+    if size is not None:
+        raise ConfigError(f"--size is for files that leave it open ({_OPEN}); {path} says how many to choose")
+
+
+#: How a file with this ending is read.
+_READERS: dict[str, Callable[[Path, int | None], Problem]] = {
+    ".npz": _stored,
+    ".txt": _mdplib,
+    ".dat": _dat,
+    ".tsp": _tsplib,
+    ".npy": _array,
+}
+_OPEN = "MDPLIB .txt, TSPLIB .tsp, points or distances .npy, a graph .dat"
+
+
+def matched(texts: Sequence[str]) -> list[str]:
+    """What arguments name, each once: one with ``*``, ``?`` or ``[`` the files, or the library's names, it matches."""
+    found: list[str] = []
+    for text in texts:
+        if Path(text).exists() or not any(letter in text for letter in "*?["):
+            found.append(text)
+            continue
+        files = sorted(each for each in glob.glob(text, recursive=True) if Path(each).is_file())
+        names = files or [name for name in instances.names() if fnmatchcase(name, text)]
+        if not names:
+            raise ConfigError(f"no file and no instance of the library matches {text!r}")
+        found += names
+    return list(dict.fromkeys(found))
 
 
 def complete_instance(incomplete: str) -> list[str]:
@@ -52,7 +142,8 @@ def complete_family(incomplete: str) -> list[str]:
 
 def complete_method(ctx: typer.Context, incomplete: str) -> list[str]:
     """Methods for the instance on the command line, or for anything where there is none."""
-    words = [ctx.params.get("instance"), *ctx.args]  # an unfinished command line leaves its arguments in the latter
+    given = ctx.params.get("instance") or []
+    words = [*([given] if isinstance(given, str) else given), *ctx.args]  # an unfinished line's are in the latter
     names = [word for word in words if word in instances.names()]
     families = [instances.info(names[0]).family] if names else list(FAMILIES)
     for family in families:
@@ -62,11 +153,16 @@ def complete_method(ctx: typer.Context, incomplete: str) -> list[str]:
     return sorted(method for method in found if method.startswith(incomplete))
 
 
-Instance = Annotated[
-    str,
-    typer.Argument(
-        help="Name in the library ('fedselect instances list'), or a .npz problem file, or an MDPLIB .txt file.",
-        autocompletion=complete_instance,
-        show_default=False,
+_argument: Any = partial(typer.Argument, autocompletion=complete_instance, show_default=False)
+_FILES = "a file: .npz, .txt (MDPLIB), .dat (QAPLIB grey pattern, graph), .tsp, .npy (distances, points)"
+
+Instance = Annotated[str, _argument(help=f"Name in the library ('fedselect instances list'), or {_FILES}.")]
+
+Instances = Annotated[
+    list[str],
+    _argument(
+        help=f"Name in the library ('fedselect instances list'), or {_FILES}; several, or a pattern like 'a*.txt'."
     ),
 ]
+
+Size = Annotated[int | None, typer.Option(help=f"Clients to choose, where a file leaves it open: {_OPEN}.")]

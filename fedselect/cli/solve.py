@@ -1,4 +1,4 @@
-"""``fedselect solve``: one instance, one method."""
+"""``fedselect solve``: one instance, or several, by one method."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from fedselect.cli.common import (
     text,
     writing,
 )
-from fedselect.cli.problems import Instance, complete_method, problem_of
+from fedselect.cli.problems import Instances, Size, complete_method, matched, problem_of
 from fedselect.errors import ConfigError
 from fedselect.loading import load_parts
-from solvers import Solution, TracePoint, relative_gap
+from solvers import Problem, Solution, TracePoint, relative_gap
 from solvers import solve as solve_problem
 from solvers.files import write_atomically
 from solvers.instances import InstanceInfo
@@ -42,7 +42,7 @@ _OWN = ("time_limit", "seed", "certify", "certificate", "log", "method")
 
 
 def solve(
-    instance: Instance,
+    instance: Instances,
     method: Annotated[
         str, typer.Option(help="A registered method; 'fedselect list' names them.", autocompletion=complete_method)
     ] = "auto",
@@ -57,7 +57,7 @@ def solve(
         Path | None, typer.Option(help="Write what proves the bound to this .npz, for 'fedselect verify'.")
     ] = None,
     log: Annotated[bool, typer.Option("--log", help="Print a line for every improvement, to stderr.")] = False,
-    size: Annotated[int | None, typer.Option(help="Clients to choose, for an MDPLIB file.")] = None,
+    size: Size = None,
     out: Annotated[Path | None, typer.Option(help="Write the solution, with decision and trace, as JSON.")] = None,
     require_proof: Annotated[bool, typer.Option("--require-proof", help="Exit with 4 unless optimality is proved.")] = (
         False
@@ -65,47 +65,65 @@ def solve(
     load: Load = [],  # noqa: B006
     format: Format = "text",
 ) -> None:
-    """Solve one instance with one method, and print the decision's value beside its bound.
+    """Solve one instance with one method, and print the decision's value beside its bound; of several, a line each.
 
     Exit codes: 0 a decision was found (with --require-proof: and proved optimal); 2 bad input; 3 the problem is proved
     infeasible; 4 not proved, and --require-proof was given; 5 nothing was found in time; 130 interrupted, with what
-    was found so far printed all the same.
+    was found so far printed all the same. Of several instances, the largest of their codes.
     """
     check_format(format)
     if load:
         load_parts(load)
-    problem, known = problem_of(instance, size)
+    names = matched(instance)
+    several = names != instance or len(names) > 1  # a pattern is a list, however few it matches
+    if several and certificate is not None:
+        raise ConfigError(f"--certificate is about one instance; got {len(names)}")
     options = key_values(option)
     if taken := sorted(set(options) & set(_OWN)):
         raise ConfigError(f"{taken[0]} is no option of a method: write --{taken[0].replace('_', '-')}")
     for path in (out, certificate):
         if path is not None:
             check_writable(path)
-    with nullcontext(None) if log else _progress(method) as watch:
-        solution = solve_problem(
-            problem,
-            method,
-            time_limit=time_limit,
-            seed=seed,
-            certify=certify,
-            certificate=certificate is not None,
-            watch=watch,
-            log=sys.stderr if log else False,
-            **options,
-        )
-    found = _record(instance, solution, known)
-    if out is not None:
-        whole = found | {"trace": [list(point) for point in solution.trace], "options": options}
-        with writing(out):
-            write_atomically(out, (json.dumps(whole, indent=1) + "\n").encode())
-    if certificate is not None:
-        found["certificate"] = _kept(solution, certificate)
-    if format == "json":
-        print(json.dumps(found))
-    else:
-        _print(found)
-    if code := _exit_code(solution, require_proof):
+    given = {"time_limit": time_limit, "seed": seed, "certify": certify, "certificate": certificate is not None}
+    records, whole, code = [], [], 0
+    try:
+        for name in names:
+            problem, known = problem_of(name, size)
+            solution = _solved(problem, method, log, **given, **options)
+            found = _record(name, solution, known)
+            whole.append(found | {"trace": [list(point) for point in solution.trace], "options": options})
+            if certificate is not None:
+                found = found | {"certificate": _kept(solution, certificate)}
+            records.append(found)
+            code = max(code, _exit_code(solution, require_proof))
+            if solution.stopped == "interrupted":
+                break
+    finally:  # an instance that cannot be read takes nothing from those before it
+        if records:
+            _tell(records, whole, several, out, format)
+    if code:
         raise Ended(code)
+
+
+def _solved(problem: Problem, method: str, log: bool, **options: Any) -> Solution:
+    with nullcontext(None) if log else _progress(method) as watch:
+        return solve_problem(problem, method, watch=watch, log=sys.stderr if log else False, **options)
+
+
+def _tell(
+    records: list[dict[str, Any]], whole: list[dict[str, Any]], several: bool, out: Path | None, format: str
+) -> None:
+    """Write and print what was found: of one instance everything, of several a line each."""
+    if out is not None:
+        with writing(out):
+            write_atomically(out, (json.dumps(whole if several else whole[0], indent=1) + "\n").encode())
+    if format == "json":
+        print(json.dumps(records if several else records[0]))
+    elif several:
+        keys = ("instance", "method", "status", "objective", "bound", "gap", "seconds")
+        print_table(keys, [tuple(text(found.get(key)) for key in keys) for found in records], ("method", "gap"))
+    else:
+        _print(records[0])
 
 
 def _kept(solution: Solution, path: Path) -> str:

@@ -62,7 +62,7 @@ def sweep(
         _once(label, keys)
         for values in itertools.product(*(axes[key] for key in keys)):
             given = dict(zip(keys, values, strict=True))
-            name = " ".join([label, *(f"{key.rpartition('.')[2]}={_shown(value)}" for key, value in given.items())])
+            name = " ".join([label, *(f"{_word(key)}={_shown(value)}" for key, value in given.items())])
             found[name] = _with_values(experiment, choice, given)
     return found
 
@@ -142,6 +142,11 @@ def _with_values(experiment: Experiment, choice: Choice, given: Mapping[str, Any
     choice = Choice(choice.name, options)
     SELECTORS.check(choice.name, choice.options)
     return replace(Experiment.from_tables(tables), selector=choice) if changed else choice
+
+
+def _word(key: str) -> str:
+    """What a label calls a key: its last part, and a choice by name after its section."""
+    return key.removesuffix(".name").rpartition(".")[2]
 
 
 def _shown(value: Any) -> str:

@@ -59,21 +59,16 @@ class Raster:
         order = np.argsort(-(states > 0).sum(axis=1), kind="stable")
         return cls(order, states[order], weights[order])
 
-    @property
-    def banded(self) -> str:
-        """What a cell stands for where it is not one client in one round, as a sentence; else nothing."""
-        clients, rounds = (
-            -(-length // most) for length, most in zip(self.states.shape, (MOST_ROWS, MOST_COLUMNS), strict=True)
-        )
-        if clients == rounds == 1:
-            return ""
-        number, length = self.states.shape
-        parts = [f"{clients} of the {number} clients"] * (clients > 1) + [f"{rounds} of the {length} rounds"] * (
-            rounds > 1
-        )
-        return (
-            f" A cell stands for up to {' and '.join(parts)}: it shows the most telling state, and the largest weight."
-        )
+    def shared(self, shown: str) -> str:
+        """A sentence on what a cell stands for, where that is not one client in one round; else nothing."""
+        parts = [
+            f"{-(-length // most)} of the {length} {things}"
+            for length, most, things in zip(
+                self.states.shape, (MOST_ROWS, MOST_COLUMNS), ("clients", "rounds"), strict=True
+            )
+            if length > most
+        ]
+        return f" A cell stands for up to {' and '.join(parts)}, and shows the {shown}." if parts else ""
 
 
 def participation_pictures(records: Sequence[Mapping[str, Any]], clients: int) -> tuple[Picture, ...]:
@@ -88,16 +83,16 @@ def participation_pictures(records: Sequence[Mapping[str, Any]], clients: int) -
         Picture(
             "selected-when",
             "Who was selected when: a row a client, most available first, on the ground of who was there."
-            f"{raster.banded}",
+            + raster.shared("last of their states in the order of the legend"),
             f"Raster of {clients} clients by {len(records)} rounds. Clients are available in {share:.0%} of all cells; "
             f"{selections} selections, {lost} without an update and {unusable} with an unusable one; "
-            f"{never} clients are never selected.",
+            f"clients never selected: {never}.",
             presence_figure(raster),
         ),
         Picture(
             "weights",
-            f"Weights over time: those applied to each client's updates, rows as above, and their sum in each round."
-            f"{raster.banded}",
+            "Weights over time: those applied to each client's updates, rows as above, and their sum in each round."
+            + raster.shared("largest weight"),
             f"Raster of {clients} clients by {len(records)} rounds over a line chart. The largest weight is "
             f"{raster.weights.max():.3g}; the sum of a round lies between {sums.min():.3g} and {sums.max():.3g}.",
             weights_figure(raster),

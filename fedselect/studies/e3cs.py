@@ -43,45 +43,14 @@ from fedselect.studies.grid import run_grid, without_training
 from fedselect.studies.paired import half_width, of_baseline
 from fedselect.studies.parts import kept, write_tables
 from fedselect.studies.printing import show
-from fedselect.studies.published import beside_paper, paper_table
+from fedselect.studies.published import beside_paper, published_cells
 from fedselect.studies.script import run_script, study_arguments
 from fedselect.training.settings import TrainingSettings
 
 # -- the paper's numbers ---------------------------------------------------------------------------------------------
 
-#: Tables II and III: rounds to three accuracies and the final accuracy (%), each iid and non-iid.
-PUBLISHED = {
-    "emnist-letters": """
-        E3CS-0(A) 18 58 32 94 82 257 88.64 86.52
-        E3CS-0.5(A) 20 67 38 107 94 243 90.04 87.76
-        E3CS-0.8(A) 21 75 39 117 98 272 90.18 87.2
-        E3CS-inc(A) 18 58 32 94 82 268 90.22 87.3
-        FedCS(A) 11 39 20 69 66 NaN 87.32 84.24
-        Random(A) 21 78 40 131 107 312 89.98 86.88
-        pow-d(A) 24 92 42 148 119 339 89.48 85.58
-        E3CS-0(P) 24 69 45 120 112 NaN 88.58 84.82
-        E3CS-0.5(P) 27 82 52 140 131 375 89.26 85.38
-        E3CS-0.8(P) 30 89 53 157 137 387 89.4 84.9
-        E3CS-inc(P) 24 69 45 132 127 386 89.34 84.84
-        FedCS(P) 15 48 28 93 93 NaN 87.52 82.72
-        Random(P) 29 92 57 167 157 NaN 88.94 84.64
-        pow-d(P) 34 104 63 192 171 NaN 88.48 82.92""",
-    "cifar10": """
-        E3CS-0(A) 89 307 164 636 NaN NaN 63.8 61.0
-        E3CS-0.5(A) 106 362 198 767 468 2252 69.48 65.6
-        E3CS-0.8(A) 123 429 228 849 454 2279 70.94 65.42
-        E3CS-inc(A) 89 307 170 631 650 2127 71.12 65.5
-        FedCS(A) 59 246 119 817 NaN NaN 60.6 57.78
-        Random(A) 121 472 251 930 515 2156 71.46 65.18
-        pow-d(A) 126 689 328 1517 742 NaN 72.52 60.54
-        E3CS-0(P) 130 374 252 1130 NaN NaN 64.18 56.56
-        E3CS-0.5(P) 160 406 292 863 749 NaN 68.98 62.7
-        E3CS-0.8(P) 183 499 356 995 720 NaN 69.62 63.04
-        E3CS-inc(P) 130 374 252 710 698 NaN 69.68 63.48
-        FedCS(P) 93 285 189 1822 NaN NaN 60.06 56.08
-        Random(P) 201 533 392 1155 806 NaN 70.54 62.94
-        pow-d(P) 208 736 483 1928 1083 NaN 70.38 58.48""",
-}
+#: Rounds to three accuracies and the final accuracy (%), each iid and non-iid.
+TABLES = {"emnist-letters": "Table II", "cifar10": "Table III"}
 
 #: Section VI-B, from fair to unfair.
 FAIRNESS = ("Random", "E3CS-0.8", "pow-d", "E3CS-0.5", "E3CS-0", "FedCS")
@@ -341,11 +310,8 @@ def fairness(rows: pd.DataFrame) -> pd.DataFrame:
 
 def published(dataset: str) -> dict[tuple[str, ...], float]:
     """The paper's table: (update, partition, scheme, measure) -> number."""
-    task = TASKS[dataset]
-    measures = (*(f"rounds to {a} %" for a in task.accuracies), "final accuracy")
-    columns = [(partition, measure) for measure in measures for partition in ("iid", "non-iid")]
-    table = paper_table(PUBLISHED[task.published], columns)
-    return {(name[-2], partition, name[:-3], measure): x for ((partition, measure), name), x in table.items()}
+    cells = published_cells("e3cs", TABLES[TASKS[dataset].published]).items()
+    return {(*group.split(", "), scheme, measure): value for (group, scheme, measure), value in cells}
 
 
 def against_random(rows: pd.DataFrame) -> pd.DataFrame:

@@ -41,7 +41,7 @@ from fedselect.selectors import AllAvailable
 from fedselect.studies.grid import run_grid, without_training
 from fedselect.studies.parts import kept, write_tables
 from fedselect.studies.printing import show
-from fedselect.studies.published import beside_paper, paper_table, published_table
+from fedselect.studies.published import beside_paper, published_cells
 from fedselect.studies.script import run_script, study_arguments
 from fedselect.training.settings import TrainingSettings
 from graphs import dependency_graph, epsilon_sweep, similarity
@@ -51,54 +51,11 @@ from graphs import dependency_graph, epsilon_sweep, similarity
 #: Test losses by (mode, method).
 Losses = Mapping[tuple[str, str], float]
 
-#: Table 2: smallest test loss, mean of three seeds.
-TABLE_2 = {
-    "synthetic": """
-                         IDL   LN    SLN   LDF   MDF
-        UniformSample    0.302 0.320 0.324 0.330 0.362
-        MDSample         0.302 0.322 0.328 0.328 0.326
-        Power-of-Choice  0.691 0.362 0.352 0.557 0.301
-        FedProx μ=0.01   0.301 0.346 0.376 0.319 0.410
-        FedGS α=0        0.307 0.305 0.320 0.309 0.310
-        FedGS α=0.5      0.311 0.306 0.319 0.308 0.311
-        FedGS α=1        0.328 0.306 0.318 0.308 0.311
-        FedGS α=2        0.306 0.307 0.320 0.308 0.311
-        FedGS α=5        0.317 0.307 0.321 0.309 0.311""",
-    "cifar10": """
-                         IDL   LN    SLN   LDF   MDF
-        UniformSample    0.975 1.042 1.038 1.049 0.999
-        MDSample         0.971 1.037 1.048 1.051 0.991
-        Power-of-Choice  1.287 1.108 1.078 1.267 1.026
-        FedProx μ=0.01   0.972 1.056 1.162 1.039 0.995
-        FedGS α=0        1.006 0.976 1.002 0.974 0.967
-        FedGS α=0.5      0.977 0.973 1.000 0.966 0.974
-        FedGS α=1        0.968 0.972 0.996 0.971 0.963
-        FedGS α=2        0.970 0.975 1.001 0.973 0.969
-        FedGS α=5        0.976 0.974 0.996 0.972 0.972""",
-    "fashion-mnist": """
-                         IDL   YMF   YC
-        UniformSample    0.315 0.331 0.333
-        MDSample         0.315 0.333 0.338
-        Power-of-Choice  0.345 0.326 0.311
-        FedProx μ=0.01   0.315 0.331 0.374
-        FedGS α=0        0.302 0.310 0.324
-        FedGS α=0.5      0.299 0.312 0.312
-        FedGS α=1        0.300 0.308 0.310
-        FedGS α=2        0.310 0.303 0.312
-        FedGS α=5        0.307 0.303 0.307""",
-}
-
-#: Table 3: precision, recall and F1 of the 3DG's edges.
-TABLE_3 = {
-    (split, name): values
-    for split, rows in published_table("fedgs", "Table 3").items()
-    for name, values in rows.items()
-}
-
 
 def published(dataset: str) -> Losses:
-    """The paper's Table 2 by (mode, method); empty for a data set it does not have."""
-    return paper_table(TABLE_2.get(dataset, ""))
+    """The paper's Table 2 (smallest test loss, mean of three seeds); empty for a data set it does not have."""
+    cells = published_cells("fedgs", "Table 2").items()
+    return {(mode, method): loss for (group, method, mode), loss in cells if group == dataset}
 
 
 # -- settings --------------------------------------------------------------------------------------------------------
@@ -464,9 +421,8 @@ def main(argv: Sequence[str] | None = None, plan: Plan | None = None) -> None:
 
     edges_paper = {
         (split, f"{rate:g}", name, score): value
-        for (split, name), values in TABLE_3.items()
+        for (split, name, score), value in published_cells("fedgs", "Table 3").items()
         for rate in plan.rates
-        for score, value in zip(("precision", "recall", "F1"), values, strict=True)
         if split in setting.graphs
     }
     why = {(): "other data and network; the paper's local training before the graph is not described"}

@@ -38,7 +38,7 @@ from fedselect.studies.grid import run_grid, without_training
 from fedselect.studies.paired import half_width, of_baseline
 from fedselect.studies.parts import kept, write_tables
 from fedselect.studies.printing import show
-from fedselect.studies.published import beside_paper, paper_table
+from fedselect.studies.published import beside_paper, published_cells
 from fedselect.studies.script import run_script, study_arguments
 from fedselect.training.settings import TrainingSettings
 from solvers.allocation import availability_bias, availability_variation, group_clients
@@ -47,34 +47,12 @@ from solvers.allocation import availability_bias, availability_variation, group_
 
 RATIOS = ("80 %", "90 %", "95 %")
 
-#: Tables I and II: rounds to the target loss at the non-IID ratios of 80, 90 and 95 %, and of 10, 20 and 30 clients
-#: a round (CIFAR-10, 95 %).
-TABLE_1 = {
-    "cifar10": """
-        FedAvg 35 41 199
-        FedSS-O 14 23 39
-        FedSS-P 14 22 47
-        FedProx 34 67 114
-        FedProxSS-O 15 23 43
-        FedProxSS-P 15 20 46
-        CS-UCB-Q 14 28 159""",
-    "mnist": """
-        FedAvg 39 51 89
-        FedSS-O 32 40 44
-        FedSS-P 30 34 44
-        FedProx 37 65 58
-        FedProxSS-O 34 40 51
-        FedProxSS-P 36 36 52
-        CS-UCB-Q 36 42 61""",
-}
-TABLE_2 = """
-                    10  20  30
-        FedAvg 199 34 32
-        FedSS-O 39 25 24
-        FedSS-P 47 24 23
-        FedProx 114 28 37
-        FedProxSS-O 43 25 22
-        FedProxSS-P 46 25 24"""
+
+def published(table: str, dataset: str) -> dict[tuple[str, str], float]:
+    """Rounds to the target loss by column and row: of Table I by non-IID ratio, of II by clients a round (at 95 %)."""
+    cells = published_cells("fedss", table).items()
+    return {(column, name): rounds for (group, name, column), rounds in cells if group == dataset}
+
 
 # -- settings --------------------------------------------------------------------------------------------------------
 
@@ -437,10 +415,10 @@ def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
     by_size = by_size[by_size["step"].isin([str(task.steps[0]), str(task.steps[-1])])]
     target = f"speed-up over FedAvg to loss {task.targets[0]:g} on {dataset}"
     tables[f"Table I: {target}; the paper's on {task.published}"] = beside(
-        by_ratio, paper_table(TABLE_1[task.published], RATIOS), "ratio", why(dataset, task, scale.ratios)
+        by_ratio, published("Table I", task.published), "ratio", why(dataset, task, scale.ratios)
     )
     tables[f"Table II: {target} by clients a round, {scale.ratios[-1]}; the paper's on cifar10, 95 %"] = beside(
-        by_size, paper_table(TABLE_2), "size", why(dataset, task, [str(size) for size in scale.sizes])
+        by_size, published("Table II", "cifar10"), "size", why(dataset, task, [str(size) for size in scale.sizes])
     )
     for title in list(tables)[1:]:
         show(tables[title], title, 2)

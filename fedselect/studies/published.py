@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -13,48 +13,13 @@ import pandas as pd
 from fedselect.errors import ConfigError
 from fedselect.studies.paired import half_width
 
-__all__ = ["beside_paper", "paper_table", "published_table"]
+__all__ = ["beside_paper", "published_cells", "published_table"]
 
 #: Half a confidence interval that is wider than this share of the paper's number says nothing about agreement.
 _WIDE = 0.1
 
 
-def paper_table(text: str, columns: Sequence[Hashable] | None = None) -> dict[tuple[Any, str], float]:
-    """Read a paper's table from a block of text.
-
-    Parameters
-    ----------
-    text : str
-        One line a row: its name, which may have blanks, and its numbers; ``NaN`` where the paper has none.
-    columns : sequence of hashable, optional
-        Names of the columns; the words of the first line if left out.
-
-    Returns
-    -------
-    dict of (column, str) to float
-        The numbers by column and row; empty where the text is.
-
-    Raises
-    ------
-    ConfigError
-        When a row has not as many numbers as there are columns.
-    """
-    rows = text.strip().splitlines()
-    if columns is None:
-        columns = rows.pop(0).split() if rows else ()
-    found: dict[tuple[Any, str], float] = {}
-    for row in rows:
-        name, *numbers = row.rsplit(maxsplit=len(columns))
-        try:
-            found |= {(column, name.strip()): float(x) for column, x in zip(columns, numbers, strict=True)}
-        except ValueError as error:
-            raise ConfigError(
-                f"a row of the paper's table needs {len(columns)} numbers; got {row.strip()!r}"
-            ) from error
-    return found
-
-
-def published_table(study: str, table: str) -> dict[str, dict[str, tuple[float, ...]]]:
+def published_cells(study: str, table: str) -> dict[tuple[str, str, str], float]:
     """Read one table of a paper from the numbers that are kept as data, with their source.
 
     Parameters
@@ -66,8 +31,8 @@ def published_table(study: str, table: str) -> dict[str, dict[str, tuple[float, 
 
     Returns
     -------
-    dict of str to dict of str to tuple of float
-        By group and row, the values in the order of the columns in the file.
+    dict of (str, str, str) to float
+        By group, row and column, in the order of the file; NaN where the paper prints that.
 
     Raises
     ------
@@ -76,14 +41,32 @@ def published_table(study: str, table: str) -> dict[str, dict[str, tuple[float, 
     """
     text = (files("fedselect.studies") / "papers" / f"{study}.csv").read_text(encoding="utf-8")
     lines = list(csv.DictReader(text.splitlines()))
-    found: dict[str, dict[str, tuple[float, ...]]] = {}
-    for line in lines:
-        if line["table"] == table:
-            rows = found.setdefault(line["group"], {})
-            rows[line["row"]] = (*rows.get(line["row"], ()), float(line["value"]))
+    found = {
+        (line["group"], line["row"], line["column"]): float(line["value"]) for line in lines if line["table"] == table
+    }
     if not found:
         named = ", ".join(dict.fromkeys(line["table"] for line in lines))
         raise ConfigError(f"{study}.csv has no table {table!r}; it has {named}")
+    return found
+
+
+def published_table(study: str, table: str) -> dict[str, dict[str, tuple[float, ...]]]:
+    """Read the same by group and row: the values in the order of the columns in the file.
+
+    Parameters
+    ----------
+    study, table : str
+        As for `published_cells`, which raises what it does.
+
+    Returns
+    -------
+    dict of str to dict of str to tuple of float
+        A tuple for every row of every group.
+    """
+    found: dict[str, dict[str, tuple[float, ...]]] = {}
+    for (group, row, _), value in published_cells(study, table).items():
+        rows = found.setdefault(group, {})
+        rows[row] = (*rows.get(row, ()), value)
     return found
 
 

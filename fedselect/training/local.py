@@ -1,15 +1,8 @@
 """Local training: the selected clients' SGD from the global model, together in a stack or one by one.
 
-**Which, under** ``batching = "auto"``. Dense networks (linear and ReLU layers, so logistic regression too) have
-closed-form gradients of a whole stack: on a CPU as many are stacked as fit the cache with their batches (2¹⁹ numbers,
-so models of up to about 2¹⁸ parameters), on CUDA all. Other models are stacked by
-``torch.func.vmap`` on CUDA; on a CPU it costs more than it saves (convolutions with one kernel per client become
-grouped convolutions) and they are trained one by one. Models with dropout layers are trained one by one everywhere.
+**Which, under** ``batching = "auto"``: a stack where `fedselect.training.stacked` says that it pays, one by one
+elsewhere. Models with dropout layers or buffers are trained one by one everywhere, and so is who augments images.
 ``"always"`` and ``"never"`` override the rule.
-
-**Padding.** A client's batches are padded to a width that depends on the client alone (the next power of two of its
-samples, at most the batch size); padded rows count 0 in the loss. So the shape of a client's computation does not
-depend on its company.
 
 **What is promised.** A run repeats to the same bits: same settings, same machine and library versions, same number of
 PyTorch threads (runs use one). Stacked and one by one agree within float error, not in bits; so does one client's
@@ -19,7 +12,6 @@ as far as PyTorch's kernels are deterministic.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,14 +29,12 @@ from fedselect.randomness import generator
 from fedselect.training.augmentation import check_images, crop_and_flip
 from fedselect.training.batches import batches, epochs_of
 from fedselect.training.buffers import Buffers
-from fedselect.training.gradients import Functional, StackedGradients, dense
+from fedselect.training.descent import descend
 from fedselect.training.losses import Objective, objective_of
 from fedselect.training.settings import TrainingSettings
+from fedselect.training.stacked import StackedTraining, stacking
 
 __all__ = ["LocalTraining", "Trained"]
-
-#: Numbers in a stack (parameters and a batch of features): a CPU's cache, and what surely fits a device's memory.
-_CACHE, _MEMORY = 2**19, 2**27
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +97,6 @@ class LocalTraining:
         self._model = model
         self._parameters = list(model.parameters())
         self._sizes = federation.sizes
-        self._features = math.prod(federation.test.features.shape[1:])
         self._epochs = epochs_of(len(federation), settings, seed)
         self._random = any(isinstance(module, nn.modules.dropout._DropoutNd) for module in model.modules())
         self.buffers: Buffers | None = None
@@ -122,28 +111,22 @@ class LocalTraining:
             )
         if settings.augmentation != "none":
             check_images(federation.test.features.shape[1:])
-        self._gradients, self._stack = self._batching()
-        if self._gradients is None:
-            self._pool: tuple[Tensor, Tensor] | None = None
+        self._kept: Tensor | None = None  #: every client's momentum buffer, one a row, where they are kept
+        if settings.momentum and settings.momentum_buffers == "kept":
+            self._kept = torch.zeros((len(federation), sum(p.numel() for p in self._parameters)), device=device)
+        self._stacked = self._stacking(federation)
+        if self._stacked is not None:
+            self.clients = self._stacked.clients
+        else:
             self.clients = [
                 (torch.from_numpy(samples.features).to(device), torch.from_numpy(samples.labels).to(device))
                 for samples in federation.clients
             ]
-        else:  # one tensor, so that one look-up gathers the batches of all; each client's own samples are a view
-            features = torch.from_numpy(np.concatenate([samples.features for samples in federation.clients]))
-            labels = torch.from_numpy(np.concatenate([samples.labels for samples in federation.clients]))
-            self._pool = features.to(device), labels.to(device)
-            sizes = self._sizes.tolist()
-            self.clients = list(zip(self._pool[0].split(sizes), self._pool[1].split(sizes), strict=True))
-        self._offsets = np.concatenate(([0], np.cumsum(self._sizes)[:-1]))
-        self._kept: Tensor | None = None  #: every client's momentum buffer, one a row, where they are kept
-        if settings.momentum and settings.momentum_buffers == "kept":
-            self._kept = torch.zeros((len(federation), sum(p.numel() for p in self._parameters)), device=device)
 
     @property
     def stack(self) -> int:
         """Clients trained together at most; 1 means one by one."""
-        return self._stack
+        return 1 if self._stacked is None else self._stacked.largest
 
     def train(self, clients: Sequence[int], weights: Tensor, round: int, buffers: Tensor | None = None) -> Trained:
         """Train clients from the same model.
@@ -180,7 +163,7 @@ class LocalTraining:
         self._model.train()
         rate = self.settings.rate(round)
         kept = None
-        if self._gradients is None:
+        if self._stacked is None:
             left = []
             for place, client in enumerate(clients):
                 if buffers is not None and self.buffers is not None:
@@ -191,9 +174,8 @@ class LocalTraining:
                     left.append(self.buffers.leave(client))
             kept = torch.stack(left) if left else None
         else:
-            for places in self._stacks(clients, schedules):
-                members, plans = [clients[place] for place in places], [schedules[place] for place in places]
-                updates[places], losses[:, places] = self._together(self._gradients, members, plans, weights, rate)
+            for places, found, of_steps in self._stacked.train(clients, schedules, weights, rate):
+                updates[places], losses[:, places] = found, of_steps
         mean, received = losses.cpu().numpy()
         return Trained(updates, mean, received, kept)
 
@@ -209,87 +191,23 @@ class LocalTraining:
         if self.buffers is not None:
             self.buffers.load_state_dict(state)
 
-    def _batching(self) -> tuple[StackedGradients | None, int]:
-        """How gradients of stacks are computed (None: one by one), and the largest stack."""
-        choice, cuda = self.settings.batching, self.device.type == "cuda"
+    def _stacking(self, federation: Federation) -> StackedTraining | None:
+        """Training in stacks; None where clients train one by one."""
+        always = self.settings.batching == "always"
         if self.settings.augmentation != "none":
-            if choice == "always":
+            if always:
                 raise ConfigError("training: clients that augment their images train one by one; leave batching")
-            return None, 1
+            return None
         alone = "dropout layers" if self._random else "buffers" if self.buffers is not None else None
-        if choice == "always" and alone is not None:
+        if always and alone is not None:
             raise ConfigError(
                 f"training: model {name_of(self._model, self.settings)} has {alone}, whose clients train one by one; "
                 "batching must be 'auto' or 'never'"
             )
-        if choice == "never" or alone is not None:
-            return None, 1
-        batch = min(self.settings.batch_size, int(self._sizes.max()))
-        size = sum(parameter.numel() for parameter in self._parameters) + batch * self._features
-        stack = (_MEMORY if cuda or choice == "always" else _CACHE) // size
-        closed = dense(self._model) if self.objective.is_cross_entropy else None
-        if choice == "always":
-            return closed or Functional(self._model, self.objective.loss), max(stack, 1)
-        if stack < 2 or (closed is None and not cuda):
-            return None, 1
-        return closed or Functional(self._model, self.objective.loss), stack
-
-    def _width(self, client: int) -> int:
-        batch = min(self.settings.batch_size, int(self._sizes[client]))
-        return min(self.settings.batch_size, 1 << (batch - 1).bit_length())
-
-    def _stacks(self, clients: Sequence[int], schedules: list[list[NDArray[np.int64]]]) -> Iterator[list[int]]:
-        """Places of the clients that train together: equal widths, most steps first."""
-        widths: dict[int, list[int]] = {}
-        for place, client in enumerate(clients):
-            widths.setdefault(self._width(client), []).append(place)
-        for places in widths.values():
-            places.sort(key=lambda place: -len(schedules[place]))
-            for start in range(0, len(places), self._stack):
-                yield places[start : start + self._stack]
-
-    def _together(
-        self,
-        gradients: StackedGradients,
-        clients: list[int],
-        schedules: list[list[NDArray[np.int64]]],
-        start: Tensor,
-        rate: float,
-    ) -> tuple[Tensor, Tensor]:
-        """Train a stack of clients, most steps first; return updates (m, d) and the two losses (2, m)."""
-        assert self._pool is not None
-        steps = np.array([len(plan) for plan in schedules])
-        lengths = np.zeros((len(clients), int(steps[0])), dtype=np.int64)
-        for place, plan in enumerate(schedules):
-            lengths[place, : len(plan)] = [len(batch) for batch in plan]
-        width = self._width(clients[0])
-        filled = np.arange(width) < lengths[:, :, None]
-        rows = np.zeros(filled.shape, dtype=np.int64)
-        rows[filled] = np.concatenate([batch for plan in schedules for batch in plan])
-        rows += self._offsets[clients][:, None, None]
-        shares = (filled / np.maximum(lengths, 1)[:, :, None]).astype(np.float32)
-        rows_of_step = torch.from_numpy(rows.swapaxes(0, 1).copy()).to(self.device)
-        shares_of_step = torch.from_numpy(shares.swapaxes(0, 1).copy()).to(self.device)
-
-        weights = start.repeat(len(clients), 1)
-        buffer = None
-        if self.settings.momentum:
-            buffer = torch.zeros_like(weights) if self._kept is None else self._kept[clients]
-        losses = torch.zeros((2, len(clients)), dtype=torch.float64, device=self.device)
-        for step in range(int(steps[0])):
-            m = int(np.count_nonzero(steps > step))  # the clients that still have a step to take come first
-            index = rows_of_step[step, :m].reshape(-1)
-            shape = (m, width)
-            features, labels = (part.index_select(0, index).unflatten(0, shape) for part in self._pool)
-            loss, gradient = gradients(weights[:m], features, labels, shares_of_step[step, :m])
-            self._descend(weights[:m], gradient, None if buffer is None else buffer[:m], start, rate)
-            losses[0, :m] += loss
-            if step == 0:
-                losses[1] = loss
-        if self._kept is not None and buffer is not None:
-            self._kept[clients] = buffer
-        losses[0] /= torch.from_numpy(steps).to(self.device)
-        return weights - start, losses
+        if self.settings.batching == "never" or alone is not None:
+            return None
+        how = stacking(self._model, self.objective, federation, self.settings, self.device)
+        return None if how is None else StackedTraining(federation, *how, self.settings, self.device, self._kept)
 
     def _alone(
         self, client: int, schedule: list[NDArray[np.int64]], start: Tensor, round: int
@@ -317,20 +235,9 @@ class LocalTraining:
             loss = self.objective.mean(self._model(batch), labels.index_select(0, rows))
             gradients = torch.autograd.grad(loss, self._parameters)
             for part, gradient, buffer, origin in zip(parts, gradients, buffers, starts, strict=True):
-                self._descend(part, gradient, buffer, origin, rate)
+                descend(part, gradient, buffer, origin, rate, self.settings)
             losses.append(loss.detach().double())
         return weights - start, torch.stack((torch.stack(losses).mean(), losses[0]))
-
-    def _descend(self, weights: Tensor, gradient: Tensor, buffer: Tensor | None, start: Tensor, rate: float) -> None:
-        """One step of SGD, in place; a stack of clients' weights, or one parameter of one client."""
-        settings = self.settings
-        if settings.weight_decay:
-            gradient = gradient.add(weights, alpha=settings.weight_decay)
-        if settings.proximal:
-            gradient = gradient.add(weights - start, alpha=settings.proximal)
-        if buffer is not None:
-            gradient = buffer.mul_(settings.momentum).add_(gradient)
-        weights.sub_(gradient, alpha=rate)
 
     @contextmanager
     def _own_dropout(self, round: int, client: int) -> Iterator[None]:

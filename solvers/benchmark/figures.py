@@ -31,6 +31,9 @@ __all__ = ["cost_figure", "gap_figure", "profile_figure", "trajectory_figure", "
 #: Inches that a picture on a page is wide.
 _WIDTH = 11.0
 
+#: Letters that fit side by side below a picture, and sizes that do.
+_LETTERS, _TICKS = 120, 8
+
 _HATCHES = ("", "///", "\\\\\\", "...", "xxx")
 
 #: Gaps below this are drawn at it: they are proofs up to rounding.
@@ -133,7 +136,10 @@ def win_figure(table: pd.DataFrame, measure: Measure = "gap_to_best") -> Figure:
         text = f"{pair.wins}/{pair.ties}/{pair.losses}"
         axes.text(column, row, text, ha="center", va="center", fontsize=8, color=ink)
     axes.imshow(share, cmap="PuOr", vmin=-1, vmax=1, aspect="auto")
-    axes.set_xticks(range(len(methods)), methods, rotation=30, ha="right", fontsize=8)
+    # Names lie flat where the page has room for all of them side by side.
+    flat = len(methods) * max(map(len, methods), default=0) <= _LETTERS
+    slope: dict[str, Any] = {} if flat else {"rotation": 30, "ha": "right"}
+    axes.set_xticks(range(len(methods)), methods, fontsize=8, **slope)
     axes.set_yticks(range(len(methods)), methods, fontsize=8)
     axes.set_title(f"wins/ties/losses of the row by {_NAMES[measure]}", fontsize=9)
     return figure
@@ -151,6 +157,11 @@ def cost_figure(table: pd.DataFrame, measure: Measure = "seconds") -> Figure:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("size n")
+    sizes = sorted(set(costs.dropna()["n"]))
+    apart = np.diff(np.log(sizes)).min(initial=np.inf) > 0.05 * np.log(sizes[-1] / sizes[0]) if sizes else False
+    if len(sizes) <= _TICKS and apart:  # the sizes themselves, instead of powers of ten that are none of them
+        axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
+        axes.set_xticks([], minor=True)
     axes.set_ylabel(_NAMES[measure] + ("" if "gap" in measure else ", s"))
     return _finished(figure, axes)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.dispersion.linear_form import linear_form
 from solvers.dispersion.points.problem import PointDispersionProblem
 from solvers.dispersion.problem import DispersionProblem
 from solvers.errors import InvalidOption, InvalidProblem
@@ -86,9 +87,9 @@ def read_tsplib(path: PathLike, size: int) -> PointDispersionProblem:
     InvalidProblem
         When the file has no coordinates, or not as many as its DIMENSION says.
     """
-    lines = [line.strip() for line in Path(path).read_text().splitlines()]
-    heads = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines) if value}
     try:
+        lines = [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+        heads = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines) if value}
         start = lines.index("NODE_COORD_SECTION") + 1
         rows = []
         for line in lines[start:]:
@@ -126,6 +127,8 @@ def read_points(path: PathLike) -> NDArray[np.float64]:
             points = np.load(path, allow_pickle=False)
         else:
             points = np.loadtxt(path, delimiter=",", ndmin=2)
+        if points.dtype.kind not in "biuf":
+            raise ValueError(f"its entries are {points.dtype}, no real numbers")
         points = np.asarray(points, dtype=np.float64)
     except (ValueError, EOFError) as error:
         raise InvalidProblem(f"{path} does not hold points: {error}") from error
@@ -150,8 +153,14 @@ def write_mdplib(problem: DispersionProblem, path: PathLike) -> None:
             stream.write(f"{i} {j} {value!r}\n")
 
 
-def write_lp(problem: DispersionProblem, path: PathLike) -> None:
-    """Write a CPLEX LP file with a quadratic objective in binaries ``x<client>``."""
+def write_lp(problem: DispersionProblem, path: PathLike, formulation: str = "quadratic") -> None:
+    """Write a CPLEX LP file in binaries ``x<client>``.
+
+    Its objective is quadratic, unless ``formulation`` is one of `solvers.dispersion.linear_form.FORMULATIONS`.
+    """
+    if formulation != "quadratic":
+        linear_form(problem, formulation).write_lp(path)
+        return
     names = _names(problem)
     with Path(path).open("w") as stream:
         stream.write("Maximize\n obj:")
@@ -171,8 +180,14 @@ def write_lp(problem: DispersionProblem, path: PathLike) -> None:
         stream.write("End\n")
 
 
-def write_mps(problem: DispersionProblem, path: PathLike) -> None:
-    """Write a free MPS file with OBJSENSE and QUADOBJ sections (half of xᵀQx, lower triangle)."""
+def write_mps(problem: DispersionProblem, path: PathLike, formulation: str = "quadratic") -> None:
+    """Write a free MPS file with OBJSENSE and QUADOBJ sections (half of xᵀQx, lower triangle).
+
+    With one of `solvers.dispersion.linear_form.FORMULATIONS` it is a linear model instead.
+    """
+    if formulation != "quadratic":
+        linear_form(problem, formulation).write_mps(path)
+        return
     names = _names(problem)
     with Path(path).open("w") as stream:
         stream.write("NAME dispersion\nOBJSENSE\n MAX\nROWS\n N obj\n E size\nCOLUMNS\n")

@@ -22,14 +22,16 @@ _NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
 class Tangents:
     """The concave form of a problem and its tangents, in the units of `Normal`."""
 
-    def __init__(self, problem: DispersionProblem, run: Run) -> None:
+    def __init__(self, problem: DispersionProblem, run: Run | None = None) -> None:
         self.normal = Normal.of(problem)
-        found = relax(self.normal.quadratic, self.normal.linear, problem.size, expired=lambda: run.expired)
+        over = (lambda: False) if run is None else (lambda: run.expired)
+        found = relax(self.normal.quadratic, self.normal.linear, problem.size, expired=over)
         self.form: SliceForm = apply(
             self.normal.quadratic, self.normal.linear, problem.size, found, _NO_PAIRS, _NO_PAIRS
         )
         self.x = on_slice(found.x, problem.size)
-        run.tighten(self.original(self.form.tangent(self.x)))
+        if run is not None:
+            run.tighten(self.original(self.form.tangent(self.x)))
 
     def at(self, y: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """``k`` and ``g`` of the tangent at y, rounding included."""

@@ -79,7 +79,7 @@ def test_files_of_problems_and_of_mdplib(call, tmp_path):
         ([SMALL, "--method", "tabu", "--option", "move=3"], "has no option 'move'; did you mean 'moves'? (accepted:"),
         ([SMALL, "--method", "tabu", "--option", "moves"], "an option reads key=value; got 'moves'"),
         ([SMALL, "--time-limit", "-1"], "time_limit must be a positive number"),
-        ([SMALL, "--size", "3"], "--size is for MDPLIB files"),
+        ([SMALL, "--size", "3"], "--size is for files that leave it open (MDPLIB .txt"),
         ([SMALL, "--out", "nowhere/solution.json"], "there is no folder nowhere"),
         ([SMALL, "--format", "yaml"], "--format must be 'text' or 'json'"),
     ],

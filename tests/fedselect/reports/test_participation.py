@@ -41,14 +41,14 @@ def test_raster_has_every_state_and_weight_in_the_order_of_availability():
         ["unavailable", "unavailable", "unavailable"],
     ]
     assert raster.weights.tolist() == [[0, 0.75, 0], [0, 0, 0], [0.25, 0, 0], [0, 0, 0]]
-    assert raster.banded == ""
+    assert raster.shared("state") == ""
 
 
 def test_alternatives_say_in_numbers_what_is_drawn():
     when, weights = participation_pictures(RECORDS, 4)
     assert "4 clients by 3 rounds" in when.alternative
     assert "50% of all cells; 4 selections, 1 without an update and 1 with an unusable one" in when.alternative
-    assert "1 clients are never selected" in when.alternative
+    assert "clients never selected: 1" in when.alternative
     assert "largest weight is 0.75; the sum of a round lies between 0 and 0.75" in weights.alternative
     assert "A cell stands for" not in when.caption
     assert [text.get_text() for text in when.figure.legends[0].get_texts()] == list(STATES)
@@ -71,8 +71,9 @@ def test_many_clients_share_cells_and_no_selection_is_lost():
     assert (shown == 2).sum() == 1
     assert shown[0, -1] == 2
     when, weights = participation_pictures(records, clients)
-    for picture in (when, weights):
-        assert "A cell stands for up to 3 of the 601 clients and 2 of the 601 rounds" in picture.caption
+    for picture, what in ((when, "last of their states in the order of the legend"), (weights, "largest weight")):
+        shared = "A cell stands for up to 3 of the 601 clients and 2 of the 601 rounds, and shows the"
+        assert f"{shared} {what}." in picture.caption
     (image,) = weights.figure.axes[0].images
     assert image.get_array().compressed().tolist() == [0.5]
 

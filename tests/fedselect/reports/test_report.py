@@ -337,6 +337,24 @@ def test_unfinished_run_is_reported_as_such(copy):
     assert report.tables == report.pictures == ()
 
 
+def test_a_run_without_accuracy_and_with_objectives_near_zero(copy):
+    """As of a regression: a loss panel alone; gaps in units of the run, and the unit is stated."""
+    (run,) = copy.glob("fedgs-*-s0")
+    records = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()]
+    for record, objective in zip(records, (1e-15, -2e-15, 3e-15), strict=True):
+        record["accuracy"] = None
+        record["solution"] |= {"objective": objective, "bound": 0.0, "gap": 1.0}
+    (run / "rounds.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    report = read_report(run)
+    curves = next(picture for picture in report.pictures if picture.key == "curves")
+    assert curves.caption == "Test loss."
+    assert [axis.get_ylabel() for axis in curves.figure.axes] == ["test loss"]
+    rounds = next(table for table in report.tables if table.key == "rounds")
+    place = [column.heading for column in rounds.columns].index("gap")
+    assert [row[place].value for row in rounds.rows] == [1e-15, 2e-15, 3e-15]
+    assert "over the mean |objective| of the run" in rounds.caption
+
+
 def test_selectors_and_data_that_are_not_registered_here_are_reported_all_the_same(copy):
     (run,) = copy.glob("uniform-*-s0")
     text = (run / "config.toml").read_text()

@@ -15,7 +15,7 @@ from fedselect.experiments import Choice, Experiment, build_scenario, read_recor
 from fedselect.studies.grid import run_grid, without_training
 from fedselect.studies.parts import kept, write_tables
 from fedselect.studies.printing import show
-from fedselect.studies.published import beside_paper, paper_table
+from fedselect.studies.published import beside_paper
 from fedselect.studies.script import run_script, study_arguments
 
 
@@ -90,25 +90,6 @@ def test_show_cuts_nothing_off_and_prints_each_reason_once(capsys):
     assert printed.count("that is long " * 20) == 1
     assert printed.count("[1]") == 3  # two rows and the note
     assert "[2] short" in printed
-
-
-def test_a_papers_table_is_read_by_column_and_row():
-    text = """
-                        IDL   LN
-        UniformSample   0.302 0.320
-        FedProx μ=0.01  0.301 NaN"""
-    found = paper_table(text)
-    assert list(found)[:2] == [("IDL", "UniformSample"), ("LN", "UniformSample")]
-    assert found["IDL", "FedProx μ=0.01"] == 0.301
-    assert math.isnan(found["LN", "FedProx μ=0.01"])
-    assert paper_table("a b 1 2", [("x", 1), ("x", 2)]) == {(("x", 1), "a b"): 1.0, (("x", 2), "a b"): 2.0}
-    assert paper_table("") == {}
-
-
-@pytest.mark.parametrize("row", ["FedAvg 1", "FedAvg 1 two", "FedAvg"])
-def test_a_row_that_does_not_fit_is_a_sentence(row):
-    with pytest.raises(ConfigError, match=f"needs 2 numbers; got '{row}'"):
-        paper_table(row, ["a", "b"])
 
 
 def test_a_part_is_computed_once(tmp_path):

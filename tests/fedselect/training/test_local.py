@@ -212,7 +212,7 @@ def test_the_rule_on_a_cpu(federation, architecture, stacked):
 
 def test_small_stacks_change_nothing_but_rounding(federation, monkeypatch):
     whole, weights = training(federation, "linear")
-    monkeypatch.setattr("fedselect.training.local._CACHE", 2 * (21 + 4 * 6))
+    monkeypatch.setattr("fedselect.training.stacked._CACHE", 2 * (21 + 4 * 6))
     pairs, _ = training(federation, "linear")
     assert pairs.stack == 2
     clients = list(range(9))

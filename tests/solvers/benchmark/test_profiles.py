@@ -178,3 +178,26 @@ def test_the_trajectory_of_a_solution_is_that_of_its_trace():
     one, other = (figures.trajectory_figure(each) for each in (solution, pd.DataFrame(solution.trace)))
     for mine, theirs in zip(one.axes[0].lines, other.axes[0].lines, strict=True):
         np.testing.assert_array_equal(mine.get_xydata(), theirs.get_xydata())
+
+
+def test_pictures_name_the_sizes_and_keep_short_names_flat():
+    sized = RACES.assign(n=RACES["instance"].map({"p": 12, "q": 20, "r": 80}))
+    cost = figures.cost_figure(sized).axes[0]
+    assert [text.get_text() for text in cost.get_xticklabels()] == ["12", "20", "80"]
+    assert len(cost.get_xticks(minor=True)) == 0
+    crowded = RACES.assign(n=RACES["instance"].map({"p": 12, "q": 1000, "r": 1001}))
+    assert "1001" not in [text.get_text() for text in figures.cost_figure(crowded).axes[0].get_xticklabels()]
+    long = RACES.assign(method=RACES["method"] + " with a very long name" * 6)
+    turned = [
+        {label.get_rotation() for label in figures.win_figure(table).axes[0].get_xticklabels()}
+        for table in (RACES, long)
+    ]
+    assert turned == [{0.0}, {30.0}]
+
+
+def test_legends_stand_beside_the_curves():
+    figure = figures.profile_figure(RACES)
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert legend.get_window_extent().x0 > figure.axes[0].get_window_extent().x1
+    assert [text.get_text() for text in legend.get_texts()] == list(dict.fromkeys(RACES["method"]))

@@ -1,0 +1,196 @@
+"""Clients trained in stacks: one batched computation takes a step of all of them.
+
+**Where.** Dense networks (linear and ReLU layers, so logistic regression too) have closed-form gradients of a whole
+stack: on a CPU as many are stacked as fit the cache with their batches (2¹⁹ numbers, so models of up to about 2¹⁸
+parameters), on CUDA all. Other models are stacked by ``torch.func.vmap`` on CUDA; on a CPU it costs more than it saves
+(convolutions with one kernel per client become grouped convolutions). ``batching = "always"`` overrides this.
+
+**Padding.** A client's batches are padded to a width that depends on the client alone (the next power of two of its
+samples, at most the batch size); padded rows count 0 in the loss. So the shape of a client's computation does not
+depend on its company.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from fedselect.data import Federation
+from fedselect.training.descent import descend
+from fedselect.training.gradients import Functional, StackedGradients, dense
+from fedselect.training.losses import Objective
+from fedselect.training.settings import TrainingSettings
+
+__all__ = ["StackedTraining", "stacking"]
+
+#: Numbers in a stack (parameters and a batch of features): a CPU's cache, and what surely fits a device's memory.
+_CACHE, _MEMORY = 2**19, 2**27
+
+
+def stacking(
+    model: nn.Module, objective: Objective, federation: Federation, settings: TrainingSettings, device: torch.device
+) -> tuple[StackedGradients, int] | None:
+    """Say how gradients of stacks are computed, and how many clients a stack has at most.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The architecture, without randomness and buffers of its own.
+    objective : Objective
+        The loss.
+    federation : Federation
+        Whose clients train.
+    settings : TrainingSettings
+        How; ``batching`` is ``"auto"`` or ``"always"``.
+    device : torch.device
+        Where.
+
+    Returns
+    -------
+    (StackedGradients, int) or None
+        None where clients are sooner trained one by one.
+    """
+    always, cuda = settings.batching == "always", device.type == "cuda"
+    batch = min(settings.batch_size, int(federation.sizes.max()))
+    features = math.prod(federation.test.features.shape[1:])
+    size = sum(parameter.numel() for parameter in model.parameters()) + batch * features
+    largest = (_MEMORY if cuda or always else _CACHE) // size
+    closed = dense(model) if objective.is_cross_entropy else None
+    if not always and (largest < 2 or (closed is None and not cuda)):
+        return None
+    return closed or Functional(model, objective.loss), max(largest, 1)
+
+
+class StackedTraining:
+    """All clients' data as one tensor on the device, and the SGD of stacks of them.
+
+    Parameters
+    ----------
+    federation : Federation
+        Whose clients train.
+    gradients : StackedGradients
+        Loss and gradient of every client in a stack.
+    largest : int
+        Clients in a stack at most.
+    settings : TrainingSettings
+        How.
+    device : torch.device
+        Where.
+    kept : (n, d) tensor, optional
+        Every client's momentum buffer, one a row, where clients keep them between rounds; training changes them.
+
+    Attributes
+    ----------
+    clients : list of (tensor, tensor)
+        Each client's features and labels, views of the one tensor.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        gradients: StackedGradients,
+        largest: int,
+        settings: TrainingSettings,
+        device: torch.device,
+        kept: Tensor | None = None,
+    ) -> None:
+        self.largest, self.settings, self.device = largest, settings, device
+        self._gradients, self._kept, self._sizes = gradients, kept, federation.sizes
+        # One tensor, so that one look-up gathers the batches of all.
+        features = torch.from_numpy(np.concatenate([samples.features for samples in federation.clients]))
+        labels = torch.from_numpy(np.concatenate([samples.labels for samples in federation.clients]))
+        self._pool = features.to(device), labels.to(device)
+        sizes = self._sizes.tolist()
+        self.clients = list(zip(self._pool[0].split(sizes), self._pool[1].split(sizes), strict=True))
+        self._offsets = np.concatenate(([0], np.cumsum(self._sizes)[:-1]))
+
+    def train(
+        self, clients: Sequence[int], schedules: Sequence[list[NDArray[np.int64]]], start: Tensor, rate: float
+    ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+        """Train clients from the same model, stack by stack.
+
+        Parameters
+        ----------
+        clients : sequence of int
+            Who trains.
+        schedules : sequence of list of (b,) ndarray of int
+            The batches of each, as places among the client's samples, one array a step.
+        start : (d,) tensor
+            The received model; left as it is.
+        rate : float
+            Step size.
+
+        Yields
+        ------
+        places : list of int
+            Which of ``clients`` the stack has.
+        updates : (m, d) tensor
+            What they changed, one client a row.
+        losses : (2, m) tensor
+            Mean loss over each client's steps, and its loss on the first batch.
+        """
+        for places in self._stacks(clients, schedules):
+            members, plans = [clients[place] for place in places], [schedules[place] for place in places]
+            yield places, *self._together(members, plans, start, rate)
+
+    def _width(self, client: int) -> int:
+        batch = min(self.settings.batch_size, int(self._sizes[client]))
+        return min(self.settings.batch_size, 1 << (batch - 1).bit_length())
+
+    def _stacks(self, clients: Sequence[int], schedules: Sequence[list[NDArray[np.int64]]]) -> Iterator[list[int]]:
+        """Places of the clients that train together: equal widths, most steps first."""
+        widths: dict[int, list[int]] = {}
+        for place, client in enumerate(clients):
+            widths.setdefault(self._width(client), []).append(place)
+        for places in widths.values():
+            places.sort(key=lambda place: -len(schedules[place]))
+            for start in range(0, len(places), self.largest):
+                yield places[start : start + self.largest]
+
+    def _together(
+        self, clients: list[int], schedules: list[list[NDArray[np.int64]]], start: Tensor, rate: float
+    ) -> tuple[Tensor, Tensor]:
+        """Train a stack of clients, most steps first; return updates (m, d) and the two losses (2, m)."""
+        steps = np.array([len(plan) for plan in schedules])
+        width = self._width(clients[0])
+        rows_of_step, shares_of_step = self._batches(clients, schedules, width)
+        weights = start.repeat(len(clients), 1)
+        buffer = None
+        if self.settings.momentum:
+            buffer = torch.zeros_like(weights) if self._kept is None else self._kept[clients]
+        losses = torch.zeros((2, len(clients)), dtype=torch.float64, device=self.device)
+        for step in range(int(steps[0])):
+            m = int(np.count_nonzero(steps > step))  # the clients that still have a step to take come first
+            index = rows_of_step[step, :m].reshape(-1)
+            shape = (m, width)
+            features, labels = (part.index_select(0, index).unflatten(0, shape) for part in self._pool)
+            loss, gradient = self._gradients(weights[:m], features, labels, shares_of_step[step, :m])
+            descend(weights[:m], gradient, None if buffer is None else buffer[:m], start, rate, self.settings)
+            losses[0, :m] += loss
+            if step == 0:
+                losses[1] = loss
+        if self._kept is not None and buffer is not None:
+            self._kept[clients] = buffer
+        losses[0] /= torch.from_numpy(steps).to(self.device)
+        return weights - start, losses
+
+    def _batches(
+        self, clients: list[int], schedules: list[list[NDArray[np.int64]]], width: int
+    ) -> tuple[Tensor, Tensor]:
+        """Rows of the one tensor and their shares in the loss, both (steps, m, width); padding has share 0."""
+        lengths = np.zeros((len(clients), len(schedules[0])), dtype=np.int64)
+        for place, plan in enumerate(schedules):
+            lengths[place, : len(plan)] = [len(batch) for batch in plan]
+        filled = np.arange(width) < lengths[:, :, None]
+        rows = np.zeros(filled.shape, dtype=np.int64)
+        rows[filled] = np.concatenate([batch for plan in schedules for batch in plan])
+        rows += self._offsets[clients][:, None, None]
+        shares = (filled / np.maximum(lengths, 1)[:, :, None]).astype(np.float32)
+        rows_of_step = torch.from_numpy(rows.swapaxes(0, 1).copy()).to(self.device)
+        shares_of_step = torch.from_numpy(shares.swapaxes(0, 1).copy()).to(self.device)
+        return rows_of_step, shares_of_step
