@@ -12,16 +12,6 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("solvers", "graphs", "fedselect")
 
-#: Files that are longer still; nothing may join them.
-LONG_FILES = {
-    "fedselect/studies/ca_fed.py",
-    "fedselect/studies/e3cs.py",
-    "fedselect/studies/exact_vs_heuristic.py",
-    "fedselect/studies/fedau.py",
-    "fedselect/studies/fedgs.py",
-    "fedselect/studies/fedss.py",
-}
-
 #: Lines a file and a function may have.
 FILE, FUNCTION = 300, 80
 
@@ -83,7 +73,7 @@ def test_files_are_short_or_say_why_not():
         lines = path.read_text("utf-8").splitlines()
         if len(lines) > FILE and not _reason(lines[:10], FILE):
             long.add(path.relative_to(ROOT).as_posix())
-    assert long - LONG_FILES == set()
+    assert long == set()
 
 
 def test_functions_are_short_or_say_why_not():

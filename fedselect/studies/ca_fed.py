@@ -1,3 +1,4 @@
+# Longer than 300 lines: one paper's plan, four readings of it, their tables and its three pictures, read in one place.
 """CA-Fed's Table I and Figures 1 to 3, as its paper and as its code have them (Rodio et al., INFOCOM 2023).
 
     python fedselect/studies/ca_fed.py

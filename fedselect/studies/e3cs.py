@@ -1,3 +1,4 @@
+# Longer than 300 lines: one paper's plan, runs, tables and pictures, of selection alone and of training, in one place.
 """E3CS (Huang et al., IEEE IoT-J 2022): Figs. 3 and 4, Tables II and III, with the paper's draw and with exact ones.
 
     python fedselect/studies/e3cs.py

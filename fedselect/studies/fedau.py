@@ -1,3 +1,4 @@
+# Longer than 300 lines: one paper's plan, runs, tables and pictures, of training and of weights, in one place.
 """FedAU's comparison under unknown participation, and its weights against Theorem 3 (Wang & Ji, ICLR 2024).
 
     python fedselect/studies/fedau.py

@@ -1,3 +1,4 @@
+# Longer than 300 lines: one paper's plan, runs, tables and pictures, of losses and of counts, read in one place.
 """FedGS (Wang et al., AAAI 2023): Table 2, Figs. 4 and 5 and Table 3, the paper's numbers beside ours.
 
     python fedselect/studies/fedgs.py
@@ -20,7 +21,7 @@ plot configuration has T = 300, which leaves every loss above the table's.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -28,23 +29,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedselect.availability import AVAILABILITY
-from fedselect.data import Federation, Samples, load_data
-from fedselect.embeddings import client_embeddings
 from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
 from fedselect.experiments.figures import panels_figure, save_figure
 from fedselect.experiments.metrics import learning_curve, round_table
-from fedselect.progress import progress_bar
 from fedselect.rounds.history import History
-from fedselect.rounds.protocol import RoundFeedback
-from fedselect.selectors import AllAvailable
+from fedselect.studies.fedgs_graphs import recovery
 from fedselect.studies.grid import run_grid, without_training
-from fedselect.studies.parts import kept, write_tables
+from fedselect.studies.parts import write_tables
 from fedselect.studies.printing import show
 from fedselect.studies.published import beside_paper, published_cells
 from fedselect.studies.script import run_script, study_arguments
 from fedselect.training.settings import TrainingSettings
-from graphs import dependency_graph, epsilon_sweep, similarity
 
 # -- the paper's numbers ---------------------------------------------------------------------------------------------
 
@@ -185,68 +180,6 @@ def counts(data: Choice, split: str, rounds: int) -> dict[str, History]:
     return {
         label: History.collect(without_training(scenario, each), scenario.clients) for label, each in selectors.items()
     }
-
-
-class Everybody(AllAvailable):
-    """Everybody trains; the server keeps what they send."""
-
-    def update(self, feedback: RoundFeedback) -> None:
-        """Keep the updates, one client a row."""
-        self.updates = np.stack([feedback.updates[client] for client in feedback.selection.clients.tolist()])
-
-
-def recovery(setting: Setting, plan: Plan, out: Path) -> pd.DataFrame:
-    """Table 3: one row a score, over splits, seeds, step sizes and methods; a file each for what is there already."""
-    model = setting.training.model if setting.training.model.startswith("cnn") else "cnn-fashion"
-    cells = list(itertools.product(setting.graphs.items(), range(plan.seeds), plan.rates))
-    rows = []
-    with progress_bar("Table 3, graphs", len(cells)) as advance:
-        for done, ((split, data), seed, rate) in enumerate(cells):
-            advance(done, len(cells))
-            training = TrainingSettings(model, learning_rate=rate, batch_size=setting.training.batch_size)
-            path = out / "graphs" / f"{split}-{rate:g}-s{seed}.npz"
-            for method, scores in kept(path, recovered, data, training, seed).items():
-                rows += [(split, f"{rate:g}", method, score, seed, value) for score, value in scores.items()]
-    return pd.DataFrame(rows, columns=["split", "rate", "method", "score", "seed", "value"])
-
-
-def recovered(data: Choice, training: TrainingSettings, seed: int) -> dict[str, dict[str, float]]:
-    """Train everybody for a round, and score the 3DG of what they send back at the best of the paper's thresholds."""
-    import torch
-    from torch.nn.utils import vector_to_parameters
-
-    from fedselect.training.fedavg import FedAvg
-    from fedselect.training.models import MODELS
-
-    torch.set_num_threads(1)
-    federation, selector = as_images(load_data(data.name, **{**data.options, "seed": seed})), Everybody()
-    loop = FedAvg(federation, selector, AVAILABILITY.build("ideal", federation, seed), settings=training, seed=seed)
-    start = loop.weights
-    loop.step(evaluate=False)
-
-    def models() -> Iterator[torch.nn.Module]:
-        network = MODELS.build(training.model, federation)
-        for update in selector.updates:
-            vector_to_parameters(torch.from_numpy(start + update), network.parameters())
-            yield network
-
-    # The noise of Eq. 12 has the moments of inputs that the server has; nothing is evaluated on these here.
-    noise = client_embeddings(models(), federation.test.features, np.random.default_rng(seed))
-    oracle = dependency_graph(similarity(federation.label_distributions, "dot"), "paper")
-    found = {"func-sim": similarity(noise, "functional"), "cos-sim": similarity(selector.updates, "update")}
-    best = {method: epsilon_sweep(matrix, oracle).best for method, matrix in found.items()}
-    return {name: {"precision": b.precision, "recall": b.recall, "F1": b.f1} for name, b in best.items()}
-
-
-def as_images(federation: Federation) -> Federation:
-    """Digits as 1 x 8 x 8 images, for a convolutional network; images as they are."""
-    if federation.test.features.ndim > 2:
-        return federation
-
-    def image(samples: Samples) -> Samples:
-        return Samples(samples.features.reshape(-1, 1, 8, 8), samples.labels)
-
-    return replace(federation, clients=tuple(map(image, federation.clients)), test=image(federation.test))
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
@@ -426,7 +359,7 @@ def main(argv: Sequence[str] | None = None, plan: Plan | None = None) -> None:
         if split in setting.graphs
     }
     why = {(): "other data and network; the paper's local training before the graph is not described"}
-    edges = recovery(setting, plan, out)
+    edges = recovery(setting.graphs, setting.training, plan.seeds, plan.rates, out)
     graphs = beside_paper(edges, edges_paper, ("split", "rate", "method", "score"), "value", why)
     show(graphs, "Table 3: edges of the oracle's 3DG found after one round of local training")
 

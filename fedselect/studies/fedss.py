@@ -1,3 +1,4 @@
+# Longer than 300 lines: one paper's plan, runs, claims, tables and pictures, of bias and of training, in one place.
 """FedSS (Tang & Wong, INFOCOM 2023): the bias of Lemma 1, and Tables I and II.
 
     python fedselect/studies/fedss.py

@@ -11,6 +11,8 @@ pytest.importorskip("torch")
 
 from fedselect.experiments import Choice
 from fedselect.studies import exact_vs_heuristic as study
+from fedselect.studies.regimes import LIGHT, PAPER, QUICK, ca_fed, e3cs, fedgs, fedss
+from fedselect.training.settings import TrainingSettings
 
 
 def runs(**losses):
@@ -57,10 +59,10 @@ def test_gaps_are_of_whole_runs():
 def test_a_tiny_study_writes_everything_and_repeats_nothing(tmp_path, capsys):
     data = Choice("digits", {"clients": 16, "partition": "dirichlet"})
     regimes = [
-        study.fedgs("small", data=data, clients_per_round=3),
-        study.ca_fed("small", 1.0, data, study.TrainingSettings()),
-        study.fedss("small", 12),
-        study.e3cs("small", 0.0),
+        fedgs("small", data=data, clients_per_round=3),
+        ca_fed("small", 1.0, data, TrainingSettings()),
+        fedss("small", 12),
+        e3cs("small", 0.0),
     ]
     arguments = ["--out", str(tmp_path), "--jobs", "1"]
     study.main(arguments, regimes, rounds=4, seeds=2)
@@ -76,7 +78,7 @@ def test_a_tiny_study_writes_everything_and_repeats_nothing(tmp_path, capsys):
     assert solved.gap.notna().all()
     assert (played[(played.method == "exact") & (played.paper != "CA-Fed")].gap < 1e-5).all()
     greedy = played[played.method == "greedy"].gap.to_numpy()
-    light = played[(played.paper == "FedGS") & (played.method == study.LIGHT)].gap.to_numpy()
+    light = played[(played.paper == "FedGS") & (played.method == LIGHT)].gap.to_numpy()
     assert (light > greedy).all()
     results = pd.read_csv(out / "results.csv")
     assert len(results) == 5 * (3 + 2 + 3 + 2)
@@ -87,7 +89,7 @@ def test_a_tiny_study_writes_everything_and_repeats_nothing(tmp_path, capsys):
 
 
 def test_the_regimes_are_distinct_and_say_what_they_are():
-    for regimes in (study.QUICK, study.PAPER):
+    for regimes in (QUICK, PAPER):
         names = [(regime.paper, regime.title) for regime in regimes]
         assert len(set(names)) == len(names)
         assert {paper for paper, _ in names} == {"FedGS", "CA-Fed", "FedSS", "E3CS"}

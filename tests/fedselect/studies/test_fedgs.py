@@ -15,6 +15,7 @@ from fedselect.data import load_data
 from fedselect.errors import DataError
 from fedselect.experiments import Choice
 from fedselect.studies import fedgs
+from fedselect.studies.fedgs_graphs import as_images
 
 TINY = fedgs.Plan(rounds=3, seeds=2, draws=2, sizes=2, count_rounds=10, rates=(0.1,))
 
@@ -100,7 +101,7 @@ def test_fedgs_balances_the_counts():
 
 
 def test_digits_become_images():
-    federation = fedgs.as_images(load_data("digits", clients=5))
+    federation = as_images(load_data("digits", clients=5))
     assert federation.test.features.shape[1:] == (1, 8, 8)
     flat = load_data("digits", clients=5).clients[3].features
     assert np.array_equal(federation.clients[3].features.reshape(len(flat), 64), flat)
