@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["federation_report", "rates_figure"]
 
+_NUMBERS = (
+    "The federation in a few numbers. Distance of labels: total variation between a client's distribution and that of "
+    "all samples. Scarce rounds: fewer clients are expected to be available than are to be selected."
+)
+
 #: Clients beyond which a picture shows some of them, or means over neighbours.
 _MOST_CLIENTS = 300
 
@@ -66,7 +71,7 @@ def federation_report(experiment: Experiment) -> Report:
         tuple((section, _told(experiment, section)) for section in ("data", "availability", "dropout")),
         tuple(notes),
         (
-            value_table("federation", "The federation in a few numbers.", _numbers(federation, rates, size)),
+            value_table("federation", _NUMBERS, _numbers(federation, rates, size)),
             frame_table(
                 "clients",
                 "Every client; availability is the mean of its rates over the rounds.",
@@ -125,14 +130,14 @@ def _numbers(federation: Federation, rates: NDArray[np.float64], size: int) -> d
         whole = federation.label_counts.sum(axis=0) / sizes.sum()
         apart = [total_variation(each, whole) for each in federation.label_distributions]
         told["classes"] = int(federation.classes)
-        told["labels a client (median)"] = float(np.median(np.count_nonzero(federation.label_counts, axis=1)))
-        told["distance from the labels of all (mean total variation)"] = float(np.mean(apart))
+        told["median labels a client"] = float(np.median(np.count_nonzero(federation.label_counts, axis=1)))
+        told["mean distance of labels"] = float(np.mean(apart))
     expected = rates.sum(axis=0)
     return told | {
-        "availability rate (mean)": float(rates.mean()),
+        "mean availability rate": float(rates.mean()),
         "clients never available": int((rates.max(axis=1) == 0).sum()),
-        "clients expected (fewest of a round)": float(expected.min()),
-        "share of rounds in which fewer are expected than selected": float((expected < size).mean()),
+        "fewest clients expected": float(expected.min()),
+        "share of scarce rounds": float((expected < size).mean()),
     }
 
 

@@ -46,8 +46,8 @@ def test_numbers_tables_and_pictures_are_those_of_the_federation(tmp_path):
     told = values(report)
     assert told["clients"] == 12
     assert told["samples"] == federation.sizes.sum()
-    assert told["clients expected (fewest of a round)"] == pytest.approx(rates.sum(axis=0).min())
-    assert told["share of rounds in which fewer are expected than selected"] == np.mean(rates.sum(axis=0) < 3)
+    assert told["fewest clients expected"] == pytest.approx(rates.sum(axis=0).min())
+    assert told["share of scarce rounds"] == np.mean(rates.sum(axis=0) < 3)
     clients = report.tables[1]
     assert [cell.value for cell in (row[-1] for row in clients.rows)] == pytest.approx(rates.mean(axis=1))
     assert [picture.key for picture in report.pictures] == ["who-has-what", "graph", "who-is-there"]
@@ -87,7 +87,7 @@ def test_targets_and_an_availability_without_rates(tmp_path, monkeypatch):
         "'sin-lognormal' states no rates: shown is who is there under this seed.",
         "The 3DG is not drawn: it is a graph of label distributions, and these labels are real numbers.",
     )
-    assert values(report)["availability rate (mean)"] == 0.5
+    assert values(report)["mean availability rate"] == 0.5
     assert "classes" not in values(report)
 
 

@@ -269,9 +269,11 @@ def test_names_stay_on_one_line_and_short_tables_whole(opened, tmp_path):
     )
     path = tmp_path / "page.html"
     path.write_text(as_html(report))
-    page, _ = opened(path, viewport={"width": 360, "height": 640})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page, _ = opened(path, viewport={"width": 1200, "height": 640})
     assert page.evaluate("document.querySelector('tbody th').offsetHeight") < 40
+    page.set_viewport_size({"width": 360, "height": 640})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.evaluate("document.querySelector('tbody td').getBoundingClientRect().right") <= 360
     hidden = "() => [...document.querySelectorAll('.scroll')].map((each) => each.scrollHeight > each.clientHeight + 1)"
     assert page.evaluate(hidden) == [False, True]
     assert "More. 120 rows: the box scrolls." in page.inner_text("#caption-long")
