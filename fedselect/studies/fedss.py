@@ -1,4 +1,3 @@
-# Longer than 300 lines: one paper's plan, runs, claims, tables and pictures, of bias and of training, in one place.
 """FedSS (Tang & Wong, INFOCOM 2023): the bias of Lemma 1, and Tables I and II.
 
     python fedselect/studies/fedss.py
@@ -21,46 +20,26 @@ bit. In Table I the paper has up to 20 % between them (39 and 47 rounds), which 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedselect.data import Federation
-from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
+from fedselect.experiments import Choice, read_records, read_summary
 from fedselect.experiments.figures import panels_figure, save_figure
 from fedselect.experiments.metrics import late_deviation, learning_curve, round_table, rounds_to
-from fedselect.progress import progress_bar
-from fedselect.rounds.protocol import Outcome
-from fedselect.studies.grid import run_grid, without_training
+from fedselect.studies.fedss_bias import DRAWS, WHY_BIAS, bias_figure, biases, shares_figure
+from fedselect.studies.fedss_setting import FEDSS_O, FEDSS_P, PAPER, QUICK, TASKS, Scale, Task, experiment
+from fedselect.studies.grid import run_grid
 from fedselect.studies.paired import half_width, of_baseline
-from fedselect.studies.parts import kept, write_tables
+from fedselect.studies.parts import write_tables
 from fedselect.studies.printing import show
 from fedselect.studies.published import beside_paper, published_cells
 from fedselect.studies.script import run_script, study_arguments
-from fedselect.training.settings import TrainingSettings
-from solvers.allocation import availability_bias, availability_variation, group_clients
 
-# -- the paper's numbers ---------------------------------------------------------------------------------------------
-
-RATIOS = ("80 %", "90 %", "95 %")
-
-
-def published(table: str, dataset: str) -> dict[tuple[str, str], float]:
-    """Rounds to the target loss by column and row: of Table I by non-IID ratio, of II by clients a round (at 95 %)."""
-    cells = published_cells("fedss", table).items()
-    return {(column, name): rounds for (group, name, column), rounds in cells if group == dataset}
-
-
-# -- settings --------------------------------------------------------------------------------------------------------
-
-CLIENTS, LABELS = 100, 10
 KEYS = ("step", "ratio", "size", "per_group", "algorithm")
-FEDSS_O = Choice("fedss", {"largest": LABELS})
-FEDSS_P = Choice("fedss", {"largest": LABELS, "variant": "proportional"})
 
 #: Selector and FedProx's μ of each algorithm.
 ALGORITHMS = {
@@ -75,114 +54,14 @@ ALGORITHMS = {
 
 IN_TABLE_2 = tuple(name for name in ALGORITHMS if name != "CS-UCB-Q")
 
-#: Selector, clients a round and clients at least there in each group; and how much of Lemma 1's bias it should have.
-DRAWS = {
-    "FedAvg, S = 10": (Choice("uniform"), 10, 1, 1.0),
-    "FedAvg, S = 20": (Choice("uniform"), 20, 1, 1.0),
-    "FedAvg, S = 30": (Choice("uniform"), 30, 1, 1.0),
-    "FedSS, S = 10": (FEDSS_P, 10, 1, 0.0),
-    "FedSS, S = 30": (FEDSS_P, 30, 1, 0.0),
-    "FedSS, S = 10, groups may be empty": (FEDSS_P, 10, 0, 0.0),
-    "CS-UCB-Q, S = 10": (Choice("cs-ucb-q"), 10, 1, None),
-}
+
+def published(table: str, dataset: str) -> dict[tuple[str, str], float]:
+    """Rounds to the target loss by column and row: of Table I by non-IID ratio, of II by clients a round (at 95 %)."""
+    cells = published_cells("fedss", table).items()
+    return {(column, name): rounds for (group, name, column), rounds in cells if group == dataset}
 
 
-@dataclass(frozen=True)
-class Task:
-    """What is trained. Only the target loss of MNIST and CIFAR-10 is the paper's; the rest it leaves open."""
-
-    published: str
-    targets: tuple[float, ...]  # the first is the one that is shown
-    rounds: int
-    steps: tuple[
-        float, ...
-    ]  # local step sizes; the first has all the settings, the last Tables I and II, others Table I
-    settings: dict[str, Any]
-
-
-TASKS = {
-    "digits": Task("mnist", (0.5, 1.0, 0.3), 400, (0.05, 0.5, 1.0), {"model": "mlp"}),
-    "mnist": Task("mnist", (0.1,), 200, (0.05,), {"model": "cnn-fashion"}),
-    "cifar10": Task("cifar10", (1.5,), 400, (0.05,), {"model": "cnn-cifar", "batch_size": 50}),
-}
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How much is run."""
-
-    traces: int  # seeds of the part without training
-    days: int  # of 24 rounds in each
-    rounds: float  # share of the task's
-    seeds: int
-    ratios: tuple[str, ...]
-    sizes: tuple[int, ...]  # clients a round in Table II
-
-
-QUICK = Scale(20, 2, 0.5, 3, ("80 %", "95 %"), (10, 30))
-PAPER = Scale(200, 2, 1.0, 5, RATIOS, (10, 20, 30))
-
-# -- what is run -----------------------------------------------------------------------------------------------------
-
-
-def experiment(dataset: str, root: Path, ratio: str = "95 %", size: int = 10, per_group: int = 1) -> Experiment:
-    """The paper's setting, as far as it is stated."""
-    data = {"partition": "sorted-blocks", "ratio": float(ratio.strip(" %")) / 100, "clients": CLIENTS}
-    if dataset != "digits":
-        data["root"] = str(root)
-    return Experiment(
-        clients_per_round=size,
-        checkpoint_every=50,
-        data=Choice(dataset, data),
-        availability=Choice("group-trace", {"per_group": per_group}),
-        training=TrainingSettings(**{"decay": 1.0, "local_epochs": 5, "batch_size": 10} | TASKS[dataset].settings),
-    )
-
-
-def watch(federation: Federation, strata: list[int], draw: str, rounds: int, seed: int) -> dict[str, np.ndarray]:
-    """Draw without training: by round, the label mix that the average stands for minus the population's, and Eq. 7."""
-    choice, size, per_group, _ = DRAWS[draw]
-    setting = experiment("digits", Path(), size=size, per_group=per_group)
-    scenario = build_scenario(replace(setting, rounds=rounds, seed=seed), federation)
-    if choice.name == "fedss":
-        choice = Choice("fedss", {**choice.options, "groups": strata})
-    vectors = federation.label_distributions
-    groups: np.ndarray = scenario.availability.groups  # type: ignore[attr-defined]  # a group trace's own
-    sizes = np.bincount(groups)
-    means = np.stack([vectors[groups == k].mean(axis=0) for k in range(sizes.size)])
-    found, lemma, variation = [], [], []
-    # One sample each, as the lemmas have it: clients differ by one otherwise.
-    for played in without_training(scenario, choice, sizes=[1] * CLIENTS):
-        present = np.bincount(groups[played.outcomes != Outcome.UNAVAILABLE], minlength=sizes.size)
-        found.append(played.applied @ vectors[played.selection.clients] - vectors.mean(axis=0))
-        lemma.append(availability_bias(sizes, present) @ means)
-        variation.append(availability_variation(sizes, present))
-    return {"found": np.array(found), "lemma": np.array(lemma), "variation": np.array(variation)}
-
-
-def biases(scale: Scale, out: Path) -> tuple[pd.DataFrame, dict[str, list[dict[str, np.ndarray]]]]:
-    """Share of Lemma 1's bias that each draw has, one row a trace, and the rounds behind it."""
-    # Digits, whatever is trained later: only the labels count here.
-    federation = experiment("digits", Path()).federation()
-    strata = group_clients(federation.label_distributions, LABELS).labels.tolist()  # once, as it takes a second
-    rounds = 24 * scale.days
-    rows: list[dict[str, Any]] = []
-    watched: dict[str, list[dict[str, np.ndarray]]] = {draw: [] for draw in DRAWS}
-    with progress_bar("drawing", scale.traces * len(DRAWS)) as update:
-        for seed in range(scale.traces):
-            for draw, mine in watched.items():
-                path = out / "draws" / f"{draw.replace(' ', '')}-{rounds}-s{seed}.npz"
-                mine.append(kept(path, watch, federation, strata, draw, rounds, seed))
-                found, lemma = mine[-1]["found"], mine[-1]["lemma"]
-                # Regression of what happened on Eq. 7; given who is there, the draw only adds noise of mean zero.
-                share = float((found * lemma).sum() / (lemma**2).sum())
-                values = {"share of Lemma 1's bias": share, "TV of availability": float(mine[-1]["variation"].mean())}
-                rows += [
-                    {"part": "bias", "draw": draw, "seed": seed, "measure": measure, "value": value}
-                    for measure, value in values.items()
-                ]
-                update(len(rows) // 2, scale.traces * len(DRAWS))
-    return pd.DataFrame(rows), watched
+# -- what is run -------------------------------------------------------------------------------------------------------
 
 
 def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tuple[pd.DataFrame, dict]:
@@ -223,12 +102,7 @@ def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tu
     return pd.DataFrame(rows).astype({"value": float, "size": str, "step": str}), curves
 
 
-# -- tables ----------------------------------------------------------------------------------------------------------
-
-WHY_BIAS = {
-    ("FedSS, S = 10, groups may be empty",): "Lemma 2 needs a client of every group each round; an absent group's "
-    "weight goes to the others",
-}
+# -- tables ------------------------------------------------------------------------------------------------------------
 
 WHY_PROX = "μ = 0.01 hardly moves a step: as many rounds as FedAvg; the paper's go both ways, 199 to 114 and 41 to 67"
 WHY_DIGITS = "smaller data and model, another trace: a round moves the model less, so that biases of a day even out"
@@ -317,7 +191,7 @@ def averages(rows: pd.DataFrame) -> pd.DataFrame:
     return table.rename(columns={"per_group": "every group there"})
 
 
-# -- figures ---------------------------------------------------------------------------------------------------------
+# -- figures -----------------------------------------------------------------------------------------------------------
 
 #: The curves of Fig. 2 (a, b) and of (c, d); CS-UCB-Q is not in the paper's.
 CURVES = (("FedAvg", "FedSS-P", "FedSS-O", "CS-UCB-Q"), ("FedProx", "FedProxSS-P", "FedProxSS-O"))
@@ -330,55 +204,6 @@ STYLES = {
     "FedProxSS-P": ("#D55E00", "-"),
     "FedProxSS-O": ("#E69F00", ":"),
 }
-
-
-def shares_figure(rounds: Sequence[int] = (0, 4, 8, 12, 16, 20)) -> Figure:
-    """Fig. 1 (a): each group's share of the clients, and of those who are there at some hours of the day."""
-    setting = replace(experiment("digits", Path()), rounds=24)
-    scenario = build_scenario(setting)
-    groups: np.ndarray = scenario.availability.groups  # type: ignore[attr-defined]  # a group trace's own
-    bars = {"all": np.bincount(groups) / groups.size}
-    for t in rounds:
-        there = np.bincount(groups[scenario.availability.available(t)], minlength=groups.max() + 1)
-        bars[str(t)] = there / there.sum()
-    figure = Figure(figsize=(6, 3.2), layout="constrained")
-    axis, bottom = figure.subplots(), np.zeros(len(bars))
-    for group, heights in enumerate(np.column_stack(list(bars.values()))):
-        axis.bar(
-            list(bars), heights, bottom=bottom, width=0.75, label=f"group {group}", edgecolor="white", linewidth=0.4
-        )
-        bottom += heights
-    axis.set_xlabel("clients, and those available in a round")
-    axis.set_ylabel("share of each group")
-    figure.legend(*axis.get_legend_handles_labels(), loc="outside right center", fontsize=7)
-    return figure
-
-
-def bias_figure(watched: Mapping[str, list[dict[str, np.ndarray]]], rows: pd.DataFrame) -> Figure:
-    """Left: a label's share in the round's average over two days. Right: how much of Lemma 1's bias a draw has."""
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(1.4, 1))
-    label = 0
-    lemma = np.mean([each["lemma"][:, label] for each in watched["FedAvg, S = 10"]], axis=0)
-    left.plot(lemma, "k-", linewidth=1, label="who is available (Lemma 1)")
-    for draw, marker, colour in (
-        ("FedAvg, S = 10", "o", "#D55E00"),
-        ("CS-UCB-Q, S = 10", "^", "#009E73"),
-        ("FedSS, S = 10", "s", "#0072B2"),
-    ):
-        mean = np.mean([each["found"][:, label] for each in watched[draw]], axis=0)
-        left.plot(mean, marker, color=colour, markersize=3.5, label=draw.partition(",")[0])
-    left.axhline(0, color="0.6", linewidth=0.8)
-    left.set_xlabel("round")
-    left.set_ylabel("share of one label minus its share\nin the population, mean over traces")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside upper left", ncols=4, fontsize=8)
-    grouped = rows[rows["measure"] == "share of Lemma 1's bias"].groupby("draw", sort=False)["value"]
-    names, means = list(grouped.groups), grouped.mean()
-    right.barh(names, means, xerr=1.96 * grouped.sem(), color="0.75", edgecolor="black", capsize=2)
-    right.invert_yaxis()
-    right.set_xlabel("share of Lemma 1's bias")
-    right.tick_params(axis="y", labelsize=7)
-    return figure
 
 
 def accuracy_figure(curves: Mapping[tuple, list[pd.Series]], step: float, ratios: Sequence[str]) -> Figure:
