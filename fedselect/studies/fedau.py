@@ -1,4 +1,3 @@
-# Longer than 300 lines: one paper's plan, runs, tables and pictures, of training and of weights, in one place.
 """FedAU's comparison under unknown participation, and its weights against Theorem 3 (Wang & Ji, ICLR 2024).
 
     python fedselect/studies/fedau.py
@@ -22,7 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,119 +29,30 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
-from fedselect.availability import AVAILABILITY
-from fedselect.experiments import Choice, Experiment, read_records, read_summary
+from fedselect.experiments import read_records, read_summary
 from fedselect.experiments.figures import panels_figure, save_figure
 from fedselect.experiments.metrics import learning_curve, round_table
 from fedselect.progress import progress_bar
+from fedselect.studies.fedau_setting import IMAGES, METHODS, PAPER, PATTERNS, QUICK, TUNING_SEED, Scale, experiment
+from fedselect.studies.fedau_weights import error_table, weight_errors, weights_figure
 from fedselect.studies.grid import run_grid
 from fedselect.studies.paired import half_width
-from fedselect.studies.parts import kept, write_tables
+from fedselect.studies.parts import write_tables
 from fedselect.studies.printing import show
 from fedselect.studies.published import beside_paper, published_table
 from fedselect.studies.script import run_script, study_arguments
 from fedselect.studies.tuning import tune
 from fedselect.training.settings import TrainingSettings
-from solvers import solve
-from solvers.participation import CutoffProblem, ParticipationWeights, expected_weight, weight_error
 
-# -- the paper's numbers ---------------------------------------------------------------------------------------------
+# -- the paper's numbers -----------------------------------------------------------------------------------------------
 
 #: Test accuracy in per cent on SVHN, CIFAR-10, CIFAR-100 and CINIC-10, from the poster.
-IMAGES = ("svhn", "cifar10", "cifar100", "cinic10")
 PUBLISHED = published_table("fedau", "test accuracy, %")
 
 #: Training accuracy in the same order; FedVARP and MIFA are not in the poster.
 PUBLISHED_TRAINING = published_table("fedau", "training accuracy, %")
 
-# -- settings --------------------------------------------------------------------------------------------------------
-
-PATTERNS = {"Bernoulli": "fedau-bernoulli", "Markov": "fedau-markov", "cyclic": "fedau-cyclic"}
-
-#: Selector and server rule; local and server learning rates of the authors' README.
-METHODS = {
-    "FedAU, K = ∞": (Choice("fedau"), "fedavg", 0.1, 1.0),
-    "FedAU, K = 50": (Choice("fedau", {"cutoff": 50}), "fedavg", 0.1, 1.0),
-    "average participating": (Choice("average-participating"), "fedavg", 0.0562, 1.78),
-    "average all": (Choice("average-all"), "fedavg", 0.1, 10.0),
-    "known participation": (Choice("known-participation"), "fedavg", 0.0562, 1.0),
-    "FedVARP": (Choice("average-participating"), "fedvarp", 0.0562, 1.0),
-    "MIFA": (Choice("average-participating"), "mifa", 0.0562, 1.0),
-}
-
-#: The paper's CNNs; the small tasks have one hidden layer of 64.
-MODELS = {"svhn": "cnn-fedau-svhn", "cifar10": "cnn-fedau-cifar10"}
-MODELS |= dict.fromkeys(("cifar100", "cinic10"), "cnn-fedau-cifar100")
-
-#: Of the authors' code; CIFAR-100 also has colour operations there.
-AUGMENTATION = {"svhn": "crop", "cifar10": "crop-flip", "cifar100": "crop-flip", "cinic10": "crop-flip"}
-
-CUTOFFS = (1, 2, 5, 10, 20, 50, 100, 200, None)
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How much is run; without learning rates to try, the README's are taken."""
-
-    clients: int
-    rounds: int
-    seeds: tuple[int, ...]
-    horizons: tuple[int, ...]
-    tuning_rounds: int = 0
-    local: tuple[float, ...] = ()
-    server: tuple[float, ...] = ()
-
-
-# 2 000 rounds are the code's default; the README has 10 000 for CIFAR-10.
-PAPER = Scale(
-    clients=250,
-    rounds=2000,
-    seeds=(1, 2, 3, 4, 5),
-    horizons=(500, 2000, 10000),
-    tuning_rounds=500,
-    local=(10**-1.5, 0.1, 10**-0.5),
-    server=(1.0, 10**0.5, 10.0),  # up to the README's largest; 10^1.5 learns fast under one seed and fails under others
-)
-QUICK = Scale(clients=250, rounds=300, seeds=(1, 2), horizons=(500, 2000))
-TUNING_SEED = 1000
-
-# -- what is run -----------------------------------------------------------------------------------------------------
-
-
-def experiment(pattern: str, method: str, dataset: str, root: Path, scale: Scale, seed: int) -> Experiment:
-    """One run, at the README's learning rates."""
-    selector, rule, local, server = METHODS[method]
-    data: dict[str, object] = {"clients": scale.clients, "seed": seed}
-    if dataset == "synthetic":
-        data["samples"] = 200
-    else:
-        data["partition"] = "dirichlet-per-class"
-    if dataset in IMAGES:
-        data["root"] = str(root)
-    return Experiment(
-        name="fedau",
-        rounds=scale.rounds,
-        seed=seed,
-        clients_per_round=1,  # of no account: everybody who is there takes part
-        checkpoint_every=200,
-        data=Choice(dataset, data),
-        availability=Choice(PATTERNS[pattern]),
-        selector=selector,
-        training=TrainingSettings(
-            model=MODELS.get(dataset, "mlp"),
-            learning_rate=local,
-            decay=1.0,
-            local_steps=5,
-            batch_size=16,
-            server_rule=rule,
-            server_learning_rate=server,
-            importance="equal",
-            evaluate_every=10,
-            initialisation="kaiming" if dataset in IMAGES else "fan-in",
-            augmentation=AUGMENTATION.get(dataset, "none"),
-        ),
-    )
-
+# -- what is run -------------------------------------------------------------------------------------------------------
 
 Tuned = dict[tuple[str, str], TrainingSettings]
 
@@ -192,45 +102,7 @@ def compare_methods(settings: Tuned, dataset: str, root: Path, scale: Scale, out
     return pd.DataFrame(rows)
 
 
-def histories(dataset: str, root: Path, scale: Scale, seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Who participates in which round, (T, N), and the rates p, (N,), under each pattern; nothing is trained."""
-    federation = experiment("Bernoulli", "MIFA", dataset, root, scale, seed).federation()
-    found = {}
-    for pattern, name in PATTERNS.items():
-        availability = AVAILABILITY.build(name, federation, seed)
-        rounds = [availability.available(t) for t in range(max(scale.horizons))]
-        found[pattern] = np.array(rounds), availability.rates(0)
-    return found
-
-
-def weight_errors(dataset: str, root: Path, scale: Scale, out: Path) -> pd.DataFrame:
-    """Weight error by pattern, seed, horizon T and cutoff K, with Theorem 3's bound (constant factor 1)."""
-    parts = []
-    with progress_bar("weights", len(scale.seeds)) as progress:
-        for seed in scale.seeds:
-            parts.append(kept(out / f"weights-{seed}.csv", weight_errors_of, seed, dataset, root, scale))
-            progress(len(parts), len(scale.seeds))
-    return pd.concat(parts, ignore_index=True)
-
-
-def weight_errors_of(seed: int, dataset: str, root: Path, scale: Scale) -> pd.DataFrame:
-    """The same under one seed."""
-    rows = []
-    for pattern, (history, rates) in histories(dataset, root, scale, seed).items():
-        for horizon in scale.horizons:
-            problem = CutoffProblem(rates, horizon)
-            best = {"corollary 4": solve(problem, method="corollary").x, "bound's best": solve(problem).x}
-            rows += [
-                {"pattern": pattern, "seed": seed, "T": horizon, "K": k or math.inf}
-                | {"error": weight_error(history[:horizon], rates, k)}
-                | {"bound": problem.objective(k) if k else math.nan}
-                | best
-                for k in CUTOFFS
-            ]
-    return pd.DataFrame(rows)
-
-
-# -- tables ----------------------------------------------------------------------------------------------------------
+# -- tables ------------------------------------------------------------------------------------------------------------
 
 
 def of_dataset(table: Mapping[str, Mapping[str, tuple[float, ...]]], dataset: str) -> dict[tuple[str, ...], float]:
@@ -288,21 +160,8 @@ def orders(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def error_table(errors: pd.DataFrame) -> pd.DataFrame:
-    """Weight errors, means over seeds: a row for each T and K, a column for each pattern, beside the bound."""
-    table = errors.pivot_table(index=["T", "K"], columns="pattern", values="error")[list(PATTERNS)]
-    table["Theorem 3"] = errors[errors["pattern"] == "Bernoulli"].groupby(["T", "K"])["bound"].mean()
-    table["Bernoulli / Theorem 3"] = table["Bernoulli"] / table["Theorem 3"]
-    return table.reset_index()
+# -- figures -----------------------------------------------------------------------------------------------------------
 
-
-# -- figures ---------------------------------------------------------------------------------------------------------
-
-PATTERN_STYLES = {
-    "Bernoulli": ("#0072B2", "-", "o"),
-    "Markov": ("#D55E00", "--", "s"),
-    "cyclic": ("#009E73", ":", "^"),
-}
 METHOD_STYLES = {
     "FedAU, K = ∞": ("#D55E00", "-"),
     "FedAU, K = 50": ("#E69F00", "--"),
@@ -312,41 +171,6 @@ METHOD_STYLES = {
     "FedVARP": ("#CC79A7", ":"),
     "MIFA": ("#000000", "-."),
 }
-
-
-def weights_figure(errors: pd.DataFrame, dataset: str, root: Path, scale: Scale) -> Figure:
-    """Weight error against the cutoff, and what the weights of K = 50 become for clients of each rate."""
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    last = errors[errors["T"] == max(scale.horizons)]
-    bounded = last[np.isfinite(last["K"])]
-    for pattern, (colour, dashes, marker) in PATTERN_STYLES.items():
-        means = last[last["pattern"] == pattern].groupby("K")["error"].mean()
-        places = [min(k, 2.5 * bounded["K"].max()) for k in means.index]
-        left.plot(places, means, dashes, color=colour, marker=marker, markersize=4, label=pattern)
-    bound = bounded[bounded["pattern"] == "Bernoulli"].groupby("K")["bound"].mean()
-    left.plot(bound.index, bound, color="grey", linewidth=2.5, alpha=0.6, label="Theorem 3, constant 1")
-    left.set_xscale("log")
-    left.set_yscale("log")
-    left.set_xticks(places, [f"{k:g}" if math.isfinite(k) else "∞" for k in means.index])
-    left.minorticks_off()
-    left.set_xlabel("cutoff K")
-    left.set_ylabel(f"weight error, T = {max(scale.horizons)}")
-    for pattern, (history, rates) in histories(dataset, root, scale, scale.seeds[0]).items():
-        online = ParticipationWeights(rates.size, 50)
-        for participated in history:
-            online.update(participated)
-        colour, _, marker = PATTERN_STYLES[pattern]
-        right.plot(rates, rates * online.weights, marker, color=colour, markersize=3, fillstyle="none", alpha=0.6)
-    grid = np.geomspace(0.01, 1, 100)
-    right.plot(grid, grid * expected_weight(grid, 50), color="grey", label="limit under Bernoulli")
-    right.set_xscale("log")
-    right.set_xlabel("participation rate p")
-    right.set_ylabel(f"p ω after {max(scale.horizons)} rounds, K = 50")
-    for axis in (left, right):
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize=7)
-    return figure
 
 
 def accuracy_figure(runs: pd.DataFrame) -> Figure:
