@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -11,6 +12,8 @@ from zipfile import ZipFile
 
 ROOT, WHEEL = Path(sys.argv[1]), Path(sys.argv[2])
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+#: The version stands in one file, from which the build reads it.
+PROJECT["version"] = re.search(r'"(\d[^"]*)"', (ROOT / "solvers" / "version.py").read_text(encoding="utf-8"))[1]
 PACKAGES = ("solvers", "graphs", "fedselect")
 
 
@@ -29,6 +32,7 @@ def main() -> None:
     for name in (
         *(f"{package}/py.typed" for package in PACKAGES),
         "solvers/instances/index.json",
+        "solvers/instances/ledger.json",
         "fedselect/recording/recipes.toml",
         "fedselect/reports/document/page.html",
         "fedselect/reports/document/page.css",
