@@ -22,6 +22,7 @@ def test_what_joblib_does_not_have_is_a_sentence(backend):
         pytest.fail("there is no such backend")
 
 
+@pytest.mark.deployment
 def test_a_comparison_on_ray_is_the_comparison_here(tmp_path):
     """The same runs, through the command and a Ray that it starts on this machine."""
     pytest.importorskip("ray")

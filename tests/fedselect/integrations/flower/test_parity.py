@@ -148,6 +148,7 @@ def test_together_and_alone_agree_to_float_error(experiment, tmp_path):
     assert np.abs(first - second).max() < 1e-6
 
 
+@pytest.mark.deployment
 def test_on_ray_it_is_the_own_loop(experiment, tmp_path):
     pytest.importorskip("ray")
     (tmp_path / "home").mkdir()
