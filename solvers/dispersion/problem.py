@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.dispersion.fedgs import as_integer, round_terms
+from solvers.dispersion.selection import Selecting
 from solvers.errors import InvalidProblem
-from solvers.problem import Problem, frozen_array
+from solvers.problem import frozen_array
 from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["DispersionProblem"]
 
 
 @dataclass(frozen=True, eq=False)
-class DispersionProblem(Problem):
+class DispersionProblem(Selecting):
     r"""Choose ``size`` of ``n`` clients that are far apart and cheap.
 
     .. math:: \max_{s \in \{0,1\}^n} \; w \, s^\top H s - c^\top s \quad \text{s.t.} \quad 1^\top s = m
@@ -202,30 +203,11 @@ class DispersionProblem(Problem):
         top = eigh(centred, subset_by_index=[n - 1, n - 1], eigvals_only=True)[0]
         return bool(top <= 1e-9 * self.farthest)
 
-    def decision(self, x: ArrayLike) -> NDArray[np.int64]:
-        """``x`` as a vector of n integers; raises `ValueError` for another shape or fractional entries."""
-        array = np.asarray(x)
-        if array.shape != (self.n,):
-            raise ValueError(f"x must have one entry per client, {self.n}; got shape {array.shape}")
-        integers = array.astype(np.int64)
-        if not np.array_equal(integers, array):
-            raise ValueError("x must be a 0/1 vector; it has fractional entries (round a solver's answer first)")
-        return integers
-
-    def selected(self, x: ArrayLike) -> NDArray[np.int64]:
-        """Sorted client ids that ``x`` selects."""
-        return self.clients[np.flatnonzero(self.decision(x))]
-
     def objective(self, x: ArrayLike) -> float:
         """``weight · xᵀHx − costsᵀx``."""
         chosen = np.flatnonzero(self.decision(x))
         pairs = float(self.distances[np.ix_(chosen, chosen)].sum(dtype=np.float64))
         return self.weight * pairs - float(self.costs[chosen].sum())
-
-    def violation(self, x: ArrayLike) -> float:
-        """Largest of: excess over 0/1, and distance of ``1ᵀx`` from ``size``."""
-        s = self.decision(x)
-        return float(max(abs(int(s.sum()) - self.size), s.max(initial=0) - 1, -s.min(initial=0)))
 
     def trivial_bound(self) -> float:
         r"""A valid upper bound in O(n²): each client with the m − 1 clients farthest from it.

@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.dispersion.fedgs import as_integer, round_terms
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.selection import Selecting
 from solvers.errors import InvalidProblem
-from solvers.problem import Problem, frozen_array
+from solvers.problem import frozen_array
 from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["KindDispersionProblem"]
@@ -25,7 +26,7 @@ _EXPANDABLE = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class KindDispersionProblem(Problem):
+class KindDispersionProblem(Selecting):
     r"""Choose ``size`` of ``n`` clients of ``k`` kinds that are far apart and cheap.
 
     .. math:: \max_{s \in \{0,1\}^n} \; w \sum_{i \ne j} D_{\kappa(i) \kappa(j)} \, s_i s_j - c^\top s
@@ -184,20 +185,6 @@ class KindDispersionProblem(Problem):
         magnitude = self.weight * self.farthest * m * (m - 1) + m * float(np.abs(self.costs).max())
         return 2.0 * (self.k + 16) * _EPS * magnitude
 
-    def decision(self, x: ArrayLike) -> NDArray[np.int64]:
-        """``x`` as a vector of n integers; raises `ValueError` for another shape or fractional entries."""
-        array = np.asarray(x)
-        if array.shape != (self.n,):
-            raise ValueError(f"x must have one entry per client, {self.n}; got shape {array.shape}")
-        integers = array.astype(np.int64)
-        if not np.array_equal(integers, array):
-            raise ValueError("x must be a 0/1 vector; it has fractional entries (round a solver's answer first)")
-        return integers
-
-    def selected(self, x: ArrayLike) -> NDArray[np.int64]:
-        """Sorted client ids that ``x`` selects."""
-        return self.clients[np.flatnonzero(self.decision(x))]
-
     def objective(self, x: ArrayLike) -> float:
         """``weight · Σ_{i≠j} D(kind of i, kind of j) x_i x_j − costsᵀx``, from the counts in O(n + k²)."""
         chosen = np.flatnonzero(self.decision(x))
@@ -208,11 +195,6 @@ class KindDispersionProblem(Problem):
         return self.weight * math.fsum((self.distances[np.ix_(some, some)] * pairs).ravel()) - math.fsum(
             self.costs[chosen]
         )
-
-    def violation(self, x: ArrayLike) -> float:
-        """Largest of: excess over 0/1, and distance of ``1ᵀx`` from ``size``."""
-        s = self.decision(x)
-        return float(max(abs(int(s.sum()) - self.size), s.max(initial=0) - 1, -s.min(initial=0)))
 
     def trivial_bound(self) -> float:
         """A valid upper bound in O(n): all pairs as far apart as can be, and the cheapest clients."""

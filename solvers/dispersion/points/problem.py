@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.dispersion.fedgs import as_integer, round_terms
 from solvers.dispersion.points.sums import potentials
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.selection import Selecting
 from solvers.errors import InvalidProblem
-from solvers.problem import Problem, frozen_array
+from solvers.problem import frozen_array
 from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["PointDispersionProblem"]
@@ -29,7 +30,7 @@ _SMALLEST, _LARGEST = 1e-130, 1e130
 
 
 @dataclass(frozen=True, eq=False)
-class PointDispersionProblem(Problem):
+class PointDispersionProblem(Selecting):
     r"""Choose ``size`` of ``n`` clients, given as points, that are far apart and cheap.
 
     .. math:: \max_{s \in \{0,1\}^n} \; w \sum_{i,j} d(p_i, p_j) \, s_i s_j - c^\top s
@@ -200,31 +201,12 @@ class PointDispersionProblem(Problem):
         magnitude = self.weight * self.farthest * m * (m - 1) + m * float(np.abs(self.costs).max())
         return 2.0 * ((m + 16) * _EPS + self.distance_error) * magnitude
 
-    def decision(self, x: ArrayLike) -> NDArray[np.int64]:
-        """``x`` as a vector of n integers; raises `ValueError` for another shape or fractional entries."""
-        array = np.asarray(x)
-        if array.shape != (self.n,):
-            raise ValueError(f"x must have one entry per client, {self.n}; got shape {array.shape}")
-        integers = array.astype(np.int64)
-        if not np.array_equal(integers, array):
-            raise ValueError("x must be a 0/1 vector; it has fractional entries (round a solver's answer first)")
-        return integers
-
-    def selected(self, x: ArrayLike) -> NDArray[np.int64]:
-        """Sorted client ids that ``x`` selects."""
-        return self.clients[np.flatnonzero(self.decision(x))]
-
     def objective(self, x: ArrayLike) -> float:
         """``weight · Σ_ij d(p_i, p_j) x_i x_j − costsᵀx``, row by row in O(m²·d)."""
         chosen = np.flatnonzero(self.decision(x))
         inside = np.ascontiguousarray(self.coordinates[:, chosen])
         pairs = math.fsum(potentials(inside, inside, np.ones(chosen.size)))
         return self.weight * pairs - math.fsum(self.costs[chosen])
-
-    def violation(self, x: ArrayLike) -> float:
-        """Largest of: excess over 0/1, and distance of ``1ᵀx`` from ``size``."""
-        s = self.decision(x)
-        return float(max(abs(int(s.sum()) - self.size), s.max(initial=0) - 1, -s.min(initial=0)))
 
     def trivial_bound(self) -> float:
         """A valid upper bound in O(n·d): all pairs as far apart as can be, and the cheapest clients."""
