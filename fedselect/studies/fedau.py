@@ -14,8 +14,8 @@ of a grid of half decades, the best three after 250 rounds go on to the full len
 over the three patterns wins, each pattern under a seed of its own that is reported nowhere else. A pair serves all
 patterns, since nobody knows the pattern, and a lead under one pattern cannot come from rates tuned to it. Data, rates
 of participation, model and batches all depend on the seed, as in the authors' code. Weights and server rate are
-confounded, so FedAU (K = 50) also meets known participation at equal rates. Images are initialised and augmented as in
-the code, but for CIFAR-100's colour operations.
+confounded, so FedAU (K = 50) also meets known participation at equal rates. With images, models are
+initialised and batches augmented as in the code.
 """
 
 from __future__ import annotations
