@@ -358,8 +358,8 @@ def _mark_classes(ticks: Any, line: Any, of_client: np.ndarray) -> None:
         line(end - 0.5, color="grey", linewidth=0.6)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the study; see this file's first lines."""
+def main(argv: Sequence[str] | None = None) -> Path:
+    """Run the study; see this file's first lines; return the folder of tables and figures."""
     arguments = study_arguments(__doc__.partition("\n")[0], "ca_fed", ("clustered", "swapped-mnist"), argv)
     out, scale = arguments.out, PAPER if arguments.paper else QUICK
     ready = with_rates(arguments.dataset, arguments.root, scale, out / "runs", arguments.jobs)
@@ -376,6 +376,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     pictures = {"activity": activity_figure, "importance": importance_figure, "accuracy": accuracy_figure}
     for name, draw in pictures.items():
         print(save_figure(draw(runs), out / f"{name}.png"))
+    return out
 
 
 if __name__ == "__main__":

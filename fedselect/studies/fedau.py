@@ -192,8 +192,8 @@ def accuracy_figure(runs: pd.DataFrame) -> Figure:
     return panels_figure(panels, METHOD_STYLES, "test accuracy, %", size=(9, 3.2))
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the study; see this file's first lines."""
+def main(argv: Sequence[str] | None = None) -> Path:
+    """Run the study; see this file's first lines; return the folder of tables and figures."""
     datasets = ("digits", "synthetic", *IMAGES)
     arguments = study_arguments(__doc__.partition("\n")[0], "fedau", datasets, argv)
     dataset, root, out = arguments.dataset, arguments.root, arguments.out
@@ -244,6 +244,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     write_tables(out, tables)
     print(save_figure(weights_figure(errors, dataset, root, scale), out / "weights.png"))
     print(save_figure(accuracy_figure(runs), out / "curves.png"))
+    return out
 
 
 if __name__ == "__main__":

@@ -330,8 +330,8 @@ def counts_figure(counted: Mapping[str, Mapping[str, History]]) -> Figure:
     return figure
 
 
-def main(argv: Sequence[str] | None = None, plan: Plan | None = None) -> None:
-    """Run everything that is not there yet, and show it."""
+def main(argv: Sequence[str] | None = None, plan: Plan | None = None) -> Path:
+    """Run everything that is not there yet, and show it; return the folder of tables and figures."""
     datasets = ("synthetic", "digits", "cifar10", "fashion-mnist")
     arguments = study_arguments(__doc__.partition("\n")[0], "fedgs", datasets, argv)
     plan = plan or (PAPER if arguments.paper else QUICK)
@@ -373,6 +373,7 @@ def main(argv: Sequence[str] | None = None, plan: Plan | None = None) -> None:
     table_2_figure(dict(itertools.islice(tables.items(), 2)), setting.modes).savefig(out / "table2.png", dpi=100)
     counts_figure(counted).savefig(out / "counts.png", dpi=90)
     print(f"results and figures: {out}")
+    return out
 
 
 if __name__ == "__main__":
