@@ -53,8 +53,8 @@ class Plan:
 
     rounds: int | None  #: the setting's where None
     seeds: int
-    draws: int  #: of generated data
-    sizes: int  #: of the setting's values of M, so many are tried
+    draws: int  #: of generated data; all but the first under the first seed alone
+    sizes: int  #: of the setting's values of M, so many are tried; likewise
     count_rounds: int  #: of Fig. 4
     rates: tuple[float, ...]  #: local step sizes of Table 3
 
