@@ -116,11 +116,11 @@ def reasons(runs: pd.DataFrame, paper: Losses, setting: Setting) -> dict[tuple[s
     for cell, (low, high) in over_draws(runs, setting).items():
         if setting.data.name != "synthetic":
             why[cell] = "M, T and β are assumed"
-        elif setting.data.options.get("draw") == "authors" and cell == ("MDF", "MDSample"):
-            why[cell] = "open"
+        elif setting.data.options.get("draw") == "authors" and cell in (("LDF", "MDSample"), ("MDF", "MDSample")):
+            why[cell] = "the table fits means that count a client once however often it is drawn: see 'once each'"
         elif setting.data.options.get("draw") == "authors":
             why[cell] = "the authors' draw, other random numbers of training and availability; M, T and β are assumed"
-        elif low <= paper[cell] <= high:
+        elif cell in paper and low <= paper[cell] <= high:
             why[cell] = "another draw of the data"
         elif low < high:
             why[cell] = "not the draw of the data alone; M, T and β are assumed"

@@ -81,6 +81,7 @@ def methods(features: str) -> dict[str, tuple[Choice, float]]:
     rows = {
         "UniformSample": (Choice("uniform"), 0.0),
         "MDSample": (Choice("md-sample"), 0.0),
+        "MDSample, once each": (Choice("md-sample", {"duplicates": "once"}), 0.0),  # not in the paper, nor its code
         "Power-of-Choice": (Choice("power-of-choice", {"variant": "fedgs"}), 0.0),
         "FedProx μ=0.01": (Choice("md-sample", {"among": "all"}), 0.01),  # their default; the absent are dropped
     }
