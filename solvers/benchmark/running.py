@@ -31,6 +31,7 @@ VERDICTS = ("ok", "crashed", "hung", "error", "invalid", "nondeterministic", "mi
 #: Distributions whose versions may change an answer or its time.
 _PACKAGES = (
     "fedselect", "numpy", "scipy", "numba", "cvxpy", "clarabel", "ortools", "highspy", "gurobipy", "pyscipopt",
+    "cplex", "dwave-samplers", "pymoo",
 )  # fmt: skip
 
 
@@ -120,8 +121,9 @@ def run_benchmark(
             Seconds until the final decision was held, and until its bound proved it.
         ``primal_integral``
             `solvers.benchmark.primal_integral` up to the time limit, or to the end where there is none, in seconds.
-        ``seconds, build_seconds, nodes, message``
-            Wall time of the solve and the part of it spent on stating the model; nodes; what there is to say.
+        ``seconds, cpu_seconds, build_seconds, nodes, message``
+            Wall time of the solve, processor time of all threads, the part of the wall time spent on stating the model;
+            nodes; what there is to say.
         ``kind, sense, relaxed, versions`` (JSON)
             Kind of the method; "max" or "min"; whether the decision is real where whole numbers are asked for. Such
             rows answer a relaxation: their bounds count, but they have no gap to best, time to proof or primal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from solvers.dispersion.bounds.slice_form import Normal
-from solvers.dispersion.bounds.tangents import Tangents
+from solvers.dispersion.bounds.tangents import concave_everywhere
 from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
@@ -72,14 +72,7 @@ def gurobi(
         quadratic, linear = normal.quadratic, normal.linear
         constant: float = 0.0
         if formulation == "projected":
-            form = Tangents(problem, run).form
-            # Concave everywhere: the direction 1 is bent down, and paid back as a constant on the slice.
-            bend = 2 * float(np.abs(form.curved).sum(axis=1).max()) / n
-            means = form.curved.mean(axis=1)
-            half = means - means.mean() / 2
-            quadratic = form.curved - half - half[:, None] - bend
-            linear = form.linear + 2 * problem.size * half
-            constant = float(bend * problem.size**2)
+            quadratic, linear, constant = concave_everywhere(problem, run)
     environment = gp.Env(params={"OutputFlag": 0})
     try:
         model = gp.Model(env=environment)

@@ -15,6 +15,8 @@ BACKENDS = [
     ("cp-sat", {"formulation": "tangent"}, "ortools"),
     ("gurobi", {"formulation": "nonconvex", "threads": 1}, "gurobipy"),
     ("gurobi", {"formulation": "projected", "threads": 1}, "gurobipy"),
+    ("cplex", {"formulation": "nonconvex", "threads": 1}, "cplex"),
+    ("cplex", {"formulation": "projected", "threads": 1}, "cplex"),
     ("scip", {"formulation": "nonconvex"}, "pyscipopt"),
     ("scip", {"formulation": "projected"}, "pyscipopt"),
 ]
