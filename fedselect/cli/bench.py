@@ -38,7 +38,7 @@ _CAPTION = (
     "gap: |bound - objective| / |objective|; gap to best: |objective - best known| / |best known|. Medians."
 )
 
-#: Verdicts that say a method went wrong; "nondeterministic" and "missing" are findings, not failures.
+#: Verdicts that say a method went wrong; "nondeterministic", "refused" and "missing" are findings, not failures.
 _FAILURES = ("crashed", "hung", "error", "invalid")
 
 

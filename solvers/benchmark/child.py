@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from solvers import registry
-from solvers.errors import InvalidAnswer, MissingBackend
+from solvers.errors import InvalidAnswer, InvalidProblem, MissingBackend
 from solvers.problem import Problem, load
 from solvers.registry import Method
 from solvers.solving import solve
@@ -28,6 +28,13 @@ __all__ = ["IDLE_SECONDS", "Request", "main"]
 #: A solver process that is asked nothing for this long ends by itself.
 IDLE_SECONDS = 60.0
 
+
+#: What these errors of a method mean; others are an "error".
+_VERDICTS: dict[type[BaseException], str] = {
+    InvalidAnswer: "invalid",
+    InvalidProblem: "refused",
+    MissingBackend: "missing",
+}
 
 #: Why methods cannot be used here, by name.
 _unusable: dict[str, str] = {}
@@ -130,7 +137,7 @@ def _answer(request: Request) -> dict[str, Any]:
             "trace": [(float(second), _number(value), _number(bound)) for second, value, bound in solution.trace],
         }
     except BaseException as error:  # whatever a method raises, SystemExit included, is its own row
-        failed = {InvalidAnswer: "invalid", MissingBackend: "missing"}.get(type(error), "error")
+        failed = _VERDICTS.get(type(error), "error")
         sentence = str(error) if failed != "error" else f"{type(error).__name__}: {error}"
         return {"failed": failed, "message": sentence, "seconds": time.perf_counter() - start}
 

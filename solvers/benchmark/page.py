@@ -26,14 +26,15 @@ _HEADS = {
     "best": "best value",
     "primal_integral": "primal integral s",
     "cpu_seconds": "processor s",
+    "late": "late",
 }
 
 _MEANING = (
     "*proved*: decision and bound meet to 1e-6, by our own check; *says so itself*: what the backend calls optimal, in "
     f"its own tolerances. Means are shifted geometric ones of the seconds to a proof, shift {SHIFT:g} s: over *all* "
-    "races, with the limit where nothing was proved, and over the *common* races, which every method that proves anything has "
-    "proved. *best value*: races in which the best value known was reached (to 1e-6). The primal integral and the "
-    "processor seconds are means a race."
+    "races, with the limit where nothing was proved, and over the *common* races, which every method that proves "
+    "anything has proved. *best value*: races in which the best value known was reached (to 1e-6). The primal integral "
+    "and the processor seconds are means a race. *late*: solves that took more than 10 % or 0.2 s beyond the limit."
 )
 
 

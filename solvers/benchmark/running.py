@@ -26,7 +26,7 @@ from solvers.versions import installed
 __all__ = ["run_benchmark"]
 
 #: What a row can be; `run_benchmark` explains them.
-VERDICTS = ("ok", "crashed", "hung", "error", "invalid", "nondeterministic", "missing")
+VERDICTS = ("ok", "crashed", "hung", "error", "invalid", "nondeterministic", "refused", "missing")
 
 #: Distributions whose versions may change an answer or its time.
 _PACKAGES = (
@@ -104,7 +104,8 @@ def run_benchmark(
             "ok"; "crashed" (the process died); "hung" (it was ended ``grace`` after its limit); "error" (it raised);
             "invalid" (the decision is infeasible, its objective is not the one claimed, or the bound is refuted by
             its own decision, by that of another row, or by one in the instance library, which the message names);
-            "nondeterministic" (the repetition differed); "missing" (a package is not installed).
+            "nondeterministic" (the repetition differed); "refused" (the method, or a free licence, does not take this
+            problem); "missing" (a package is not installed).
         ``status, stopped``
             As on `solvers.Solution`.
         ``native_status``

@@ -38,7 +38,8 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
         backend says of itself; ``mean_all`` the shifted geometric mean of the seconds to a proof, the limit where there
         is none; ``mean_common`` the same over the races that every method with a proof in this limit has proved, and
         ``common`` how many those are; ``best`` how often the best known value was reached, the mean
-        ``primal_integral`` (seconds), and the mean processor seconds, ``cpu_seconds``.
+        ``primal_integral`` (seconds), the mean processor seconds, ``cpu_seconds``, and how many solves were ``late``:
+        more than 10 % or 0.2 s beyond their limit.
     """
     import pandas as pd
 
@@ -67,6 +68,9 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
                     "best": int((group["gap_to_best"] <= 1e-6).sum()),
                     "primal_integral": float(group["primal_integral"].mean()),
                     "cpu_seconds": float(group["cpu_seconds"].mean()),
+                    "late": int(
+                        (group["seconds"] > group["time_limit"] + np.maximum(0.2, 0.1 * group["time_limit"])).sum()
+                    ),
                 }
             )
     return pd.DataFrame(rows)

@@ -58,7 +58,7 @@ def concave_everywhere(problem: DispersionProblem, run: Run) -> tuple[NDArray[np
     bend = 2 * float(np.abs(form.curved).sum(axis=1).max()) / problem.n
     means = form.curved.mean(axis=1)
     half = means - means.mean() / 2
-    quadratic = form.curved - half - half[:, None] - bend
+    quadratic = form.curved - np.add.outer(half, half) - bend  # symmetric to the last bit
     return quadratic, form.linear + 2 * problem.size * half, float(bend * problem.size**2)
 
 

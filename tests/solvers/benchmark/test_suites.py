@@ -121,3 +121,20 @@ def test_a_page_is_made_of_a_run(tmp_path):
         assert part in text
     assert text.partition("## A row a release")[2].count("auto") == 2
     assert all((path.parent / f"selection-{kind}.png").stat().st_size > 1000 for kind in ("profile", "anytime"))
+
+
+def test_public_instances_are_known_by_what_they_state(tmp_path):
+    """A file of the right name that states something else is refused, and so is a folder without any of them."""
+    with pytest.raises(BenchmarkError, match="none of the files"):
+        suite("diversity", data=tmp_path)
+    with pytest.raises(BenchmarkError, match="no folder"):
+        suite("diversity", data=tmp_path / "nowhere")
+    (tmp_path / "GKD-b_11_n50_m5.txt").write_text("3 2\n0 1 1.0\n0 2 2.0\n1 2 3.0\n")
+    with pytest.raises(BenchmarkError, match="another problem"):
+        suite("diversity", data=tmp_path)
+
+
+def test_a_licence_or_a_method_that_does_not_take_a_problem_is_a_row(tmp_path):
+    problem = suite("diversity").instances["sphere-n100-m20"]
+    table = run_benchmark(["brute-force", "greedy"], {"sphere": problem}, time_limits=1.0, repeat=False).table
+    assert table["verdict"].tolist() == ["refused", "ok"]
