@@ -67,7 +67,7 @@ class Problem(ABC):
 
     @staticmethod
     def types() -> list[type[Problem]]:
-        """The problem types of the modules imported so far; what several of them share, and names no family, is none."""
+        """The problem types of the modules imported so far; what some of them share, without a family, is none."""
         return [kind for kind in _types.values() if hasattr(kind, "family")]
 
     def decision(self, x: ArrayLike) -> NDArray[Any]:
