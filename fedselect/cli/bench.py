@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import fnmatch
+import importlib
 import json
 import math
 import shlex
@@ -14,7 +14,9 @@ import typer
 
 from fedselect.cli.common import (
     Format,
+    Gap,
     Load,
+    Threads,
     check_format,
     key_values,
     plain_rows,
@@ -23,11 +25,13 @@ from fedselect.cli.common import (
     text,
     writing,
 )
+from fedselect.cli.problems import FILES, Size, matched, problem_of
 from fedselect.errors import ConfigError
 from fedselect.loading import load_parts
 from fedselect.progress import progress_bar
 from solvers import instances as library
-from solvers.problem import FAMILIES
+from solvers import methods as registered
+from solvers.problem import FAMILIES, Problem
 from solvers.suggestions import did_you_mean
 
 __all__ = ["bench"]
@@ -46,8 +50,9 @@ def bench(
     family: Annotated[str | None, typer.Argument(help=f"One of {', '.join(FAMILIES)}; none with --suite.")] = None,
     instances: Annotated[
         str,
-        typer.Option(help="Library names (* and ? too) and files (.npz, MDPLIB), with commas; the family if left out."),
+        typer.Option(help=f"With commas, patterns too: library names, {FILES}. The whole family if left out."),
     ] = "*",
+    size: Size = None,
     methods: Annotated[str, typer.Option(help="Names of methods, with commas.")] = "auto",
     variant: Annotated[
         list[str], typer.Option(help="A method with options: 'LABEL=NAME option=value ...'. May be repeated.")
@@ -56,6 +61,8 @@ def bench(
     time_limit: Annotated[
         str, typer.Option(help="Seconds a solve, several with commas; 'none' for no limit. 10, or 1,10,60 for a suite.")
     ] = "",
+    gap: Gap = None,
+    threads: Threads = None,
     suite: Annotated[
         str | None, typer.Option(help="A fixed set of instances and methods: selection, diversity or convex.")
     ] = None,
@@ -86,7 +93,8 @@ def bench(
     check_format(format)
     load_parts(load)
     limits = [_seconds(part) for part in _parts(time_limit or ("10" if suite is None else "1,10,60"))]
-    compared, problems = _compared(family, suite, tier, data, methods, variant, instances)
+    compared, problems = _compared(family, suite, tier, data, methods, variant, instances, size)
+    compared = _ending(compared, family, gap, threads)
     if publish is not None and suite is None:
         raise ConfigError("--publish is for the results of a --suite")
     if jobs == 0:
@@ -130,12 +138,13 @@ def _compared(
     methods: str,
     variant: list[str],
     instances: str,
+    size: int | None,
 ) -> tuple[Any, dict[str, Any]]:
     """Methods and instances: a suite's, or those that the command line names."""
     if suite is not None:
         from solvers.benchmark.suites import suite as suite_named
 
-        if family is not None or instances != "*":
+        if family is not None or instances != "*" or size is not None:
             raise ConfigError("a suite has instances of its own: give neither a family nor --instances with --suite")
         found = suite_named(suite, tier, data)
         chosen = _methods(methods, variant, found.methods) if methods != "auto" or variant else dict(found.methods)
@@ -145,7 +154,7 @@ def _compared(
     if family is None or family not in FAMILIES:
         hint = "" if family is None else did_you_mean(family, FAMILIES)
         raise ConfigError(f"there is no family {family!r}{hint} (known: {', '.join(FAMILIES)}); or give --suite")
-    return _methods(methods, variant), _instances(family, instances)
+    return _methods(methods, variant), _instances(family, instances, size)
 
 
 def _print(table: Any) -> None:
@@ -178,27 +187,46 @@ def _methods(names: str, variants: list[str], known: Mapping[str, Any] | None = 
     return labelled
 
 
-def _instances(family: str, names: str) -> dict[str, Any]:
-    """Problems of the family by name, from files and from the library."""
-    from solvers.benchmark.plan import resolve_instance
+def _ending(compared: Any, family: str | None, gap: float | None, threads: int | None) -> Any:
+    """The methods with what ``--gap`` and ``--threads`` ask of those that have a bound, or an option for threads."""
+    if gap is None and threads is None:
+        return compared
+    if family is None:
+        raise ConfigError("a suite's protocol is fixed: give neither --gap nor --threads with --suite")
+    importlib.import_module(f"solvers.{family}")
+    known = [each for kind in Problem.types() if kind.family == family for each in registered(kind)]
+    told: dict[str, Any] = {}
+    for label, value in compared.items():
+        name, options = (value, {}) if isinstance(value, str) else value
+        own = {each.threads for each in known if each.name == name} - {None}
+        if gap is not None and any(each.name == name and each.kind != "heuristic" for each in known):
+            options = {"gap": gap} | options
+        if threads is not None and own and not own & set(options):
+            options = {"threads": threads} | options
+        told[label] = (name, options)
+    for option, given in (("gap", gap), ("threads", threads)):
+        if given is not None and not any(option in options for _, options in told.values()):
+            has = "a bound" if option == "gap" else "an option for threads"
+            raise ConfigError(f"--{option}: none of the methods compared ({', '.join(told)}) has {has}")
+    return told
 
+
+def _instances(family: str, names: str, size: int | None) -> dict[str, Any]:
+    """Problems of the family by name, from files and from the library."""
     known = library.names(family)
     found: dict[str, Any] = {}
-    for part in _parts(names):
-        if Path(part).is_file():
-            sources = [part]
-        else:
-            sources = fnmatch.filter(known, part)
-            if not sources:
-                hint = did_you_mean(part, known)
-                raise ConfigError(f"there is neither a file nor a {family} instance {part!r}{hint}")
-        for source in sources:
-            instance = resolve_instance(source)
-            if instance.problem.family != family:
-                raise ConfigError(f"{source} is a problem of family {instance.problem.family!r}, not {family!r}")
-            if instance.name in found and found[instance.name] != source:
-                raise ConfigError(f"two instances are called {instance.name!r}: {found[instance.name]} and {source}")
-            found[instance.name] = source
+    sources: dict[str, str] = {}
+    for source in known if names == "*" else matched(_parts(names), family):
+        if source not in library.names() and not Path(source).is_file():
+            hint = did_you_mean(source, known)
+            raise ConfigError(f"there is neither a file nor a {family} instance {source!r}{hint}")
+        problem, recorded = problem_of(source, size)
+        if problem.family != family:
+            raise ConfigError(f"{source} is a problem of family {problem.family!r}, not {family!r}")
+        name = source if recorded is not None else Path(source).stem
+        if name in found:
+            raise ConfigError(f"two instances are called {name!r}: {sources[name]} and {source}")
+        found[name], sources[name] = (source if recorded is not None else problem), source
     return found
 
 

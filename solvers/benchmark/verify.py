@@ -113,7 +113,7 @@ def _changed(answer: dict[str, Any]) -> dict[str, Any]:
         return {}
     if again["failed"]:
         return {"verdict": again["failed"], "message": f"repeated with the same seed, {again['message']}"}
-    if again["stopped"] == "time-limit":
+    if again["stopped"] in ("time-limit", "gap"):
         return {}
     if answer["objective"] != again["objective"]:
         difference = f"objective {answer['objective']} first and {again['objective']} when repeated"

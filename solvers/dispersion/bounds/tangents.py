@@ -14,7 +14,7 @@ from solvers.dispersion.bounds.slice_form import Normal, SliceForm, apply
 from solvers.dispersion.problem import DispersionProblem
 from solvers.run import Run
 
-__all__ = ["Tangents", "concave_everywhere", "on_slice"]
+__all__ = ["Tangents", "on_slice"]
 
 _NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
 
@@ -46,20 +46,6 @@ class Tangents:
         """Points whose tangents make a good first model: the relaxed point, the incumbent, and on the way."""
         binary = start.astype(np.float64)
         return [self.x + share * (binary - self.x) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
-
-
-def concave_everywhere(problem: DispersionProblem, run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """Quadratic, linear and constant term, in the units of `Normal`, of what equals the objective at every selection.
-
-    They are concave off the slice too, which is what solvers look for that know nothing of it: the direction 1 is bent
-    down, and paid back as a constant on the slice.
-    """
-    form = Tangents(problem, run).form
-    bend = 2 * float(np.abs(form.curved).sum(axis=1).max()) / problem.n
-    means = form.curved.mean(axis=1)
-    half = means - means.mean() / 2
-    quadratic = form.curved - np.add.outer(half, half) - bend  # symmetric to the last bit
-    return quadratic, form.linear + 2 * problem.size * half, float(bend * problem.size**2)
 
 
 def on_slice(x: NDArray[np.float64], size: int) -> NDArray[np.float64]:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from solvers.dispersion.bounds.slice_form import Normal
-from solvers.dispersion.bounds.tangents import concave_everywhere
-from solvers.dispersion.methods.branch_and_bound import marginal
+from solvers.dispersion.methods.quadratic_model import QuadraticModel
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
+from solvers.dispersion.search.neighbourhood import incumbent
 from solvers.dispersion.search.threads import one_thread
-from solvers.errors import InvalidOption, InvalidProblem
+from solvers.errors import InvalidProblem
 from solvers.registry import method
 from solvers.run import Run
 
 __all__ = ["cplex"]
-
-#: Share of the scale by which bounds are widened, as for ``gurobi``: CPLEX is asked for 1e-9 in feasibility and
-#: reduced costs, for no gap at all and for exact integrality.
-_TOLERANCE = 2.5e-7
 
 
 @method(DispersionProblem, "cplex", kind="exact", requires="cplex", install="cplex")
@@ -50,26 +46,14 @@ def cplex(problem: DispersionProblem, run: Run, *, formulation: str = "nonconvex
     CPLEX's bound is widened by 2.5e-7 of the objective's scale, as for ``gurobi``; ``details["native_status"]`` is
     what CPLEX itself says, in its own tolerances.
     """
-    if formulation not in ("nonconvex", "projected"):
-        raise InvalidOption(f"formulation must be nonconvex or projected; got {formulation!r}")
     import cplex as ibm
 
-    run.tighten(problem.trivial_bound())
-    if marginal(problem, run):
+    stated = QuadraticModel.of(problem, run, formulation)
+    if stated is None:
         return
-    run.offer(ascend(problem, greedy_decision(problem), run))
-    if run.expired or run.proved:
-        return
-    normal = Normal.of(problem)
     everyone = list(range(problem.n))
     with run.building():
-        quadratic, linear, constant = normal.quadratic, normal.linear, 0.0
-        if formulation == "projected":
-            quadratic, linear, constant = concave_everywhere(problem, run)
-        model = ibm.Cplex()
-        for silence in (model.set_log_stream, model.set_results_stream, model.set_warning_stream):
-            silence(None)
-        model.set_error_stream(None)
+        model = _silent(ibm.Cplex())
         settings = model.parameters
         settings.randomseed.set(run.seed % 2**31)
         settings.threads.set(threads)
@@ -79,16 +63,18 @@ def cplex(problem: DispersionProblem, run: Run, *, formulation: str = "nonconvex
             tolerance.set(0.0)
         settings.mip.tolerances.integrality.set(0.0)
         model.objective.set_sense(model.objective.sense.maximize)
-        model.objective.set_offset(constant)
-        model.variables.add(obj=linear.tolist(), types="B" * problem.n)
+        model.objective.set_offset(stated.constant)
+        model.variables.add(obj=stated.linear.tolist(), types="B" * problem.n)
         row = ibm.SparsePair(everyone, [1.0] * problem.n)
         model.linear_constraints.add(lin_expr=[row], senses="E", rhs=[float(problem.size)])
-        model.objective.set_quadratic([ibm.SparsePair(everyone, each) for each in (2 * quadratic).tolist()])
+        model.objective.set_quadratic([ibm.SparsePair(everyone, each) for each in (2 * stated.quadratic).tolist()])
         start = ibm.SparsePair(everyone, incumbent(run).astype(float).tolist())
         model.MIP_starts.add(start, model.MIP_starts.effort_level.check_feasibility)
     try:
         if run.time_limit is not None:
             settings.timelimit.set(max(run.remaining, 0.01))
+
+        model.register_callback(_follower(run, stated))
         try:
             model.solve()
         except ibm.CplexError as error:
@@ -103,7 +89,34 @@ def cplex(problem: DispersionProblem, run: Run, *, formulation: str = "nonconvex
             run.offer(np.rint(solution.get_values()).astype(np.int64))
         bound = float(solution.MIP.get_best_objective())
         if abs(bound) < ibm.infinity:
-            slack = _TOLERANCE * problem.scale * normal.factor + normal.error
-            run.tighten(normal.original(bound + slack))
+            run.tighten(stated.bound(bound))
+        if run.enough:
+            run.message = ""  # CPLEX would say "aborted"
     finally:
         model.end()
+
+
+def _silent(model: Any) -> Any:
+    """The model with nothing to print to."""
+    for silence in (model.set_log_stream, model.set_results_stream, model.set_warning_stream, model.set_error_stream):
+        silence(None)
+    return model
+
+
+def _follower(run: Run, stated: QuadraticModel) -> Any:
+    """A callback that hands over what CPLEX finds as it finds it, and ends it at a gap that is good enough."""
+    from cplex.callbacks import MIPInfoCallback
+
+    best = -np.inf
+
+    class Follow(MIPInfoCallback):
+        def __call__(self) -> None:
+            nonlocal best
+            if self.has_incumbent() and self.get_incumbent_objective_value() > best:
+                best = self.get_incumbent_objective_value()
+                run.offer(np.rint(self.get_incumbent_values()).astype(np.int64))
+            run.tighten(stated.bound(self.get_best_objective_value()))
+            if run.enough:
+                self.abort()
+
+    return Follow
