@@ -178,8 +178,9 @@ def reasons(ready: Mapping[tuple[str, str], Experiment]) -> dict[tuple[str, ...]
     """What explains that our numbers are not the table's."""
     why: dict[tuple[str, ...], str] = {}
     for name, reading in READINGS.items():
-        adafed = "open: AdaFed's own paper was not to be had"
-        why |= {(f"{measure} - Unbiased's", name, "AdaFed"): adafed for measure in MEASURES}
+        if reading.code and not reading.equal_rates:
+            adafed = "open: AdaFed's own paper was not to be had"
+            why |= {(f"{measure} - Unbiased's", name, "AdaFed"): adafed for measure in MEASURES}
         federation = ready[name, "CA-Fed"].federation()
         if federation.parameters is not None:  # MNIST has no true model
             right = (federation.test.features @ federation.parameters[0] > 0) == federation.test.labels
@@ -197,9 +198,14 @@ def reasons(ready: Mapping[tuple[str, str], Experiment]) -> dict[tuple[str, ...]
         else:
             for measure, text in ELSEWHERE.items():
                 why |= {(measure, name): text, (f"{measure} - Unbiased's", name): text}
+        rest = "open"
+        if reading.equal_rates:
+            rest = "the scripts' learning rates differ by method: see 'code'"
+        elif not reading.code:
+            rest = "tuned rates take all methods to the best model within few rounds; for the scripts' see 'code'"
         for measure in MEASURES:
-            why.setdefault((f"{measure} - Unbiased's", name), "open")
-            why.setdefault((measure, name), "open")
+            why.setdefault((f"{measure} - Unbiased's", name), rest)
+            why.setdefault((measure, name), rest)
     return why
 
 
