@@ -6,6 +6,7 @@ import importlib
 import json
 import math
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +26,6 @@ from fedselect.cli.common import (
     writing,
 )
 from fedselect.cli.problems import FILES, Size, matched, problem_of
-from fedselect.cli.suites import publish as publish_suite
 from fedselect.errors import ConfigError
 from fedselect.loading import load_parts
 from fedselect.progress import progress_bar
@@ -42,7 +42,7 @@ _CAPTION = (
     "gap: |bound - objective| / |objective|; gap to best: |objective - best known| / |best known|. Medians."
 )
 
-#: Verdicts that say a method went wrong; "nondeterministic" and "missing" are findings, not failures.
+#: Verdicts that say a method went wrong; "nondeterministic", "refused" and "missing" are findings, not failures.
 _FAILURES = ("crashed", "hung", "error", "invalid")
 
 
@@ -67,6 +67,10 @@ def bench(
         str | None, typer.Option(help="A fixed set of instances and methods: selection, diversity or convex.")
     ] = None,
     tier: Annotated[str | None, typer.Option(help="Of a suite, the tier of the ledger: easy, benchmark, open.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="For the suite diversity: folder with files of MDPLIB and TSPLIB, which then take part."),
+    ] = None,
     publish: Annotated[Path | None, typer.Option(help="Folder for the suite's results and the page of them.")] = None,
     jobs: Annotated[int, typer.Option(help="Solves side by side; -1: one a core.")] = 1,
     backend: Annotated[str | None, typer.Option(help="joblib backend; loky if left out.")] = None,
@@ -83,11 +87,13 @@ def bench(
     finished, but some row crashed, hung, raised an error or is invalid; 130: interrupted, the same command continues.
     """
     from solvers.benchmark import run_benchmark
+    from solvers.benchmark.publishing import publish as publish_run
+    from solvers.benchmark.suites import OURS
 
     check_format(format)
     load_parts(load)
     limits = [_seconds(part) for part in _parts(time_limit or ("10" if suite is None else "1,10,60"))]
-    compared, problems = _compared(family, suite, tier, methods, variant, instances, size)
+    compared, problems = _compared(family, suite, tier, data, methods, variant, instances, size)
     compared = _ending(compared, family, gap, threads)
     if publish is not None and suite is None:
         raise ConfigError("--publish is for the results of a --suite")
@@ -119,7 +125,7 @@ def bench(
         print(f"benchmark: {out}")
     if publish is not None and suite is not None:
         with writing(publish):
-            print(f"page: {publish_suite(publish, suite, benchmark)}")
+            print(f"page: {publish_run(publish, suite, benchmark, OURS, _command(suite, tier, limits, jobs, repeat))}")
     if len(failures):
         raise typer.Exit(3)
 
@@ -128,6 +134,7 @@ def _compared(
     family: str | None,
     suite: str | None,
     tier: str | None,
+    data: Path | None,
     methods: str,
     variant: list[str],
     instances: str,
@@ -139,11 +146,11 @@ def _compared(
 
         if family is not None or instances != "*" or size is not None:
             raise ConfigError("a suite has instances of its own: give neither a family nor --instances with --suite")
-        found = suite_named(suite, tier)
-        chosen = _methods(methods, variant) if methods != "auto" or variant else list(found.methods)
+        found = suite_named(suite, tier, data)
+        chosen = _methods(methods, variant, found.methods) if methods != "auto" or variant else dict(found.methods)
         return chosen, dict(found.instances)
-    if tier is not None:
-        raise ConfigError("--tier is for a --suite")
+    if tier is not None or data is not None:
+        raise ConfigError(f"{'--tier' if tier is not None else '--data'} is for a --suite")
     if family is None or family not in FAMILIES:
         hint = "" if family is None else did_you_mean(family, FAMILIES)
         raise ConfigError(f"there is no family {family!r}{hint} (known: {', '.join(FAMILIES)}); or give --suite")
@@ -165,9 +172,10 @@ def _print(table: Any) -> None:
     print_table(head, rows, ("rows", "best"), _CAPTION)
 
 
-def _methods(names: str, variants: list[str]) -> dict[str, Any]:
-    """Methods by label: the plain names first, unless only variants are given."""
-    labelled: dict[str, Any] = {name: name for name in _parts(names)} if names != "auto" or not variants else {}
+def _methods(names: str, variants: list[str], known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Methods by label, the plain names first unless only variants are given; ``known`` says what labels stand for."""
+    plain = _parts(names) if names != "auto" or not variants else []
+    labelled: dict[str, Any] = {name: (known or {}).get(name, name) for name in plain}
     for variant in variants:
         head, *options = shlex.split(variant)
         label, equals, name = head.partition("=")
@@ -233,3 +241,10 @@ def _seconds(text: str) -> float | None:
         return float(text)
     except ValueError:
         raise ConfigError(f"a time limit is a number of seconds or 'none'; got {text!r}") from None
+
+
+def _command(suite: str, tier: str | None, limits: list[float | None], jobs: int, repeat: bool) -> str:
+    """The line that runs a suite again."""
+    words = ["fedselect bench --suite", suite, *(["--tier", tier] if tier else []), "--time-limit"]
+    words += [",".join("none" if limit is None else f"{limit:g}" for limit in limits), "--jobs", str(jobs)]
+    return " ".join([*words, *([] if repeat else ["--no-repeat"])])

@@ -40,6 +40,7 @@ def examine(problem: Problem, answer: dict[str, Any], time_limit: float | None) 
         "objective": None,
         "bound": _finite(answer.get("bound")),
         "seconds": answer["seconds"],
+        "cpu_seconds": answer.get("cpu_seconds"),
         "build_seconds": answer.get("build_seconds"),
         "nodes": answer.get("nodes"),
         "relaxed": False,

@@ -23,6 +23,7 @@ GROUPS = [
     ("cp-sat", {"formulation": "tangent"}),
     ("milp", {"formulation": "glover"}),
     ("gurobi", {"formulation": "projected"}),
+    ("cplex", {"formulation": "projected"}),
     ("scip", {"formulation": "projected"}),
 ]
 

@@ -1,4 +1,4 @@
-"""The quadratic model that ``gurobi`` and ``scip`` are given, and the way their answers come back."""
+"""The quadratic model that ``gurobi``, ``cplex`` and ``scip`` are given, and the way their answers come back."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class QuadraticModel:
             bend = 2 * float(np.abs(form.curved).sum(axis=1).max()) / problem.n
             means = form.curved.mean(axis=1)
             half = means - means.mean() / 2
-            quadratic = form.curved - half - half[:, None] - bend
+            quadratic = form.curved - np.add.outer(half, half) - bend  # symmetric to the last bit
             linear = form.linear + 2 * problem.size * half
             return cls(quadratic, linear, float(bend * problem.size**2), normal, slack)
 
