@@ -26,6 +26,9 @@ _ROUNDS_ROOT, _ROUNDS, _ROUNDS_LEAF, _PAIRS_LEAF = 2, 1, 5, 2
 #: With more clients one multiplier for all of them serves for a certificate of one leaf.
 _LARGE = 600
 
+#: Share of a form's clients that are still open when it is made anew.
+_SHRUNK = 0.5
+
 #: Fewest open clients that get multipliers of their own.
 _LEAST = 8
 
@@ -41,7 +44,7 @@ class Proof(Bounds):
     def leaf(self) -> float:
         """Write one leaf, the tangent of the root's multipliers, and return its bound."""
         state = np.zeros(self.problem.n, dtype=np.int8)
-        form = self.shifted() if self.problem.n > _LARGE else self.multipliers(state, None, _ROUNDS_LEAF, _PAIRS_LEAF)
+        form = self.shifted() if self.problem.n > _LARGE else self.multipliers(state, None, _ROUNDS_LEAF, _PAIRS_LEAF, closing=False)
         bound, _, index = self.tangent(state, form, form.point)
         self.record.tangent(index)
         return bound * self.unit + float(self.data.error)
@@ -60,7 +63,7 @@ class Proof(Bounds):
         found = None
         if form is not None and y is not None:
             found = self.tangent(state, form, y)
-        if found is None or (found[0] > self.goal and free.size >= _LEAST and 2 <= left <= free.size - 2):
+        if found is None or (found[0] > self.goal and self._worth(form, free.size, left)):
             form = self.multipliers(state, form, _ROUNDS if form is not None else _ROUNDS_ROOT)
             y = form.point
             found = self.tangent(state, form, y)
@@ -70,6 +73,11 @@ class Proof(Bounds):
             return True
         assert form is not None
         return self._split(state, form, bound, gradient, point)
+
+    def _worth(self, form: Multipliers | None, free: int, left: int) -> bool:
+        """Whether what is open here is so much less than where its form was made that it gets one of its own."""
+        assert form is not None
+        return free >= _LEAST and 2 <= left <= free - 2 and free <= _SHRUNK * form.ids.size
 
     def _split(
         self,
