@@ -78,7 +78,7 @@ def prove(solution: Solution, time_limit: float = math.inf, *, relaxed: bool = F
     if _tighter(solution, claim):
         solution = solution.with_bound(claim)
     told = {"seconds": seconds, "check_seconds": time.perf_counter() - begun, "bound": claim}
-    told["distance"] = abs(claim - solution.bound)
+    told["distance"] = abs(claim - float(solution.bound))  # type: ignore[arg-type]
     return replace(_told(solution, **told), certificate=replace(found, bound=claim))
 
 

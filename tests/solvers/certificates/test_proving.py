@@ -101,8 +101,8 @@ def test_it_survives_copies_and_files(tmp_path):
 
 def test_a_solve_that_runs_out_of_time_still_keeps_a_certificate():
     """Part of the limit is kept free for it; one leaf that is found at once proves a bound, if a weaker one."""
-    problem = random_problem(5, 150, 30)
-    solution = solve(problem, time_limit=1.5, certificate=True)
+    problem = random_problem(5, 200, 40)
+    solution = solve(problem, time_limit=4.0, certificate=True)
     assert solution.stopped == "time-limit"
     verified = check(problem, solution.certificate)
     assert solution.objective <= solution.bound <= verified < 2 * solution.objective
