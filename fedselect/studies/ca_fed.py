@@ -187,11 +187,11 @@ def with_rates(dataset: str, root: Path, scale: Scale, out: Path, jobs: int) -> 
                 ready[name, method] = replace(each, training=training)
             else:
                 data = Choice(dataset, {**each.data.options, "seed": 43})
-                elsewhere[name, method] = replace(each, name="tuning", seed=42, data=data)
+                elsewhere[name, method] = [replace(each, name="tuning", seed=42, data=data)]
     grid = {"learning_rate": scale.local, "server_learning_rate": scale.server}
     with progress_bar("tuning", 1) as progress:
-        best = tune(elsewhere, grid, out, jobs, progress, criterion="mean accuracy")
-    return ready | {cell: replace(ready[cell], training=each.training) for cell, each in best.items()}
+        best, _ = tune(elsewhere, grid, out, jobs, progress, criterion="mean accuracy")
+    return ready | {cell: replace(ready[cell], training=training) for cell, training in best.items()}
 
 
 def run_seeds(ready: Mapping[tuple[str, str], Experiment], seeds: Sequence[int], out: Path, jobs: int) -> pd.DataFrame:
