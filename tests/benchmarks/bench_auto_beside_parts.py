@@ -72,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", default=list(CASES))
     parser.add_argument("--seconds", type=float, nargs="+", default=[1.0])
-    parser.add_argument("--methods", nargs="+", default=list(PARTS))
+    parser.add_argument("--methods", nargs="*", default=list(PARTS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--dimension", type=int, default=20, help="of a cube's points")
     parser.add_argument("--mdplib", default=os.environ.get("MDPLIB"))

@@ -8,7 +8,7 @@
 
 Rows: ``uN-M`` distances uniform on [0, 10]; ``sphereD-M`` 100 normal points of dimension D scaled to radius 50;
 ``cubeN-M`` points uniform in the unit cube of dimension 20 (or ``--dimension``); ``iN-M`` whole distances 0 to 9. Every
-line names what was measured; nothing is asserted. CPU seconds stand beside the wall clock's, so that a busy machine shows.
+line names what was measured; nothing is asserted. CPU seconds stand beside the wall clock's: a busy machine shows.
 """
 
 # ruff: noqa: E402
