@@ -14,8 +14,8 @@ of a grid of half decades, the best three after 250 rounds go on to the full len
 over the three patterns wins, each pattern under a seed of its own that is reported nowhere else. A pair serves all
 patterns, since nobody knows the pattern, and a lead under one pattern cannot come from rates tuned to it. Data, rates
 of participation, model and batches all depend on the seed, as in the authors' code. Weights and server rate are
-confounded, so FedAU (K = 50) also meets known participation at equal rates. Images are initialised and augmented as in
-the code, but for CIFAR-100's colour operations.
+confounded, so FedAU (K = 50) also meets known participation at equal rates. With images, models are
+initialised and batches augmented as in the code.
 """
 
 from __future__ import annotations
@@ -192,8 +192,8 @@ def accuracy_figure(runs: pd.DataFrame) -> Figure:
     return panels_figure(panels, METHOD_STYLES, "test accuracy, %", size=(9, 3.2))
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the study; see this file's first lines."""
+def main(argv: Sequence[str] | None = None) -> Path:
+    """Run the study; see this file's first lines; return the folder of tables and figures."""
     datasets = ("digits", "synthetic", *IMAGES)
     arguments = study_arguments(__doc__.partition("\n")[0], "fedau", datasets, argv)
     dataset, root, out = arguments.dataset, arguments.root, arguments.out
@@ -244,6 +244,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     write_tables(out, tables)
     print(save_figure(weights_figure(errors, dataset, root, scale), out / "weights.png"))
     print(save_figure(accuracy_figure(runs), out / "curves.png"))
+    return out
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ METHODS = {
 MODELS = {"svhn": "cnn-fedau-svhn", "cifar10": "cnn-fedau-cifar10"}
 MODELS |= dict.fromkeys(("cifar100", "cinic10"), "cnn-fedau-cifar100")
 
-#: Of the authors' code; CIFAR-100 also has colour operations there.
-AUGMENTATION = {"svhn": "crop", "cifar10": "crop-flip", "cifar100": "crop-flip", "cinic10": "crop-flip"}
+#: Of the authors' code.
+AUGMENTATION = {"svhn": "crop", "cifar10": "crop-flip", "cifar100": "fedau-cifar100", "cinic10": "crop-flip"}
 
 
 @dataclass(frozen=True)
