@@ -32,8 +32,11 @@ _EARLY, _POLISH = 40_000_000, 0.1
 #: Work of the first-order tree, some seconds, after which the strong root is worked on where the gap is small.
 _PATIENCE = 200_000_000
 
-#: The same as a share of the time limit; and a root's gap, in units of the problem's scale, with which it is at once.
-_WAIT, _WIDE = 0.4, 0.02
+#: The same as a share of the time limit; where no client dominates another, which is what cheap nodes thrive on.
+_WAIT, _WAIT_UNORDERED = 0.4, 0.1
+
+#: A root's gap, in units of the problem's scale, with which the strong root is worked on at once.
+_WIDE = 0.02
 
 #: The strong tree is ahead if it leaves less than this part of the first-order tree's gap.
 _PROMISE = 0.6
@@ -51,7 +54,7 @@ _SLICE, _CUBIC, _SQUARE = 40, 0.02, 4.0
 _MOVE = 2
 
 #: Share of the time limit, and most seconds, for tabu search before the first strong node.
-_BURST, _LONGEST = 0.05, 1.0
+_BURST, _LONGEST = 0.1, 3.0
 
 
 class Race:
@@ -72,14 +75,14 @@ class Race:
     def __init__(self, tree: Tree, search: Search, workers: int = 1, group: NDArray[np.int64] | None = None) -> None:
         self.tree, self.search, self.run, self.group = tree, search, tree.run, group
         self.workers = workers
-        self.wide = False
+        self.first = False  # the strong root comes first
 
     def run_to_the_end(self) -> None:
         """Prove, or come as close as the time allows."""
         run, tree = self.run, self.tree
         with run.phase("first-order tree"):
             tree.start()
-            self.wide = self._gap() > _WIDE
+            self.first = self._gap() > _WIDE
             looked = tree.relaxed
             while tree.open and not run.expired and not self._due():
                 self._cheap()
@@ -105,10 +108,12 @@ class Race:
         run, tree = self.run, self.tree
         if run.remaining <= _STRONG * tree.problem.n**3:
             return False
-        if self.group is not None or self.wide:
+        if self.group is not None or self.first:
             return True
+        if run.time_limit is not None and not tree.ordered and run.seconds > _WAIT_UNORDERED * run.time_limit:
+            self.first = tree.work > 0
         late = run.time_limit is not None and run.seconds > _WAIT * run.time_limit
-        return late or tree.work >= _PATIENCE * min(1.0, (0.01 / max(self._gap(), 1e-9)) ** 2)
+        return self.first or late or tree.work >= _PATIENCE * min(1.0, (0.01 / max(self._gap(), 1e-9)) ** 2)
 
     def _alternate(self, strong: StrongTree) -> None:
         """Let both work, until one of them has nothing left to do."""
@@ -126,8 +131,8 @@ class Race:
                 unit = max(abs(run.objective or 0.0), 1e-300) * tree.normal.factor
                 old, new = (max(bound - tree.incumbent, 0.0) / unit for bound in (tree.bound, strong.bound))
                 run.note(f"a gap of {old:.2g} after first-order nodes; doubly nonnegative ones make it {new:.2g}")
-            share = _AHEAD if ahead or self.wide else 1 / _AHEAD
-            alone = self.group is not None or (ahead and tree.work >= _PATIENCE) or (self.wide and strong.nodes == 0)
+            share = _AHEAD if ahead or self.first else 1 / _AHEAD
+            alone = self.group is not None or (ahead and tree.work >= _PATIENCE) or (self.first and strong.nodes == 0)
             if alone or strong.iterations * each <= share * (tree.work - before):
                 made = strong.iterations
                 strong.advance(_SLICE)

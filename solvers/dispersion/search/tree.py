@@ -91,7 +91,7 @@ class Tree:
         small = n <= (_SMALL // 2 if known else _SMALL) and self._affordable(n)
         root = self._block(np.arange(n), np.zeros(0, dtype=np.int64), None, small=small)
         bound = root.form.tangent(root.x) + root.constant
-        self.relaxed = root.relaxed
+        self.relaxed, self.ordered = root.relaxed, len(root.order.pairs) > 0
         self.run.tighten(self.certified(bound))
         if ready("tree", self.run) is None:
             self._round(root.x)
