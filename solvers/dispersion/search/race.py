@@ -4,12 +4,12 @@ The first-order tree looks at thousands of cheap nodes, the strong one at few th
 of federated learning are finished by the first in a tenth of a second; where it stalls, only the second gets on. A wide
 gap at the root says so at once. Otherwise it shows late, so both are kept: after a while, or a share of the time limit,
 the strong root is worked on as well; whoever has the better bound gets most of the time, and the other is left behind
-only when it has had its chance. The better bound of the two counts. Tabu search gets a tenth of the time throughout.
+only when it has had its chance. The better bound of the two counts. Tabu search has a share of the time throughout.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +18,13 @@ from solvers.dispersion.bounds.uniform_shift import bound_many
 from solvers.dispersion.search.strong_tree import StrongTree
 from solvers.dispersion.search.tree import Tree
 
-if TYPE_CHECKING:
-    from solvers.dispersion.methods.tabu import Search
-
 __all__ = ["Race"]
 
 #: Tabu moves made at a time: a few milliseconds.
 _MOVES = 500
 
 #: Work of the first-order tree, some 0.2 seconds, before tabu search gets its share of the time; and the share.
-_EARLY, _POLISH = 40_000_000, 0.1
+_EARLY, _POLISH = 40_000_000, 0.15
 
 #: Work of the first-order tree, some seconds, after which the strong root is worked on where the gap is small.
 _PATIENCE = 200_000_000
@@ -54,7 +51,14 @@ _SLICE, _CUBIC, _SQUARE = 40, 0.02, 4.0
 _MOVE = 2
 
 #: Share of the time limit, and most seconds, for tabu search before the first strong node.
-_BURST, _LONGEST = 0.1, 3.0
+_BURST, _LONGEST = 0.15, 5.0
+
+
+class Search(Protocol):
+    """What improves the incumbent beside the trees."""
+
+    def advance(self, moves: int) -> int:
+        """Make at most so many moves; return how many were made, 0 where there is nothing to do."""
 
 
 class Race:

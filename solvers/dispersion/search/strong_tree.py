@@ -83,7 +83,7 @@ class StrongTree:
             return
         target, nodes = self.target, self.nodes
         for node, outcome in zip(batch, self._examined(batch, target), strict=True):
-            self.nodes += not any(child.paused for child in outcome.children)
+            self.nodes += all(child.ids.size < node.ids.size for child in outcome.children)  # else it is not done
             self.iterations += outcome.iterations
             for selection in outcome.selections:
                 self._offer(selection)
@@ -100,6 +100,8 @@ class StrongTree:
         def look(node: Node) -> Outcome:
             # What is left must suffice for the iteration at hand and for a certificate.
             began, reserve = time.perf_counter(), 3 * self.slowest * node.ids.size**3
+            if self.stopping or self.run.remaining <= reserve:
+                return Outcome(node.bound, [node])  # for want of time even for a certificate
             root = node.warm is None
             looks = itertools.count()  # one an iteration
 
