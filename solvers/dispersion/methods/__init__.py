@@ -15,6 +15,7 @@ from solvers.dispersion.methods import (
     scip,
     sdp,
     tabu,
+    three_point,
 )
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "scip",
     "sdp",
     "tabu",
+    "three_point",
 ]
