@@ -62,7 +62,7 @@ def test_never_below_the_optimum(seed):
         assert certified(normal, given, relaxation, bases, wild) >= best
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(12))
 def test_any_problem_without_symmetry(seed):
     problem = random_problem(np.random.default_rng(seed), 8)
     best = solve(problem, "brute-force").objective
