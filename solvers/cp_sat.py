@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from solvers.run import Run
 
-__all__ = ["cut_short", "solver_for"]
+__all__ = ["cut_short", "follower", "solver_for"]
 
 
 def solver_for(run: Run, workers: int = 1, spare: float = 0.0) -> Any:
@@ -20,6 +21,37 @@ def solver_for(run: Run, workers: int = 1, spare: float = 0.0) -> Any:
     if math.isfinite(run.remaining):
         solver.parameters.max_time_in_seconds = max(run.remaining - spare, 1e-3)
     return solver
+
+
+def follower(run: Run, solver: Any, chosen: Sequence[Any], bound: Callable[[float], float]) -> Any:
+    """A callback for ``solver.solve``: bounds and incumbents reach the run as they come, and its end ends CP-SAT.
+
+    Parameters
+    ----------
+    run : Run
+        Whose gap, and time, are looked at.
+    solver : cp_model.CpSolver
+        Its bounds are followed, too.
+    chosen : sequence
+        The Booleans that are the decision.
+    bound : callable
+        Makes CP-SAT's bound one on the problem's objective.
+    """
+    from ortools.sat.python import cp_model
+
+    def tightened(value: float) -> None:
+        run.tighten(bound(value))
+        if run.enough:
+            solver.stop_search()
+
+    class Incumbents(cp_model.CpSolverSolutionCallback):
+        def on_solution_callback(self) -> None:
+            run.offer([int(self.boolean_value(variable)) for variable in chosen])
+            if run.enough:
+                self.stop_search()
+
+    solver.best_bound_callback = tightened
+    return Incumbents()
 
 
 def cut_short(run: Run, model: Any, status: int, spare: float = 0.0) -> bool:
@@ -53,6 +85,7 @@ def cut_short(run: Run, model: Any, status: int, spare: float = 0.0) -> bool:
         run.stop("error", "CP-SAT calls a model infeasible that has a feasible point")
         return True
     # CP-SAT catches Ctrl-C itself and returns its incumbent early; at the limit it ends a moment before it.
-    early = run.time_limit is None or run.remaining > 0.2 + 0.1 * run.time_limit + spare
+    # A run whose gap is good enough has no time left either.
+    early = not run.expired and (run.time_limit is None or run.remaining > 0.2 + 0.1 * run.time_limit + spare)
     run.stop("interrupted" if early else "time-limit", run.message)
     return early

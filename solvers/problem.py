@@ -67,8 +67,8 @@ class Problem(ABC):
 
     @staticmethod
     def types() -> list[type[Problem]]:
-        """The problem types of the modules imported so far."""
-        return list(_types.values())
+        """The problem types of the modules imported so far; what some of them share, without a family, is none."""
+        return [kind for kind in _types.values() if hasattr(kind, "family")]
 
     def decision(self, x: ArrayLike) -> NDArray[Any]:
         """``x`` as an array of the type this problem decides in (float64 unless a subclass says otherwise)."""

@@ -19,7 +19,10 @@ Kind = Literal["exact", "relaxation", "heuristic"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: What `solvers.solve` takes for itself, so that no method would ever be given it.
-_TAKEN = {"method", "time_limit", "seed", "start", "certify", "certificate", "watch", "log"}
+_TAKEN = {"method", "time_limit", "gap", "seed", "start", "certify", "certificate", "watch", "log"}
+
+#: What methods call their number of threads; `solvers.solve` takes it as ``threads`` for all of them.
+_THREADS = ("threads", "workers")
 
 _registry: dict[type[Problem], dict[str, Method]] = {}
 
@@ -64,6 +67,11 @@ class Method:
         """The method's own options and their defaults."""
         parameters = inspect.signature(self.function).parameters.values()
         return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+    @property
+    def threads(self) -> str | None:
+        """The option that says in how many threads the method runs; ``None`` where it has none."""
+        return next((name for name in _THREADS if name in self.options), None)
 
     def check(self, options: Mapping[str, Any]) -> None:
         """Raise `InvalidOption` where an option is unknown, missing, or does not fit its annotation."""

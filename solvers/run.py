@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.errors import InvalidAnswer
 from solvers.log import Log
 from solvers.problem import Problem
-from solvers.solution import Solution, Status, Stopped, TracePoint, proves
+from solvers.solution import Solution, Status, Stopped, TracePoint, proves, relative_gap
 
 __all__ = ["Run"]
 
@@ -36,6 +36,8 @@ class Run:
         Seconds allowed, counted from the start of the run; ``None`` for no limit.
     seed : int
         Seed of the run; `rng` derives from it.
+    gap : float or None
+        The relative gap that is good enough; ``None`` where nothing but a proof is.
     rng : numpy.random.Generator
         The only source of randomness a method may use.
     x : ndarray or None
@@ -56,11 +58,13 @@ class Run:
         seed: int,
         watch: Callable[[TracePoint], None] | None = None,
         log: Log | None = None,
+        gap: float | None = None,
     ) -> None:
         self.problem = problem
         self.method = method
         self.time_limit = time_limit
         self.seed = seed
+        self.gap = gap
         self.rng = np.random.default_rng(seed)
         self.x: NDArray[Any] | None = None
         self.objective: float | None = None
@@ -86,12 +90,14 @@ class Run:
 
     @property
     def remaining(self) -> float:
-        """Seconds left, never negative; `math.inf` without a limit."""
+        """Seconds left, never negative; `math.inf` without a limit, and none once the gap is good enough."""
+        if self.enough:
+            return 0.0
         return math.inf if self.time_limit is None else max(0.0, self.time_limit - self.seconds)
 
     @property
     def expired(self) -> bool:
-        """Whether the time limit has passed."""
+        """Whether the method is to end: the time limit has passed, or the gap is good enough."""
         return self.remaining <= 0.0
 
     @contextmanager
@@ -127,6 +133,13 @@ class Run:
         self._log.note(text)
 
     # -- what the method found -----------------------------------------------------------------------------------
+
+    @property
+    def enough(self) -> bool:
+        """Whether objective and bound are as near to each other as `gap` asks."""
+        if self.gap is None or self.objective is None or self.bound is None:
+            return False
+        return relative_gap(self.objective, self.bound) <= self.gap
 
     @property
     def proved(self) -> bool:
@@ -203,6 +216,8 @@ class Run:
             status = "optimal" if self.proved else "feasible"
         if status in ("optimal", "infeasible"):
             stopped = "proved"
+        elif self.enough and self._stopped != "interrupted":
+            stopped = "gap"
         elif self._stopped is not None:
             stopped = self._stopped
         else:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["OPTIMALITY_GAP", "Solution", "Status", "Stopped", "TracePoint", "proves", "relative_gap"]
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
-Stopped = Literal["proved", "time-limit", "iterations", "interrupted", "error"]
+Stopped = Literal["proved", "gap", "time-limit", "iterations", "interrupted", "error"]
 
 #: Difference of bound and objective at which a decision is called optimal, in the units that `proves` states.
 OPTIMALITY_GAP = 1e-6
@@ -88,8 +88,8 @@ class Solution:
         A value no feasible decision can beat; ``None`` when nothing is known.
     status : {"optimal", "feasible", "infeasible", "unknown"}
         What is known: a feasible point, and whether it is proved optimal (to `OPTIMALITY_GAP`).
-    stopped : {"proved", "time-limit", "iterations", "interrupted", "error"}
-        Why the method ended.
+    stopped : {"proved", "gap", "time-limit", "iterations", "interrupted", "error"}
+        Why the method ended; ``"gap"``: at the gap that `solvers.solve` was to stop at.
     message : str
         The native message of the backend, if there is one.
     seconds, build_seconds : float

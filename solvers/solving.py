@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import IO, Any
 
@@ -13,7 +13,7 @@ from solvers.errors import InvalidOption, InvalidProblem
 from solvers.log import Log
 from solvers.problem import Problem
 from solvers.proving import prove
-from solvers.registry import Method, find
+from solvers.registry import Method, find, methods
 from solvers.run import Run
 from solvers.solution import Solution, TracePoint, proves
 
@@ -25,6 +25,8 @@ def solve(
     method: str = "auto",
     *,
     time_limit: float | None = None,
+    gap: float | None = None,
+    threads: int | None = None,
     seed: int = 0,
     start: ArrayLike | None = None,
     certify: str | None = None,
@@ -43,6 +45,11 @@ def solve(
         A name from `methods`; ``"auto"`` is the best choice we know for the problem.
     time_limit : float, optional
         Wall-clock seconds; the incumbent comes back when they are over. No limit by default.
+    gap : float, optional
+        The relative gap (0.01 is one per cent) that is good enough: the method ends as soon as its decision is that
+        near to its bound, with ``stopped="gap"``. A heuristic has no bound of its own; name one with ``certify``.
+    threads : int, optional
+        Threads of the method, whatever its own option is called (``workers``, ``threads``).
     seed : int
         Makes the run repeatable (where a time limit does not cut it short).
     start : array-like, optional
@@ -71,7 +78,8 @@ def solve(
     UnknownMethod, MissingBackend
         When the method is not there to be run.
     InvalidOption
-        When the time limit, the seed, ``start``, ``certify`` or an option is not accepted.
+        When the time limit, the gap, the seed, ``start``, ``certify`` or an option is not accepted; when ``threads`` is
+        given and no method that is to run has an option for it.
     InvalidAnswer
         When the method returned an infeasible decision or an impossible bound.
     """
@@ -81,11 +89,13 @@ def solve(
     check_limit(time_limit)
     if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
         raise InvalidOption(f"seed must be a non-negative integer; got {seed!r}")
-    entry.check(options)
     second = None if certify is None else check_certifier(problem, certify)
+    check_gap(gap, entry, second)
+    options, proving = threaded(threads, problem, entry, second, options)
+    entry.check(options)
     lines = Log.of(log)
     share = time_limit if time_limit is None or second is None else time_limit / 2
-    run = Run(problem, method, share, int(seed), watch, lines)
+    run = Run(problem, method, share, int(seed), watch, lines, gap)
     if start is not None:
         run.offer(_start(problem, start))
     lines.begin(run)
@@ -101,7 +111,7 @@ def solve(
         if left is None or left > 0:
             lines.note(f"certified by {second.name}")
             decided = {"decision_seconds": solution.seconds}
-            solution = certified(solution, second.name, left, watch=watch)
+            solution = certified(solution, second.name, left, gap=gap, watch=watch, **proving)
             solution = replace(solution, seconds=run.seconds, details={**solution.details, **decided})
     if certificate and solution.stopped != "interrupted":
         lines.note("certificate")
@@ -117,7 +127,9 @@ def certified(
     method: str,
     time_limit: float | None = None,
     *,
+    gap: float | None = None,
     watch: Callable[[TracePoint], None] | None = None,
+    **options: Any,
 ) -> Solution:
     """The same decision, with the bound of a second method beside it where that is tighter.
 
@@ -129,8 +141,12 @@ def certified(
         An exact method or a relaxation of its problem; it starts from the decision.
     time_limit : float, optional
         Seconds for the second method alone.
+    gap : float, optional
+        The relative gap that is good enough, as for `solve`.
     watch : callable, optional
         As for `solve`: called with the decision's value and every bound that is tighter than those before.
+    **options
+        Options of the second method.
 
     Returns
     -------
@@ -144,7 +160,7 @@ def certified(
         As for `solve`.
     """
     check_certifier(solution.problem, method)
-    if solution.status == "optimal":
+    if solution.status == "optimal" or (gap is not None and solution.gap is not None and solution.gap <= gap):
         return solution
     trace = list(solution.trace)
 
@@ -156,12 +172,25 @@ def certified(
         if watch is not None:
             watch(trace[-1])
 
-    proof = solve(solution.problem, method, time_limit=time_limit, seed=solution.seed, start=solution.x, watch=follow)
+    proof = solve(
+        solution.problem,
+        method,
+        time_limit=time_limit,
+        gap=gap,
+        seed=solution.seed,
+        start=solution.x,
+        watch=follow,
+        **options,
+    )
     told = solution.with_bound(proof.bound, certified_by=method, certify_seconds=proof.seconds)
     if proof.stopped == "interrupted":
         return replace(told, trace=tuple(trace), stopped="interrupted")
-    proved = proves(told.problem, told.objective, told.bound)
-    return replace(told, trace=tuple(trace), stopped="proved" if proved else told.stopped)
+    stopped = told.stopped
+    if proves(told.problem, told.objective, told.bound):
+        stopped = "proved"
+    elif gap is not None and told.gap is not None and told.gap <= gap:
+        stopped = "gap"
+    return replace(told, trace=tuple(trace), stopped=stopped)
 
 
 def check_certifier(problem: Problem | type[Problem], name: str) -> Method:
@@ -170,6 +199,53 @@ def check_certifier(problem: Problem | type[Problem], name: str) -> Method:
     if entry.kind == "heuristic":
         raise InvalidOption(f"certify takes an exact method or a relaxation; {name!r} is a heuristic and has no bound")
     return entry
+
+
+def check_options(problem: Problem | type[Problem], entry: Method, options: Mapping[str, Any]) -> None:
+    """Raise `InvalidOption` unless `solve` takes these for a method; ``gap`` and ``threads`` may be among them."""
+    given = dict(options)
+    check_gap(given.pop("gap", None), entry, None)
+    entry.check(threaded(given.pop("threads", None), problem, entry, None, given)[0])
+
+
+def check_gap(gap: Any, entry: Method, second: Method | None) -> None:
+    """Raise `InvalidOption` unless this is a gap that one of the methods can reach, or None."""
+    if gap is None:
+        return
+    try:
+        fine = gap >= 0 and math.isfinite(gap) and not isinstance(gap, bool)
+    except (TypeError, ValueError):
+        fine = False
+    if not fine:
+        raise InvalidOption(f"gap must be a number from 0, such as 0.01 for one per cent; got {gap!r}")
+    if entry.kind == "heuristic" and second is None:
+        raise InvalidOption(
+            f"gap needs a bound, and {entry.name!r} is a heuristic, which has none: name a second method with certify"
+        )
+
+
+def threaded(
+    threads: Any, problem: Problem | type[Problem], entry: Method, second: Method | None, options: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of both methods with their numbers of threads; raises `InvalidOption` where neither has one."""
+    first: dict[str, Any] = dict(options)
+    proving: dict[str, Any] = {}
+    if threads is None:
+        return first, proving
+    if isinstance(threads, bool) or not hasattr(threads, "__index__") or threads < 1:
+        raise InvalidOption(f"threads must be a positive integer; got {threads!r}")
+    if entry.threads is not None:
+        if entry.threads in first:
+            raise InvalidOption(f"threads and {entry.threads} are the same option of method {entry.name!r}: give one")
+        first[entry.threads] = int(threads)
+    if second is not None and second.threads is not None:
+        proving[second.threads] = int(threads)
+    if entry.threads is None and not proving:
+        with_one = ", ".join(each.name for each in methods(problem) if each.threads is not None)
+        raise InvalidOption(
+            f"method {entry.name!r} has no option for threads (methods of this problem that have: {with_one or 'none'})"
+        )
+    return first, proving
 
 
 def check_limit(time_limit: Any) -> None:

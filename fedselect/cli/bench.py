@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import fnmatch
+import importlib
 import json
 import math
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,9 @@ import typer
 
 from fedselect.cli.common import (
     Format,
+    Gap,
     Load,
+    Threads,
     check_format,
     key_values,
     plain_rows,
@@ -22,12 +25,13 @@ from fedselect.cli.common import (
     text,
     writing,
 )
-from fedselect.cli.suites import publish as publish_suite
+from fedselect.cli.problems import FILES, Size, matched, problem_of
 from fedselect.errors import ConfigError
 from fedselect.loading import load_parts
 from fedselect.progress import progress_bar
 from solvers import instances as library
-from solvers.problem import FAMILIES
+from solvers import methods as registered
+from solvers.problem import FAMILIES, Problem
 from solvers.suggestions import did_you_mean
 
 __all__ = ["bench"]
@@ -38,7 +42,7 @@ _CAPTION = (
     "gap: |bound - objective| / |objective|; gap to best: |objective - best known| / |best known|. Medians."
 )
 
-#: Verdicts that say a method went wrong; "nondeterministic" and "missing" are findings, not failures.
+#: Verdicts that say a method went wrong; "nondeterministic", "refused" and "missing" are findings, not failures.
 _FAILURES = ("crashed", "hung", "error", "invalid")
 
 
@@ -46,8 +50,9 @@ def bench(
     family: Annotated[str | None, typer.Argument(help=f"One of {', '.join(FAMILIES)}; none with --suite.")] = None,
     instances: Annotated[
         str,
-        typer.Option(help="Library names (* and ? too) and files (.npz, MDPLIB), with commas; the family if left out."),
+        typer.Option(help=f"With commas, patterns too: library names, {FILES}. The whole family if left out."),
     ] = "*",
+    size: Size = None,
     methods: Annotated[str, typer.Option(help="Names of methods, with commas.")] = "auto",
     variant: Annotated[
         list[str], typer.Option(help="A method with options: 'LABEL=NAME option=value ...'. May be repeated.")
@@ -56,10 +61,16 @@ def bench(
     time_limit: Annotated[
         str, typer.Option(help="Seconds a solve, several with commas; 'none' for no limit. 10, or 1,10,60 for a suite.")
     ] = "",
+    gap: Gap = None,
+    threads: Threads = None,
     suite: Annotated[
         str | None, typer.Option(help="A fixed set of instances and methods: selection, diversity or convex.")
     ] = None,
     tier: Annotated[str | None, typer.Option(help="Of a suite, the tier of the ledger: easy, benchmark, open.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="For the suite diversity: folder with files of MDPLIB and TSPLIB, which then take part."),
+    ] = None,
     publish: Annotated[Path | None, typer.Option(help="Folder for the suite's results and the page of them.")] = None,
     jobs: Annotated[int, typer.Option(help="Solves side by side; -1: one a core.")] = 1,
     backend: Annotated[str | None, typer.Option(help="joblib backend; loky if left out.")] = None,
@@ -76,11 +87,14 @@ def bench(
     finished, but some row crashed, hung, raised an error or is invalid; 130: interrupted, the same command continues.
     """
     from solvers.benchmark import run_benchmark
+    from solvers.benchmark.publishing import publish as publish_run
+    from solvers.benchmark.suites import OURS
 
     check_format(format)
     load_parts(load)
     limits = [_seconds(part) for part in _parts(time_limit or ("10" if suite is None else "1,10,60"))]
-    compared, problems = _compared(family, suite, tier, methods, variant, instances)
+    compared, problems = _compared(family, suite, tier, data, methods, variant, instances, size)
+    compared = _ending(compared, family, gap, threads)
     if publish is not None and suite is None:
         raise ConfigError("--publish is for the results of a --suite")
     if jobs == 0:
@@ -111,29 +125,36 @@ def bench(
         print(f"benchmark: {out}")
     if publish is not None and suite is not None:
         with writing(publish):
-            print(f"page: {publish_suite(publish, suite, benchmark)}")
+            print(f"page: {publish_run(publish, suite, benchmark, OURS, _command(suite, tier, limits, jobs, repeat))}")
     if len(failures):
         raise typer.Exit(3)
 
 
 def _compared(
-    family: str | None, suite: str | None, tier: str | None, methods: str, variant: list[str], instances: str
+    family: str | None,
+    suite: str | None,
+    tier: str | None,
+    data: Path | None,
+    methods: str,
+    variant: list[str],
+    instances: str,
+    size: int | None,
 ) -> tuple[Any, dict[str, Any]]:
     """Methods and instances: a suite's, or those that the command line names."""
     if suite is not None:
         from solvers.benchmark.suites import suite as suite_named
 
-        if family is not None or instances != "*":
+        if family is not None or instances != "*" or size is not None:
             raise ConfigError("a suite has instances of its own: give neither a family nor --instances with --suite")
-        found = suite_named(suite, tier)
-        chosen = _methods(methods, variant) if methods != "auto" or variant else list(found.methods)
+        found = suite_named(suite, tier, data)
+        chosen = _methods(methods, variant, found.methods) if methods != "auto" or variant else dict(found.methods)
         return chosen, dict(found.instances)
-    if tier is not None:
-        raise ConfigError("--tier is for a --suite")
+    if tier is not None or data is not None:
+        raise ConfigError(f"{'--tier' if tier is not None else '--data'} is for a --suite")
     if family is None or family not in FAMILIES:
         hint = "" if family is None else did_you_mean(family, FAMILIES)
         raise ConfigError(f"there is no family {family!r}{hint} (known: {', '.join(FAMILIES)}); or give --suite")
-    return _methods(methods, variant), _instances(family, instances)
+    return _methods(methods, variant), _instances(family, instances, size)
 
 
 def _print(table: Any) -> None:
@@ -151,9 +172,10 @@ def _print(table: Any) -> None:
     print_table(head, rows, ("rows", "best"), _CAPTION)
 
 
-def _methods(names: str, variants: list[str]) -> dict[str, Any]:
-    """Methods by label: the plain names first, unless only variants are given."""
-    labelled: dict[str, Any] = {name: name for name in _parts(names)} if names != "auto" or not variants else {}
+def _methods(names: str, variants: list[str], known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Methods by label, the plain names first unless only variants are given; ``known`` says what labels stand for."""
+    plain = _parts(names) if names != "auto" or not variants else []
+    labelled: dict[str, Any] = {name: (known or {}).get(name, name) for name in plain}
     for variant in variants:
         head, *options = shlex.split(variant)
         label, equals, name = head.partition("=")
@@ -165,27 +187,46 @@ def _methods(names: str, variants: list[str]) -> dict[str, Any]:
     return labelled
 
 
-def _instances(family: str, names: str) -> dict[str, Any]:
-    """Problems of the family by name, from files and from the library."""
-    from solvers.benchmark.plan import resolve_instance
+def _ending(compared: Any, family: str | None, gap: float | None, threads: int | None) -> Any:
+    """The methods with what ``--gap`` and ``--threads`` ask of those that have a bound, or an option for threads."""
+    if gap is None and threads is None:
+        return compared
+    if family is None:
+        raise ConfigError("a suite's protocol is fixed: give neither --gap nor --threads with --suite")
+    importlib.import_module(f"solvers.{family}")
+    known = [each for kind in Problem.types() if kind.family == family for each in registered(kind)]
+    told: dict[str, Any] = {}
+    for label, value in compared.items():
+        name, options = (value, {}) if isinstance(value, str) else value
+        own = {each.threads for each in known if each.name == name} - {None}
+        if gap is not None and any(each.name == name and each.kind != "heuristic" for each in known):
+            options = {"gap": gap} | options
+        if threads is not None and own and not own & set(options):
+            options = {"threads": threads} | options
+        told[label] = (name, options)
+    for option, given in (("gap", gap), ("threads", threads)):
+        if given is not None and not any(option in options for _, options in told.values()):
+            has = "a bound" if option == "gap" else "an option for threads"
+            raise ConfigError(f"--{option}: none of the methods compared ({', '.join(told)}) has {has}")
+    return told
 
+
+def _instances(family: str, names: str, size: int | None) -> dict[str, Any]:
+    """Problems of the family by name, from files and from the library."""
     known = library.names(family)
     found: dict[str, Any] = {}
-    for part in _parts(names):
-        if Path(part).is_file():
-            sources = [part]
-        else:
-            sources = fnmatch.filter(known, part)
-            if not sources:
-                hint = did_you_mean(part, known)
-                raise ConfigError(f"there is neither a file nor a {family} instance {part!r}{hint}")
-        for source in sources:
-            instance = resolve_instance(source)
-            if instance.problem.family != family:
-                raise ConfigError(f"{source} is a problem of family {instance.problem.family!r}, not {family!r}")
-            if instance.name in found and found[instance.name] != source:
-                raise ConfigError(f"two instances are called {instance.name!r}: {found[instance.name]} and {source}")
-            found[instance.name] = source
+    sources: dict[str, str] = {}
+    for source in known if names == "*" else matched(_parts(names), family):
+        if source not in library.names() and not Path(source).is_file():
+            hint = did_you_mean(source, known)
+            raise ConfigError(f"there is neither a file nor a {family} instance {source!r}{hint}")
+        problem, recorded = problem_of(source, size)
+        if problem.family != family:
+            raise ConfigError(f"{source} is a problem of family {problem.family!r}, not {family!r}")
+        name = source if recorded is not None else Path(source).stem
+        if name in found:
+            raise ConfigError(f"two instances are called {name!r}: {sources[name]} and {source}")
+        found[name], sources[name] = (source if recorded is not None else problem), source
     return found
 
 
@@ -200,3 +241,10 @@ def _seconds(text: str) -> float | None:
         return float(text)
     except ValueError:
         raise ConfigError(f"a time limit is a number of seconds or 'none'; got {text!r}") from None
+
+
+def _command(suite: str, tier: str | None, limits: list[float | None], jobs: int, repeat: bool) -> str:
+    """The line that runs a suite again."""
+    words = ["fedselect bench --suite", suite, *(["--tier", tier] if tier else []), "--time-limit"]
+    words += [",".join("none" if limit is None else f"{limit:g}" for limit in limits), "--jobs", str(jobs)]
+    return " ".join([*words, *([] if repeat else ["--no-repeat"])])

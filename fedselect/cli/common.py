@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Ended",
     "Format",
+    "Gap",
     "Load",
+    "Threads",
     "check_format",
     "check_writable",
     "key_values",
@@ -45,6 +47,14 @@ Load = Annotated[
     list[str],
     typer.Option("--load", help="A script (my_parts.py) or module that registers parts of your own. May be repeated."),
 ]
+
+
+Gap = Annotated[
+    float | None,
+    typer.Option(help="Relative gap at which a method with a bound ends: 0.01 for one per cent. A proof if left out."),
+]
+
+Threads = Annotated[int | None, typer.Option(help="Threads, of a method that has an option for them.")]
 
 
 def check_format(format: str) -> None:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedselect.cli.common import Format, Load, check_format, key_values, plain_rows, print_table, seed_list, text
 from fedselect.errors import ConfigError
 from fedselect.progress import progress_bar
+
+if TYPE_CHECKING:
+    from fedselect.experiments import Choice, Comparison, Experiment
 
 __all__ = ["compare", "run"]
 
@@ -27,6 +32,16 @@ Overrides = Annotated[
     list[str], typer.Option("--set", "-c", help="Replace one value: section.key=value. May be repeated.")
 ]
 
+
+Loggers = Annotated[
+    list[str],
+    typer.Option(help="Write rounds to a tracker: tensorboard, wandb or mlflow, with =WHERE. May be repeated."),
+]
+
+Sweeps = Annotated[
+    list[str],
+    typer.Option(help="Try several values: selector.alpha=0,0.5,1 or seed=0-4. Repeated: every combination."),
+]
 
 Device = Annotated[
     str | None, typer.Option(help="Where clients train: auto, cpu, cuda, cuda:1; the configuration's if left out.")
@@ -53,13 +68,11 @@ def run(
     load: Load = [],  # noqa: B006
     out: Annotated[Path, typer.Option(help="Directory of the run folders.")] = Path("runs"),
     fresh: Fresh = False,
-    logger: Annotated[
-        list[str],
-        typer.Option(help="Write rounds to a tracker: tensorboard, wandb or mlflow, with =WHERE. May be repeated."),
-    ] = [],  # noqa: B006
+    logger: Loggers = [],  # noqa: B006
+    sweep: Sweeps = [],  # noqa: B006
     format: Format = "text",
 ) -> None:
-    """Run one experiment into a run folder; a run that was stopped continues."""
+    """Run one experiment into a run folder; a run that was stopped continues. A sweep is a run a combination."""
     from fedselect.experiments import read_config, read_summary
     from fedselect.experiments.folder import RunFolder
     from fedselect.experiments.running import run_into
@@ -68,6 +81,9 @@ def run(
     experiment, _ = read_config(config, _with_device(set, device), load)
     if seed is not None:
         experiment = replace(experiment, seed=seed)
+    if sweep:
+        _run_sweep(experiment, _axes(sweep), seed, out, fresh, logger, format)
+        return
     folder = RunFolder.of(experiment, out, fresh)
     found = folder.finished
     told = []
@@ -98,10 +114,7 @@ def compare(
     ] = None,
     seeds: Annotated[str | None, typer.Option(help="Seeds: '0-2', '0,3,7'; 0-2 if left out.")] = None,
     set: Overrides = [],  # noqa: B006
-    sweep: Annotated[
-        list[str],
-        typer.Option(help="Try several values: selector.alpha=0,0.5,1 or seed=0-4. Repeated: every combination."),
-    ] = [],  # noqa: B006
+    sweep: Sweeps = [],  # noqa: B006
     device: Device = None,
     load: Load = [],  # noqa: B006
     out: Annotated[Path, typer.Option(help="Directory of the run folders.")] = Path("runs"),
@@ -109,6 +122,7 @@ def compare(
     jobs: Annotated[int, typer.Option(help="Runs side by side; -1 for as many as there are processors.")] = 1,
     backend: Annotated[str | None, typer.Option(help="What carries them: 'ray', or a backend of joblib's.")] = None,
     fresh: Fresh = False,
+    logger: Loggers = [],  # noqa: B006
     format: Format = "text",
 ) -> None:
     """Run several selectors under the same seeds and write a report with tables and pictures.
@@ -116,11 +130,10 @@ def compare(
     selector.key=value, set or swept, is for every selector compared that has this option; compare.LABEL.key=value for
     one variant; a key of any other section for all of them.
     """
-    from fedselect.experiments import Experiment, carried_by, read_config
-    from fedselect.experiments import compare as compare_experiments
+    from fedselect.experiments import carried_by, read_config
     from fedselect.experiments import sweep as sweep_over
     from fedselect.experiments.sweeps import with_option
-    from fedselect.reports import results_table, write_report
+    from fedselect.reports import write_report
 
     check_format(format)
     axes = _axes(sweep)
@@ -134,22 +147,78 @@ def compare(
     for option, value in key_values(options).items():
         choices = with_option(choices, option.removeprefix("selector."), value)
     variants = sweep_over(experiment, choices, axes)
-    rounds = [each.rounds if isinstance(each, Experiment) else experiment.rounds for each in variants.values()]
-    total = sum(rounds) * len(numbers)
-    with carried_by(backend), progress_bar("rounds", total) as advance:
-        comparison = compare_experiments(experiment, variants, numbers, out, jobs, advance, fresh=fresh)
+    with carried_by(backend):
+        comparison = _played(experiment, variants, numbers, out, jobs, fresh, logger)
     written = write_report(comparison, report or out / experiment.name / "report")
     page = written.with_suffix(".html")
-    found, runs = comparison.found_finished, len(variants) * len(numbers)
     if format == "json":
-        told = {"report": str(written), "page": str(page), "found_finished": found}
+        told = {"report": str(written), "page": str(page), "found_finished": comparison.found_finished}
         print(json.dumps({**told, "runs": plain_rows(comparison.table())}, indent=1))
         return
-    if found:
-        print(f"found finished: {found} of {runs} runs")
+    _print_results(comparison)
+    print(f"report: {page}")
+
+
+def _played(
+    experiment: Experiment,
+    variants: Mapping[str, Choice | Experiment],
+    seeds: list[int],
+    out: Path,
+    jobs: int,
+    fresh: bool,
+    logger: list[str],
+) -> Comparison:
+    """All runs, with a bar of their rounds."""
+    from fedselect.experiments import Experiment, compare
+
+    callbacks = None
+    if logger:
+        from fedselect.integrations.loggers import check_logger, open_loggers
+
+        for each in logger:
+            check_logger(each)
+        callbacks = partial(open_loggers, logger)
+    rounds = [each.rounds if isinstance(each, Experiment) else experiment.rounds for each in variants.values()]
+    with progress_bar("rounds", sum(rounds) * len(seeds)) as advance:
+        return compare(experiment, variants, seeds, out, jobs, advance, fresh=fresh, callbacks=callbacks)
+
+
+def _run_sweep(
+    experiment: Experiment,
+    axes: dict[str, Any],
+    seed: int | None,
+    out: Path,
+    fresh: bool,
+    logger: list[str],
+    format: str,
+) -> None:
+    """A run for every combination of values, and a table of them."""
+    from fedselect.experiments import sweep
+
+    swept = axes.pop("seed", None)
+    if seed is not None and swept is not None:
+        raise ConfigError(f"--seed {seed} and --sweep seed={swept} both name the seeds; give one of them")
+    seeds = [experiment.seed] if swept is None else seed_list(swept)
+    variants = sweep(experiment, {experiment.selector.name: experiment.selector}, axes)
+    comparison = _played(experiment, variants, seeds, out, 1, fresh, logger)
+    folder = out / experiment.name
+    if format == "json":
+        told = {"folder": str(folder), "found_finished": comparison.found_finished}
+        print(json.dumps({**told, "runs": plain_rows(comparison.table())}, indent=1))
+        return
+    _print_results(comparison)
+    print(f"run folders: {folder}; fedselect report {folder} makes a page of them")
+
+
+def _print_results(comparison: Comparison) -> None:
+    """The table of results, a line a variant."""
+    from fedselect.reports import results_table
+
+    if comparison.found_finished:
+        runs = sum(map(len, comparison.folders.values()))
+        print(f"found finished: {comparison.found_finished} of {runs} runs")
     head, *rows = results_table(comparison.means()).texts
     print_table(head, rows, ("solve time (median, max)", "count variance", "proved", "mean gap"))
-    print(f"report: {page}")
 
 
 def _axes(sweeps: list[str]) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def export(
     """Write one instance in a format of other tools; the file's ending says which.
 
     Every problem can be written as .npz, which this package reads back; the other formats take a dispersion problem.
-    HiGHS and CBC read linear models alone: give them a --formulation.
+    HiGHS and CBC read linear models alone: give them a --formulation. A linear .mps minimises minus the objective.
     """
     from solvers.dispersion import PointDispersionProblem
 

@@ -18,6 +18,7 @@ from solvers.instances import InstanceInfo
 from solvers.problem import FAMILIES
 
 __all__ = [
+    "FILES",
     "Instance",
     "Instances",
     "Size",
@@ -115,17 +116,21 @@ _READERS: dict[str, Callable[[Path, int | None], Problem]] = {
 _OPEN = "MDPLIB .txt, TSPLIB .tsp, points or distances .npy, a graph .dat"
 
 
-def matched(texts: Sequence[str]) -> list[str]:
-    """What arguments name, each once: one with ``*``, ``?`` or ``[`` the files, or the library's names, it matches."""
+def matched(texts: Sequence[str], family: str | None = None) -> list[str]:
+    """What arguments name, each once: one with ``*``, ``?`` or ``[`` the files, or the library's names, it matches.
+
+    Of the library's, those of a ``family`` alone where one is given.
+    """
     found: list[str] = []
     for text in texts:
         if Path(text).exists() or not any(letter in text for letter in "*?["):
             found.append(text)
             continue
         files = sorted(each for each in glob.glob(text, recursive=True) if Path(each).is_file())
-        names = files or [name for name in instances.names() if fnmatchcase(name, text)]
+        names = files or [name for name in instances.names(family) if fnmatchcase(name, text)]
         if not names:
-            raise ConfigError(f"no file and no instance of the library matches {text!r}")
+            which = "instance" if family is None else f"{family} instance"
+            raise ConfigError(f"no file and no {which} of the library matches {text!r}")
         found += names
     return list(dict.fromkeys(found))
 
@@ -154,14 +159,15 @@ def complete_method(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 _argument: Any = partial(typer.Argument, autocompletion=complete_instance, show_default=False)
-_FILES = "a file: .npz, .txt (MDPLIB), .dat (QAPLIB grey pattern, graph), .tsp, .npy (distances, points)"
+#: The formats, for help texts.
+FILES = "a file: .npz, .txt (MDPLIB), .dat (QAPLIB grey pattern, graph), .tsp, .npy (distances, points)"
 
-Instance = Annotated[str, _argument(help=f"Name in the library ('fedselect instances list'), or {_FILES}.")]
+Instance = Annotated[str, _argument(help=f"Name in the library ('fedselect instances list'), or {FILES}.")]
 
 Instances = Annotated[
     list[str],
     _argument(
-        help=f"Name in the library ('fedselect instances list'), or {_FILES}; several, or a pattern like 'a*.txt'."
+        help=f"Name in the library ('fedselect instances list'), or {FILES}; several, or a pattern like 'a*.txt'."
     ),
 ]
 

@@ -19,7 +19,9 @@ from rich.text import Text
 from fedselect.cli.common import (
     Ended,
     Format,
+    Gap,
     Load,
+    Threads,
     check_format,
     check_writable,
     key_values,
@@ -38,7 +40,7 @@ from solvers.instances import InstanceInfo
 __all__ = ["solve"]
 
 #: Arguments of `solvers.solve` that no ``--option`` may be.
-_OWN = ("time_limit", "seed", "certify", "certificate", "log", "method")
+_OWN = ("time_limit", "gap", "threads", "seed", "certify", "certificate", "log", "method")
 
 
 def solve(
@@ -47,6 +49,8 @@ def solve(
         str, typer.Option(help="A registered method; 'fedselect list' names them.", autocompletion=complete_method)
     ] = "auto",
     time_limit: Annotated[float | None, typer.Option(help="Seconds; no limit if left out.")] = None,
+    gap: Gap = None,
+    threads: Threads = None,
     seed: Annotated[int, typer.Option(help="Seed of the method.")] = 0,
     option: Annotated[list[str], typer.Option(help="Option of the method, as key=value. May be repeated.")] = [],  # noqa: B006  (typer copies defaults)
     certify: Annotated[
@@ -84,7 +88,8 @@ def solve(
     for path in (out, certificate):
         if path is not None:
             check_writable(path)
-    given = {"time_limit": time_limit, "seed": seed, "certify": certify, "certificate": certificate is not None}
+    given: dict[str, Any] = {"time_limit": time_limit, "gap": gap, "threads": threads, "seed": seed}
+    given |= {"certify": certify, "certificate": certificate is not None}
     records, whole, code = [], [], 0
     try:
         for name in names:

@@ -15,6 +15,8 @@ from fedselect.errors import DataError, MissingExtraError
 
 __all__ = [
     "CIFAR10_FILES",
+    "CIFAR_MEAN",
+    "CIFAR_STD",
     "EMNIST_FILES",
     "MNIST_FILES",
     "Pictures",
@@ -30,6 +32,8 @@ EMNIST_FILES = tuple(
     f"emnist-letters-{part}-{kind}-ubyte" for part in ("train", "test") for kind in ("images-idx3", "labels-idx1")
 )
 CIFAR10_FILES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch", "batches.meta")
+#: What CIFAR-10 and CIFAR-100 are normalised with, in FedGS and FedAU.
+CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 _CINIC_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
@@ -108,8 +112,8 @@ def read_cifar(
         Pictures(
             found.data.transpose(0, 3, 1, 2),
             np.asarray(found.targets, dtype=np.int64),
-            (0.4914, 0.4822, 0.4465),
-            (0.2023, 0.1994, 0.2010),
+            CIFAR_MEAN,
+            CIFAR_STD,
         )
         for found in _load(name, Path(root) / folder, files, ("train", "test"), read, download)
     )

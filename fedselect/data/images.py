@@ -151,8 +151,8 @@ def cifar100(
 ) -> Federation:
     """Split CIFAR-100 (50 000 images of 3 x 32 x 32, 100 fine classes) over clients (FedAU).
 
-    Normalised as CIFAR-10; FedAU's augmentation is left out. Parameters, results and errors as for `mnist`; the files
-    are in ``cifar-100-python``.
+    Normalised as CIFAR-10; FedAU's augmentation is ``augmentation = "fedau-cifar100"`` of the training. Parameters,
+    results and errors as for `mnist`; the files are in ``cifar-100-python``.
     """
     train, test = read_cifar("CIFAR100", "cifar100", "cifar-100-python", ("train", "test", "meta"), root, download)
     return federation_of("cifar100", train, test, 100, clients, partition, validation_fraction, seed, options)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 from fedselect.carrying import pack, unpack
 from fedselect.errors import ConfigError, MissingExtraError
 from fedselect.experiments.config import Experiment
 from fedselect.experiments.folder import RunFolder
 from fedselect.experiments.running import run_into
+from fedselect.training.callbacks import Callback
 
-__all__ = ["carried_by", "run_all"]
+__all__ = ["RunCallbacks", "carried_by", "run_all"]
+
+#: The callbacks of a run, made where it is played.
+RunCallbacks = Callable[[Path, Experiment], Iterable[Callback | Callable[[dict[str, Any]], Any]]]
 
 
 def run_all(
@@ -23,6 +28,7 @@ def run_all(
     progress: Callable[[int, int], None] | None = None,
     plots: bool = True,
     fresh: bool = False,
+    callbacks: RunCallbacks | None = None,
 ) -> list[Path]:
     """Run many experiments; finished ones are not repeated, interrupted ones continue.
 
@@ -46,6 +52,9 @@ def run_all(
         than training.
     fresh : bool
         As for `fedselect.experiments.run`.
+    callbacks : callable, optional
+        Called with the path and the experiment of every run that is not finished yet, in the process that plays it;
+        gives the callbacks that are told of its rounds.
 
     Returns
     -------
@@ -71,14 +80,15 @@ def run_all(
         folder.check()
     packed = pack({part for folder in once.values() for part in folder.experiment.parts})
     with _watch({path: folder.experiment.rounds for path, folder in once.items()}, progress):
-        joblib.Parallel(n_jobs=jobs)(joblib.delayed(_run)(packed, each, plots) for each in once.values())
+        joblib.Parallel(n_jobs=jobs)(joblib.delayed(_run)(packed, each, plots, callbacks) for each in once.values())
     return [Path(out) / folder.path.parent.name / folder.path.name for folder in folders]
 
 
-def _run(packed: bytes, folder: RunFolder, plots: bool) -> Path:
+def _run(packed: bytes, folder: RunFolder, plots: bool, callbacks: RunCallbacks | None) -> Path:
     """A run in a worker, which has to learn first what was registered where the run was asked for."""
     unpack(packed)
-    return run_into(folder, plots=plots)
+    told = () if callbacks is None or folder.finished else callbacks(folder.path, folder.experiment)
+    return run_into(folder, plots=plots, callbacks=told)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from fedselect.errors import ConfigError, RunError
-from fedselect.experiments.batch import run_all
+from fedselect.experiments.batch import RunCallbacks, run_all
 from fedselect.experiments.config import Choice, Experiment
 from fedselect.experiments.folder import RunFolder
 from fedselect.experiments.metrics import round_table, rounds_to
@@ -106,6 +106,7 @@ def compare(
     progress: Callable[[int, int], None] | None = None,
     *,
     fresh: bool = False,
+    callbacks: RunCallbacks | None = None,
 ) -> Comparison:
     """Run every selector under every seed; finished runs are not repeated, interrupted ones continue.
 
@@ -128,6 +129,8 @@ def compare(
         Called about twice a second with (rounds done, rounds in all), from a thread of its own.
     fresh : bool
         As for `fedselect.experiments.run`.
+    callbacks : callable, optional
+        ``callbacks(path, experiment)`` gives the callbacks of one run, in the process that plays it.
 
     Returns
     -------
@@ -152,7 +155,7 @@ def compare(
     for (label, _), folder in zip(grid, found, strict=True):
         folders[label].append(folder.path)
     try:
-        run_all([each for _, each in grid], out, jobs, progress, fresh=fresh)
+        run_all([each for _, each in grid], out, jobs, progress, fresh=fresh, callbacks=callbacks)
     finally:
         if any(folder.path.exists() for folder in found):
             _write_manifest(Path(out) / experiment.name, folders, seeds)

@@ -168,13 +168,15 @@ class RoundFeedback:
 
     def __post_init__(self) -> None:
         outcomes, clients = np.asarray(self.outcomes), self.selection.clients
-        if outcomes.ndim != 1 or not np.isin(outcomes, list(Outcome)).all():
+        whole = outcomes.ndim == 1 and outcomes.dtype.kind in "iu"
+        if not whole or ((outcomes < Outcome.UNAVAILABLE) | (outcomes > Outcome.MISSING)).any():
             raise ConfigError(f"outcomes must be one Outcome (0 to 4) for each client; got {self.outcomes!r:.80}")
         if clients.size and not 0 <= clients[0] <= clients[-1] < outcomes.size:
             raise ConfigError(
                 f"the selection names clients {clients[0]} to {clients[-1]}; outcomes has {outcomes.size}"
             )
-        selected = np.isin(np.arange(outcomes.size), clients)
+        selected = np.zeros(outcomes.size, dtype=bool)
+        selected[clients] = True
         wrong = np.flatnonzero(selected != (outcomes >= Outcome.RETURNED))
         if wrong.size:
             first, was = wrong[0], "was" if selected[wrong[0]] else "was not"

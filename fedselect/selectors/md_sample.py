@@ -37,6 +37,9 @@ class MDSample(Stateless):
         Whom the draws are from: those who are there, or everybody, of whom the absent are dropped and the mean is
         taken over the draws of those present. The second is what FedAvg and FedProx do by default in FedGS's code; it
         selects fewer clients where fewer are there, and nobody where none of the drawn is.
+    duplicates : {"counted", "once"}
+        ``"counted"``: a client drawn c times weighs c / m. ``"once"``: all drawn clients weigh the same, however often
+        they were drawn, which is what FedGS's Table 2 looks like; large clients then count for less.
 
     Raises
     ------
@@ -50,9 +53,12 @@ class MDSample(Stateless):
         *,
         on_failure: Literal["keep", "renormalise"] = "keep",
         among: Literal["available", "all"] = "available",
+        duplicates: Literal["counted", "once"] = "counted",
     ) -> None:
         self.among: Literal["available", "all"] = among
         check_choice("among", among, ("available", "all"))
+        self.duplicates: Literal["counted", "once"] = duplicates
+        check_choice("duplicates", duplicates, ("counted", "once"))
         self.size = check_size(size)
         self.on_failure: Literal["keep", "renormalise"] = on_failure
         check_choice("on_failure", on_failure, ("keep", "renormalise"))
@@ -69,7 +75,8 @@ class MDSample(Stateless):
         if drawn.size == 0:
             return nobody()
         inclusion = np.where(round.available, -np.expm1(self.size * np.log1p(-np.minimum(share, 1.0 - 1e-16))), 0.0)
-        return Selection(drawn, counts[drawn] / counts[drawn].sum(), inclusion, on_failure=self.on_failure)
+        times = counts[drawn] if self.duplicates == "counted" else np.ones(drawn.size)
+        return Selection(drawn, times / times.sum(), inclusion, on_failure=self.on_failure)
 
 
 @SELECTORS.register("md-sample", "MDSample")
@@ -78,9 +85,11 @@ def md_sample(
     *,
     on_failure: Literal["keep", "renormalise"] = "keep",
     among: Literal["available", "all"] = "available",
+    duplicates: Literal["counted", "once"] = "counted",
 ) -> MDSample:
     """Draw m times with replacement from the available clients, in proportion to their samples.
 
-    ``among="all"`` draws from everybody and drops the absent, as FedProx does in FedGS's code.
+    ``among="all"`` draws from everybody and drops the absent, as FedProx does in FedGS's code; ``duplicates="once"``
+    lets a client that was drawn several times weigh as much as the others.
     """
-    return MDSample(scenario.size, on_failure=on_failure, among=among)
+    return MDSample(scenario.size, on_failure=on_failure, among=among, duplicates=duplicates)

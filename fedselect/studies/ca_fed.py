@@ -1,4 +1,3 @@
-# Longer than 300 lines: one paper's plan, four readings of it, their tables and its three pictures, read in one place.
 """CA-Fed's Table I and Figures 1 to 3, as its paper and as its code have them (Rodio et al., INFOCOM 2023).
 
     python fedselect/studies/ca_fed.py
@@ -32,21 +31,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.colors import ListedColormap
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
-from fedselect.experiments.figures import panels_figure, save_figure
-from fedselect.experiments.metrics import late_deviation, learning_curve, realised_importance, round_table
+from fedselect.experiments import Choice, Experiment, read_records, read_summary
+from fedselect.experiments.figures import save_figure
+from fedselect.experiments.metrics import late_deviation, learning_curve, round_table
 from fedselect.progress import progress_bar
-from fedselect.rounds.history import History
+from fedselect.studies.ca_fed_pictures import (
+    CLASSES,
+    accuracy_figure,
+    activity,
+    activity_figure,
+    classes,
+    importance_figure,
+)
+from fedselect.studies.ca_fed_setting import PAPER, QUICK, READINGS, SCRIPTS, Scale, experiments
 from fedselect.studies.grid import run_grid
 from fedselect.studies.paired import of_baseline
 from fedselect.studies.parts import write_tables
@@ -54,37 +58,13 @@ from fedselect.studies.printing import show
 from fedselect.studies.published import beside_paper, published_table
 from fedselect.studies.script import run_script, study_arguments
 from fedselect.studies.tuning import tune
-from fedselect.training.settings import TrainingSettings
 
 # -- the paper's numbers ---------------------------------------------------------------------------------------------
 
 #: Table I, in per cent.
 TABLE_I = published_table("ca_fed", "Table I, %")
 
-#: Local and server learning rates in the authors' scripts, where these have them.
-SCRIPTS = {
-    "clustered": {"Unbiased": (0.03, 0.03), "F3AST": (0.03, 0.03), "AdaFed": (0.001, 1.0), "CA-Fed": (0.01, 0.3)},
-    "swapped-mnist": {"CA-Fed": (0.001, 0.1)},
-}
-
-# -- settings --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How much is as in the authors' code: who is there, the rest of the setting, one pair of rates for everybody."""
-
-    classes: str
-    code: bool = False
-    equal_rates: bool = False
-
-
-READINGS = {
-    "paper": Reading(classes="paper"),
-    "code's classes": Reading(classes="code"),
-    "code": Reading(classes="code", code=True),
-    "code, equal rates": Reading(classes="code", code=True, equal_rates=True),
-}
+# -- statistics -----------------------------------------------------------------------------------------------------
 
 #: What may be meant by the columns of Table I: the column's place, and the statistic of a run's accuracies by round.
 MEASURES: Mapping[str, tuple[int, Callable[[pd.Series], float]]] = {
@@ -111,67 +91,7 @@ def logged(rounds: int) -> NDArray[np.int64]:
     return np.array(found, dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class Scale:
-    """How much is run: rounds, seeds, and the learning rates that are tried."""
-
-    rounds: int
-    seeds: tuple[int, ...]
-    local: tuple[float, ...]
-    server: tuple[float, ...]
-
-
-PAPER = Scale(
-    rounds=150,
-    seeds=(12, 123, 1234, 12345, 57, 1453, 1927, 1956, 2011),  # the scripts'; the paper averages three runs
-    local=(1e-3, 10**-2.5, 1e-2, 10**-1.5, 1e-1),
-    server=(1e-2, 10**-1.5, 1e-1, 10**-0.5, 1.0),
-)
-QUICK = replace(PAPER, seeds=PAPER.seeds[:3], local=PAPER.local[3:], server=PAPER.server[2:])
-
-#: The authors' optimisers where they differ from the paper's text.
-CODE_OPTIMISERS: Mapping[str, Any] = {
-    "momentum": 0.9,
-    "momentum_buffers": "kept",
-    "server_momentum": 0.9,
-    "server_weight_decay": 0.01,
-}
-
 # -- what is run -----------------------------------------------------------------------------------------------------
-
-
-def experiments(reading: str, dataset: str, root: Path, rounds: int) -> dict[str, Experiment]:
-    """The runs of a reading by method, but for seeds and learning rates."""
-    code, images = READINGS[reading].code, dataset == "swapped-mnist"
-    if images:
-        data = {"root": str(root), "swapped": "both" if code else "second", "validation_fraction": 0.0 if code else 0.2}
-    else:
-        data = {"samples": 50, "test_samples": 150} if code else {"samples": 150, "test_samples": 500}
-    authors = {"variant": "authors", "beta": 1.0 if images else 0.8} if code else {}
-    methods = {
-        "Unbiased": Choice("unbiased"),
-        "F3AST": Choice("f3ast", {"variant": "ca-fed"}),
-        "AdaFed": Choice("adafed"),
-        "CA-Fed": Choice("ca-fed", {"oracle": True, **authors}),
-        "CA-Fed, no oracle": Choice("ca-fed", authors),  # estimates π and λ (the code: with a prior at the truth)
-    }
-    base = Experiment(
-        name="ca-fed",
-        rounds=rounds,
-        clients_per_round=12,
-        checkpoint_every=25,
-        data=Choice(dataset, {"seed": 42, **data}),
-        availability=Choice("ca-fed", {"design": READINGS[reading].classes}),
-        training=TrainingSettings(
-            "linear" if images else "logistic",
-            decay=1.0,
-            local_epochs=2,
-            batch_size=64 if images else 32,
-            weight_decay=0.01,
-            **(CODE_OPTIMISERS if code else {}),
-        ),
-    )
-    return {method: replace(base, selector=choice) for method, choice in methods.items()}
 
 
 def with_rates(dataset: str, root: Path, scale: Scale, out: Path, jobs: int) -> dict[tuple[str, str], Experiment]:
@@ -187,11 +107,11 @@ def with_rates(dataset: str, root: Path, scale: Scale, out: Path, jobs: int) -> 
                 ready[name, method] = replace(each, training=training)
             else:
                 data = Choice(dataset, {**each.data.options, "seed": 43})
-                elsewhere[name, method] = replace(each, name="tuning", seed=42, data=data)
+                elsewhere[name, method] = [replace(each, name="tuning", seed=42, data=data)]
     grid = {"learning_rate": scale.local, "server_learning_rate": scale.server}
     with progress_bar("tuning", 1) as progress:
-        best = tune(elsewhere, grid, out, jobs, progress, criterion="mean accuracy")
-    return ready | {cell: replace(ready[cell], training=each.training) for cell, each in best.items()}
+        best, _ = tune(elsewhere, grid, out, jobs, progress, criterion="mean accuracy")
+    return ready | {cell: replace(ready[cell], training=training) for cell, training in best.items()}
 
 
 def run_seeds(ready: Mapping[tuple[str, str], Experiment], seeds: Sequence[int], out: Path, jobs: int) -> pd.DataFrame:
@@ -211,23 +131,6 @@ def run_seeds(ready: Mapping[tuple[str, str], Experiment], seeds: Sequence[int],
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
-
-CLASSES = ("often there,\ncorrelated", "often there", "seldom there,\ncorrelated", "seldom there")
-
-
-def classes(experiment: Experiment) -> np.ndarray:
-    """The class of each client, shape (N,), as an index into `CLASSES`."""
-    chains: Any = build_scenario(experiment).availability  # two-state chains, which know more than any availability
-    return 2 * (chains.stationary < 0.5) + (chains.correlation < 0.5)
-
-
-def activity(records: Sequence[Mapping[str, Any]], clients: int) -> np.ndarray:
-    """State of each client in each round, shape (N, T): 0 inactive, 1 active but excluded, 2 selected."""
-    states = np.zeros((clients, len(records)), dtype=np.int64)
-    for t, record in enumerate(records):
-        states[record["available"], t] = 1
-        states[record["selected"], t] = 2
-    return states
 
 
 def table_one(runs: pd.DataFrame, dataset: str, why: Mapping[tuple[str, ...], str]) -> pd.DataFrame:
@@ -289,77 +192,8 @@ def exclusions(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-# -- figures ---------------------------------------------------------------------------------------------------------
-
-_STYLES = {
-    "Unbiased": ("#000000", ":", "o"),
-    "F3AST": ("#E69F00", "-.", "s"),
-    "AdaFed": ("#56B4E9", "--", "^"),
-    "CA-Fed": ("#D55E00", "-", "D"),
-}
-
-
-def of_first_seed(runs: pd.DataFrame, reading: str, method: str) -> tuple[list[dict[str, Any]], np.ndarray]:
-    """Records of a method's first run in a reading, and its clients' classes."""
-    row = runs[(runs["reading"] == reading) & (runs["method"] == method)].iloc[0]
-    return read_records(row["folder"]), classes(row["experiment"])
-
-
-def activity_figure(runs: pd.DataFrame) -> Figure:
-    """Figure 1: when each client is inactive, active but excluded by CA-Fed, or selected; one run."""
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    for axis, reading in zip(figure.subplots(1, 2), ("paper", "code"), strict=True):
-        records, of_client = of_first_seed(runs, reading, "CA-Fed")
-        states = activity(records, of_client.size)[np.argsort(of_client, kind="stable")]
-        colours = ListedColormap(["white", "#E07050", "black"])
-        axis.imshow(states, cmap=colours, vmin=0, vmax=2, aspect="auto", interpolation="none")
-        _mark_classes(axis.set_yticks, axis.axhline, of_client)
-        axis.set_title(f"reading: {reading}", fontsize=9)
-        axis.set_xlabel("round (white: inactive, red: excluded, black: selected)", fontsize=8)
-        axis.tick_params(labelsize=7)
-    return figure
-
-
-def importance_figure(runs: pd.DataFrame) -> Figure:
-    """Figure 2: the share of each client in all applied weights, beside the target; one run."""
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    axes = figure.subplots(1, 2, sharey=True)
-    for axis, reading in zip(axes, ("paper", "code"), strict=True):
-        for method, (colour, _, marker) in _STYLES.items():
-            records, of_client = of_first_seed(runs, reading, method)
-            share = realised_importance(History.from_records(records, of_client.size))
-            order = np.argsort(of_client, kind="stable")
-            axis.plot(share[order], marker, color=colour, label=method, markersize=4, fillstyle="none")
-        axis.axhline(1 / of_client.size, color="grey", linewidth=0.8)
-        _mark_classes(axis.set_xticks, axis.axvline, of_client)
-        axis.set_title(f"reading: {reading} (grey: target importance)", fontsize=9)
-        axis.tick_params(labelsize=7)
-    axes[0].set_ylabel("realised importance")
-    axes[0].legend(fontsize=7)
-    return figure
-
-
-def accuracy_figure(runs: pd.DataFrame) -> Figure:
-    """Figure 3: time average of the test accuracy up to each round, mean over seeds."""
-    panels: dict[str, dict[str, list[pd.Series]]] = {}
-    for row in runs[runs["method"].isin(_STYLES)].itertuples():
-        curve = learning_curve(round_table(read_records(row.folder))).expanding().mean()
-        panels.setdefault(f"reading: {row.reading}", {}).setdefault(row.method, []).append(100 * curve)
-    return panels_figure(panels, _STYLES, "mean accuracy so far, %", size=(11, 3), sharey=False)
-
-
-def _mark_classes(ticks: Any, line: Any, of_client: np.ndarray) -> None:
-    """Name the classes along an axis of clients in class order, with lines between them."""
-    ends = np.cumsum(np.bincount(of_client, minlength=len(CLASSES)))
-    starts = np.concatenate(([0], ends[:-1]))
-    there = ends > starts
-    ticks((starts + ends)[there] / 2 - 0.5, np.array(CLASSES)[there])
-    for end in ends[there][:-1]:
-        line(end - 0.5, color="grey", linewidth=0.6)
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the study; see this file's first lines."""
+def main(argv: Sequence[str] | None = None) -> Path:
+    """Run the study; see this file's first lines; return the folder of tables and figures."""
     arguments = study_arguments(__doc__.partition("\n")[0], "ca_fed", ("clustered", "swapped-mnist"), argv)
     out, scale = arguments.out, PAPER if arguments.paper else QUICK
     ready = with_rates(arguments.dataset, arguments.root, scale, out / "runs", arguments.jobs)
@@ -376,6 +210,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     pictures = {"activity": activity_figure, "importance": importance_figure, "accuracy": accuracy_figure}
     for name, draw in pictures.items():
         print(save_figure(draw(runs), out / f"{name}.png"))
+    return out
 
 
 if __name__ == "__main__":

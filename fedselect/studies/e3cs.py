@@ -209,8 +209,8 @@ def accuracy_figure(curves: dict) -> Figure:
     return panels_figure(panels, STYLES, "test accuracy", size=(4.5 * len(panels), 3.6))
 
 
-def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
-    """Run the study, or what is missing of it; print tables and write figures."""
+def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> Path:
+    """Run what is missing of the study and show it; return the folder of its tables and figures."""
     arguments = study_arguments(__doc__.partition("\n")[0], "e3cs", tuple(TASKS), argv)
     scale = scale or (PAPER if arguments.paper else QUICK)
     dataset, out, reference = arguments.dataset, arguments.out, TASKS[arguments.dataset].published
@@ -261,6 +261,7 @@ def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
     save_figure(success_figure(runs), out / "success-ratio.png", dpi=110)
     save_figure(accuracy_figure(curves), out / "accuracy.png", dpi=110)
     print(f"tables, results.csv and figures: {out}")
+    return out
 
 
 if __name__ == "__main__":

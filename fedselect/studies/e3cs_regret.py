@@ -152,8 +152,8 @@ def figure_7(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> pd
     return pd.DataFrame(rows)
 
 
-def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
-    """Run what is missing of the study, and show it."""
+def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> Path:
+    """Run what is missing of the study, and show it; return the folder of tables and figures."""
     arguments = study_arguments((__doc__ or "").partition("\n")[0], "e3cs_regret", tuple(TASKS), argv)
     scale, out = scale or (PAPER if arguments.paper else QUICK), arguments.out
     experiment(arguments.dataset, arguments.root, "iid").federation()  # missing files are noticed now, not later
@@ -163,6 +163,7 @@ def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
     means = trained.groupby(["k", "scheme"], sort=False).mean().drop(columns="seed").reset_index()
     show(means, f"Fig. 7 on {arguments.dataset}: accuracy by clients a round, per cent", 2)
     write_tables(out, {"regret": regret, "sizes": trained})
+    return out
 
 
 if __name__ == "__main__":

@@ -211,8 +211,8 @@ def main(
     regimes: Sequence[Regime] | None = None,
     rounds: int | None = None,
     seeds: int | None = None,
-) -> None:
-    """Run every federation that is not there yet, and show what the gaps did."""
+) -> Path:
+    """Run every federation that is not there yet, show what gaps did, and return the folder of tables and figures."""
     arguments = study_arguments(__doc__.partition("\n")[0], "exact_vs_heuristic", argv=argv)
     regimes = regimes or (PAPER if arguments.paper else QUICK)
     if not arguments.paper:
@@ -228,6 +228,7 @@ def main(
         print(sentence)
     effects_figure(effects).savefig(arguments.out / "exact_vs_heuristic.png", dpi=80)
     print(f"results and figure: {arguments.out}")
+    return arguments.out
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ METHODS = {
 MODELS = {"svhn": "cnn-fedau-svhn", "cifar10": "cnn-fedau-cifar10"}
 MODELS |= dict.fromkeys(("cifar100", "cinic10"), "cnn-fedau-cifar100")
 
-#: Of the authors' code; CIFAR-100 also has colour operations there.
-AUGMENTATION = {"svhn": "crop", "cifar10": "crop-flip", "cifar100": "crop-flip", "cinic10": "crop-flip"}
+#: Of the authors' code.
+AUGMENTATION = {"svhn": "crop", "cifar10": "crop-flip", "cifar100": "fedau-cifar100", "cinic10": "crop-flip"}
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,10 @@ class Scale:
     rounds: int
     seeds: tuple[int, ...]
     horizons: tuple[int, ...]
-    tuning_rounds: int = 0
+    equal: tuple[float, ...]  # server rates at which FedAU (K = 50) and known participation meet
     local: tuple[float, ...] = ()
     server: tuple[float, ...] = ()
+    screening: tuple[int, int] | None = None  # rounds, and how many pairs of rates go on to the full length
 
 
 # 2 000 rounds are the code's default; the README has 10 000 for CIFAR-10.
@@ -51,12 +52,15 @@ PAPER = Scale(
     rounds=2000,
     seeds=(1, 2, 3, 4, 5),
     horizons=(500, 2000, 10000),
-    tuning_rounds=500,
+    equal=(10**0.5, 10.0),
     local=(10**-1.5, 0.1, 10**-0.5),
     server=(1.0, 10**0.5, 10.0),  # up to the README's largest; 10^1.5 learns fast under one seed and fails under others
+    screening=(250, 3),
 )
-QUICK = Scale(clients=250, rounds=300, seeds=(1, 2), horizons=(500, 2000))
-TUNING_SEED = 1000
+QUICK = Scale(clients=250, rounds=300, seeds=(1, 2), horizons=(500, 2000), equal=(1.0,))
+
+#: Under each pattern rates are tuned with a seed of its own.
+TUNING_SEEDS = {"Bernoulli": 1000, "Markov": 1001, "cyclic": 1002}
 
 
 def experiment(pattern: str, method: str, dataset: str, root: Path, scale: Scale, seed: int) -> Experiment:

@@ -1,4 +1,3 @@
-# Longer than 300 lines: one paper's plan, runs, tables and pictures, of losses and of counts, read in one place.
 """FedGS (Wang et al., AAAI 2023): Table 2, Figs. 4 and 5 and Table 3, the paper's numbers beside ours.
 
     python fedselect/studies/fedgs.py
@@ -14,125 +13,38 @@ modes, and its appendix is not to be had. Assumed here: M = 6 of 30 (the share i
 β = 0.5 for LN and SLN, 0.7 for LDF and MDF on Synthetic and 0.9 on images, 0.9 for YMF and YC (their plot
 configurations). Synthetic(0.5, 0.5) names a distribution, and its draw sets the level of all losses: the table is of
 the authors' own draw (``draw = "authors"``, seed 0), and ``--paper`` runs two more, so that a reader sees what that
-alone does, and M = 10 as well. T = 1 000 and M = 6 on Synthetic were chosen because they fit the table best; their
-plot configuration has T = 300, which leaves every loss above the table's.
+alone does, and M = 10 as well, these under the first seed alone. T = 1 000 and M = 6 on Synthetic were chosen because
+they fit the table best; their plot configuration has T = 300, which leaves every loss above the table's.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
-from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
-from fedselect.experiments.figures import panels_figure, save_figure
-from fedselect.experiments.metrics import learning_curve, round_table
+from fedselect.experiments import Choice, Experiment, build_scenario, read_summary
+from fedselect.experiments.figures import save_figure
 from fedselect.rounds.history import History
 from fedselect.studies.fedgs_graphs import recovery
+from fedselect.studies.fedgs_pictures import Losses, counts_figure, loss_figure, table_2_figure
+from fedselect.studies.fedgs_setting import PAPER, QUICK, Plan, Setting, availability, methods, settings
 from fedselect.studies.grid import run_grid, without_training
 from fedselect.studies.parts import write_tables
 from fedselect.studies.printing import show
 from fedselect.studies.published import beside_paper, published_cells
 from fedselect.studies.script import run_script, study_arguments
-from fedselect.training.settings import TrainingSettings
 
 # -- the paper's numbers ---------------------------------------------------------------------------------------------
-
-#: Test losses by (mode, method).
-Losses = Mapping[tuple[str, str], float]
 
 
 def published(dataset: str) -> Losses:
     """The paper's Table 2 (smallest test loss, mean of three seeds); empty for a data set it does not have."""
     cells = published_cells("fedgs", "Table 2").items()
     return {(mode, method): loss for (group, method, mode), loss in cells if group == dataset}
-
-
-# -- settings --------------------------------------------------------------------------------------------------------
-
-DIGITS = {
-    "two labels": Choice("digits", {"partition": "two-label"}),
-    "Dirichlet": Choice("digits", {"partition": "dirichlet-unequal"}),
-}
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What the paper runs on a data set, and what is assumed where it is silent."""
-
-    data: Choice
-    training: TrainingSettings
-    rounds: int
-    sizes: tuple[int, ...]
-    modes: tuple[str, ...]
-    beta: float
-    features: str = "labels"
-    graphs: Mapping[str, Choice] = field(default_factory=lambda: DIGITS)
-
-
-def settings(root: Path) -> dict[str, Setting]:
-    """The data sets by name; files are looked for below ``root``."""
-    images = {"root": str(root), "validation_fraction": 0.2}
-    fashion = Choice("fashion-mnist", {"partition": "two-label", **images})
-    cifar = Choice("cifar10", {"partition": "dirichlet-unequal", **images})
-    small, five = TrainingSettings(), ("IDL", "LN", "SLN", "LDF", "MDF")
-    of_fashion = TrainingSettings("cnn-fashion", batch_size=32)
-    of_cifar = TrainingSettings("cnn-cifar", learning_rate=0.03, batch_size=32)
-    return {
-        "synthetic": Setting(Choice("synthetic", {"draw": "authors"}), small, 1000, (6, 10), five, 0.7, "parameters"),
-        "digits": Setting(DIGITS["Dirichlet"], small, 300, (10,), five, 0.7),
-        "cifar10": Setting(cifar, of_cifar, 1000, (10,), five, 0.9, graphs={"Dirichlet": cifar}),
-        "fashion-mnist": Setting(
-            fashion, of_fashion, 300, (10,), ("IDL", "YMF", "YC"), 0.9, graphs={"two labels": fashion}
-        ),
-    }
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How much is run."""
-
-    rounds: int | None  #: the setting's where None
-    seeds: int
-    draws: int  #: of generated data
-    sizes: int  #: of the setting's values of M, so many are tried
-    count_rounds: int  #: of Fig. 4
-    rates: tuple[float, ...]  #: local step sizes of Table 3
-
-
-QUICK = Plan(rounds=100, seeds=2, draws=1, sizes=1, count_rounds=200, rates=(0.1,))
-PAPER = Plan(rounds=None, seeds=3, draws=3, sizes=2, count_rounds=1000, rates=(0.03, 0.1, 0.3))
-
-
-def availability(mode: str, beta: float) -> Choice:
-    """The paper's availability modes; the authors' code draws a round again when nobody is there."""
-    return {
-        "IDL": Choice("ideal"),
-        "LN": Choice("lognormal", {"beta": 0.5, "draw": "authors"}),
-        "SLN": Choice("sin-lognormal", {"beta": 0.5, "empty": "redraw", "draw": "authors"}),
-        "LDF": Choice("less-data-first", {"beta": beta}),
-        "MDF": Choice("more-data-first", {"beta": beta}),
-        "YMF": Choice("max-label-first", {"beta": 0.9, "empty": "redraw"}),
-        "YC": Choice("label-cycle", {"beta": 0.9, "empty": "redraw"}),
-    }[mode]
-
-
-def methods(features: str) -> dict[str, tuple[Choice, float]]:
-    """The rows of Table 2: selector and FedProx's μ."""
-    rows = {
-        "UniformSample": (Choice("uniform"), 0.0),
-        "MDSample": (Choice("md-sample"), 0.0),
-        "Power-of-Choice": (Choice("power-of-choice", {"variant": "fedgs"}), 0.0),
-        "FedProx μ=0.01": (Choice("md-sample", {"among": "all"}), 0.01),  # their default; the absent are dropped
-    }
-    for alpha in (0.0, 0.5, 1.0, 2.0, 5.0):
-        rows[f"FedGS α={alpha:g}"] = (Choice("fedgs", {"alpha": alpha, "features": features}), 0.0)
-    return rows
 
 
 # -- what is run -----------------------------------------------------------------------------------------------------
@@ -145,7 +57,7 @@ def play(setting: Setting, plan: Plan, out: Path, jobs: int) -> pd.DataFrame:
     variants += [(0, size) for size in setting.sizes[1 : plan.sizes]]
     grid = {}
     for draw, size in variants:
-        for seed in range(plan.seeds):
+        for seed in range(plan.seeds if (draw, size) == variants[0] else 1):
             for mode in setting.modes:
                 for method, (selector, proximal) in methods(setting.features).items():
                     grid[draw, size, mode, method, seed] = Experiment(
@@ -204,11 +116,11 @@ def reasons(runs: pd.DataFrame, paper: Losses, setting: Setting) -> dict[tuple[s
     for cell, (low, high) in over_draws(runs, setting).items():
         if setting.data.name != "synthetic":
             why[cell] = "M, T and β are assumed"
-        elif setting.data.options.get("draw") == "authors" and cell == ("MDF", "MDSample"):
-            why[cell] = "open"
+        elif setting.data.options.get("draw") == "authors" and cell in (("LDF", "MDSample"), ("MDF", "MDSample")):
+            why[cell] = "the table fits means that count a client once however often it is drawn: see 'once each'"
         elif setting.data.options.get("draw") == "authors":
             why[cell] = "the authors' draw, other random numbers of training and availability; M, T and β are assumed"
-        elif low <= paper[cell] <= high:
+        elif cell in paper and low <= paper[cell] <= high:
             why[cell] = "another draw of the data"
         elif low < high:
             why[cell] = "not the draw of the data alone; M, T and β are assumed"
@@ -269,69 +181,8 @@ def spread(counted: Mapping[str, Mapping[str, History]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-# -- figures ---------------------------------------------------------------------------------------------------------
-
-
-def table_2_figure(panels: Mapping[str, Losses], modes: Sequence[str]) -> Figure:
-    """Table 2 as a picture, losses in units of UniformSample's under IDL."""
-    shown = ["UniformSample", "MDSample", "Power-of-Choice", "FedProx μ=0.01", "FedGS α=0", "FedGS α=1", "FedGS α=5"]
-    figure = Figure(figsize=(8, 3.2), layout="constrained")
-    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axis, (title, losses) in zip(axes, panels.items(), strict=True):
-        for place, (name, marker) in enumerate(zip(shown, "os^Dvx+", strict=True)):
-            values = [losses[mode, name] / losses["IDL", "UniformSample"] for mode in modes]
-            grey = "black" if name.startswith("FedGS") else "0.55"
-            axis.plot(np.arange(len(modes)) + 0.06 * (place - 3), values, marker, color=grey, label=name, markersize=5)
-        axis.set_xticks(range(len(modes)), modes)
-        axis.set_title(title, fontsize=10)
-        axis.grid(axis="y", alpha=0.3)
-    figure.axes[0].set_ylabel("test loss, UniformSample under IDL = 1")
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
-    return figure
-
-
-#: The curves of Fig. 5.
-CURVES = {
-    "UniformSample": ("black", "--"),
-    "MDSample": ("0.5", ":"),
-    "Power-of-Choice": ("#009E73", "-."),
-    "FedGS α=1": ("#D55E00", "-"),
-}
-
-
-def loss_figure(runs: pd.DataFrame, modes: Sequence[str]) -> Figure:
-    """Fig. 5: test loss over the rounds, means over seeds with the band from smallest to largest."""
-    panels: dict[str, dict[str, list[pd.Series]]] = {}
-    for mode in modes:
-        for method in CURVES:
-            chosen = runs[(runs["mode"] == mode) & (runs["method"] == method)]
-            curves = [learning_curve(round_table(read_records(folder)), "loss") for folder in chosen["folder"]]
-            panels.setdefault(mode, {})[method] = curves
-    return panels_figure(panels, CURVES, "test loss", size=(4 * len(panels), 3.2), banded=list(CURVES), sharey=False)
-
-
-def counts_figure(counted: Mapping[str, Mapping[str, History]]) -> Figure:
-    """Fig. 4: one bar a client, the most available first; the line is how often it was there."""
-    columns = len(next(iter(counted.values())))
-    figure = Figure(figsize=(2.6 * columns, 2.1 * len(counted)), layout="constrained")
-    rows = figure.subplots(len(counted), columns, sharey="row", squeeze=False)
-    for axes, (split, histories) in zip(rows, counted.items(), strict=True):
-        top = 1.1 * max(history.counts.max() for history in histories.values())
-        for axis, (label, history) in zip(axes, histories.items(), strict=True):
-            order = np.argsort(-history.available, kind="stable")
-            axis.bar(np.arange(history.clients), history.counts[order], width=1.0, color="0.35")
-            axis.plot(history.available[order], "k--", linewidth=0.8)
-            axis.set_ylim(0, top)
-            axis.set_title(f"{label}: variance {history.counts.var(ddof=1):.0f}", fontsize=9)
-            axis.tick_params(labelsize=8)
-        axes[0].set_ylabel(f"{split}\ntimes selected", fontsize=9)
-    for axis in rows[-1]:
-        axis.set_xlabel("clients, most available first", fontsize=9)
-    return figure
-
-
-def main(argv: Sequence[str] | None = None, plan: Plan | None = None) -> None:
-    """Run everything that is not there yet, and show it."""
+def main(argv: Sequence[str] | None = None, plan: Plan | None = None) -> Path:
+    """Run everything that is not there yet, and show it; return the folder of tables and figures."""
     datasets = ("synthetic", "digits", "cifar10", "fashion-mnist")
     arguments = study_arguments(__doc__.partition("\n")[0], "fedgs", datasets, argv)
     plan = plan or (PAPER if arguments.paper else QUICK)
@@ -373,6 +224,7 @@ def main(argv: Sequence[str] | None = None, plan: Plan | None = None) -> None:
     table_2_figure(dict(itertools.islice(tables.items(), 2)), setting.modes).savefig(out / "table2.png", dpi=100)
     counts_figure(counted).savefig(out / "counts.png", dpi=90)
     print(f"results and figures: {out}")
+    return out
 
 
 if __name__ == "__main__":

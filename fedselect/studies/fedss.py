@@ -219,8 +219,8 @@ def accuracy_figure(curves: Mapping[tuple, list[pd.Series]], step: float, ratios
     return panels_figure(panels, STYLES, "test accuracy", banded=banded, size=(4 * len(panels), 3.2))
 
 
-def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
-    """Run the study, or what is missing of it; print tables and write figures."""
+def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> Path:
+    """Run what is missing of the study and show it; return the folder of its tables and figures."""
     arguments = study_arguments(__doc__.partition("\n")[0], "fedss", tuple(TASKS), argv)
     scale = scale or (PAPER if arguments.paper else QUICK)
     dataset, out, task = arguments.dataset, arguments.out, TASKS[arguments.dataset]
@@ -260,6 +260,7 @@ def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
     save_figure(shares_figure(), out / "shares.png", dpi=110)
     save_figure(accuracy_figure(curves, task.steps[0], scale.ratios), out / "accuracy.png", dpi=110)
     print(f"tables, results.csv and figures: {out}")
+    return out
 
 
 if __name__ == "__main__":

@@ -141,13 +141,14 @@ def summarised(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> None:
-    """Run everything that is not there yet, and show it."""
+def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> Path:
+    """Run everything that is not there yet, and show it; return the folder of tables and figures."""
     arguments = study_arguments((__doc__ or "").partition("\n")[0], "graph_worth", ("digits",), argv)
     runs = run_all(scale or (PAPER if arguments.paper else QUICK), arguments.out, arguments.jobs)
     table = summarised(runs)
     show(table, "What the graph is worth")
     write_tables(arguments.out, {"runs": runs, "graph_worth": table})
+    return arguments.out
 
 
 if __name__ == "__main__":

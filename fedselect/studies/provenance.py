@@ -45,10 +45,17 @@ def provenance(command: str, seconds: float) -> dict[str, Any]:
 
 
 def write_provenance(folder: Path, command: str, seconds: float) -> Path:
-    """Write it as ``provenance.json`` into ``folder``, and return the file's path."""
+    """Write it as ``provenance.json`` into ``folder``, and return the file's path.
+
+    Where the same command was stopped and called again on the same commit and machine, the seconds add up.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "provenance.json"
-    path.write_text(json.dumps(provenance(command, seconds), indent=1) + "\n", encoding="utf-8")
+    path, found = folder / "provenance.json", provenance(command, seconds)
+    if path.exists():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        if all(before.get(key) == found[key] for key in ("command", "commit", "machine", "versions")):
+            found["seconds"] = round(found["seconds"] + before["seconds"], 1)
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return path
 
 

@@ -56,7 +56,7 @@ def study_arguments(
     return arguments
 
 
-def run_script(main: Callable[[], None]) -> None:
+def run_script(main: Callable[[], object]) -> None:
     """Run a script's ``main``; what the toolkit does not accept ends it with one sentence and exit status 1."""
     try:
         main()

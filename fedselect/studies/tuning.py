@@ -1,4 +1,4 @@
-"""Training settings by grid search, on a run of their own: what papers mean by "tuned via grid search"."""
+"""Training settings by grid search, on runs of their own: what papers mean by "tuned via grid search"."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
 
 from fedselect.errors import ConfigError
 from fedselect.experiments.batch import run_all
@@ -15,31 +17,61 @@ from fedselect.experiments.config import Experiment
 from fedselect.experiments.records import read_summary
 from fedselect.training.settings import TrainingSettings
 
-__all__ = ["tune"]
+__all__ = ["Trial", "tune"]
 
 K = TypeVar("K", bound=Hashable)
+Point = Mapping[str, Any]
 
 #: Key of the summary, and its sign where smaller is better.
 _CRITERIA = {"objective": ("client_loss_mean", 1.0), "mean accuracy": ("mean_accuracy", -1.0)}
 
 
+@dataclasses.dataclass(frozen=True)
+class Trial(Generic[K]):
+    """What one setting came to.
+
+    Attributes
+    ----------
+    label : hashable
+        Whose setting it is.
+    settings : dict
+        Fields of `TrainingSettings` that were tried.
+    rounds : int
+        How long the runs were.
+    values : tuple of float
+        The criterion of each run; infinite where a run's was not finite.
+    """
+
+    label: K
+    settings: Point
+    rounds: int
+    values: tuple[float, ...]
+
+    @property
+    def value(self) -> float:
+        """What the setting is judged by: the mean over its runs, the smaller the better."""
+        return float(np.mean(self.values))
+
+
 def tune(
-    experiments: Mapping[K, Experiment],
+    experiments: Mapping[K, Sequence[Experiment]],
     grid: Mapping[str, Sequence[Any]],
     out: str | Path = "runs",
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
     criterion: Literal["objective", "mean accuracy"] = "objective",
-) -> dict[K, Experiment]:
-    """Give each experiment the training settings that serve it best, of all combinations of a grid.
+    screening: tuple[int, int] | None = None,
+) -> tuple[dict[K, TrainingSettings], list[Trial[K]]]:
+    """Find the training settings that serve each label best, of all combinations of a grid.
 
-    Of equal values the first in the grid's order wins; a run whose value is not finite never does. Runs are those of
-    `run_all`: finished ones are not repeated.
+    Of equal values the first in the grid's order wins; a setting under which a run's value is not finite never does.
+    Runs are those of `run_all`: finished ones are not repeated.
 
     Parameters
     ----------
-    experiments : mapping of hashable to Experiment
-        By label, with the seed to tune under. Report results under other seeds.
+    experiments : mapping of hashable to sequence of Experiment
+        What a label's settings have to serve, equally long: one run, or several seeds or surroundings, whose values
+        are averaged. Report results under other seeds.
     grid : mapping of str to sequence
         Values to try, by field of `TrainingSettings`; all combinations are. A single one is taken without a run.
     out, jobs, progress
@@ -48,16 +80,21 @@ def tune(
         ``"objective"``: the lowest training loss of the final model, averaged over all clients; that is Σ α_k F_k
         where clients are equally important, and no test sample is looked at. ``"mean accuracy"``: the highest test
         accuracy on average over the rounds, which rewards speed; tune on another draw of the data then.
+    screening : (int, int), optional
+        Rounds, and how many settings of each label go on from there to the full length. Left out, all are run in full.
+        A short horizon prefers large steps, so let several go on.
 
     Returns
     -------
-    dict of hashable to Experiment
-        The experiments with the best settings each.
+    settings : dict of hashable to TrainingSettings
+        The best of each label.
+    trials : list of Trial
+        Everything that was tried, those of the screening first.
 
     Raises
     ------
     ConfigError
-        When there is nothing to try, a field or criterion is unknown, or no run of an experiment has a finite value.
+        When there is nothing to try, a field or criterion is unknown, or no setting of a label has a finite value.
     """
     known = [each.name for each in dataclasses.fields(TrainingSettings)]
     if unknown := [name for name in grid if name not in known]:
@@ -66,25 +103,52 @@ def tune(
         raise ConfigError("every setting to tune needs at least one value")
     if criterion not in _CRITERIA:
         raise ConfigError(f"criterion must be one of {', '.join(map(repr, _CRITERIA))}; got {criterion!r}")
-    points: list[dict[str, Any]] = [
-        dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
+    points: list[Point] = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    trials: list[Trial[K]] = []
+    candidates = dict.fromkeys(experiments, points)
+    if len(points) > 1:
+        stages = [(None, 1)] if screening is None else [screening, (None, 1)]
+        for rounds, kept in stages:
+            planned = {label: [_shortened(each, rounds) for each in own] for label, own in experiments.items()}
+            judged = _judge(planned, candidates, out, jobs, progress, criterion)
+            trials += judged
+            candidates = {label: _best(label, judged, kept) for label in experiments}
+    found = {label: dataclasses.replace(own[0].training, **candidates[label][0]) for label, own in experiments.items()}
+    return found, trials
+
+
+def _shortened(experiment: Experiment, rounds: int | None) -> Experiment:
+    return experiment if rounds is None else dataclasses.replace(experiment, rounds=rounds)
+
+
+def _judge(
+    experiments: Mapping[K, Sequence[Experiment]],
+    candidates: Mapping[K, Sequence[Point]],
+    out: str | Path,
+    jobs: int,
+    progress: Callable[[int, int], None] | None,
+    criterion: str,
+) -> list[Trial[K]]:
+    """Run every candidate of every label, in the candidates' order."""
+    cells = [(label, point) for label, points in candidates.items() for point in points]
+    planned = [
+        dataclasses.replace(each, training=dataclasses.replace(each.training, **point))
+        for label, point in cells
+        for each in experiments[label]
     ]
-    candidates = {
-        label: [dataclasses.replace(each, training=dataclasses.replace(each.training, **point)) for point in points]
-        for label, each in experiments.items()
-    }
-    if len(points) == 1:
-        return {label: tried[0] for label, tried in candidates.items()}
-    finished = iter(
-        run_all([each for tried in candidates.values() for each in tried], out, jobs, progress, plots=False)
-    )
-    best = {}
-    for label, tried in candidates.items():
-        values = [_value(next(finished), *_CRITERIA[criterion]) for _ in tried]
-        if not math.isfinite(min(values)):
-            raise ConfigError(f"{label}: no setting of the grid led to a finite loss; try smaller learning rates")
-        best[label] = tried[values.index(min(values))]
-    return best
+    values = (_value(folder, *_CRITERIA[criterion]) for folder in run_all(planned, out, jobs, progress, plots=False))
+    return [
+        Trial(label, point, experiments[label][0].rounds, tuple(itertools.islice(values, len(experiments[label]))))
+        for label, point in cells
+    ]
+
+
+def _best(label: K, trials: Sequence[Trial[K]], kept: int) -> list[Point]:
+    """A label's settings with the smallest values, best first."""
+    ordered = sorted((each for each in trials if each.label == label), key=lambda each: each.value)
+    if not math.isfinite(ordered[0].value):
+        raise ConfigError(f"{label}: no setting of the grid led to a finite loss; try smaller learning rates")
+    return [each.settings for each in ordered[:kept]]
 
 
 def _value(folder: Path, key: str, sign: float) -> float:

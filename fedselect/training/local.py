@@ -26,7 +26,7 @@ from torch.nn.utils import vector_to_parameters
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
 from fedselect.randomness import generator
-from fedselect.training.augmentation import check_images, crop_and_flip
+from fedselect.training.augmentation import augmented, check_images
 from fedselect.training.batches import batches, epochs_of
 from fedselect.training.buffers import Buffers
 from fedselect.training.descent import descend
@@ -110,7 +110,7 @@ class LocalTraining:
                 + (f"client {self._sizes.argmin()} has 1" if settings.batch_size > 1 else "batch_size is 1")
             )
         if settings.augmentation != "none":
-            check_images(federation.test.features.shape[1:])
+            check_images(federation.test.features.shape[1:], settings.augmentation)
         self._kept: Tensor | None = None  #: every client's momentum buffer, one a row, where they are kept
         if settings.momentum and settings.momentum_buffers == "kept":
             self._kept = torch.zeros((len(federation), sum(p.numel() for p in self._parameters)), device=device)
@@ -229,9 +229,7 @@ class LocalTraining:
         losses = []
         for places in schedule:
             rows = torch.from_numpy(places).to(self.device)
-            batch = features.index_select(0, rows)
-            if augmentation != "none":
-                batch = crop_and_flip(batch, images, flip=augmentation == "crop-flip")
+            batch = augmented(features.index_select(0, rows), augmentation, images)
             loss = self.objective.mean(self._model(batch), labels.index_select(0, rows))
             gradients = torch.autograd.grad(loss, self._parameters)
             for part, gradient, buffer, origin in zip(parts, gradients, buffers, starts, strict=True):

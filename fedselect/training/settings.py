@@ -20,7 +20,7 @@ _CHOICES = {
     "importance": ("size", "equal"),
     "momentum_buffers": ("reset", "kept"),
     "initialisation": ("fan-in", "kaiming"),
-    "augmentation": ("none", "crop", "crop-flip"),
+    "augmentation": ("none", "crop", "crop-flip", "fedau-cifar100"),
     "batching": ("auto", "never", "always"),
     "buffers": ("average", "local"),
 }
@@ -77,9 +77,11 @@ class TrainingSettings:
     initialisation : {"fan-in", "kaiming"}
         Initial weights: U(±1/√fan-in) and biases 0; or, as in FedAU's code, N(0, 2/fan-in) and biases 0 in all layers
         but the last, which has weights and biases from U(±1/√fan-in).
-    augmentation : {"none", "crop", "crop-flip"}
+    augmentation : {"none", "crop", "crop-flip", "fedau-cifar100"}
         What happens to batches of images in training: nothing; a shift by up to four pixels (FedAU on SVHN); the same
-        and a mirror half of the time (FedAU on CIFAR-10 and CINIC-10). Clients then train one by one.
+        and a mirror half of the time (FedAU on CIFAR-10 and CINIC-10); before that also sharpness, brightness, hue,
+        posterising and equalising, for images normalised as CIFAR's (FedAU on CIFAR-100; it takes torchvision).
+        Clients then train one by one.
     batching : {"auto", "never", "always"}
         Whether clients are trained together in one batched computation; see `fedselect.training.local`.
     device : str

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from solvers import registry
-from solvers.errors import InvalidAnswer, MissingBackend
+from solvers.errors import InvalidAnswer, InvalidProblem, MissingBackend
 from solvers.problem import Problem, load
 from solvers.registry import Method
 from solvers.solving import solve
@@ -28,6 +28,13 @@ __all__ = ["IDLE_SECONDS", "Request", "main"]
 #: A solver process that is asked nothing for this long ends by itself.
 IDLE_SECONDS = 60.0
 
+
+#: What these errors of a method mean; others are an "error".
+_VERDICTS: dict[type[BaseException], str] = {
+    InvalidAnswer: "invalid",
+    InvalidProblem: "refused",
+    MissingBackend: "missing",
+}
 
 #: Why methods cannot be used here, by name.
 _unusable: dict[str, str] = {}
@@ -108,9 +115,9 @@ def _answer(request: Request) -> dict[str, Any]:
         if request.method in _unusable:
             raise ImportError(_unusable[request.method])
         problem = _problem(request.problem)
-        start = time.perf_counter()
+        start, worked = time.perf_counter(), time.process_time()
         solution = solve(problem, request.method, time_limit=request.time_limit, seed=request.seed, **request.options)
-        seconds = time.perf_counter() - start
+        seconds, worked = time.perf_counter() - start, time.process_time() - worked
         x = None if solution.x is None else np.asarray(solution.x)
         if x is not None and x.dtype.kind not in "biuf":
             raise TypeError(f"a decision is an array of numbers; this one has type {x.dtype}")
@@ -124,12 +131,13 @@ def _answer(request: Request) -> dict[str, Any]:
             "objective": _number(solution.objective),
             "bound": _number(solution.bound),
             "seconds": seconds,
+            "cpu_seconds": worked,
             "build_seconds": float(solution.build_seconds),
             "nodes": None if solution.nodes is None else int(solution.nodes),
             "trace": [(float(second), _number(value), _number(bound)) for second, value, bound in solution.trace],
         }
     except BaseException as error:  # whatever a method raises, SystemExit included, is its own row
-        failed = {InvalidAnswer: "invalid", MissingBackend: "missing"}.get(type(error), "error")
+        failed = _VERDICTS.get(type(error), "error")
         sentence = str(error) if failed != "error" else f"{type(error).__name__}: {error}"
         return {"failed": failed, "message": sentence, "seconds": time.perf_counter() - start}
 

@@ -21,6 +21,7 @@ from solvers import instances
 from solvers.errors import BenchmarkError, MissingBackend
 from solvers.problem import Problem, load
 from solvers.registry import Method, find, methods
+from solvers.solving import check_options
 from solvers.suggestions import did_you_mean
 
 __all__ = ["Cell", "Instance", "Plan", "Variant", "resolve_instance"]
@@ -188,7 +189,7 @@ class Plan:
         for variant, instance in itertools.product(self.variants, self.instances):
             # A method whose package is missing is a row of the table.
             with contextlib.suppress(MissingBackend):
-                find(instance.problem, variant.name).check(variant.options)
+                check_options(instance.problem, find(instance.problem, variant.name), variant.options)
 
 
 def _labelled(methods: Sequence[str] | Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -26,11 +26,12 @@ from solvers.versions import installed
 __all__ = ["run_benchmark"]
 
 #: What a row can be; `run_benchmark` explains them.
-VERDICTS = ("ok", "crashed", "hung", "error", "invalid", "nondeterministic", "missing")
+VERDICTS = ("ok", "crashed", "hung", "error", "invalid", "nondeterministic", "refused", "missing")
 
 #: Distributions whose versions may change an answer or its time.
 _PACKAGES = (
     "fedselect", "numpy", "scipy", "numba", "cvxpy", "clarabel", "ortools", "highspy", "gurobipy", "pyscipopt",
+    "cplex", "dwave-samplers", "pymoo",
 )  # fmt: skip
 
 
@@ -103,7 +104,8 @@ def run_benchmark(
             "ok"; "crashed" (the process died); "hung" (it was ended ``grace`` after its limit); "error" (it raised);
             "invalid" (the decision is infeasible, its objective is not the one claimed, or the bound is refuted by
             its own decision, by that of another row, or by one in the instance library, which the message names);
-            "nondeterministic" (the repetition differed); "missing" (a package is not installed).
+            "nondeterministic" (the repetition differed); "refused" (the method, or a free licence, does not take this
+            problem); "missing" (a package is not installed).
         ``status, stopped``
             As on `solvers.Solution`.
         ``native_status``
@@ -120,8 +122,9 @@ def run_benchmark(
             Seconds until the final decision was held, and until its bound proved it.
         ``primal_integral``
             `solvers.benchmark.primal_integral` up to the time limit, or to the end where there is none, in seconds.
-        ``seconds, build_seconds, nodes, message``
-            Wall time of the solve and the part of it spent on stating the model; nodes; what there is to say.
+        ``seconds, cpu_seconds, build_seconds, nodes, message``
+            Wall time of the solve, processor time of all threads, the part of the wall time spent on stating the model;
+            nodes; what there is to say.
         ``kind, sense, relaxed, versions`` (JSON)
             Kind of the method; "max" or "min"; whether the decision is real where whole numbers are asked for. Such
             rows answer a relaxation: their bounds count, but they have no gap to best, time to proof or primal

@@ -27,7 +27,7 @@ COLUMNS = (
     "family", "instance", "n", "method", "registered", "options", "seed", "time_limit", "verdict", "status", "stopped",
     "native_status",
     "objective", "bound", "gap", "best_known", "gap_to_best", "time_to_incumbent", "time_to_proof", "primal_integral",
-    "seconds", "build_seconds", "nodes", "message", "kind", "sense", "relaxed", "versions",
+    "seconds", "cpu_seconds", "build_seconds", "nodes", "message", "kind", "sense", "relaxed", "versions",
 )  # fmt: skip
 
 _NUMBERS = ("time_limit", *COLUMNS[COLUMNS.index("objective") : COLUMNS.index("nodes")])
@@ -116,6 +116,7 @@ def _instance_rows(
                 **{column: record[column] for column in ("status", "stopped", "objective", "bound")},
                 "native_status": record.get("native_status"),
                 **_measures(record, best_known, scale),
+                "cpu_seconds": record.get("cpu_seconds"),  # rows of older versions have none
                 **{column: record[column] for column in ("seconds", "build_seconds", "nodes", "relaxed")},
                 "message": message,
                 "kind": manifest["kinds"][f"{instance['type']}:{method['name']}"],

@@ -40,6 +40,7 @@ def examine(problem: Problem, answer: dict[str, Any], time_limit: float | None) 
         "objective": None,
         "bound": _finite(answer.get("bound")),
         "seconds": answer["seconds"],
+        "cpu_seconds": answer.get("cpu_seconds"),
         "build_seconds": answer.get("build_seconds"),
         "nodes": answer.get("nodes"),
         "relaxed": False,
@@ -112,7 +113,7 @@ def _changed(answer: dict[str, Any]) -> dict[str, Any]:
         return {}
     if again["failed"]:
         return {"verdict": again["failed"], "message": f"repeated with the same seed, {again['message']}"}
-    if again["stopped"] == "time-limit":
+    if again["stopped"] in ("time-limit", "gap"):
         return {}
     if answer["objective"] != again["objective"]:
         difference = f"objective {answer['objective']} first and {again['objective']} when repeated"

@@ -37,7 +37,7 @@ class Task:
     warm_up : float
         Seconds allowed for that untimed first call; 0 for none.
     repeat : bool
-        Solve twice where the time limit does not cut the solve short.
+        Solve twice where neither the time limit nor a gap that is good enough cuts the solve short.
     """
 
     number: int
@@ -54,7 +54,7 @@ def run_task(task: Task) -> tuple[int, dict[str, Any]]:
     process = _own_process(task)
     process.start()
     answer = _warm_up(process, task) or process.ask(task.request)
-    if task.repeat and answer["failed"] is None and answer["stopped"] != "time-limit":
+    if task.repeat and answer["failed"] is None and answer["stopped"] not in ("time-limit", "gap"):
         answer["again"] = process.ask(task.request)
     return task.number, {**answer, "versions": process.versions}
 

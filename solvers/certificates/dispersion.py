@@ -62,6 +62,8 @@ class _Tree:
         self.problem, self.data, self.arrays = problem, data, arrays
         self.forms: dict[int, Form] = {}
         self.exchanges: dict[tuple[int, int], bool] = {}
+        self.rows: dict[int, list[int]] = {}
+        self.grain = Fraction(1, max(value.as_integer_ratio()[1] for value in np.unique(problem.distances).tolist()))
         self.tangents: dict[int, tuple[int, list[int], int, list[int]]] = {}
         self.permutations, self.order = arrays["permutations"].reshape(-1, data.cost.size), arrays["order"]
         if sorted(self.order.tolist()) != list(range(data.cost.size)):
@@ -162,19 +164,22 @@ class _Tree:
             raise CertificateError(f"exchanging client {j} for {i} can be a loss, or go on without end")
 
     def _no_loss(self, i: int, j: int, ones: list[int], free: list[int]) -> bool:
-        first, second = (self.problem.distances[k].tolist() for k in (i, j))
-
-        def gain(k: int) -> Fraction:
-            return Fraction(first[k]) - Fraction(second[k])
-
+        first, second = self._row(i), self._row(j)
+        gains = [a - b for a, b in zip(first, second, strict=True)]
         company = max(self.data.size - 1 - len(ones), 0)
-        others = sorted(gain(k) for k in free if k not in (i, j))[:company]
-        least = (
-            2 * Fraction(float(self.problem.weight)) * (sum(map(gain, ones), Fraction(0)) + sum(others, Fraction(0)))
-        )
+        others = sorted(gains[k] for k in free if k not in (i, j))[:company]
+        worth = Fraction(sum(gains[k] for k in ones) + sum(others)) * self.grain
+        least = 2 * Fraction(float(self.problem.weight)) * worth
         least -= Fraction(float(self.problem.costs[i])) - Fraction(float(self.problem.costs[j]))
         tie_counts = self.order[i] < self.order[j] and len(self.permutations) == 0
         return bool(least > 0 or (least == 0 and tie_counts))
+
+    def _row(self, i: int) -> list[int]:
+        """The distances of a client in units of ``grain``, of which every distance is a whole number."""
+        if i not in self.rows:
+            ratios = [value.as_integer_ratio() for value in self.problem.distances[i].tolist()]
+            self.rows[i] = [number * (self.grain.denominator // below) for number, below in ratios]
+        return self.rows[i]
 
     def _symmetric(self, node: _Node, which: int, depth: int) -> Fraction | None:
         if which < 0 or not 0 <= depth < len(node.path):

@@ -183,7 +183,8 @@ def write_lp(problem: DispersionProblem, path: PathLike, formulation: str = "qua
 def write_mps(problem: DispersionProblem, path: PathLike, formulation: str = "quadratic") -> None:
     """Write a free MPS file with OBJSENSE and QUADOBJ sections (half of xᵀQx, lower triangle).
 
-    With one of `solvers.dispersion.linear_form.FORMULATIONS` it is a linear model instead.
+    With one of `solvers.dispersion.linear_form.FORMULATIONS` it is a linear model instead, which minimises minus the
+    objective: CBC reads such files, too, and takes no notice of OBJSENSE.
     """
     if formulation != "quadratic":
         linear_form(problem, formulation).write_mps(path)

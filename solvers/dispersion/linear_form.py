@@ -60,13 +60,14 @@ class LinearForm:
             stream.write("End\n")
 
     def write_mps(self, path: str | os.PathLike[str]) -> None:
-        """Write a free MPS file with an OBJSENSE section."""
+        """Write a free MPS file that minimises minus the objective: CBC ignores OBJSENSE, and would turn it around."""
         columns: dict[str, Terms] = {name: [] for name in (*self.binaries, *self.nonnegative, *self.free)}
-        for row, terms in [("obj", self.objective), *((row, terms) for row, terms, _, _ in self.rows)]:
+        negated = [(-value, name) for value, name in self.objective]
+        for row, terms in [("obj", negated), *((row, terms) for row, terms, _, _ in self.rows)]:
             for value, name in terms:
                 columns[name].append((value, row))
         with Path(path).open("w") as stream:
-            stream.write("NAME dispersion\nOBJSENSE\n MAX\nROWS\n N obj\n")
+            stream.write("* minimised is minus the objective of the problem\nNAME dispersion FREE\nROWS\n N obj\n")
             stream.writelines(f" {'L' if sense == '<=' else 'E'} {row}\n" for row, _, sense, _ in self.rows)
             stream.write("COLUMNS\n MARKER 'MARKER' 'INTORG'\n")
             for place, (name, entries) in enumerate(columns.items()):

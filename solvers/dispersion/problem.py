@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -10,11 +9,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.dispersion.fedgs import as_integer, round_terms
+from solvers.dispersion.fedgs import round_terms
 from solvers.dispersion.selection import Selecting
 from solvers.errors import InvalidProblem
 from solvers.problem import frozen_array
-from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["DispersionProblem"]
 
@@ -88,28 +86,8 @@ class DispersionProblem(Selecting):
         if not distances.flags.c_contiguous:
             distances = np.ascontiguousarray(distances)
             distances.setflags(write=False)
-        costs = frozen_array(np.zeros(n) if self.costs is None else self.costs, "costs")
-        if costs.shape != (n,):
-            raise InvalidProblem(f"costs must have one entry per client, {n}; got {costs.shape[0]}")
-        size = as_integer(self.size, "size")
-        if not 1 <= size <= n:
-            raise InvalidProblem(f"size must lie between 1 and the number of clients, {n}; got {size}")
-        weight = float(self.weight)
-        if not (math.isfinite(weight) and weight >= 0):
-            raise InvalidProblem(f"weight must be finite and non-negative; got {weight}")
-        if not math.isfinite(weight * largest * size * size):
-            raise InvalidProblem(f"weight {weight:g} times distances up to {largest:g} overflows; rescale them")
-        clients = frozen_array(np.arange(n) if self.clients is None else self.clients, "clients", dtype=np.int64)
-        if clients.shape != (n,) or (np.diff(clients) <= 0).any():
-            raise InvalidProblem(f"clients must be {n} strictly increasing ids; got {clients}")
-        for name, value in (
-            ("distances", distances),
-            ("costs", costs),
-            ("size", size),
-            ("weight", weight),
-            ("clients", clients),
-        ):
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "distances", distances)
+        self._settle(n, largest, f"distances up to {largest:g}")
 
     @classmethod
     def fedgs(
@@ -170,17 +148,6 @@ class DispersionProblem(Selecting):
     def n(self) -> int:
         """Number of clients to choose from."""
         return self.distances.shape[0]
-
-    @property
-    def scale(self) -> float:
-        """Largest absolute sum of the objective's terms, with the costs' common part (a constant) left out.
-
-        Never so small that a bound could not be told from the objective for rounding.
-        """
-        m = self.size
-        spread = float(np.abs(self.costs - np.median(self.costs)).max())
-        terms = self.weight * self.farthest * m * (m - 1) + m * spread
-        return max(terms, 4 * self.rounding / OPTIMALITY_GAP)
 
     @cached_property
     def farthest(self) -> float:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.problem import Problem
+from solvers.dispersion.fedgs import as_integer
+from solvers.errors import InvalidProblem
+from solvers.problem import Problem, frozen_array
+from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["Selecting"]
 
@@ -15,13 +20,58 @@ __all__ = ["Selecting"]
 class Selecting(Problem):
     """The decisions of a problem that chooses ``size`` of ``n`` clients, whose ids are ``clients``."""
 
+    costs: NDArray[np.float64]
     size: int
+    weight: float
     clients: NDArray[np.int64]
+
+    def _settle(self, n: int, largest: float, what: str) -> None:
+        """Check, fill in and freeze costs, size, weight and clients of a problem of n clients.
+
+        No distance is above ``largest``; ``what`` names it in the sentence about overflows.
+        """
+        costs = frozen_array(np.zeros(n) if self.costs is None else self.costs, "costs")
+        if costs.shape != (n,):
+            raise InvalidProblem(f"costs must have one entry per client, {n}; got {costs.shape[0]}")
+        size = as_integer(self.size, "size")
+        if not 1 <= size <= n:
+            raise InvalidProblem(f"size must lie between 1 and the number of clients, {n}; got {size}")
+        weight = float(self.weight)
+        if not (math.isfinite(weight) and weight >= 0):
+            raise InvalidProblem(f"weight must be finite and non-negative; got {weight}")
+        if not math.isfinite(weight * largest * size * size):
+            raise InvalidProblem(f"weight {weight:g} times {what} overflows; rescale them")
+        clients = frozen_array(np.arange(n) if self.clients is None else self.clients, "clients", dtype=np.int64)
+        if clients.shape != (n,) or (np.diff(clients) <= 0).any():
+            raise InvalidProblem(f"clients must be {n} strictly increasing ids; got {clients}")
+        for name, value in (("costs", costs), ("size", size), ("weight", weight), ("clients", clients)):
+            object.__setattr__(self, name, value)
 
     @property
     @abstractmethod
     def n(self) -> int:
         """Number of clients."""
+
+    @property
+    @abstractmethod
+    def farthest(self) -> float:
+        """A number no distance exceeds."""
+
+    @property
+    @abstractmethod
+    def rounding(self) -> float:
+        """A bound on the floating-point error of one evaluation of the objective, in its units."""
+
+    @cached_property
+    def scale(self) -> float:
+        """Largest absolute sum of the objective's terms, with the costs' common part (a constant) left out.
+
+        Never so small that a bound could not be told from the objective for rounding.
+        """
+        m = self.size
+        spread = float(np.abs(self.costs - np.median(self.costs)).max())
+        terms = self.weight * self.farthest * m * (m - 1) + m * spread
+        return max(terms, 4 * self.rounding / OPTIMALITY_GAP)
 
     def decision(self, x: ArrayLike) -> NDArray[np.int64]:
         """``x`` as a vector of n integers; raises `ValueError` for another shape or fractional entries."""

@@ -2,6 +2,7 @@
 
 from solvers.weighting import proof
 from solvers.weighting.exclusion import ExclusionProblem
+from solvers.weighting.exclusion import proof as exclusion_proof
 from solvers.weighting.optimization_error import OptimizationErrorProblem
 from solvers.weighting.theory.guideline_b import CorrelationSweep, sweep_correlation
 from solvers.weighting.theory.theorem2 import ConvergenceConstants, convergence_constants
@@ -14,6 +15,7 @@ __all__ = [
     "OptimizationErrorProblem",
     "TotalErrorProblem",
     "convergence_constants",
+    "exclusion_proof",
     "proof",
     "sweep_correlation",
 ]

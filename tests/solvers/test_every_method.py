@@ -226,7 +226,7 @@ def rounding(problem: Problem, value: float) -> float:
 
 
 #: Exact methods whose backend works to a tolerance, by which they widen its bound: they may miss a proof by as much.
-TOLERANT = {"milp", "gurobi", "scip"}
+TOLERANT = {"milp", "gurobi", "scip", "cplex"}
 
 # -- the promises -------------------------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ def test_a_registration_with_a_wrong_kind_leaves_nothing_behind(scratch_registry
 
 
 def test_an_option_that_would_never_arrive_is_refused(scratch_registry):
-    """`solve` takes ``log`` for itself."""
+    """`solve` takes ``log`` for itself; ``threads`` it passes on."""
     import inspect
 
     from solvers.registry import _TAKEN
@@ -77,7 +77,7 @@ def test_an_option_that_would_never_arrive_is_refused(scratch_registry):
             """Never be given a log."""
 
     own_arguments = inspect.signature(solve).parameters.values()
-    assert {each.name for each in own_arguments if each.kind is not each.VAR_KEYWORD} - {"problem"} <= _TAKEN
+    assert {each.name for each in own_arguments if each.kind is not each.VAR_KEYWORD} - {"problem", "threads"} <= _TAKEN
 
 
 def test_an_option_without_default_is_asked_for(scratch_registry):

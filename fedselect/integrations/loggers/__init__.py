@@ -5,9 +5,18 @@ its package when it is made.
 """
 
 from fedselect.integrations.loggers.mlflow_logger import MlflowLogger
-from fedselect.integrations.loggers.opening import LOGGERS, open_logger
+from fedselect.integrations.loggers.opening import LOGGERS, check_logger, open_logger, open_loggers
 from fedselect.integrations.loggers.scalars import numbers_of
 from fedselect.integrations.loggers.tensorboard_logger import TensorBoardLogger
 from fedselect.integrations.loggers.wandb_logger import WandbLogger
 
-__all__ = ["LOGGERS", "MlflowLogger", "TensorBoardLogger", "WandbLogger", "numbers_of", "open_logger"]
+__all__ = [
+    "LOGGERS",
+    "MlflowLogger",
+    "TensorBoardLogger",
+    "WandbLogger",
+    "check_logger",
+    "numbers_of",
+    "open_logger",
+    "open_loggers",
+]

@@ -41,17 +41,21 @@ class MlflowLogger:
         experiment: str = "fedselect",
         name: str | None = None,
     ) -> None:
+        self._client, home = self.home(store, experiment)
+        self._run = self._client.create_run(home, run_name=name).info.run_id
+        for key, value in (config or {}).items():
+            self._client.log_param(self._run, key, str(value)[:_LONGEST])
+
+    @staticmethod
+    def home(store: str | Path, experiment: str = "fedselect") -> tuple[Any, str]:
+        """A client of the store, and the id of what runs are filed under there, which is made if need be."""
         try:
             from mlflow import MlflowClient
         except ImportError as error:
             raise MissingExtraError("MLflow is not installed: pip install 'fedselect[mlflow]'") from error
-        uri = str(store) if "://" in str(store) else Path(store).resolve().as_uri()
-        self._client = MlflowClient(tracking_uri=uri)
-        known = self._client.get_experiment_by_name(experiment)
-        home = known.experiment_id if known is not None else self._client.create_experiment(experiment)
-        self._run = self._client.create_run(home, run_name=name).info.run_id
-        for key, value in (config or {}).items():
-            self._client.log_param(self._run, key, str(value)[:_LONGEST])
+        client = MlflowClient(tracking_uri=str(store) if "://" in str(store) else Path(store).resolve().as_uri())
+        known = client.get_experiment_by_name(experiment)
+        return client, known.experiment_id if known is not None else client.create_experiment(experiment)
 
     def on_round(self, record: Mapping[str, Any]) -> None:
         """Log a round."""

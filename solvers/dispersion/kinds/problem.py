@@ -10,12 +10,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.dispersion.fedgs import as_integer, round_terms
+from solvers.dispersion.fedgs import round_terms
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.selection import Selecting
 from solvers.errors import InvalidProblem
 from solvers.problem import frozen_array
-from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["KindDispersionProblem"]
 
@@ -82,31 +81,10 @@ class KindDispersionProblem(Selecting):
         empty = np.flatnonzero(np.bincount(kinds, minlength=k) == 0)
         if empty.size:
             raise InvalidProblem(f"kind {empty[0]} has no client; leave its row and column out of distances")
-        costs = frozen_array(np.zeros(n) if self.costs is None else self.costs, "costs")
-        if costs.shape != (n,):
-            raise InvalidProblem(f"costs must have one entry per client, {n}; got {costs.shape[0]}")
-        size = as_integer(self.size, "size")
-        if not 1 <= size <= n:
-            raise InvalidProblem(f"size must lie between 1 and the number of clients, {n}; got {size}")
-        weight = float(self.weight)
-        if not (math.isfinite(weight) and weight >= 0):
-            raise InvalidProblem(f"weight must be finite and non-negative; got {weight}")
+        object.__setattr__(self, "distances", distances)
+        object.__setattr__(self, "kinds", kinds)
         largest = float(distances.max())
-        if not math.isfinite(weight * largest * size * size):
-            raise InvalidProblem(f"weight {weight:g} times distances up to {largest:g} overflows; rescale them")
-        clients = np.arange(n) if self.clients is None else self.clients
-        clients = frozen_array(clients, "clients", dtype=np.int64)
-        if clients.shape != (n,) or (np.diff(clients) <= 0).any():
-            raise InvalidProblem(f"clients must be {n} strictly increasing ids; got {clients}")
-        for name, value in (
-            ("distances", distances),
-            ("kinds", kinds),
-            ("costs", costs),
-            ("size", size),
-            ("weight", weight),
-            ("clients", clients),
-        ):
-            object.__setattr__(self, name, value)
+        self._settle(n, largest, f"distances up to {largest:g}")
 
     @classmethod
     def fedgs(
@@ -166,17 +144,6 @@ class KindDispersionProblem(Selecting):
     def farthest(self) -> float:
         """The largest distance."""
         return float(self.distances.max())
-
-    @cached_property
-    def scale(self) -> float:
-        """Largest absolute sum of the objective's terms, with the costs' common part (a constant) left out.
-
-        Never so small that a bound could not be told from the objective for rounding.
-        """
-        m = self.size
-        spread = float(np.abs(self.costs - np.median(self.costs)).max())
-        terms = self.weight * self.farthest * m * (m - 1) + m * spread
-        return max(terms, 4 * self.rounding / OPTIMALITY_GAP)
 
     @cached_property
     def rounding(self) -> float:

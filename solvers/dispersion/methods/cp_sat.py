@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.cp_sat import cut_short, solver_for
+from solvers.cp_sat import cut_short, follower, solver_for
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
 from solvers.errors import InvalidOption
@@ -81,13 +81,7 @@ def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", wo
             model.add_hint(variable, value)
 
     solver = solver_for(run, workers)
-    solver.best_bound_callback = lambda bound: run.tighten(integers.bound(bound))
-
-    class Incumbents(cp_model.CpSolverSolutionCallback):
-        def on_solution_callback(self) -> None:
-            run.offer([int(self.boolean_value(variable)) for variable in chosen])
-
-    status = solver.solve(model, Incumbents())
+    status = solver.solve(model, follower(run, solver, chosen, integers.bound))
     run.nodes = int(solver.num_branches)
     run.message = solver.status_name(status)
     run.details["native_status"] = run.message.lower()
@@ -147,7 +141,7 @@ def _tangent(problem: DispersionProblem, run: Run, workers: int) -> None:
         for variable, bit in zip(chosen, incumbent(run).tolist(), strict=True):
             model.add_hint(variable, bit)
         solver = solver_for(run, workers)
-        status = solver.solve(model)
+        status = solver.solve(model, follower(run, solver, chosen, lambda bound: tangents.original(bound / scale)))
         run.nodes += int(solver.num_branches)
         run.message = solver.status_name(status)
         run.details["native_status"] = run.message.lower()

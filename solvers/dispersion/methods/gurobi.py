@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from solvers.dispersion.bounds.slice_form import Normal
-from solvers.dispersion.bounds.tangents import Tangents
-from solvers.dispersion.methods.branch_and_bound import marginal
+from solvers.dispersion.methods.quadratic_model import QuadraticModel
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.search.threads import one_thread
-from solvers.errors import InvalidOption, InvalidProblem
+from solvers.errors import InvalidProblem
 from solvers.registry import method
 from solvers.run import Run
 
 __all__ = ["gurobi"]
-
-#: Share of the scale by which bounds are widened. Gurobi is asked for 1e-9 in feasibility, reduced costs and
-#: integrality, in units where gains are about 1, and for no gap at all; this leaves 250 of these errors in a row, and
-#: is a quarter of what a proof may leave open.
-_TOLERANCE = 2.5e-7
 
 
 @method(DispersionProblem, "gurobi", kind="exact", requires="gurobipy", install="gurobipy")
@@ -56,30 +50,12 @@ def gurobi(
     proofs count here, except where the scale is more than four times the objective's amount;
     ``details["native_status"]`` is what Gurobi itself says, in its own tolerances.
     """
-    if formulation not in ("nonconvex", "projected"):
-        raise InvalidOption(f"formulation must be nonconvex or projected; got {formulation!r}")
     import gurobipy as gp
 
-    run.tighten(problem.trivial_bound())
-    if marginal(problem, run):
+    stated = QuadraticModel.of(problem, run, formulation)
+    if stated is None:
         return
-    run.offer(ascend(problem, greedy_decision(problem), run))
-    if run.expired or run.proved:
-        return
-    normal = Normal.of(problem)
     n = problem.n
-    with run.building():
-        quadratic, linear = normal.quadratic, normal.linear
-        constant: float = 0.0
-        if formulation == "projected":
-            form = Tangents(problem, run).form
-            # Concave everywhere: the direction 1 is bent down, and paid back as a constant on the slice.
-            bend = 2 * float(np.abs(form.curved).sum(axis=1).max()) / n
-            means = form.curved.mean(axis=1)
-            half = means - means.mean() / 2
-            quadratic = form.curved - half - half[:, None] - bend
-            linear = form.linear + 2 * problem.size * half
-            constant = float(bend * problem.size**2)
     environment = gp.Env(params={"OutputFlag": 0})
     try:
         model = gp.Model(env=environment)
@@ -90,13 +66,24 @@ def gurobi(
         model.Params.NonConvex = 2
         chosen = model.addMVar(n, vtype="B")
         model.addConstr(chosen.sum() == problem.size)
-        model.setObjective(chosen @ quadratic @ chosen + linear @ chosen + constant, gp.GRB.MAXIMIZE)
+        value = chosen @ stated.quadratic @ chosen + stated.linear @ chosen + stated.constant
+        model.setObjective(value, gp.GRB.MAXIMIZE)
         if run.x is not None:
             chosen.setAttr("Start", problem.decision(run.x))
         if run.time_limit is not None:
             model.Params.TimeLimit = max(run.remaining, 0.01)
+
+        def follow(model: Any, where: int) -> None:
+            """Hand over what Gurobi finds as it finds it; end it at a gap that is good enough."""
+            if where == gp.GRB.Callback.MIPSOL:
+                run.offer(np.rint(model.cbGetSolution(chosen)).astype(np.int64))
+            elif where == gp.GRB.Callback.MIP:
+                run.tighten(stated.bound(model.cbGet(gp.GRB.Callback.MIP_OBJBND)))
+            if run.enough:
+                model.terminate()
+
         try:
-            model.optimize()
+            model.optimize(follow)
         except gp.GurobiError as error:
             raise InvalidProblem(f"gurobi does not take this model of {n} clients: {error}") from error
         kinds = gp.GRB.Status
@@ -107,9 +94,10 @@ def gurobi(
         if model.SolCount:
             run.offer(np.rint(chosen.X).astype(np.int64))
         if np.isfinite(model.ObjBound):
-            slack = _TOLERANCE * problem.scale * normal.factor + normal.error
-            run.tighten(normal.original(float(model.ObjBound) + slack))
-        if model.Status == gp.GRB.INTERRUPTED:
+            run.tighten(stated.bound(float(model.ObjBound)))
+        if run.enough:
+            run.message = ""  # Gurobi would say "interrupted"
+        elif model.Status == gp.GRB.INTERRUPTED:
             run.stop("interrupted", run.message)
     finally:
         environment.dispose()

@@ -27,6 +27,9 @@ FORMULATIONS = ("tangent", "glover")
 #: HiGHS calls a row satisfied and a value whole within 1e-6; its bounds are widened by this share of the scale.
 _TOLERANCE = 4e-6
 
+#: HiGHS's relative gap where nothing but a proof will do.
+_PROOF = 1e-7
+
 
 @method(DispersionProblem, "milp", kind="exact")
 @one_thread
@@ -126,7 +129,7 @@ def _highs(
     n, extra = problem.n, objective.size - problem.n
     free = np.full(extra, np.inf)
     size = optimize.LinearConstraint(np.append(np.ones(n), np.zeros(extra))[None, :], problem.size, problem.size)
-    options: dict[str, float] = {"mip_rel_gap": 1e-7}
+    options: dict[str, float] = {"mip_rel_gap": _native_gap(run, problem)}
     if math.isfinite(run.remaining):
         options["time_limit"] = max(run.remaining, 0.01)
     answer = optimize.milp(
@@ -145,3 +148,13 @@ def _highs(
         bound = float(bound) - _TOLERANCE * (1 + problem.size)
         bound = bound if math.isfinite(bound) else None
     return answer.x, bound
+
+
+def _native_gap(run: Run, problem: DispersionProblem) -> float:
+    """The gap at which HiGHS may end, relative to its own objective: half of what the run would be content with."""
+    if run.gap is None or run.objective is None:
+        return _PROOF
+    normal = Normal.of(problem)
+    allowed = run.gap * abs(run.objective) * normal.factor - _TOLERANCE * (1 + problem.size)
+    value = abs(normal.value(run.objective))
+    return max(_PROOF, min(1.0, 0.5 * allowed / value)) if value > 0 else _PROOF

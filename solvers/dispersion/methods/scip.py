@@ -7,13 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.bounds.slice_form import Normal
-from solvers.dispersion.bounds.tangents import Tangents
-from solvers.dispersion.methods.branch_and_bound import marginal
+from solvers.dispersion.methods.quadratic_model import QuadraticModel
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
+from solvers.dispersion.search.neighbourhood import incumbent
 from solvers.dispersion.search.threads import one_thread
-from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
 
@@ -27,11 +24,6 @@ _STATUS = {
     "memlimit": "memory limit",
     "nodelimit": "node limit",
 }
-
-#: Share of the scale by which bounds are widened. SCIP is asked for 1e-9 in feasibility and reduced costs, in units
-#: where gains are about 1, and for no gap at all; this leaves 250 of these errors in a row, and is a quarter of what a
-#: proof may leave open.
-_TOLERANCE = 2.5e-7
 
 #: Stating the model takes SCIP this many times as long as writing its terms down in Python did.
 _STATING = 1.5
@@ -62,31 +54,19 @@ def scip(problem: DispersionProblem, run: Run, *, formulation: str = "nonconvex"
     what SCIP itself says, in its own tolerances. Where stating the model would take all the time there is, the
     decision is the incumbent that SCIP would have started from.
     """
-    if formulation not in ("nonconvex", "projected"):
-        raise InvalidOption(f"formulation must be nonconvex or projected; got {formulation!r}")
     import pyscipopt
 
-    run.tighten(problem.trivial_bound())
-    if marginal(problem, run):
+    stated = QuadraticModel.of(problem, run, formulation)
+    if stated is None:
         return
-    run.offer(ascend(problem, greedy_decision(problem), run))
-    if run.expired or run.proved:
-        return
-    normal = Normal.of(problem)
-    n = problem.n
     with run.building():
-        quadratic, linear, constant = normal.quadratic, normal.linear, 0.0
-        if formulation == "projected":
-            form = Tangents(problem, run).form
-            bend = 2 * float(np.abs(form.curved).sum(axis=1).max()) / n
-            quadratic, linear, constant = form.curved - bend, form.linear, bend * problem.size**2
         model = pyscipopt.Model()
         model.hideOutput()
         for tolerance in ("feastol", "dualfeastol"):
             model.setParam(f"numerics/{tolerance}", 1e-9)
         model.setParam("randomization/randomseedshift", run.seed % 2**31)
-        chosen = [model.addVar(vtype="B", name=f"x{i}") for i in range(n)]
-        terms = _terms(run, chosen, quadratic, linear)
+        chosen = [model.addVar(vtype="B", name=f"x{i}") for i in range(problem.n)]
+        terms = _terms(run, chosen, stated.quadratic, stated.linear)
         if terms is None:
             run.stop("time-limit", "stating the model would take all the time there is")
             return
@@ -98,21 +78,49 @@ def scip(problem: DispersionProblem, run: Run, *, formulation: str = "nonconvex"
         for variable, bit in zip(chosen, incumbent(run).tolist(), strict=True):
             model.setSolVal(start, variable, bit)
         model.addSol(start)
+        _follow(model, run, chosen, stated)
     if run.time_limit is not None:
         # SCIP looks at its clock between steps, the longest of which take about as long as stating the model did.
         model.setParam("limits/time", max(run.remaining - run.build_seconds, 0.01))
     model.optimize()
     run.message = run.details["native_status"] = _STATUS.get(str(model.getStatus()), str(model.getStatus()))
     run.nodes = int(model.getNNodes())
+    _report(model, run, chosen, stated)
+    if run.enough:
+        run.message = ""  # SCIP would say "interrupted"
+    elif run.message in ("interrupted", "time limit"):
+        run.stop("interrupted" if run.message == "interrupted" else "time-limit", run.message)
+
+
+def _follow(model: Any, run: Run, chosen: list[Any], stated: QuadraticModel) -> None:
+    """Have SCIP hand over what it finds as it finds it, and end at a gap that is good enough."""
+    import pyscipopt
+
+    events = pyscipopt.SCIP_EVENTTYPE.BESTSOLFOUND | pyscipopt.SCIP_EVENTTYPE.NODESOLVED
+
+    class Follow(pyscipopt.Eventhdlr):
+        def eventinit(self) -> None:
+            self.model.catchEvent(events, self)
+
+        def eventexit(self) -> None:
+            self.model.dropEvent(events, self)
+
+        def eventexec(self, event: Any) -> None:
+            _report(self.model, run, chosen, stated)
+            if run.enough:
+                self.model.interruptSolve()
+
+    model.includeEventhdlr(Follow(), "follow", "reports to the run")
+
+
+def _report(model: Any, run: Run, chosen: list[Any], stated: QuadraticModel) -> None:
+    """Hand SCIP's best decision and bound to the run."""
     if model.getNSols():
         best = model.getBestSol()
         run.offer([round(best[variable]) for variable in chosen])
     bound = float(model.getDualbound())
     if abs(bound) < model.infinity():
-        slack = _TOLERANCE * problem.scale * normal.factor + normal.error
-        run.tighten(normal.original(bound + constant + slack))
-    if run.message in ("interrupted", "time limit"):
-        run.stop("interrupted" if run.message == "interrupted" else "time-limit", run.message)
+        run.tighten(stated.bound(bound + stated.constant))
 
 
 def _terms(

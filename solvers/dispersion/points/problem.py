@@ -10,13 +10,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.dispersion.fedgs import as_integer, round_terms
+from solvers.dispersion.fedgs import round_terms
 from solvers.dispersion.points.sums import potentials
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.selection import Selecting
 from solvers.errors import InvalidProblem
 from solvers.problem import frozen_array
-from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["PointDispersionProblem"]
 
@@ -90,29 +89,8 @@ class PointDispersionProblem(Selecting):
         extent = max(float(column.max() / 2 - column.min() / 2) for column in points.T) * 2
         if not (extent == 0 or _SMALLEST < extent < _LARGEST):
             raise InvalidProblem(f"points spread over {extent:g}, whose square is no number; rescale them")
-        costs = frozen_array(np.zeros(n) if self.costs is None else self.costs, "costs")
-        if costs.shape != (n,):
-            raise InvalidProblem(f"costs must have one entry per client, {n}; got {costs.shape[0]}")
-        size = as_integer(self.size, "size")
-        if not 1 <= size <= n:
-            raise InvalidProblem(f"size must lie between 1 and the number of clients, {n}; got {size}")
-        weight = float(self.weight)
-        if not (math.isfinite(weight) and weight >= 0):
-            raise InvalidProblem(f"weight must be finite and non-negative; got {weight}")
-        if not math.isfinite(weight * extent * dimensions * size * size):
-            raise InvalidProblem(f"weight {weight:g} times points spread over {extent:g} overflows; rescale them")
-        clients = np.arange(n) if self.clients is None else self.clients
-        clients = frozen_array(clients, "clients", dtype=np.int64)
-        if clients.shape != (n,) or (np.diff(clients) <= 0).any():
-            raise InvalidProblem(f"clients must be {n} strictly increasing ids; got {clients}")
-        for name, value in (
-            ("points", points),
-            ("costs", costs),
-            ("size", size),
-            ("weight", weight),
-            ("clients", clients),
-        ):
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "points", points)
+        self._settle(n, extent * dimensions, f"points spread over {extent:g}")
 
     @classmethod
     def fedgs(
@@ -182,17 +160,6 @@ class PointDispersionProblem(Selecting):
     def distance_error(self) -> float:
         """Relative error of one computed distance: d differences, squares and additions, and a root."""
         return (self.coordinates.shape[0] / 2 + 4) * _EPS
-
-    @cached_property
-    def scale(self) -> float:
-        """Largest absolute sum of the objective's terms, with the costs' common part (a constant) left out.
-
-        Never so small that a bound could not be told from the objective for rounding.
-        """
-        m = self.size
-        spread = float(np.abs(self.costs - np.median(self.costs)).max())
-        terms = self.weight * self.farthest * m * (m - 1) + m * spread
-        return max(terms, 4 * self.rounding / OPTIMALITY_GAP)
 
     @cached_property
     def rounding(self) -> float:

@@ -92,6 +92,20 @@ def test_own_methods_variants_and_files(there):
     assert "dear" in again.stdout
 
 
+def test_files_of_all_formats_by_a_pattern_and_a_gap_at_which_to_stop(there):
+    rng = np.random.default_rng(3)
+    for name in ("p1", "p2"):
+        distances = np.triu(rng.uniform(size=(24, 24)), 1)
+        np.save(there / f"{name}.npy", distances + distances.T)
+    arguments = ("dispersion", "--instances", "p?.npy", "--size", 6, "--methods", "branch-and-bound,greedy")
+    done = bench(*arguments, "--gap", 0.2, "--threads", 2, "--no-repeat", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert [(row["instance"], row["verdict"]) for row in rows] == [(p, "ok") for p in ("p1", "p1", "p2", "p2")]
+    assert {(row["method"], row["stopped"]) for row in rows} == {("branch-and-bound", "gap"), ("greedy", "iterations")}
+    assert all(row["gap"] <= 0.2 for row in rows if row["method"] == "branch-and-bound")
+
+
 def test_a_crash_is_a_line_and_exit_code_3(there):
     done = bench("dispersion", "--instances", "one.npz", "--methods", "greedy,fragile", "--load", "own.py")
     assert done.returncode == 3, done.stderr
@@ -113,7 +127,13 @@ def test_a_crash_is_a_line_and_exit_code_3(there):
         (["dispersion", "--instances", "one.npz", "--load", "none.py"], "there is no script none.py"),
         (["dispersion", "--instances", "one.npz", "--load", "nomodule"], "cannot load nomodule: "),
         (["capping", "--instances", "one.npz"], "is a problem of family 'dispersion', not 'capping'"),
-        (["dispersion", "--instances", "own.py"], "is not an MDPLIB file"),
+        (["dispersion", "--instances", "own.py"], "own.py: a file of a problem ends in .npz, .txt, .dat, .tsp, .npy"),
+        (["dispersion", "--instances", "*.none"], "no file and no dispersion instance of the library matches '*.none'"),
+        (["dispersion", "--instances", "one.npz", "--size", "2"], "one.npz says how many to choose"),
+        (["dispersion", "--instances", "one.npz", "--gap", "-1"], "gap must be a number from 0"),
+        (["dispersion", "--instances", "one.npz", "--methods", "tabu", "--gap", "0.1"], "(tabu) has a bound"),
+        (["dispersion", "--instances", "one.npz", "--methods", "tabu", "--threads", "2"], "an option for threads"),
+        (["--suite", "convex", "--gap", "0.1"], "a suite's protocol is fixed"),
         (["dispersion", "--instances", "one.npz", "--format", "yaml"], "--format must be 'text' or 'json'"),
     ],
 )

@@ -46,6 +46,17 @@ def test_text_names_what_is_known(call):
     assert "100 values; --out has all" in " ".join(out.replace("│", " ").split())  # cells fold
 
 
+def test_a_gap_at_which_to_stop(call, tmp_path):
+    distances = np.triu(np.random.default_rng(0).uniform(size=(24, 24)), 1)
+    np.save(tmp_path / "d.npy", distances + distances.T)
+    arguments = ("--size", 6, "--method", "branch-and-bound", "--gap", 0.2, "--threads", 2, "--log")
+    code, out, log = call("solve", tmp_path / "d.npy", *arguments, "--format", "json")
+    found = json.loads(out)
+    assert (code, found["stopped"], found["status"]) == (0, "gap", "feasible")
+    assert 0 < found["gap"] <= 0.2
+    assert "incumbent" in log
+
+
 def test_a_solution_file_has_everything(call, tmp_path):
     path = tmp_path / "solution.json"
     arguments = ("--method", "annealing", "--seed", 7, "--option", "moves=3000", "--time-limit", 2, "--out", path)
@@ -79,6 +90,10 @@ def test_files_of_problems_and_of_mdplib(call, tmp_path):
         ([SMALL, "--method", "tabu", "--option", "move=3"], "has no option 'move'; did you mean 'moves'? (accepted:"),
         ([SMALL, "--method", "tabu", "--option", "moves"], "an option reads key=value; got 'moves'"),
         ([SMALL, "--time-limit", "-1"], "time_limit must be a positive number"),
+        ([SMALL, "--gap", "-1"], "gap must be a number from 0"),
+        ([SMALL, "--gap", "0.1", "--method", "tabu"], "'tabu' is a heuristic, which has none: name a second method"),
+        ([SMALL, "--threads", "2", "--method", "sdp"], "method 'sdp' has no option for threads"),
+        ([SMALL, "--option", "threads=2"], "threads is no option of a method: write --threads"),
         ([SMALL, "--size", "3"], "--size is for files that leave it open (MDPLIB .txt"),
         ([SMALL, "--out", "nowhere/solution.json"], "there is no folder nowhere"),
         ([SMALL, "--format", "yaml"], "--format must be 'text' or 'json'"),

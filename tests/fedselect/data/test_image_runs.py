@@ -21,6 +21,7 @@ REAL = {
     "fashion-mnist": ("cnn-fashion", 60_000, 10_000),
     "emnist-letters": ("cnn-emnist", 124_800, 20_800),
     "cifar10": ("cnn-cifar", 50_000, 10_000),
+    "cifar100": ("cnn-fedau-cifar100", 50_000, 10_000),
 }
 
 

@@ -141,3 +141,30 @@ def test_a_sweep_of_the_configuration_s_own_selector(tmp_path, call):
     assert code == 2
     assert "both name the seeds" in error
     assert "swept twice" in call(*sweeping, "--sweep", "selector.alpha=3")[2]
+
+
+def test_run_sweeps_too_and_tells_a_tracker(config, tmp_path, call):
+    """Every combination is a run of the configuration's own selector; TensorBoard gets a folder a run."""
+    pytest.importorskip("torch")
+    pytest.importorskip("tensorboard", reason="TensorBoard is not installed (extra tensorboard)")
+    out, events = tmp_path / "runs", tmp_path / "events"
+    arguments = ("run", config, "--sweep", "training.learning_rate=0.1,0.2", "--out", out)
+    code, printed, error = call(*arguments, "--logger", f"tensorboard={events}", "--format", "json")
+    assert code == 0, error
+    runs = json.loads(printed)["runs"]
+    assert [row["selector"] for row in runs] == ["uniform learning_rate=0.1", "uniform learning_rate=0.2"]
+    folders = {path.parent.name for path in out.rglob("summary.json")}
+    assert {path.parent.name for path in events.rglob("events.out.*")} == folders
+    assert len(folders) == 2
+    code, printed, _ = call(*arguments)
+    assert code == 0
+    assert "found finished: 2 of 2 runs" in printed
+    assert "both name the seeds" in call(*arguments, "--sweep", "seed=0-1", "--seed", "3")[2]
+
+
+def test_a_logger_that_is_none_stops_a_comparison_before_it_begins(config, tmp_path, call):
+    pytest.importorskip("torch")
+    code, _, error = call("compare", config, "--seeds", "0", "--logger", "mlfow", "--out", tmp_path / "runs")
+    assert code == 2
+    assert "there is no logger 'mlfow'; did you mean 'mlflow'?" in error
+    assert not (tmp_path / "runs").exists()

@@ -154,3 +154,20 @@ def test_md_sample_among_all_drops_the_absent():
     assert empty / 4000 == pytest.approx(0.6**2, abs=0.04)
     assert weights[0] / weights.sum() == pytest.approx(0.25, abs=0.03)
     assert selector.select(context(np.ones(3), sizes=sizes)).inclusion[2] == pytest.approx(1 - 0.4**2)
+
+
+def test_md_sample_may_count_a_client_once_however_often_it_is_drawn():
+    """Two draws with shares 0.2 and 0.8: one client alone with probability 0.68, else both, a half each."""
+    sizes, there = np.array([1, 4]), np.ones(2)
+    once, counted = (MDSample(2, duplicates=each) for each in ("once", "counted"))
+    sums = np.zeros(2)
+    for t in range(3000):
+        selection = once.select(context(there, t, sizes=sizes))
+        assert selection.weights.tolist() == [1 / selection.clients.size] * selection.clients.size
+        assert selection.clients.tolist() == counted.select(context(there, t, sizes=sizes)).clients.tolist()
+        sums[selection.clients] += selection.weights
+    assert sums / 3000 == pytest.approx([0.04 + 0.16, 0.64 + 0.16], abs=0.03)
+    three = MDSample(3, duplicates="counted").select(context(there, sizes=sizes)).weights
+    assert set(np.round(3 * three).tolist()) <= {1.0, 2.0, 3.0}
+    with pytest.raises(ConfigError, match="duplicates must be one of 'counted', 'once'; got 'twice'"):
+        MDSample(2, duplicates="twice")

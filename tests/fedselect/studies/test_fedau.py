@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +13,7 @@ from fedselect.errors import DataError
 from fedselect.studies import fedau
 from tests.fedselect.data.test_images import write
 
-TINY = fedau.Scale(clients=20, rounds=20, seeds=(1,), horizons=(10, 40))
+TINY = fedau.Scale(clients=20, rounds=20, seeds=(1,), horizons=(10, 40), equal=(1.0,))
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +31,28 @@ def test_it_writes_a_row_a_run_tables_and_figures(finished):
     assert runs["objective"].gt(0).all()
     rates = runs.set_index("method")[["local rate", "server rate"]].drop_duplicates()
     assert rates.loc["average all"].tolist() == [0.1, 10.0]
-    assert len(pd.read_csv(finished / "leads.csv")) == len(pd.read_csv(finished / "leads-equal-rates.csv")) == 3 * 6
+    assert len(pd.read_csv(finished / "leads.csv")) == 3 * 6
     equal = pd.read_csv(finished / "results-equal-rates.csv").set_index("method")
     assert equal[["local rate", "server rate"]].drop_duplicates().to_numpy().tolist() == [[0.1, 1.0]]
-    same = ("FedAU, K = ∞", "FedAU, K = 50")
+    leads = pd.read_csv(finished / "leads-equal-rates.csv")
+    assert leads[["pattern", "method"]].to_numpy().tolist() == [[p, "known participation"] for p in fedau.PATTERNS]
     own = runs.set_index("method")
-    assert own.loc[list(same), "accuracy"].tolist() == equal.loc[list(same), "accuracy"].tolist()
+    assert own.loc["FedAU, K = 50", "accuracy"].tolist() == equal.loc["FedAU, K = 50", "accuracy"].tolist()
     assert runs["training accuracy"].between(0, 100).all()
     for name in ("weights", "curves"):
         assert (finished / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_method_has_one_pair_of_rates_tuned_over_all_patterns(tmp_path, monkeypatch):
+    monkeypatch.setattr(fedau, "METHODS", {name: fedau.METHODS[name] for name in fedau.RIVALS})
+    grid = {"local": (0.03, 0.3), "server": (1.0, 100.0)}
+    scale = replace(TINY, clients=5, rounds=4, screening=(2, 2), **grid)
+    rates, tried = fedau.own_rates("digits", None, scale, tmp_path, 1)
+    assert tried.groupby("rounds").size().to_dict() == {2: 2 * 4, 4: 2 * 2}
+    assert tried["objective"].to_numpy() == pytest.approx(tried[list(fedau.PATTERNS)].mean(axis=1))
+    for method, own in tried[tried["rounds"] == 4].groupby("method"):
+        best = own.loc[own["objective"].idxmin()]
+        assert (rates[method].learning_rate, rates[method].server_learning_rate) == tuple(best.iloc[2:4])
 
 
 def test_the_weight_error_without_memory_is_known(finished):
@@ -130,7 +145,7 @@ def test_published_numbers_are_ordered_as_the_poster_has_them():
 @pytest.mark.filterwarnings("ignore:An input array is constant")  # one round teaches little
 def test_the_papers_data_are_held_against_its_own_numbers(tmp_path, monkeypatch):
     write("svhn", tmp_path, monkeypatch)
-    monkeypatch.setattr(fedau, "QUICK", fedau.Scale(clients=5, rounds=1, seeds=(1,), horizons=(10,)))
+    monkeypatch.setattr(fedau, "QUICK", fedau.Scale(clients=5, rounds=1, seeds=(1,), horizons=(10,), equal=(1.0,)))
     fedau.main(["--dataset", "svhn", "--root", str(tmp_path), "--out", str(tmp_path), "--jobs", "1"])
     table = pd.read_csv(tmp_path / "quick-svhn" / "accuracy.csv").set_index(["pattern", "method"])
     assert table.loc[("cyclic", "average all"), "paper"] == 87.4

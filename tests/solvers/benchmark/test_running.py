@@ -98,10 +98,10 @@ def test_the_table_has_its_columns_and_agrees_with_solve():
     problem = DispersionProblem(np.linalg.norm(points[:, None] - points, axis=2), costs=rng.random(12), size=4)
     benchmark = run_benchmark({"exact": "brute-force", "quick": ("local-search", {})}, {"d": problem}, seeds=[0, 3])
     table = benchmark.table
-    assert list(table.columns[:23]) == [
+    assert list(table.columns[:24]) == [
         *("family", "instance", "n", "method", "registered", "options", "seed", "time_limit", "verdict", "status"),
         *("stopped", "native_status", "objective", "bound", "gap", "best_known", "gap_to_best", "time_to_incumbent"),
-        *("time_to_proof", "primal_integral", "seconds", "build_seconds", "nodes"),
+        *("time_to_proof", "primal_integral", "seconds", "cpu_seconds", "build_seconds", "nodes"),
     ]
     assert len(table) == 4
     exact = solve(problem, "brute-force")
@@ -109,6 +109,7 @@ def test_the_table_has_its_columns_and_agrees_with_solve():
     assert row["objective"] == exact.objective
     assert (row["family"], row["n"], row["kind"], row["sense"]) == ("dispersion", 12, "exact", "max")
     assert json.loads(row["versions"])["numpy"] == np.__version__
+    assert (table["cpu_seconds"] >= 0).all()
     assert set(benchmark.traces["instance"]) == {"d"}
     assert benchmark.records[0]["x"] == exact.x.tolist()
 

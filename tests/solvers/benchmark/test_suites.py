@@ -10,8 +10,10 @@ import pytest
 
 from solvers import instances
 from solvers.benchmark import BenchmarkError, run_benchmark
-from solvers.benchmark.suites import SUITES, reference_seconds, suite
-from solvers.benchmark.summary import page, shifted_geometric_mean, summary
+from solvers.benchmark.publishing import publish
+from solvers.benchmark.reference import Reference
+from solvers.benchmark.suites import OURS, SUITES, suite
+from solvers.benchmark.summary import lost, shifted_geometric_mean, summary
 from solvers.instances import digest, ledger
 
 
@@ -20,7 +22,7 @@ def test_suites_are_what_they_were():
     for name in SUITES:
         one, other = suite(name), suite(name)
         assert list(one.instances) == list(other.instances)
-        assert one.methods[0] == "auto"
+        assert next(iter(one.methods)) == "auto"
     made, again = suite("diversity").instances, suite("diversity").instances
     assert all(digest(made[name]) == digest(again[name]) for name in made)
     assert set(suite("selection").instances) == set(instances.names("dispersion"))
@@ -30,7 +32,7 @@ def test_tiers_split_a_suite_and_nonsense_is_refused():
     tiers = [set(suite("selection", tier).instances) for tier in ("easy", "benchmark", "open")]
     assert set.union(*tiers) == set(instances.names("dispersion")) & set(ledger.entries())
     assert sum(map(len, tiers)) == len(set.union(*tiers))
-    for wrong in (("selectoin", None), ("selection", "hard"), ("diversity", "easy")):
+    for wrong in (("selectoin", None), ("selection", "hard"), ("diversity", "easy"), ("selection", None, ".")):
         with pytest.raises(BenchmarkError):
             suite(*wrong)
 
@@ -39,7 +41,9 @@ def test_means():
     assert shifted_geometric_mean([3.0, 3.0]) == pytest.approx(3.0)
     assert shifted_geometric_mean([0.0, 3.0]) == pytest.approx(1.0)  # sqrt(1 · 4) - 1
     assert math.isnan(shifted_geometric_mean([]))
-    assert 0 < reference_seconds() < 60
+    measured = Reference.measured()
+    assert 0 < measured.processor < 60
+    assert measured.wall > 0
 
 
 def test_a_summary_by_hand():
@@ -52,7 +56,9 @@ def test_a_summary_by_hand():
         ("b", "never", math.nan),
     ]
     table = pd.DataFrame(rows, columns=["instance", "method", "time_to_proof"])
-    table = table.assign(seed=0, time_limit=8.0, verdict="ok", native_status=None, seconds=8.0, gap_to_best=0.0)
+    table = table.assign(
+        seed=0, time_limit=8.0, verdict="ok", native_status=None, seconds=8.0, cpu_seconds=4.0, gap_to_best=0.0
+    )
     table["primal_integral"] = [0.0, 2.0, 4.0, 6.0, 8.0, 8.0]
     found = summary(table).set_index("method")
     assert found["proved"].to_dict() == {"fast": 2, "slow": 1, "never": 0}
@@ -63,8 +69,28 @@ def test_a_summary_by_hand():
     assert found.loc["slow", "mean_common"] == pytest.approx(3.0)
     assert np.isnan(found.loc["never", "mean_common"])
     assert found.loc["slow", "primal_integral"] == pytest.approx(4.0)
-    text = page("A title", {"machine": "this one"}, found.reset_index())
-    assert text.startswith("# A title\n\n* machine: this one\n")
+
+
+def test_lost_races_by_hand():
+    rows = [  # instance, method, seconds to a proof, gap to best, gap, objective
+        ("proof", "auto", math.nan, 0.0, 0.1, 1.0),
+        ("proof", "rival", 3.0, 0.0, 0.0, 1.0),
+        ("sooner", "auto", 1.0, 0.0, 0.0, 1.0),
+        ("sooner", "rival", 0.4, 0.0, 0.0, 1.0),
+        ("near", "auto", 0.15, 0.0, 0.0, 1.0),
+        ("near", "rival", 0.06, 0.0, 0.0, 1.0),
+        ("decision", "auto", math.nan, 0.01, 0.2, 0.99),
+        ("decision", "rival", math.nan, 0.0, math.nan, 1.0),
+        ("bound", "auto", math.nan, 0.0, 0.2, 1.0),
+        ("bound", "rival", math.nan, 0.0, 0.1, 1.0),
+    ]
+    table = pd.DataFrame(rows, columns=["instance", "method", "time_to_proof", "gap_to_best", "gap", "objective"])
+    table = table.assign(seed=0, time_limit=8.0, verdict="ok", relaxed=False)
+    found = lost(table)
+    assert found["instance"].tolist() == found["how"].tolist() == ["proof", "sooner", "decision", "bound"]
+    assert set(found["by"]) == {"rival"}
+    assert lost(table, others=lambda method: method != "rival").empty
+    assert lost(table.assign(verdict=["ok", "invalid"] * 5)).empty
 
 
 def test_a_run_ends_in_a_summary(tmp_path):
@@ -73,3 +99,42 @@ def test_a_run_ends_in_a_summary(tmp_path):
     benchmark = run_benchmark(["auto"], few, time_limits=5.0, out=tmp_path / "run", repeat=False)
     (row,) = summary(benchmark.table).to_dict("records")
     assert (row["rows"], row["ok"], row["proved"]) == (3, 3, 3)
+
+
+def test_a_page_is_made_of_a_run(tmp_path):
+    """Rows that can be read again, sums a release, and a page that says what failed."""
+    few = dict(list(suite("convex", "easy").instances.items())[:2])
+    methods = {"auto": "auto", "peer:plain": "auto", "peer:tuned": ("auto", {})}
+    benchmark = run_benchmark(methods, few, time_limits=2.0, out=tmp_path / "run", repeat=False)
+    for version in ("0.1", "0.2"):
+        path = publish(tmp_path / version, "selection", benchmark, OURS, "fedselect bench --suite selection")
+    text = path.read_text()
+    assert len(pd.read_parquet(path.with_suffix(".parquet"))) == 6
+    for part in (
+        "reference job",
+        "load average",
+        "## 2 s: 2 races",
+        "## Wins",
+        "every row is sound",
+        "selection-profile.png",
+    ):
+        assert part in text
+    assert text.partition("## A row a release")[2].count("auto") == 2
+    assert all((path.parent / f"selection-{kind}.png").stat().st_size > 1000 for kind in ("profile", "anytime"))
+
+
+def test_public_instances_are_known_by_what_they_state(tmp_path):
+    """A file of the right name that states something else is refused, and so is a folder without any of them."""
+    with pytest.raises(BenchmarkError, match="none of the files"):
+        suite("diversity", data=tmp_path)
+    with pytest.raises(BenchmarkError, match="no folder"):
+        suite("diversity", data=tmp_path / "nowhere")
+    (tmp_path / "GKD-b_11_n50_m5.txt").write_text("3 2\n0 1 1.0\n0 2 2.0\n1 2 3.0\n")
+    with pytest.raises(BenchmarkError, match="another problem"):
+        suite("diversity", data=tmp_path)
+
+
+def test_a_licence_or_a_method_that_does_not_take_a_problem_is_a_row(tmp_path):
+    problem = suite("diversity").instances["sphere-n100-m20"]
+    table = run_benchmark(["brute-force", "greedy"], {"sphere": problem}, time_limits=1.0, repeat=False).table
+    assert table["verdict"].tolist() == ["refused", "ok"]

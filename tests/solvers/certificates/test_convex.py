@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -13,7 +14,8 @@ from solvers.allocation import AllocationProblem
 from solvers.capping import CappingProblem
 from solvers.certificates import CertificateError, check
 from solvers.participation import CutoffProblem
-from solvers.weighting import OptimizationErrorProblem, TotalErrorProblem
+from solvers.proving import prove
+from solvers.weighting import ExclusionProblem, OptimizationErrorProblem, TotalErrorProblem
 
 
 def random_problem(kind, rng):
@@ -28,6 +30,12 @@ def random_problem(kind, rng):
         return CappingProblem(log_weights=rng.normal(0, 3, n), size=size, floor=float(rng.uniform(0, size / n)))
     if kind == "cutoff":
         return CutoffProblem(rng.uniform(0.01, 1, n), int(rng.integers(2, 5000)))
+    if kind == "exclusion":
+        equal, thirds = np.ones(n), rng.integers(1, 4, n).astype(float)
+        importance = (equal, thirds, rng.dirichlet(np.ones(n)))[int(rng.integers(3))]
+        gaps = rng.exponential(size=n) - float(rng.choice([0.0, 0.5]))
+        gamma = float(rng.choice([0.0, 0.1, 1.0, 3.0]))
+        return ExclusionProblem(importance / importance.sum(), gaps, gamma, np.full(n, 0.5), np.zeros(n))
     common = rng.uniform(0.05, 1, n), rng.uniform(0.1, 3, n), float(rng.uniform(0, 5)), float(rng.uniform(0.5, 3))
     if kind == "optimization-error":
         return OptimizationErrorProblem(*common, constant=float(rng.normal()))
@@ -55,13 +63,15 @@ def feasible(problem, rng):
             to -= to.mean()
             room = min(((1 - x) / np.maximum(to, 1e-9)).min(), ((x - problem.floor) / np.maximum(-to, 1e-9)).min())
             yield x + rng.uniform(0, 0.99) * max(room, 0) * to
+        elif isinstance(problem, ExclusionProblem):
+            yield rng.permutation(n) <= rng.integers(n)
         elif isinstance(problem, CutoffProblem):
             yield np.asarray(int(rng.integers(1, 200)))
         else:
             yield problem.total * rng.dirichlet(np.ones(n))
 
 
-KINDS = ["allocation", "capping", "cutoff", "optimization-error", "total-error tv", "total-error chi2"]
+KINDS = ["exclusion", "allocation", "capping", "cutoff", "optimization-error", "total-error tv", "total-error chi2"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -125,6 +135,24 @@ def test_real_allocations_have_a_price_of_their_own():
         verified = check(problem, solution.certificate)
         assert solution.objective - 1e-9 <= verified + 1e-9
         assert verified <= solution.objective + 1e-13
+
+
+def test_every_set_counts_in_a_tree_over_them():
+    """Beside brute force: the optimum is proved to rounding, and nothing above it, whatever tree is tried."""
+    rng = np.random.default_rng(4)
+    for _ in range(40):
+        problem = random_problem("exclusion", rng)
+        best = solve(problem, "brute-force")
+        found = prove(best.with_bound(best.objective - 1e-10)).certificate
+        assert check(problem, found) >= best.objective - 2e-10
+        unit = Fraction(2) ** found.grid
+        target = np.array([math.ceil(Fraction(best.objective + 1e-9) / unit)])
+        for slope in range(-20, 21):
+            leaf = np.array([-1, round(slope * problem.scale / 5 / unit)])
+            with pytest.raises(CertificateError, match=r"below zero|proves only"):
+                check(problem, replace(found, bound=best.objective + 1e-9, arrays={"target": target, "tree": leaf}))
+        with pytest.raises(CertificateError, match="a branch is missing"):
+            check(problem, replace(found, arrays={**found.arrays, "tree": found.arrays["tree"][:-1]}))
 
 
 @pytest.mark.parametrize("family", ["allocation", "capping", "participation"])

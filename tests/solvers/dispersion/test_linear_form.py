@@ -1,6 +1,9 @@
-"""Linear files: HiGHS reads them and comes to the optimum."""
+"""Linear files: HiGHS and CBC read them and come to the optimum."""
 
 from __future__ import annotations
+
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -35,17 +38,36 @@ def highs(path):
     assert model.getModelStatus() == highspy.HighsModelStatus.kOptimal
     names, values = model.getLp().col_names_, model.getSolution().col_value
     chosen = sorted(int(name[1:]) for name, value in zip(names, values, strict=True) if name[0] == "x" and value > 0.5)
-    return model.getInfo().objective_function_value, chosen
+    value = model.getInfo().objective_function_value
+    return -value if path.suffix == ".mps" else value, chosen
+
+
+def cbc(path):
+    """The same by CBC: the program on the path, or the one that PuLP brings."""
+    program = shutil.which("cbc")
+    if program is None:
+        pulp = pytest.importorskip("pulp", reason="neither cbc nor PuLP, which brings it, is installed")
+        program = pulp.PULP_CBC_CMD().path
+    answer = path.with_suffix(".sol")
+    done = subprocess.run([program, path, "ratio", "0", "solve", "solution", answer], capture_output=True, text=True)
+    assert "with 0 errors" in done.stdout or path.suffix == ".lp", done.stdout
+    head, *lines = answer.read_text().splitlines()
+    assert head.startswith("Optimal - objective value")
+    rows = [line.split()[-3:] for line in lines]  # behind a mark, where a value breaks a bound, and the row's number
+    chosen = sorted(int(name[1:]) for name, value, _ in rows if name[0] == "x" and float(value) > 0.5)
+    value = float(head.split()[-1])
+    return -value if path.suffix == ".mps" else value, chosen
 
 
 @pytest.mark.parametrize("case", cases())
 @pytest.mark.parametrize(("write", "suffix"), [(write_lp, "lp"), (write_mps, "mps")])
 @pytest.mark.parametrize("formulation", ["rlt", "glover", "tangent"])
-def test_highs_comes_to_the_optimum(tmp_path, case, write, suffix, formulation):
+@pytest.mark.parametrize("read", [highs, cbc])
+def test_others_come_to_the_optimum(tmp_path, case, write, suffix, formulation, read):
     problem = cases()[case]
     best = solve(problem, "brute-force").objective
     write(problem, tmp_path / f"model.{suffix}", formulation)
-    value, chosen = highs(tmp_path / f"model.{suffix}")
+    value, chosen = read(tmp_path / f"model.{suffix}")
     scale = max(1.0, abs(best))
     decision = np.isin(problem.clients, chosen).astype(int)
     if formulation == "tangent":  # a bound

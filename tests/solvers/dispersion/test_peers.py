@@ -15,6 +15,8 @@ BACKENDS = [
     ("cp-sat", {"formulation": "tangent"}, "ortools"),
     ("gurobi", {"formulation": "nonconvex", "threads": 1}, "gurobipy"),
     ("gurobi", {"formulation": "projected", "threads": 1}, "gurobipy"),
+    ("cplex", {"formulation": "nonconvex", "threads": 1}, "cplex"),
+    ("cplex", {"formulation": "projected", "threads": 1}, "cplex"),
     ("scip", {"formulation": "nonconvex"}, "pyscipopt"),
     ("scip", {"formulation": "projected"}, "pyscipopt"),
 ]
@@ -55,7 +57,7 @@ def test_options_are_checked(method):
 @pytest.mark.parametrize(("method", "options", "package"), BACKENDS)
 def test_native_statuses_are_names(method, options, package):
     pytest.importorskip(package)
-    solution = solve(uniform_problem(12, 4, 1), method, time_limit=20, **options)
+    solution = solve(uniform_problem(12, 4, 1), method, time_limit=300, **options)
     assert solution.details["native_status"] == "optimal"
 
 
@@ -66,7 +68,7 @@ def test_a_peer_can_prove(method, options, package, unit):
     pytest.importorskip(package)
     problem = uniform_problem(9, 3, 5)
     problem = DispersionProblem(unit * problem.distances, unit * problem.costs, 3, problem.weight)
-    solution = solve(problem, method, time_limit=20, **options)
+    solution = solve(problem, method, time_limit=300, **options)
     truth = solve(problem, "brute-force")
     assert (solution.status, solution.stopped) == ("optimal", "proved")
     assert solution.objective == pytest.approx(truth.objective, rel=1e-12)

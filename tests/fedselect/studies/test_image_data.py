@@ -1,0 +1,31 @@
+"""A study on its paper's own data set, from files in the real formats (few images) to tables beside the paper."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+from fedselect.cli.reproduce import reproduce
+from fedselect.studies import fedss
+from tests.fedselect.data import test_images
+from tests.fedselect.data.test_images import write
+
+pytest.importorskip("torchvision")
+
+
+@pytest.mark.deployment
+def test_fedss_on_mnist(tmp_path, monkeypatch):
+    """Two rounds of the paper's network; minutes on a busy machine."""
+    monkeypatch.setattr(test_images, "TRAIN", 1300)
+    monkeypatch.setattr(test_images, "TEST", 52)
+    write("mnist", tmp_path, monkeypatch)
+    monkeypatch.setattr(fedss, "QUICK", fedss.Scale(1, 1, 0.01, 1, ("95 %",), (10,)))
+    reproduce("fedss", dataset="mnist", root=tmp_path, out=tmp_path / "out", jobs=1)
+    folder = tmp_path / "out" / "quick-mnist"
+    assert "--dataset mnist" in json.loads((folder / "provenance.json").read_text())["command"]
+    beside = pd.read_csv(folder / "beside-paper.csv")
+    table = beside[beside["table"].str.startswith("Table I:")]
+    assert table["table"].str.endswith("the paper's on mnist").all()
+    assert table["paper"].notna().any()

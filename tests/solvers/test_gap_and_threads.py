@@ -1,0 +1,127 @@
+"""`solve(gap=..., threads=...)`: one word for all methods, whatever their backends call it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from solvers import InvalidOption, methods, solve
+from solvers.allocation import AllocationProblem
+from solvers.benchmark import run_benchmark
+from solvers.dispersion import DispersionProblem, PointDispersionProblem
+from solvers.registry import find
+
+GAP = 0.2
+
+#: One method of every group of backends.
+GROUPS = [
+    ("auto", {}),
+    ("branch-and-bound", {}),
+    ("dnn", {}),
+    ("sdp", {}),
+    ("cp-sat", {}),
+    ("cp-sat", {"formulation": "tangent"}),
+    ("milp", {"formulation": "glover"}),
+    ("gurobi", {"formulation": "projected"}),
+    ("cplex", {"formulation": "projected"}),
+    ("scip", {"formulation": "projected"}),
+]
+
+
+@pytest.fixture(scope="module")
+def problem() -> DispersionProblem:
+    """24 clients at random distances, of which 6 are chosen: no method closes its gap at once."""
+    rng = np.random.default_rng(0)
+    distances = rng.uniform(size=(24, 24))
+    distances = np.triu(distances, 1) + np.triu(distances, 1).T
+    return DispersionProblem(distances, rng.uniform(size=24), 6, 0.5)
+
+
+@pytest.fixture(scope="module")
+def optimum(problem: DispersionProblem) -> float:
+    solution = solve(problem, "auto")
+    assert solution.status == "optimal"
+    return float(solution.objective)
+
+
+@pytest.mark.parametrize(("name", "options"), GROUPS, ids=lambda value: str(value))
+def test_a_method_may_stop_at_a_gap(problem, optimum, name, options):
+    """What it says then is true: the gap is reached, by a decision and a bound that hold."""
+    if find_missing(problem, name):
+        pytest.skip(f"{name} is not installed")
+    solution = solve(problem, name, gap=GAP, time_limit=60, **options)
+    assert solution.stopped == "gap"
+    assert solution.status == "feasible"
+    assert solution.gap <= GAP
+    assert solution.objective <= optimum + 1e-9 <= solution.bound + 2e-9
+
+
+def find_missing(problem: DispersionProblem, name: str) -> tuple[str, ...]:
+    return next(each.missing for each in methods(problem) if each.name == name)
+
+
+def test_a_gap_saves_work(problem):
+    whole, near = solve(problem, "cp-sat"), solve(problem, "cp-sat", gap=0.2)
+    assert near.nodes < whole.nodes
+
+
+def test_points_and_allocations_stop_too():
+    points = PointDispersionProblem(np.random.default_rng(1).normal(size=(60, 3)), np.zeros(60), 8, 0.5)
+    solution = solve(points, "auto", gap=0.2, time_limit=60)
+    assert solution.stopped == "gap"
+    assert solution.gap <= 0.2
+    allocation = AllocationProblem(sizes=[30, 40, 50], deviations=[1.0, 2.0, 3.0], total=20)
+    found = solve(allocation, "cp-sat", gap=0.5, threads=2)
+    assert found.stopped in ("gap", "proved")
+    assert found.gap <= 0.5
+
+
+def test_a_heuristic_reaches_a_gap_with_a_second_method(problem):
+    with pytest.raises(InvalidOption, match="'tabu' is a heuristic, which has none: name a second method with certify"):
+        solve(problem, "tabu", gap=0.1)
+    solution = solve(problem, "tabu", gap=0.1, certify="dnn", time_limit=60)
+    assert solution.stopped == "gap"
+    assert solution.status == "feasible"
+    assert 0 < solution.gap <= 0.1
+    assert solution.details["certified_by"] == "dnn"
+
+
+@pytest.mark.parametrize("gap", [-0.1, float("nan"), float("inf"), True, "1 %", [0.1]])
+def test_what_is_no_gap(problem, gap):
+    with pytest.raises(InvalidOption, match="gap must be a number from 0, such as"):
+        solve(problem, gap=gap)
+
+
+def test_threads_are_each_methods_own_option(problem):
+    named = {each.name: each.threads for each in methods(problem) if each.threads}
+    assert named == {"auto": "workers", "branch-and-bound": "workers", "cp-sat": "workers", "gurobi": "threads"}
+    assert solve(problem, "auto", threads=2).objective == solve(problem, "auto", workers=2).objective
+    solution = solve(problem, "tabu", certify="branch-and-bound", threads=2)  # the second method's
+    assert solution.status == "optimal"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"method": "scip"}, "'scip' has no option for threads .methods of this problem that have: auto, branch-and"),
+        ({"method": "greedy", "certify": "sdp"}, "'greedy' has no option for threads"),
+        ({"workers": 1}, "threads and workers are the same option of method 'auto': give one"),
+        ({"threads": 0}, "threads must be a positive integer; got 0"),
+        ({"threads": 1.5}, "threads must be a positive integer; got 1.5"),
+    ],
+)
+def test_threads_that_cannot_be(problem, options, sentence):
+    if find(problem, "auto") and options.get("method") == "scip" and find_missing(problem, "scip"):
+        pytest.skip("scip is not installed")
+    with pytest.raises(InvalidOption, match=sentence):
+        solve(problem, **{"threads": 2, **options})
+
+
+def test_a_benchmark_takes_both_as_options(problem, tmp_path):
+    near = {"near": ("branch-and-bound", {"gap": 0.2, "threads": 2}), "whole": "branch-and-bound"}
+    table = run_benchmark(near, {"small": problem}, [0], 60, tmp_path).table.set_index("method")
+    assert table.loc["near", "verdict"] == table.loc["whole", "verdict"] == "ok"
+    assert table.loc["near", "stopped"] == "gap"
+    assert 0 < table.loc["near", "gap"] <= 0.2
+    with pytest.raises(InvalidOption, match="heuristic"):
+        run_benchmark({"near": ("tabu", {"gap": 0.2})}, {"small": problem}, [0], 60)
