@@ -12,7 +12,7 @@ of the three clients (equal ones allowed: pairs and single clients are among the
 This is Schrijver's three-point bound for codes (New code upper bounds from the Terwilliger algebra, IEEE Trans. Inf.
 Theory 51, 2005) for selections of a given size: stronger than the doubly nonnegative relaxation, of which it holds one
 more factor. A torus of 256 cells leaves some 1 500 unknowns, and the symmetries that keep r split its matrices into
-blocks. Without symmetry it is for two dozen clients at most.
+blocks. Without symmetry it is for fifteen clients or so.
 
 Multipliers are certified in floating point: a Cholesky factorisation bounds the smallest eigenvalue of the multiplier
 of each matrix, and what is left of the dual residual counts with the worst value of its unknown.

@@ -25,6 +25,9 @@ __all__ = ["three_point"]
 #: Entries of all matrices, times unknowns: the program must fit into memory (8 bytes each, and as much again).
 _LARGEST = 40_000_000
 
+#: The same without symmetries, where more than some fifteen clients would take minutes that nobody asked for.
+_LARGEST_PLAIN = 2_500_000
+
 #: Entries of {r, i, j} that are looked at to find the unknowns.
 _TRIPLES = 5_000_000
 
@@ -43,7 +46,7 @@ def three_point(problem: DispersionProblem, run: Run, *, symmetries: ArrayLike |
     For a selection s and a client r, the matrices :math:`s_r s s^\top` and :math:`(1 - s_r) s s^\top` are positive
     semidefinite, and so are their averages over the symmetries, whose entries depend on the orbit of three clients
     alone (`solvers.dispersion.bounds.three_point`). The more symmetries, the fewer unknowns: the torus of ``tai256c``
-    has some 1 500. Without symmetry it is for some twenty clients. Its bound is stronger than that of ``dnn``;
+    has some 1 500. Without symmetry it is for some fifteen clients. Its bound is stronger than that of ``dnn``;
     every iteration's is certified in floating point.
 
     Parameters
@@ -75,7 +78,7 @@ def three_point(problem: DispersionProblem, run: Run, *, symmetries: ArrayLike |
     else:
         given = averages(group, m)
         unknowns, entries = len(given.members), _entries(given)
-        if unknowns * entries > _LARGEST:
+        if unknowns * entries > (_LARGEST_PLAIN if symmetries is None else _LARGEST):
             reason = f"the problem has too few symmetries for its size: {unknowns} unknowns"
         elif run.remaining < _BUILDING * unknowns * entries + 2 * _ITERATION * unknowns**2 * entries:
             reason = "the time is too short"

@@ -19,7 +19,7 @@ __all__ = ["Node", "Outcome", "Setting", "examine"]
 _ENUMERABLE = 5_000
 
 #: Iterations between two looks at the bound; most of them at a node, and at the root.
-_CHUNK, _MOST, _MOST_ROOT = 20, 200, 1_000
+_CHUNK, _MOST, _MOST_ROOT = 20, 120, 1_000
 
 #: A node goes on while the gap falls by this share a look, over so many looks: a start from the parent's has
 #: the parent's bound, which the first iterations do not improve.

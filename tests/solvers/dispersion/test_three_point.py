@@ -119,6 +119,14 @@ def test_what_it_is_not_for_gets_a_plain_bound(n, m):
     assert solution.bound >= solution.objective
 
 
+def test_no_distances_at_all():
+    costs = np.random.default_rng(0).random(8)
+    for size in (2, 4):
+        solution = solve(DispersionProblem(np.zeros((8, 8)), costs, size), "three-point")
+        assert solution.bound >= -np.sort(costs)[:size].sum() - 1e-12
+        assert solution.gap < 1e-5
+
+
 def test_too_little_time_leaves_a_bound():
     solution = solve(grey_pattern(6, 6, 9), "three-point", symmetries=torus_symmetries(6, 6), time_limit=1e-4)
     assert solution.bound >= solution.objective
