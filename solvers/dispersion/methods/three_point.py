@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from solvers.dispersion.bounds.interior import points
 from solvers.dispersion.bounds.slice_form import Normal
@@ -27,9 +27,6 @@ _LARGEST = 40_000_000
 
 #: The same without symmetries, where more than some fifteen clients would take minutes that nobody asked for.
 _LARGEST_PLAIN = 2_500_000
-
-#: Entries of {r, i, j} that are looked at to find the unknowns.
-_TRIPLES = 5_000_000
 
 #: Seconds of an iteration, in units of unknowns² times entries, and of the program in units of unknowns times entries.
 _ITERATION, _BUILDING = 4e-10, 5e-7
@@ -64,25 +61,24 @@ def three_point(problem: DispersionProblem, run: Run, *, symmetries: ArrayLike |
         When a permutation is none or changes the problem.
     """
     n, m = problem.n, problem.size
-    group = closure(problem, np.arange(n)[None] if symmetries is None else symmetries)
+    group = np.arange(n)[None] if symmetries is None else closure(problem, symmetries)
     run.tighten(problem.trivial_bound())
     if marginal(problem, run):
         return
     if run.x is None:
         run.offer(ascend(problem, greedy_decision(problem), run))
     given, reason = None, ""
+    largest = _LARGEST_PLAIN if symmetries is None else _LARGEST
+    entries, unknowns = _entries(group), n * (n - 1) * (n - 2) // (6 * len(group))  # at least
     if not 3 <= m <= n - 3:
         reason = "it needs at least three clients to choose and three to leave out"
-    elif len(np.unique(group.min(axis=0))) * n * n > _TRIPLES:
-        reason = "the problem has too few symmetries for its size"
+    elif unknowns * entries > largest:
+        reason = f"the problem has too few symmetries for its size: more than {unknowns} unknowns"
+    elif run.remaining < _BUILDING * unknowns * entries + 2 * _ITERATION * unknowns**2 * entries:
+        reason = "the time is too short"
     else:
         given = averages(group, m)
-        unknowns, entries = len(given.members), _entries(given)
-        if unknowns * entries > (_LARGEST_PLAIN if symmetries is None else _LARGEST):
-            reason = f"the problem has too few symmetries for its size: {unknowns} unknowns"
-        elif run.remaining < _BUILDING * unknowns * entries + 2 * _ITERATION * unknowns**2 * entries:
-            reason = "the time is too short"
-    if given is None or reason:
+    if given is None:
         bound_many(problem, run)
         stopped: Stopped = "time-limit" if reason == "the time is too short" else "iterations"
         run.stop(stopped, f"no three-point bound: {reason}; the bound is that of a uniform shift")
@@ -90,10 +86,11 @@ def three_point(problem: DispersionProblem, run: Run, *, symmetries: ArrayLike |
     _converge(problem, run, given)
 
 
-def _entries(given: Averages) -> int:
+def _entries(group: NDArray[np.int64]) -> int:
     """Entries of the matrices' blocks, roughly: as many fewer as there are symmetries that keep the client."""
-    n = given.pairs.shape[0]
-    return sum(2 * (n - 1) ** 2 // len(stay) for stay in given.kept)
+    n = group.shape[1]
+    _, orbit = np.unique(group.min(axis=0), return_counts=True)
+    return int((2 * (n - 1) ** 2 * orbit // len(group)).sum())
 
 
 def _converge(problem: DispersionProblem, run: Run, given: Averages) -> None:

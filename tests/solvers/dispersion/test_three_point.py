@@ -103,7 +103,7 @@ def test_tighter_than_the_doubly_nonnegative_bound():
     symmetric = solve(problem, "three-point", symmetries=torus_symmetries(5, 5))
     optimum = solve(problem, "branch-and-bound", symmetries=torus_symmetries(5, 5)).objective
     assert optimum <= symmetric.bound < solve(problem, "dnn", cuts=0).bound
-    plain = uniform_problem(14, 4)
+    plain = uniform_problem(12, 4)
     assert solve(plain, "three-point").bound <= solve(plain, "dnn", cuts=0).bound + 1e-6
     normal = Normal.of(problem)
     relaxation, _ = program(normal, averages(closure(problem, torus_symmetries(5, 5)), 9))
