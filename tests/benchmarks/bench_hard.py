@@ -7,8 +7,8 @@
     python tests/benchmarks/bench_hard.py tai256c --seconds 300 --method three-point
 
 Rows: ``uN-M`` distances uniform on [0, 10]; ``sphereD-M`` 100 normal points of dimension D scaled to radius 50;
-``cubeN-M`` points uniform in the unit cube of dimension 20 (or ``--dimension``). Every line names what was measured;
-nothing is asserted. CPU seconds stand beside the wall clock's, so that a busy machine shows.
+``cubeN-M`` points uniform in the unit cube of dimension 20 (or ``--dimension``); ``iN-M`` whole distances 0 to 9. Every
+line names what was measured; nothing is asserted. CPU seconds stand beside the wall clock's: a busy machine shows.
 """
 
 # ruff: noqa: E402
@@ -47,6 +47,12 @@ LIBRARY = (
 def uniform(n: int, m: int, seed: int) -> DispersionProblem:
     """Distances uniform on [0, 10]."""
     h = np.triu(np.random.default_rng(seed).uniform(0, 10, (n, n)), 1)
+    return DispersionProblem(h + h.T, np.zeros(n), m, 0.5)
+
+
+def whole(n: int, m: int, seed: int) -> DispersionProblem:
+    """Whole distances from 0 to 9, as in MDPLIB's SOM files."""
+    h = np.triu(np.random.default_rng(seed).integers(0, 10, (n, n)), 1).astype(float)
     return DispersionProblem(h + h.T, np.zeros(n), m, 0.5)
 
 
@@ -92,18 +98,20 @@ def rows(case: str, options: argparse.Namespace) -> Iterator[tuple[str, Dispersi
             yield name, instances.load(name), None
     elif case == "tai256c":
         yield case, grey_pattern(16, 16, 92), 100_000 * 92 * 91 - 44_759_294
-    elif match := re.fullmatch(r"(u|sphere|cube)(\d+)-(\d+)", case):
+    elif match := re.fullmatch(r"(u|i|sphere|cube)(\d+)-(\d+)", case):
         kind, first, m = match[1], int(match[2]), int(match[3])
         for seed in options.seeds:
             if kind == "u":
                 problem = uniform(first, m, seed)
+            elif kind == "i":
+                problem = whole(first, m, seed)
             elif kind == "sphere":
                 problem = sphere(first, m, seed)
             else:
                 problem = cube(first, m, options.dimension, seed)
             yield f"{case} seed {seed}", problem, None
     else:
-        raise SystemExit(f"unknown case {case!r}: mdplib, library, tai256c, uN-M, sphereD-M or cubeN-M")
+        raise SystemExit(f"unknown case {case!r}: mdplib, library, tai256c, uN-M, iN-M, sphereD-M or cubeN-M")
 
 
 def main() -> None:

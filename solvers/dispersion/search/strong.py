@@ -32,12 +32,16 @@ _CUTS = 5
 
 @dataclass(frozen=True)
 class Node:
-    """An open sub-problem: who is free (sorted), who is chosen, a bound, and a relaxation to start from."""
+    """An open sub-problem: who is free (sorted), who is chosen, a bound, and a relaxation to start from.
+
+    ``paused`` is the node's own relaxation, with the bounds it has had, where it was left before it was done.
+    """
 
     ids: NDArray[np.int64]
     ones: NDArray[np.int64]
     bound: float
     warm: Warm | None = None
+    paused: tuple[Relaxation, list[float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -103,19 +107,28 @@ def examine(
         value, best = _enumerate(quadratic, linear, m)
         return Outcome(min(node.bound, constant + value), selections=[np.sort(np.concatenate([ones, ids[best]]))])
     known = target - constant
-    relaxation = Relaxation(quadratic, linear, m, _inherited(node))
-    if node.warm is not None:
-        relaxation.start(node.warm, ids, ones)
-    value = approach(
-        relaxation, known, expired, lambda better: progress(min(node.bound, constant + better)), root=node.warm is None
+    if node.paused is not None:
+        relaxation, values = node.paused
+    else:
+        relaxation, values = Relaxation(quadratic, linear, m, _inherited(node)), []
+        if node.warm is not None:
+            relaxation.start(node.warm, ids, ones)
+    before = relaxation.iterations
+    approach(
+        relaxation,
+        known,
+        expired,
+        lambda better: progress(min(node.bound, constant + better)),
+        values,
+        root=node.warm is None,
     )
-    outcome = Outcome(min(node.bound, constant + value), iterations=relaxation.iterations)
+    outcome = Outcome(min(node.bound, constant + min(values)), iterations=relaxation.iterations - before)
     if outcome.bound <= target:
         return outcome
     x = np.clip(relaxation.x, 0.0, 1.0)
     outcome.selections.append(np.sort(np.concatenate([ones, ids[np.argsort(-x, kind="stable")[:m]]])))
     if expired():
-        outcome.children = [Node(ids, ones, outcome.bound, relaxation.warm(ids))]
+        outcome.children = [Node(ids, ones, outcome.bound, node.warm, (relaxation, values))]
         return outcome
     relaxation.forbid(relaxation.bound() - known)  # of these multipliers, not of the best ones on the way
     state, better = fix(relaxation.form(), onto_slice(x, m), known, relaxation.forbidden, _among(setting, ids))
@@ -132,20 +145,23 @@ def approach(
     known: float,
     expired: Callable[[], bool],
     progress: Callable[[float], None],
+    values: list[float],
     *,
     root: bool,
-) -> float:
-    """Iterate until the bound passes ``known``, stagnates, or has cost enough; return the best bound."""
-    best = relaxation.bound()
-    gaps = [best - known]
+) -> None:
+    """Iterate until the bound passes ``known``, stagnates, or has cost enough; append the bounds to ``values``."""
+    if not values:
+        values.append(relaxation.bound())
+    gaps = list(np.minimum.accumulate(values) - known)
+    best = gaps[-1] + known
     most, back, share = (_MOST_ROOT, _BACK_ROOT, _PROGRESS_ROOT) if root else (_MOST, _BACK, _PROGRESS)
     while best > known and relaxation.iterations < most and not expired():
         due = len(gaps) % 2 == (1 if root else 0)
         fresh = relaxation.separate(_CUTS * relaxation.n) if due else 0
         relaxation.iterate(_CHUNK, expired)
-        value = relaxation.bound()
-        if value < best:
-            best = value
+        values.append(relaxation.bound())
+        if values[-1] < best:
+            best = values[-1]
             progress(best)
         gaps.append(best - known)
         if len(gaps) <= max(back, 2) + 1 or fresh > relaxation.n // 4:
@@ -155,7 +171,6 @@ def approach(
             break
         if gaps[-1 - back] - gaps[-1] < share * back * gaps[-1]:
             break
-    return best
 
 
 def fix(

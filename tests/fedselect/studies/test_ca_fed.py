@@ -117,3 +117,21 @@ def test_missing_files_are_a_sentence(tmp_path):
     done = subprocess.run([*command, "--out", str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("error: mnist is not there: put the files")
+
+
+def test_verdicts_say_no_more_than_they_can():
+    """A level that meets the paper's by chance, and 0.45 of a deviation of 0.5 over 3 and 9 runs: t = 1.35 with 8."""
+    row = {"measure": "time average", "reading": "code", "seeds": 9, "why": ""}
+    table = pd.DataFrame(
+        [
+            row | {"method": "Unbiased", "paper": 75.3, "ours": 76.4, "deviation": 0.1, "verdict": "higher"},
+            row | {"method": "CA-Fed", "paper": 76.2, "ours": 76.3, "deviation": 0.2, "verdict": "agrees"},
+            row | {"method": "AdaFed", "paper": -0.51, "ours": -0.06, "deviation": 0.5, "verdict": "higher"},
+        ]
+    )
+    table.loc[2, ["measure", "why"]] = "time average - Unbiased's", "open"
+    found = ca_fed.weighed(table)
+    assert found["verdict"].tolist() == ["higher", "coincides", "higher"]
+    assert found.loc[2, "why"] == "open; p = 0.21 for means of 3 and 9 runs"
+    level = table.assign(verdict=["agrees", "agrees", "higher"])
+    assert ca_fed.weighed(level)["verdict"].tolist() == ["agrees", "agrees", "higher"]
