@@ -97,3 +97,12 @@ def test_it_survives_copies_and_files(tmp_path):
     for other in (pickle.loads(pickle.dumps(solution)), copy.deepcopy(solution), read):
         assert other.certificate.digest == solution.certificate.digest
         assert math.isfinite(check(other.problem, other.certificate))
+
+
+def test_a_solve_that_runs_out_of_time_still_keeps_a_certificate():
+    """Part of the limit is kept free for it; one leaf that is found at once proves a bound, if a weaker one."""
+    problem = random_problem(5, 200, 40)
+    solution = solve(problem, time_limit=4.0, certificate=True)
+    assert solution.stopped == "time-limit"
+    verified = check(problem, solution.certificate)
+    assert solution.objective <= solution.bound <= verified < 2 * solution.objective
