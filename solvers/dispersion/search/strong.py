@@ -19,10 +19,12 @@ __all__ = ["Node", "Outcome", "Setting", "examine"]
 _ENUMERABLE = 5_000
 
 #: Iterations between two looks at the bound; most of them at a node, and at the root.
-_CHUNK, _MOST, _MOST_ROOT = 20, 200, 1_000
+_CHUNK, _MOST, _MOST_ROOT = 20, 120, 1_000
 
-#: A node goes on while the gap falls by this share a look; the root looks back further.
-_PROGRESS, _PROGRESS_ROOT, _BACK_ROOT = 0.2, 0.02, 5
+#: A node goes on while the gap falls by this share a look, over so many looks: a start from the parent's has
+#: the parent's bound, which the first iterations do not improve.
+_PROGRESS, _BACK = 0.1, 3
+_PROGRESS_ROOT, _BACK_ROOT = 0.02, 5
 
 #: Cuts added at once, per free client.
 _CUTS = 5
@@ -152,7 +154,7 @@ def approach(
         values.append(relaxation.bound())
     gaps = list(np.minimum.accumulate(values) - known)
     best = gaps[-1] + known
-    most, back, share = (_MOST_ROOT, _BACK_ROOT, _PROGRESS_ROOT) if root else (_MOST, 1, _PROGRESS)
+    most, back, share = (_MOST_ROOT, _BACK_ROOT, _PROGRESS_ROOT) if root else (_MOST, _BACK, _PROGRESS)
     while best > known and relaxation.iterations < most and not expired():
         due = len(gaps) % 2 == (1 if root else 0)
         fresh = relaxation.separate(_CUTS * relaxation.n) if due else 0
@@ -162,7 +164,7 @@ def approach(
             best = values[-1]
             progress(best)
         gaps.append(best - known)
-        if len(gaps) <= max(back, 2) or fresh > relaxation.n // 4:
+        if len(gaps) <= max(back, 2) + 1 or fresh > relaxation.n // 4:
             continue
         estimate = relaxation.estimate()
         if estimate > known and best - estimate < 0.3 * (best - known):
