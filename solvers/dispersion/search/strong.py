@@ -26,6 +26,9 @@ _CHUNK, _MOST, _MOST_ROOT = 20, 120, 1_000
 _PROGRESS, _BACK = 0.1, 3
 _PROGRESS_ROOT, _BACK_ROOT = 0.02, 5
 
+#: With more clients looking for cuts costs many iterations: it waits until so many have been made.
+_MANY, _SETTLED = 400, 200
+
 #: Cuts added at once, per free client.
 _CUTS = 5
 
@@ -156,7 +159,8 @@ def approach(
     best = gaps[-1] + known
     most, back, share = (_MOST_ROOT, _BACK_ROOT, _PROGRESS_ROOT) if root else (_MOST, _BACK, _PROGRESS)
     while best > known and relaxation.iterations < most and not expired():
-        due = len(gaps) % 2 == (1 if root else 0)
+        early = relaxation.n > _MANY and relaxation.iterations < _SETTLED
+        due = len(gaps) % 2 == (1 if root else 0) and not early
         fresh = relaxation.separate(_CUTS * relaxation.n) if due else 0
         relaxation.iterate(_CHUNK, expired)
         values.append(relaxation.bound())
@@ -164,7 +168,7 @@ def approach(
             best = values[-1]
             progress(best)
         gaps.append(best - known)
-        if len(gaps) <= max(back, 2) + 1 or fresh > relaxation.n // 4:
+        if len(gaps) <= max(back, 2) + 1 or fresh > relaxation.n // 4 or (root and early):
             continue
         estimate = relaxation.estimate()
         if estimate > known and best - estimate < 0.3 * (best - known):
