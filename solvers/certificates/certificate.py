@@ -61,7 +61,7 @@ class Certificate:
         * ``order``: the place of each client in the order that decides exchanges that gain nothing.
         * ``permutations``: (k, n), row by row; g carries client i to g[i].
 
-        The other kinds are described where they are read: in ``solvers.certificates``, modules ``points``, ``exclusion``,
+        The other kinds are described where they are read: ``solvers.certificates.points``, ``exclusion``,
         ``allocation``, ``weighting`` and ``decimals``.
     """
 
