@@ -100,6 +100,8 @@ class Registry(Generic[Builder]):
         return self._find(name)(*arguments, **options)
 
     def _find(self, name: str) -> Builder:
+        if not isinstance(name, str):
+            raise ConfigError(f"a {self.kind} is named by a text ({', '.join(self.names)}); got {name!r:.80}")
         name = self._aliases.get(name, name)
         if name not in self._builders:
             hint = did_you_mean(name, self._builders)

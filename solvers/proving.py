@@ -57,7 +57,8 @@ def prove(solution: Solution, time_limit: float = math.inf, *, relaxed: bool = F
     -------
     Solution
         ``details["certificate"]`` says what became of it: ``seconds`` for the proof, ``check_seconds``, and either the
-        ``bound`` it claims and the ``distance`` to the solution's, or why there is no certificate.
+        ``bound`` it claims and the ``distance`` to the solution's, or why there is no certificate. Where what was
+        proved is tighter, it is the solution's bound from then on.
     """
     begun = time.perf_counter()
     function = next((_provers[kind] for kind in type(solution.problem).__mro__ if kind in _provers), None)
@@ -74,9 +75,20 @@ def prove(solution: Solution, time_limit: float = math.inf, *, relaxed: bool = F
     except CertificateError as error:
         return _told(solution, none=f"its numbers do not allow one: {error}")
     claim = found.bound if found.bound == solution.bound else verified  # the solution's own where that is proved
+    if _tighter(solution, claim):
+        solution = solution.with_bound(claim)
     told = {"seconds": seconds, "check_seconds": time.perf_counter() - begun, "bound": claim}
-    told["distance"] = abs(claim - solution.bound)
+    told["distance"] = abs(claim - float(solution.bound))  # type: ignore[arg-type]
     return replace(_told(solution, **told), certificate=replace(found, bound=claim))
+
+
+def _tighter(solution: Solution, claim: float) -> bool:
+    """Whether what was proved says more than the solution does, and not by rounding alone."""
+    assert solution.bound is not None
+    sign = 1.0 if solution.problem.sense == "max" else -1.0
+    least = 1e-9 * solution.problem.scale
+    beyond = solution.objective is not None and sign * (claim - solution.objective) < 0
+    return sign * (solution.bound - claim) > least and not beyond
 
 
 def _honest(problem: Problem, found: Certificate) -> tuple[Certificate, float]:

@@ -19,6 +19,9 @@ from solvers.solution import Solution, TracePoint, proves
 
 __all__ = ["certified", "solve"]
 
+#: The part of a time limit that the methods have where a certificate is asked for: who needs all of it has none.
+_BEFORE_PROOF = 0.85
+
 
 def solve(
     problem: Problem,
@@ -59,7 +62,7 @@ def solve(
         prove it; see `certified`. The first method then has half of the time, the second one all that is left.
     certificate : bool
         Keep what proves the bound to `solvers.certificates.check` as ``Solution.certificate``. The proof is found after
-        the solve, in the time that is left; see `solvers.proving.prove`.
+        the solve, in the time that is left, of which at least 15 % are kept free; see `solvers.proving.prove`.
     watch : callable, optional
         Called with every improvement as it is found, in the solve's own thread: what enters ``Solution.trace``.
     log : bool, text stream or callable
@@ -94,7 +97,8 @@ def solve(
     options, proving = threaded(threads, problem, entry, second, options)
     entry.check(options)
     lines = Log.of(log)
-    share = time_limit if time_limit is None or second is None else time_limit / 2
+    ends = time_limit if time_limit is None or not certificate else _BEFORE_PROOF * time_limit
+    share = ends if ends is None or second is None else ends / 2
     run = Run(problem, method, share, int(seed), watch, lines, gap)
     if start is not None:
         run.offer(_start(problem, start))
@@ -107,7 +111,7 @@ def solve(
         run.stop("interrupted")
     solution = run.solution()
     if second is not None and solution.stopped != "interrupted":
-        left = None if time_limit is None else time_limit - run.seconds
+        left = None if ends is None else ends - run.seconds
         if left is None or left > 0:
             lines.note(f"certified by {second.name}")
             decided = {"decision_seconds": solution.seconds}
@@ -116,7 +120,9 @@ def solve(
     if certificate and solution.stopped != "interrupted":
         lines.note("certificate")
         left = math.inf if time_limit is None else time_limit - run.seconds
-        weaker = entry.kind == "relaxation" and solution.status != "optimal"
+        # What took all the time there was is not proved again in what is left.
+        cut = entry.kind == "relaxation" or solution.stopped == "time-limit"
+        weaker = cut and solution.status != "optimal"
         solution = replace(prove(solution, left, relaxed=weaker), seconds=run.seconds)
     lines.end(solution)
     return solution

@@ -15,6 +15,7 @@ import pytest
 from fedselect.rounds.protocol import RoundContext
 from fedselect.selectors import SELECTORS
 from solvers import solve
+from solvers.version import __version__
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -124,3 +125,9 @@ def anchors(path):
 def test_pictures_have_a_text_alternative(path):
     for alternative in re.findall(r"!\[([^\]]*)\]", path.read_text(encoding="utf-8")):
         assert len(alternative) > 10
+
+
+def test_what_is_cited_is_this_version():
+    """CITATION.cff is read by others, as it stands; the version is told in `solvers.version`."""
+    told = [line for line in (ROOT / "CITATION.cff").read_text().splitlines() if line.startswith("version:")]
+    assert told == [f"version: {__version__}"]

@@ -145,6 +145,8 @@ def from_split(
         When something is not as described, or the split cannot be made as asked.
     """
     PARTITIONS.check(partition, options)
+    if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
+        raise DataError(f"seed must be a non-negative integer; got {seed!r}")
     whole = _read(dataset, "the data set")
     outside = None if test is None else _read(test, "the test set")
     classes = _classes([whole] if outside is None else [whole, outside], classes)
@@ -208,7 +210,7 @@ def _classes(pairs: list[_Pair], classes: int | None) -> int | None:
     if len(kinds) > 1:
         raise DataError(
             "labels must be whole numbers (classes) or floating-point (numbers to predict) for all alike; "
-            "got both: convert them, or say how many classes there are"
+            "got both: convert them, say how many classes there are, or mind the order, (features, labels)"
         )
     if kinds == {"number"}:
         return None
@@ -245,7 +247,10 @@ def _read(dataset: Any, whose: str) -> _Pair:
         return _pair(tuple(dataset.tensors), whose)
     features, labels = [], []
     for place in range(len(dataset)):
-        sample = dataset[place]
+        try:
+            sample = dataset[place]
+        except Exception as error:  # a data set's own code: its traceback stays behind the sentence
+            raise DataError(f"{whose}: sample {place} cannot be read: {type(error).__name__}: {error}") from error
         if not (isinstance(sample, tuple | list) and len(sample) == 2):
             raise DataError(f"{whose}: sample {place} must be a pair (features, label); got {_kind(sample)}")
         features.append(_array(sample[0], f"the features of sample {place}", whose))

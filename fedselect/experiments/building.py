@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import Federation
+from fedselect.errors import ConfigError
 from fedselect.experiments.config import Choice, Experiment
 from fedselect.rounds.protocol import Selector
 from fedselect.rounds.scenario import Scenario
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from fedselect.training.fedavg import FedAvg
 
 __all__ = ["build", "build_scenario", "build_selector"]
+
+#: What a run asks of a selector (`fedselect.rounds.protocol.Selector`).
+_METHODS = ("select", "update", "state_dict", "load_state_dict")
 
 
 def build_scenario(experiment: Experiment, federation: Federation | None = None) -> Scenario:
@@ -46,8 +50,15 @@ def build_scenario(experiment: Experiment, federation: Federation | None = None)
 
 
 def build_selector(choice: Choice, scenario: Scenario) -> Selector:
-    """The selector that a configuration chooses, for a scenario."""
-    return SELECTORS.build(choice.name, scenario, **choice.options)
+    """The selector that a configuration chooses, for a scenario; raises `ConfigError` for a class that is none."""
+    selector = SELECTORS.build(choice.name, scenario, **choice.options)
+    lacking = [name for name in _METHODS if not callable(getattr(selector, name, None))]
+    if lacking:
+        raise ConfigError(
+            f"selector {choice.name!r} is a {type(selector).__name__}, which has no {', '.join(lacking)}: a selector "
+            "has select(round), update(feedback), state_dict() and load_state_dict(state)"
+        )
+    return selector
 
 
 def build(experiment: Experiment, scenario: Scenario | None = None) -> FedAvg:

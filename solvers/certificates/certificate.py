@@ -60,6 +60,9 @@ class Certificate:
           (``point_start``); ``point_form``: the form of each.
         * ``order``: the place of each client in the order that decides exchanges that gain nothing.
         * ``permutations``: (k, n), row by row; g carries client i to g[i].
+
+        The other kinds are described where they are read: ``solvers.certificates.points``, ``exclusion``,
+        ``allocation``, ``weighting`` and ``decimals``.
     """
 
     kind: str

@@ -15,6 +15,7 @@ from solvers.certificates.certificate import Certificate, problem_digest
 from solvers.certificates.decimals import check_capping, check_cutoff
 from solvers.certificates.dispersion import check_dispersion
 from solvers.certificates.exclusion import check_exclusion
+from solvers.certificates.points import check_points
 from solvers.certificates.weighting import check_optimization_error, check_total_error
 from solvers.errors import CertificateError
 
@@ -23,6 +24,7 @@ __all__ = ["READERS", "check"]
 #: The readers by the kind of certificate, and whether its problems are maximised or minimised.
 READERS: dict[str, tuple[Callable[[Any, int, Mapping[str, Any]], Fraction], str]] = {
     "dispersion": (check_dispersion, "max"),
+    "points": (check_points, "max"),
     "allocation": (check_allocation, "min"),
     "exclusion": (check_exclusion, "min"),
     "optimization-error": (check_optimization_error, "min"),

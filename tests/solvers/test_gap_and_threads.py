@@ -94,7 +94,8 @@ def test_what_is_no_gap(problem, gap):
 
 def test_threads_are_each_methods_own_option(problem):
     named = {each.name: each.threads for each in methods(problem) if each.threads}
-    assert named == {"auto": "workers", "branch-and-bound": "workers", "cp-sat": "workers", "gurobi": "threads"}
+    own = {"auto": "workers", "branch-and-bound": "workers", "cp-sat": "workers", "gurobi": "threads"}
+    assert own.items() <= named.items()
     assert solve(problem, "auto", threads=2).objective == solve(problem, "auto", workers=2).objective
     solution = solve(problem, "tabu", certify="branch-and-bound", threads=2)  # the second method's
     assert solution.status == "optimal"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedselect.errors import MissingExtraError
+from fedselect.errors import ConfigError, MissingExtraError
 from fedselect.integrations.loggers.scalars import numbers_of
 
 __all__ = ["MlflowLogger"]
@@ -51,11 +52,23 @@ class MlflowLogger:
         """A client of the store, and the id of what runs are filed under there, which is made if need be."""
         try:
             from mlflow import MlflowClient
+            from mlflow.exceptions import MlflowException
         except ImportError as error:
             raise MissingExtraError("MLflow is not installed: pip install 'fedselect[mlflow]'") from error
-        client = MlflowClient(tracking_uri=str(store) if "://" in str(store) else Path(store).resolve().as_uri())
-        known = client.get_experiment_by_name(experiment)
-        return client, known.experiment_id if known is not None else client.create_experiment(experiment)
+        uri = str(store)
+        if "://" not in uri:
+            uri = Path(store).resolve().as_uri()
+            # MLflow keeps its store of files behind this word; a folder of a run's own is what it is good for.
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        try:
+            client = MlflowClient(tracking_uri=uri)
+            known = client.get_experiment_by_name(experiment)
+            return client, known.experiment_id if known is not None else client.create_experiment(experiment)
+        except (MlflowException, OSError) as error:
+            reason = str(error).partition("\n")[0]
+            raise ConfigError(
+                f"MLflow cannot use {store} as its store (a folder, or a tracking URI): {reason}"
+            ) from error
 
     def on_round(self, record: Mapping[str, Any]) -> None:
         """Log a round."""

@@ -25,7 +25,6 @@ of rank two, and the cuts are a fourth block that takes projected gradient steps
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +33,7 @@ from scipy import linalg
 from solvers.dispersion.bounds.cut_block import CutBlock
 from solvers.dispersion.bounds.integrality import Cuts, gaps, triangles
 from solvers.dispersion.bounds.slice_form import SliceForm, certified_excess, certified_level, tangent_margin
+from solvers.dispersion.bounds.warm import Warm, conditioned
 
 __all__ = ["Relaxation", "Warm"]
 
@@ -50,37 +50,6 @@ _BIAS = 16.0
 
 #: The penalty's range, in units of 1/m: residuals that are mere rounding must not drive it away.
 _LEAST, _MOST = 1e-4, 1e4
-
-
-@dataclass(frozen=True)
-class Warm:
-    """A relaxation to start another one from, in half the memory.
-
-    Attributes
-    ----------
-    ids : (n,) ndarray of int
-        Clients that its rows stand for.
-    products, nonnegative : (n, n) ndarray of float32
-        X and S.
-    level, diagonal : float and (n,) ndarray
-        τ and d.
-    cuts, weights : Cuts and (k,) ndarray
-        The cuts at work and their multipliers t.
-    penalty : float
-        Of the augmented Lagrangian.
-    forbidden : (n, n) ndarray of bool
-        Pairs that no better selection contains.
-    """
-
-    ids: NDArray[np.int64]
-    products: NDArray[np.float32]
-    nonnegative: NDArray[np.float32]
-    level: float
-    diagonal: NDArray[np.float64]
-    cuts: Cuts
-    weights: NDArray[np.float64]
-    penalty: float
-    forbidden: NDArray[np.bool_]
 
 
 class Relaxation:
@@ -143,7 +112,7 @@ class Relaxation:
         return Warm(
             ids,
             self.products.astype(np.float32),
-            self.nonnegative.astype(np.float32),
+            (self._without_cuts() + self.cuts.sum - self.nonnegative).astype(np.float32),
             self.level,
             self.diagonal,
             self.cuts.cuts,
@@ -153,14 +122,29 @@ class Relaxation:
         )
 
     def start(self, warm: Warm, ids: NDArray[np.int64], ones: NDArray[np.int64]) -> None:
-        """Start from a relaxation over more clients; ``ids`` are this one's, ``ones`` chosen in it."""
+        r"""Start from a relaxation over more clients; ``ids`` are this one's, ``ones`` chosen in it.
+
+        Its bound holds here, and so do its multipliers: with F chosen, f of them, and m' = m − f left, a selection s of
+        that problem is L s' for the rest s' of it, L = (I; 1_F 1ᵀ / m'), and Lᵀ M L is positive semidefinite where M
+        is. It is the slack of d' = d m'/m − 2 M 1_F − 1_FᵀM 1_F / m' and τ' = τ − 1_Fᵀd / m + 1_FᵀM 1_F / m' here, less
+        what the products with F are held non-negative by. X is conditioned on what was fixed, as if s were normal.
+        """
         kept = np.searchsorted(warm.ids, ids)
+        fixed = np.searchsorted(warm.ids, np.intersect1d(warm.ids, ones))
         block = np.ix_(kept, kept)
-        self.products = warm.products[block].astype(np.float64)
-        self.nonnegative = warm.nonnegative[block].astype(np.float64)
-        self.level, self.diagonal, self.penalty = warm.level, warm.diagonal[kept], warm.penalty
-        cuts, stays = warm.cuts.within(kept, np.searchsorted(warm.ids, np.intersect1d(warm.ids, ones)))
+        cuts, stays = warm.cuts.within(kept, fixed)
         self.cuts = CutBlock(cuts, warm.weights[stays])
+        before, left = self.size + fixed.size, self.size
+        half = warm.diagonal[kept] / (2 * before)
+        raised = self.cuts.sum - (half[:, None] + half) - self.quadratic - warm.slack[block]
+        self.nonnegative = np.maximum(raised, self._least)
+        self.nonnegative[self.index, self.index] = 0.0
+        rows = warm.slack[fixed].sum(axis=0, dtype=np.float64)
+        among = float(rows[fixed].sum()) / left
+        self.diagonal = warm.diagonal[kept] * (left / before) - 2 * rows[kept] - among
+        self.level = warm.level - float(warm.diagonal[fixed].sum()) / before + among
+        self.penalty = warm.penalty
+        self.products = conditioned(warm.products.astype(np.float64), kept, fixed)
         self.slack = self._without_cuts() + self.cuts.sum - self.nonnegative
 
     # -- the method ----------------------------------------------------------------------------------------------

@@ -65,6 +65,7 @@ def relax(
     nonnegative: NDArray[np.int64] = _NO_PAIRS,
     tolerance: float = 1e-6,
     incumbent: float | None = None,
+    enough: float = -np.inf,
     iterations: int = 60,
     expired: Callable[[], bool] = lambda: False,
 ) -> Multipliers:
@@ -84,6 +85,8 @@ def relax(
         Stop when the duality gap is below this, in units of the objective,
     incumbent : float, optional
         or below a fiftieth of the distance from here to the bound.
+    enough : float
+        Stop as soon as the bound is below this.
     iterations : int
         Largest number of steps.
     expired : callable
@@ -105,7 +108,7 @@ def relax(
         gap = here.gap(held)
         value = float(conditions.rhs @ here.y)
         near = tolerance if incumbent is None else max(tolerance, 0.02 * (value - incumbent))
-        if gap <= near or expired():
+        if gap <= near or value < enough or expired():
             break
         factor = _factor(conditions.schur(here.z, inverse), held, here.slack[held] / -here.y[held])
         if factor is None:

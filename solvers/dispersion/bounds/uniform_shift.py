@@ -129,7 +129,7 @@ def _certify(problem: DispersionProblem, q: float, shift: float, step: float) ->
         excess = cholesky_excess(a, q * problem.farthest + 2 * float(np.abs(u).max()) + t + abs(shift) + added)
         if excess is not None:
             return added + excess
-        added = 4 * added + 10 * step + 0.01 * abs(shift)
+        added = 4 * added + 10 * step + 0.01 * abs(shift) + 1e-300  # distances may all be zero
 
 
 def _times(problem: DispersionProblem, y: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -18,6 +18,7 @@ from solvers.dispersion.methods import (
     scip,
     sdp,
     tabu,
+    three_point,
 )
 
 __all__ = [
@@ -38,4 +39,5 @@ __all__ = [
     "scip",
     "sdp",
     "tabu",
+    "three_point",
 ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from solvers.dispersion.bounds.uniform_shift import bound_many
 from solvers.dispersion.methods.tabu import Search
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.memory import Memory
 from solvers.dispersion.search.neighbourhood import ascend
-from solvers.dispersion.search.strong_tree import StrongTree
+from solvers.dispersion.search.race import Race
 from solvers.dispersion.search.symmetry import closure
 from solvers.dispersion.search.threads import one_thread
 from solvers.dispersion.search.tree import Tree
@@ -19,18 +19,6 @@ from solvers.registry import method
 from solvers.run import Run
 
 __all__ = ["branch_and_bound"]
-
-#: Tabu moves between two spells of the tree: a few milliseconds.
-_BETWEEN = 500
-
-#: Work of the first-order tree, some seconds, after which a strong node is tried where the gap is small.
-_PATIENCE = 200_000_000
-
-#: A strong root takes over if it leaves less than this part of the first-order tree's gap.
-_PROMISE = 0.6
-
-#: Seconds that the first strong bound takes, in units of n³.
-_STRONG = 6e-9
 
 
 @method(DispersionProblem, "branch-and-bound", kind="exact")
@@ -104,65 +92,10 @@ def branch_and_bound(
         if problem.n > largest:
             bound_many(problem, run)
             return
-        _prove(Tree(problem, run, cuts, memory), search, workers, group)
+        Race(Tree(problem, run, cuts, memory), search, workers, group).run_to_the_end()
     finally:
         if memory is not None:
             memory.keep(problem, run.x)
-
-
-def _prove(tree: Tree, search: Search, workers: int, group: NDArray[np.int64] | None) -> None:
-    """Search the first-order tree; the strong one as soon as it promises more, or at once where there is a symmetry."""
-    run = tree.run
-    strong: StrongTree | None = None
-    with run.phase("first-order tree"):
-        tree.start()
-        patience = 0.0 if group is not None else _patience(tree)
-        while tree.open and not run.expired:
-            if tree.work >= patience and run.remaining > _STRONG * tree.problem.n**3:
-                patience = 4 * max(tree.work, _PATIENCE // 4)
-                strong = _tried(strong, tree, workers, group)
-                if group is not None or strong.bound - tree.incumbent <= _PROMISE * (tree.bound - tree.incumbent):
-                    break
-                continue
-            tree.advance()
-            if tree.open:
-                search.advance(_BETWEEN)
-                tree.look()
-        tree.report()
-    if strong is None:
-        return
-    cheap = int(run.nodes or 0) - strong.nodes
-    if tree.open and not run.expired:
-        with run.phase("doubly nonnegative tree"):
-            while strong.open and not run.expired and not run.proved:
-                strong.advance()
-                search.advance(_BETWEEN)
-                tree.look()
-                strong.report()
-            strong.report()
-    run.details["nodes"] = {"first-order": cheap, "doubly-nonnegative": strong.nodes}
-    run.details["iterations"] = strong.iterations
-    run.details["open"] = len(strong.open)
-
-
-def _tried(strong: StrongTree | None, tree: Tree, workers: int, group: NDArray[np.int64] | None) -> StrongTree:
-    """The strong tree after another look at its most promising nodes, or at its root."""
-    if strong is None:
-        strong = StrongTree(tree, workers, group)
-        strong.start()
-    else:
-        strong.advance()
-    strong.report()
-    unit = max(abs(tree.run.objective or 0.0), 1e-300) * tree.normal.factor
-    before, after = (max(bound - tree.incumbent, 0.0) / unit for bound in (tree.bound, strong.bound))
-    tree.run.note(f"a gap of {before:.2g} after first-order nodes; doubly nonnegative ones make it {after:.2g}")
-    return strong
-
-
-def _patience(tree: Tree) -> float:
-    """Work after which a strong node is tried: the sooner, the larger the gap that the root left."""
-    gap = (tree.bound - tree.incumbent) / (tree.problem.scale * tree.normal.factor)
-    return _PATIENCE * min(1.0, (0.01 / max(gap, 1e-9)) ** 2)
 
 
 def marginal(problem: DispersionProblem, run: Run) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from solvers.dispersion.methods.quadratic_model import QuadraticModel
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.threads import one_thread
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidOption, InvalidProblem
 from solvers.registry import method
 from solvers.run import Run
 
@@ -40,7 +40,7 @@ def gurobi(
     Raises
     ------
     InvalidOption
-        When the formulation is unknown.
+        When the formulation is unknown, or Gurobi refuses the number of threads.
     InvalidProblem
         When Gurobi's licence does not take the model.
 
@@ -60,7 +60,10 @@ def gurobi(
     try:
         model = gp.Model(env=environment)
         model.Params.Seed = run.seed % 2_000_000_000
-        model.Params.Threads = threads
+        try:
+            model.Params.Threads = threads
+        except gp.GurobiError as error:
+            raise InvalidOption(f"gurobi does not take {threads} threads: {error}") from error
         model.Params.MIPGap, model.Params.MIPGapAbs = mip_gap, 0.0
         model.Params.FeasibilityTol = model.Params.OptimalityTol = model.Params.IntFeasTol = 1e-9
         model.Params.NonConvex = 2

@@ -8,6 +8,7 @@ it will be rounded), so that what closes a node here closes it there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -26,6 +27,12 @@ _ROUNDS_ROOT, _ROUNDS, _ROUNDS_LEAF, _PAIRS_LEAF = 2, 1, 5, 2
 #: With more clients one multiplier for all of them serves for a certificate of one leaf.
 _LARGE = 600
 
+#: Seconds that a semidefinite relaxation takes a client cubed, generously.
+_RELAXING = 6e-8
+
+#: Share of a form's clients that are still open when it is made anew.
+_SHRUNK = 0.5
+
 #: Fewest open clients that get multipliers of their own.
 _LEAST = 8
 
@@ -38,11 +45,18 @@ class Proof(Bounds):
         state = np.zeros(self.problem.n, dtype=np.int8)
         return self._visit(state, None, None)
 
-    def leaf(self) -> float:
-        """Write one leaf, the tangent of the root's multipliers, and return its bound."""
+    def leaf(self, seconds: float = math.inf) -> float:
+        """Write one leaf, the best tangent that so many seconds allow, and return its bound.
+
+        One multiplier for all is found at once; those of the semidefinite relaxation, cut short, would be worse.
+        """
         state = np.zeros(self.problem.n, dtype=np.int8)
-        form = self.shifted() if self.problem.n > _LARGE else self.multipliers(state, None, _ROUNDS_LEAF, _PAIRS_LEAF)
+        form = self.shifted()
         bound, _, index = self.tangent(state, form, form.point)
+        if self.problem.n <= _LARGE and seconds > _RELAXING * self.problem.n**3:
+            form = self.multipliers(state, None, _ROUNDS_LEAF, _PAIRS_LEAF, closing=False)
+            other, _, place = self.tangent(state, form, form.point)
+            bound, index = min((bound, index), (other, place))
         self.record.tangent(index)
         return bound * self.unit + float(self.data.error)
 
@@ -60,7 +74,7 @@ class Proof(Bounds):
         found = None
         if form is not None and y is not None:
             found = self.tangent(state, form, y)
-        if found is None or (found[0] > self.goal and free.size >= _LEAST and 2 <= left <= free.size - 2):
+        if found is None or (found[0] > self.goal and self._worth(form, free.size, left)):
             form = self.multipliers(state, form, _ROUNDS if form is not None else _ROUNDS_ROOT)
             y = form.point
             found = self.tangent(state, form, y)
@@ -70,6 +84,11 @@ class Proof(Bounds):
             return True
         assert form is not None
         return self._split(state, form, bound, gradient, point)
+
+    def _worth(self, form: Multipliers | None, free: int, left: int) -> bool:
+        """Whether what is open here is so much less than where its form was made that it gets one of its own."""
+        assert form is not None
+        return free >= _LEAST and 2 <= left <= free - 2 and free <= _SHRUNK * form.ids.size
 
     def _split(
         self,

@@ -27,6 +27,9 @@ _PAIRS = 1
 #: How well a node that does not close is solved: better than in a search, since fixing clients costs no multipliers.
 _ACCURACY = 0.02
 
+#: What rounding a form for the checker may cost, of the goal.
+_SPARE = 1e-9
+
 _NO_PAIRS: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
 
 
@@ -101,9 +104,15 @@ class Bounds:
         return bound + 1e-13 * (abs(bound) + form.ids.size * float(np.abs(inside).max())), gradient, index
 
     def multipliers(
-        self, state: NDArray[np.int8], parent: Multipliers | None, rounds: int = 1, most: int = _PAIRS
+        self,
+        state: NDArray[np.int8],
+        parent: Multipliers | None,
+        rounds: int = 1,
+        most: int = _PAIRS,
+        *,
+        closing: bool = True,
     ) -> Multipliers:
-        """Multipliers made for what is open here."""
+        """Multipliers made for what is open here; ``closing``: good enough as soon as they close it."""
         ids, ones = np.flatnonzero(state == FREE), np.flatnonzero(state == ONE)
         n, m = ids.size, self.problem.size - ones.size
         scale = 2.0**-BITS
@@ -128,6 +137,7 @@ class Bounds:
                 nonnegative=pairs,
                 tolerance=self.accuracy * scale / self.unit,
                 incumbent=self.goal * scale - constant,
+                enough=(self.goal - _SPARE * abs(self.goal)) * scale - constant if closing else -np.inf,
                 expired=self.expired,
             )
             if best is None or found.bound < best[0].bound:  # one that was cut short may be worse

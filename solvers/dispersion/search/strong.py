@@ -19,10 +19,15 @@ __all__ = ["Node", "Outcome", "Setting", "examine"]
 _ENUMERABLE = 5_000
 
 #: Iterations between two looks at the bound; most of them at a node, and at the root.
-_CHUNK, _MOST, _MOST_ROOT = 20, 200, 1_000
+_CHUNK, _MOST, _MOST_ROOT = 20, 120, 1_000
 
-#: A node goes on while the gap falls by this share a look; the root looks back further.
-_PROGRESS, _PROGRESS_ROOT, _BACK_ROOT = 0.2, 0.02, 5
+#: A node goes on while the gap falls by this share a look, over so many looks: a start from the parent's has
+#: the parent's bound, which the first iterations do not improve.
+_PROGRESS, _BACK = 0.1, 3
+_PROGRESS_ROOT, _BACK_ROOT = 0.02, 5
+
+#: With more clients looking for cuts costs many iterations: it waits until so many have been made.
+_MANY, _SETTLED = 400, 200
 
 #: Cuts added at once, per free client.
 _CUTS = 5
@@ -30,12 +35,16 @@ _CUTS = 5
 
 @dataclass(frozen=True)
 class Node:
-    """An open sub-problem: who is free (sorted), who is chosen, a bound, and a relaxation to start from."""
+    """An open sub-problem: who is free (sorted), who is chosen, a bound, and a relaxation to start from.
+
+    ``paused`` is the node's own relaxation, with the bounds it has had, where it was left before it was done.
+    """
 
     ids: NDArray[np.int64]
     ones: NDArray[np.int64]
     bound: float
     warm: Warm | None = None
+    paused: tuple[Relaxation, list[float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -101,19 +110,28 @@ def examine(
         value, best = _enumerate(quadratic, linear, m)
         return Outcome(min(node.bound, constant + value), selections=[np.sort(np.concatenate([ones, ids[best]]))])
     known = target - constant
-    relaxation = Relaxation(quadratic, linear, m, _inherited(node))
-    if node.warm is not None:
-        relaxation.start(node.warm, ids, ones)
-    value = approach(
-        relaxation, known, expired, lambda better: progress(min(node.bound, constant + better)), root=node.warm is None
+    if node.paused is not None:
+        relaxation, values = node.paused
+    else:
+        relaxation, values = Relaxation(quadratic, linear, m, _inherited(node)), []
+        if node.warm is not None:
+            relaxation.start(node.warm, ids, ones)
+    before = relaxation.iterations
+    approach(
+        relaxation,
+        known,
+        expired,
+        lambda better: progress(min(node.bound, constant + better)),
+        values,
+        root=node.warm is None,
     )
-    outcome = Outcome(min(node.bound, constant + value), iterations=relaxation.iterations)
+    outcome = Outcome(min(node.bound, constant + min(values)), iterations=relaxation.iterations - before)
     if outcome.bound <= target:
         return outcome
     x = np.clip(relaxation.x, 0.0, 1.0)
     outcome.selections.append(np.sort(np.concatenate([ones, ids[np.argsort(-x, kind="stable")[:m]]])))
     if expired():
-        outcome.children = [Node(ids, ones, outcome.bound, relaxation.warm(ids))]
+        outcome.children = [Node(ids, ones, outcome.bound, node.warm, (relaxation, values))]
         return outcome
     relaxation.forbid(relaxation.bound() - known)  # of these multipliers, not of the best ones on the way
     state, better = fix(relaxation.form(), onto_slice(x, m), known, relaxation.forbidden, _among(setting, ids))
@@ -130,30 +148,33 @@ def approach(
     known: float,
     expired: Callable[[], bool],
     progress: Callable[[float], None],
+    values: list[float],
     *,
     root: bool,
-) -> float:
-    """Iterate until the bound passes ``known``, stagnates, or has cost enough; return the best bound."""
-    best = relaxation.bound()
-    gaps = [best - known]
-    most, back, share = (_MOST_ROOT, _BACK_ROOT, _PROGRESS_ROOT) if root else (_MOST, 1, _PROGRESS)
+) -> None:
+    """Iterate until the bound passes ``known``, stagnates, or has cost enough; append the bounds to ``values``."""
+    if not values:
+        values.append(relaxation.bound())
+    gaps = list(np.minimum.accumulate(values) - known)
+    best = gaps[-1] + known
+    most, back, share = (_MOST_ROOT, _BACK_ROOT, _PROGRESS_ROOT) if root else (_MOST, _BACK, _PROGRESS)
     while best > known and relaxation.iterations < most and not expired():
-        due = len(gaps) % 2 == (1 if root else 0)
+        early = relaxation.n > _MANY and relaxation.iterations < _SETTLED
+        due = len(gaps) % 2 == (1 if root else 0) and not early
         fresh = relaxation.separate(_CUTS * relaxation.n) if due else 0
         relaxation.iterate(_CHUNK, expired)
-        value = relaxation.bound()
-        if value < best:
-            best = value
+        values.append(relaxation.bound())
+        if values[-1] < best:
+            best = values[-1]
             progress(best)
         gaps.append(best - known)
-        if len(gaps) <= max(back, 2) or fresh > relaxation.n // 4:
+        if len(gaps) <= max(back, 2) + 1 or fresh > relaxation.n // 4 or (root and early):
             continue
         estimate = relaxation.estimate()
         if estimate > known and best - estimate < 0.3 * (best - known):
             break
         if gaps[-1 - back] - gaps[-1] < share * back * gaps[-1]:
             break
-    return best
 
 
 def fix(

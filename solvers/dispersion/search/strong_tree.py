@@ -47,6 +47,7 @@ class StrongTree:
         self.count = itertools.count()
         self.nodes = self.iterations = 0
         self.stopping = False
+        self.slice = math.inf  # iterations after which to leave the root for a while
         self.slowest = 3e-10  # seconds per free client cubed of an iteration, to know when to stop
 
     @property
@@ -60,14 +61,19 @@ class StrongTree:
         value = self.tree.incumbent + self.tree.settled
         return max(value, -self.open[0][0]) if self.open else value
 
-    def start(self) -> None:
-        """Bound the root and split it."""
+    def plant(self) -> None:
+        """Open the root."""
         n = self.setting.normal.linear.size
         self._push(Node(np.arange(n), np.zeros(0, dtype=np.int64), math.inf))
+
+    def start(self) -> None:
+        """Bound the root and split it."""
+        self.plant()
         self.advance()
 
-    def advance(self) -> None:
-        """Look at the most promising open problems."""
+    def advance(self, iterations: float = math.inf) -> None:
+        """Look at the most promising open problems; the root is left open after so many iterations, to be continued."""
+        self.slice = iterations
         batch: list[Node] = []
         while self.open and len(batch) < _BATCH:
             bound, _, node = heapq.heappop(self.open)
@@ -75,16 +81,16 @@ class StrongTree:
                 batch.append(node)
         if not batch:
             return
-        target = self.target
+        target, nodes = self.target, self.nodes
         for node, outcome in zip(batch, self._examined(batch, target), strict=True):
-            self.nodes += 1
+            self.nodes += all(child.ids.size < node.ids.size for child in outcome.children)  # else it is not done
             self.iterations += outcome.iterations
             for selection in outcome.selections:
                 self._offer(selection)
             for child in outcome.children:
                 self._push(replace(child, bound=min(child.bound, node.bound)))
         self.tree.look()
-        self.run.nodes = (self.run.nodes or 0) + len(batch)
+        self.run.nodes = (self.run.nodes or 0) + self.nodes - nodes
 
     def report(self) -> None:
         """Hand the tree's bound to the run."""
@@ -94,10 +100,16 @@ class StrongTree:
         def look(node: Node) -> Outcome:
             # What is left must suffice for the iteration at hand and for a certificate.
             began, reserve = time.perf_counter(), 3 * self.slowest * node.ids.size**3
-            progress = self._root if node.warm is None else (lambda bound: None)
-            outcome = examine(
-                self.setting, node, target, lambda: self.stopping or self.run.remaining <= reserve, progress
-            )
+            if self.stopping or self.run.remaining <= reserve:
+                return Outcome(node.bound, [node])  # for want of time even for a certificate
+            root = node.warm is None
+            looks = itertools.count()  # one an iteration
+
+            def expired() -> bool:
+                return self.stopping or self.run.remaining <= reserve or (root and next(looks) >= self.slice)
+
+            progress = self._root if root else (lambda bound: None)
+            outcome = examine(self.setting, node, target, expired, progress)
             if outcome.iterations:
                 each = (time.perf_counter() - began) / outcome.iterations
                 self.slowest = max(self.slowest, each / node.ids.size**3) if node.ids.size > 200 else self.slowest

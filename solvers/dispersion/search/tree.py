@@ -35,6 +35,9 @@ _PLAIN_WORK, _PLAIN_SPELL = 2_000_000, 200_000
 #: Seconds that a relaxation takes, in units of n³: it is left out where the clock does not allow it.
 _RELAX = 1.5e-8
 
+#: With more clients a relaxation of the whole problem is left out where it would take a quarter of the time.
+_QUICK = 150
+
 #: What a relaxation counts as, in units of n³ updates.
 _RELAX_WORK = 3
 
@@ -85,14 +88,15 @@ class Tree:
         """Bound the root; begin to compile where that does not settle the problem and nothing is compiled yet."""
         n = self.problem.n
         known = self.memory is not None and self.memory.diagonal(self.problem) is not None
-        small = n <= (_SMALL // 2 if known else _SMALL)
+        small = n <= (_SMALL // 2 if known else _SMALL) and self._affordable(n)
         root = self._block(np.arange(n), np.zeros(0, dtype=np.int64), None, small=small)
         bound = root.form.tangent(root.x) + root.constant
+        self.relaxed, self.ordered = root.relaxed, len(root.order.pairs) > 0
         self.run.tighten(self.certified(bound))
         if ready("tree", self.run) is None:
             self._round(root.x)
             loose = bound - self.incumbent > _LOOSE * abs(self.run.objective) * self.normal.factor  # type: ignore[arg-type]
-            if loose and len(root.pairs) and self._affordable(root):
+            if loose and len(root.pairs) and self._affordable(root.ids.size):
                 root = self._block(root.ids, root.ones, root, small=True)
                 bound = min(bound, root.form.tangent(root.x) + root.constant)
         self._push(bound, root, np.zeros(n, dtype=np.int8), root.x)
@@ -188,13 +192,19 @@ class Tree:
         if bound > self.incumbent + self.tolerance:
             heapq.heappush(self.open, (-bound, next(self.count), block, state, point))
 
-    def _affordable(self, block: Block) -> bool:
-        return self.run.remaining > _RELAX * block.ids.size**3
+    def _affordable(self, n: int) -> bool:
+        """Whether there is time for a relaxation over n clients."""
+        return self.run.remaining > (4 if _QUICK < n == self.problem.n else 1) * _RELAX * n**3
 
     def _multipliers(self, block: Block, state: NDArray[np.int8]) -> Block | None:
         """New multipliers for an open problem of ``block``; ``None`` when it goes on with those it has."""
         free = np.flatnonzero(state == 0)
-        if block.ids.size == self.problem.n and not block.relaxed and block.work >= _WORK and self._affordable(block):
+        if (
+            block.ids.size == self.problem.n
+            and not block.relaxed
+            and block.work >= _WORK
+            and self._affordable(block.ids.size)
+        ):
             # One relaxation of the whole problem lowers every bound: everything starts again from it.
             self.open.clear()
             return self._block(block.ids, block.ones, None, small=True)
@@ -205,7 +215,7 @@ class Tree:
     def _refresh(self, block: Block, state: NDArray[np.int8], free: NDArray[np.intp]) -> Block | None:
         """Multipliers made for this open problem; ``None`` where they would not pay."""
         left = block.form.size - int((state == 1).sum())
-        if free.size < 12 or not 2 <= left <= free.size - 2 or not self._affordable(block):
+        if free.size < 12 or not 2 <= left <= free.size - 2 or not self._affordable(block.ids.size):
             return None
         if free.size == block.ids.size and block.relaxed and len(block.pairs) == 0:
             return None

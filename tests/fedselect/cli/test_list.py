@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from fedselect.errors import ConfigError
 from fedselect.experiments import Choice, Experiment, build, build_scenario, build_selector
 from fedselect.selectors import SELECTORS
 
@@ -67,3 +68,18 @@ def test_objects_say_what_they_are_in_a_line():
         said = repr(build_selector(Choice(name), scenario))
         assert "object at" not in said
         assert len(said) < 300
+
+
+def test_a_selector_without_its_methods_is_refused_before_anything_runs(monkeypatch):
+    class Half:
+        def __init__(self, scenario):
+            pass
+
+        def select(self, round):
+            raise AssertionError
+
+    monkeypatch.setitem(SELECTORS._builders, "half", Half)
+    scenario = build_scenario(Experiment(clients_per_round=2, data=Choice("digits", {"clients": 4})))
+    sentence = "selector 'half' is a Half, which has no update, state_dict, load_state_dict: a selector has select"
+    with pytest.raises(ConfigError, match=sentence):
+        build_selector(Choice("half"), scenario)

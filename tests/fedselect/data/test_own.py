@@ -24,6 +24,14 @@ class MapStyle:
         return torch.from_numpy(self.samples.features[place]), int(self.samples.labels[place])
 
 
+class _Unreadable:
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, place):
+        raise FileNotFoundError(f"{place}.png")
+
+
 @pytest.fixture(scope="module")
 def digits():
     return load_data("digits", clients=6, validation_fraction=0.1)
@@ -131,6 +139,13 @@ class Stream:
         (lambda: Federation.from_datasets([[(X[0], 1, 2)]], (X, Y)), "client 0 must be a pair"),
         (lambda: Federation.from_split((X, Y), "two-labels", 2), "did you mean 'two-label'"),
         (lambda: Federation.from_split((X, Y), "iid", 2, test_fraction=2.0), "test_fraction 2.0 does not split 4"),
+        (lambda: Federation.from_split((X, Y), "iid", 2, seed=-1), "seed must be a non-negative integer; got -1"),
+        (lambda: Federation.from_split((X, Y), [[0, 1], [2, 3]]), "a partition is named by a text"),
+        (
+            lambda: Federation.from_datasets([_Unreadable()], (X, Y)),
+            "client 0: sample 0 cannot be read: FileNotFoundError: 0.png",
+        ),
+        (lambda: Federation.from_tensors([(X, Y)], (Y[:, None], X[:, 0])), "mind the order"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_a_sentence(build, message):

@@ -47,9 +47,8 @@ def test_tensorboard(tmp_path):
     assert events.Tags()["tensors"] == ["configuration/text_summary"]
 
 
-def test_mlflow(tmp_path, monkeypatch):
+def test_mlflow(tmp_path):
     mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed (extra mlflow)")
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     records = _logged("mlflow", tmp_path)
     client = mlflow.MlflowClient(tracking_uri=(tmp_path / "mlflow").as_uri())
     home = client.get_experiment_by_name("fedselect").experiment_id
@@ -103,3 +102,10 @@ def test_a_logger_that_is_not_there(tmp_path, monkeypatch):
     for name in LOGGERS:
         with pytest.raises(MissingExtraError, match=rf"is not installed: pip install 'fedselect\[.*{name}\]'"):
             open_logger(name, tmp_path, {})
+
+
+def test_a_store_that_is_none(tmp_path):
+    pytest.importorskip("mlflow", reason="MLflow is not installed (extra mlflow)")
+    (tmp_path / "file").write_text("no store")
+    with pytest.raises(ConfigError, match=r"MLflow cannot use .*file as its store"):
+        open_logger(f"mlflow={tmp_path / 'file'}", tmp_path, {})

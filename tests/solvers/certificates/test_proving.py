@@ -97,3 +97,21 @@ def test_it_survives_copies_and_files(tmp_path):
     for other in (pickle.loads(pickle.dumps(solution)), copy.deepcopy(solution), read):
         assert other.certificate.digest == solution.certificate.digest
         assert math.isfinite(check(other.problem, other.certificate))
+
+
+@pytest.mark.parametrize("seconds", [1e-3, 60.0])
+def test_what_ran_out_of_time_still_keeps_a_certificate(seconds):
+    """One leaf, whose bound is found at once, or is better where there is time."""
+    problem = random_problem(5, 120, 25)
+    solution = prove(solve(problem, "cp-sat", time_limit=0.3), seconds, relaxed=True)
+    verified = check(problem, solution.certificate)
+    assert solution.objective <= solution.bound <= verified < 1.5 * solution.objective
+    assert solution.details["certificate"]["bound"] == verified
+
+
+def test_a_proof_that_says_more_improves_the_bound():
+    problem = random_problem(6, 30, 8)
+    best = solve(problem)
+    loose = prove(solve(problem, "cp-sat", time_limit=0.2).with_bound(1.3 * best.objective), 60.0, relaxed=True)
+    assert loose.bound == loose.details["certificate"]["bound"]
+    assert best.objective <= loose.bound < 1.3 * best.objective

@@ -206,3 +206,25 @@ def test_large_and_marginal_problems_have_a_bound():
 def test_refused_options(options):
     with pytest.raises(InvalidOption):
         solve(uniform_problem(8, 3), "dnn", **options)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_child_starts_from_the_bound_of_its_parent(seed):
+    """Whoever is fixed, the parent's multipliers are carried over so that they say as much, up to single precision."""
+    rng = np.random.default_rng(seed)
+    problem = uniform_problem(16, 7, seed)
+    normal = Normal.of(problem)
+    relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
+    relaxation.iterate(int(rng.integers(1, 120)))
+    ones, zeros = rng.permutation(16)[: rng.integers(1, 6)], rng.permutation(16)[: rng.integers(0, 4)]
+    ids = np.setdiff1d(np.arange(16), np.union1d(ones, zeros))
+    ones = np.setdiff1d(ones, zeros)
+    child = Relaxation(
+        normal.quadratic[np.ix_(ids, ids)],
+        normal.linear[ids] + 2 * normal.quadratic[np.ix_(ids, ones)].sum(axis=1),
+        normal.size - ones.size,
+    )
+    child.start(relaxation.warm(np.arange(16)), ids, ones)
+    constant = normal.linear[ones].sum() + normal.quadratic[np.ix_(ones, ones)].sum()
+    before = relaxation.bound()
+    assert child.bound() + constant <= before + 1e-5 * max(1.0, abs(before))

@@ -67,7 +67,8 @@ def relax(problem: ExclusionProblem, p: NDArray[np.float64] | None = None) -> Re
 
 
 def _by_cvxpy(problem: ExclusionProblem, run: Run) -> NDArray[np.float64]:
-    import cvxpy as cp
+    with run.loading():
+        import cvxpy as cp
 
     with run.building():
         p = cp.Variable(problem.n, nonneg=True)

@@ -148,9 +148,9 @@ class _Search:
 
     def knapsack_bound(self, low: float, high: float) -> float:
         """Minimise the parametric cost over the slice by CP-SAT; offers what it finds, returns the slice's bound."""
-        from ortools.sat.python import cp_model
-
         problem, run = self.problem, self.run
+        with run.loading():
+            from ortools.sat.python import cp_model
         slope, intercept = self.affine(low, high)
         costs = problem.importance * (problem.loss_gaps - self.best + slope)
         total = float(np.abs(costs).sum())

@@ -37,7 +37,8 @@ def optimization_error_by_cvxpy(
     """
     if form not in ("q", "perspective"):
         raise InvalidOption(f"form must be 'perspective' or 'q'; got {form!r}")
-    import cvxpy as cp
+    with run.loading():
+        import cvxpy as cp
 
     n, pi, root = problem.n, problem.availability, np.sqrt(problem.curvature)
     start = np.full(n, problem.total / n)

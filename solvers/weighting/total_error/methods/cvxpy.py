@@ -22,7 +22,8 @@ def total_error_by_cvxpy(problem: TotalErrorProblem, run: Run) -> None:
     `TotalErrorProblem.lower_bound`, not from the solver; for the total variation also at CLARABEL's point sharpened by
     `solvers.weighting.total_error.polish.polished`. ``details["p"]`` is the biased importance found.
     """
-    import cvxpy as cp
+    with run.loading():
+        import cvxpy as cp
 
     pi, w = problem.availability, problem.bias_weight
     for start in (problem.unbiased(), np.full(problem.n, problem.total / problem.n)):

@@ -1,0 +1,54 @@
+r"""The reader of proofs for dispersion between points: the tangent at one point of the slice, in whole numbers.
+
+Euclidean distances D are of negative type (Schoenberg): :math:`z^\top D z \le 0` wherever :math:`1^\top z = 0`. So the
+objective is concave on the slice :math:`1^\top s = m`, and for any y there no selection is worth more than
+:math:`\max_s g^\top s - w \, y^\top D y` with :math:`g = 2 w D y - c`. Roots are rounded to the safe side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from math import isqrt
+from typing import Any
+
+from solvers.certificates.concave import POINT
+from solvers.errors import CertificateError
+
+__all__ = ["check_points"]
+
+#: Binary digits of the roots behind the point, beyond those of the coordinates' grid.
+_DIGITS = 24
+
+
+def check_points(problem: Any, grid: int, arrays: Mapping[str, Any]) -> Fraction:
+    """The upper bound that the tangent proves at the point whose ``clients`` have ``shares`` in units of 2^-20."""
+    clients, shares = arrays["clients"].tolist(), arrays["shares"].tolist()
+    n, m, weight = int(problem.n), int(problem.size), Fraction(float(problem.weight))
+    if problem.metric != "euclidean" or weight < 0:
+        raise CertificateError("only Euclidean distances, with a weight that is not negative, are read")
+    if len(set(clients)) != len(clients) or len(clients) != len(shares) or not all(0 <= i < n for i in clients):
+        raise CertificateError("the point must name different clients of the problem, with a share each")
+    if not all(0 <= share <= POINT for share in shares) or sum(shares) != m * POINT:
+        raise CertificateError("the point does not lie on the slice: shares are from 0 to 1, and sum to the size")
+    unit, places = _whole(problem.points.tolist())
+    above, inner = [], 0
+    near = [(places[j], share) for j, share in zip(clients, shares, strict=True) if share]
+    shared = dict(zip(clients, shares, strict=True))
+    for i, here in enumerate(places):
+        reach = 0
+        for there, share in near:
+            square = sum((a - b) * (a - b) for a, b in zip(here, there, strict=True))
+            reach += share * isqrt(square << (2 * _DIGITS))
+        inner += shared.get(i, 0) * reach
+        above.append(reach + m * POINT)  # each root is less than one more than what it was rounded to
+    scale = 2 * weight * unit / (1 << _DIGITS) / POINT
+    values = (scale * reach - Fraction(c) for reach, c in zip(above, problem.costs.tolist(), strict=True))
+    return sum(sorted(values, reverse=True)[:m], Fraction(0)) - scale / 2 * Fraction(inner, POINT)
+
+
+def _whole(points: list[list[float]]) -> tuple[Fraction, list[list[int]]]:
+    """A unit of which every coordinate is a whole number, and these numbers."""
+    ratios = [[value.as_integer_ratio() for value in row] for row in points]
+    below = max((d for row in ratios for _, d in row), default=1)
+    return Fraction(1, below), [[number * (below // d) for number, d in row] for row in ratios]

@@ -1,0 +1,74 @@
+"""Certificates of dispersion between points: true beside every selection, tight for many, refused when changed."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from solvers import solve
+from solvers.certificates import CertificateError, check
+from solvers.dispersion import PointDispersionProblem
+
+
+def random_problem(rng):
+    n = int(rng.integers(3, 10))
+    costs = rng.normal(size=n) * int(rng.integers(0, 2))
+    return PointDispersionProblem(
+        rng.normal(size=(n, int(rng.integers(1, 4)))), costs, int(rng.integers(1, n + 1)), 0.7
+    )
+
+
+def best_value(problem):
+    chosen = itertools.combinations(range(problem.n), problem.size)
+    return max(problem.objective(np.isin(np.arange(problem.n), each).astype(int)) for each in chosen)
+
+
+def test_no_selection_is_better_whatever_point_is_written():
+    """The tangent at any point bounds; a certificate is accepted for no less than the optimum."""
+    rng = np.random.default_rng(0)
+    accepted = refused = 0
+    for _ in range(25):
+        problem = random_problem(rng)
+        best, found = best_value(problem), solve(problem, certificate=True).certificate
+        assert check(problem, found) >= best - 1e-12 * problem.scale
+        for trial in range(40):
+            arrays = {name: array.copy() for name, array in found.arrays.items()}
+            shares, step = arrays["shares"], int(rng.integers(-(2**19), 2**19))
+            if trial % 2 and shares.size > 1:  # another point of the slice, where it stays within 0 and 1
+                shares[0], shares[1] = shares[0] - step, shares[1] + step
+            else:
+                name = ("shares", "clients")[trial // 2 % 2]
+                arrays[name][int(rng.integers(arrays[name].size))] += int(rng.choice([1, -1, step]))
+            claim = rng.choice([1e300, found.bound, best - 1e-6 * problem.scale])
+            try:
+                verified = check(problem, replace(found, arrays=arrays, bound=float(claim)))
+            except CertificateError:
+                refused += 1
+            else:
+                accepted += 1
+                assert verified >= best - 1e-12 * problem.scale
+    assert accepted > 50
+    assert refused > 200
+
+
+def test_the_root_is_tight_where_many_are_chosen():
+    problem = PointDispersionProblem(np.random.default_rng(1).uniform(size=(300, 2)), None, 150)
+    solution = solve(problem, certificate=True)
+    verified = check(problem, solution.certificate)
+    assert solution.status == "optimal"
+    assert 0 <= verified - solution.objective + 1e-9 <= 1e-4 * solution.objective
+
+
+def test_what_is_not_read_says_so():
+    rng = np.random.default_rng(2)
+    other = PointDispersionProblem(rng.dirichlet(np.ones(3), 8), None, 3, metric="hellinger")
+    assert solve(other, certificate=True).certificate is None
+    problem = PointDispersionProblem(rng.normal(size=(8, 2)), None, 3)
+    found = solve(problem, certificate=True).certificate
+    with pytest.raises(CertificateError, match="does not lie on the slice"):
+        check(problem, replace(found, arrays={**found.arrays, "shares": found.arrays["shares"] // 2}))
+    with pytest.raises(CertificateError, match="another problem"):
+        check(other, found)

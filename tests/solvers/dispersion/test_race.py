@@ -1,0 +1,94 @@
+"""The portfolio beside its parts, and how the two trees share the time."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+
+from solvers import solve
+from solvers.dispersion import DispersionProblem
+from solvers.dispersion.bounds.slice_form import Normal
+from solvers.dispersion.search import strong
+from tests.solvers.dispersion.cases import uniform_problem
+
+#: The built-in parts that could be better within the limit below.
+PARTS = ("local-search", "tabu", "annealing", "sdp", "dnn")
+
+
+def _whole(n: int, m: int) -> DispersionProblem:
+    h = np.triu(np.random.default_rng(n).integers(0, 10, (n, n)), 1).astype(float)
+    return DispersionProblem(h + h.T, np.zeros(n), m, 0.5)
+
+
+def _points(p: np.ndarray, m: int) -> DispersionProblem:
+    h = np.linalg.norm(p[:, None] - p, axis=2)
+    return DispersionProblem((h + h.T) / 2, np.zeros(len(p)), m, 0.5)
+
+
+def _sphere(n: int, m: int) -> DispersionProblem:
+    p = np.random.default_rng(n).normal(size=(n, 3))
+    return _points(p / np.linalg.norm(p, axis=1)[:, None], m)
+
+
+def _round(n: int, m: int) -> DispersionProblem:
+    rng = np.random.default_rng(n)
+    labels = rng.dirichlet(np.full(10, 0.5), n)
+    counts = rng.integers(0, 4, n)
+    return DispersionProblem.fedgs(_points(labels, m).distances, counts, np.ones(n, dtype=bool), m, alpha=1.0)
+
+
+CASES = {
+    "whole": _whole(60, 12),
+    "sphere": _sphere(60, 8),
+    "cube": _points(np.random.default_rng(0).random((90, 20)), 9),
+    "round": _round(100, 10),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_auto_is_no_worse_than_its_parts(case, monkeypatch):
+    """At the same limit in processor seconds: a busy machine slows all of them down alike."""
+    problem = CASES[case]
+    for method in ("auto", "annealing"):
+        solve(uniform_problem(20, 5), method, time_limit=60)  # the kernels are there
+    monkeypatch.setattr(time, "perf_counter", time.process_time)
+    auto = solve(problem, "auto", time_limit=0.4)
+    unit = abs(auto.objective)
+    for part in PARTS:
+        other = solve(problem, part, time_limit=0.4)
+        assert auto.objective >= other.objective - 1e-3 * unit, part
+        if other.bound is not None:
+            assert auto.bound <= other.bound + 0.5 * (auto.bound - auto.objective) + 1e-5 * unit, part
+
+
+def test_a_wide_gap_goes_to_strong_nodes_at_once_and_a_round_never():
+    wide = solve(CASES["whole"], "auto", time_limit=0.3)
+    assert wide.details["nodes"]["first-order"] == 0
+    told = solve(CASES["round"], "auto", time_limit=60)
+    assert told.status == "optimal"
+    assert "iterations" not in told.details
+
+
+def test_a_root_in_slices_gets_as_far(monkeypatch):
+    problem = uniform_problem(12, 4, 3)
+    normal = Normal.of(problem)
+    setting = strong.Setting(normal, np.zeros((0, 2), dtype=np.int64))
+    truth = max(
+        normal.value(problem.objective(np.isin(np.arange(12), s))) for s in itertools.combinations(range(12), 4)
+    )
+    monkeypatch.setattr(strong, "_ENUMERABLE", 1)
+    node, bounds, iterations = strong.Node(np.arange(12), np.zeros(0, dtype=np.int64), np.inf), [], 0
+    for _ in range(6):
+        looks = itertools.count()
+        outcome = strong.examine(setting, node, truth - 1.0, lambda looks=looks: next(looks) >= 15)
+        (node,) = outcome.children
+        assert node.paused is not None
+        iterations += outcome.iterations
+        bounds.append(outcome.bound)
+    assert node.paused[0].iterations == iterations > 60
+    assert all(bound >= truth - 1e-12 for bound in bounds)
+    assert bounds == sorted(bounds, reverse=True)
+    assert bounds[-1] < bounds[0]
