@@ -114,7 +114,7 @@ class Race:
             return False
         if self.group is not None or self.first:
             return True
-        if run.time_limit is not None and not tree.ordered and run.seconds > _WAIT_UNORDERED * run.time_limit:
+        if run.time_limit is not None and not tree.order.pairs.size and run.seconds > _WAIT_UNORDERED * run.time_limit:
             self.first = tree.work > 0
         late = run.time_limit is not None and run.seconds > _WAIT * run.time_limit
         return self.first or late or tree.work >= _PATIENCE * min(1.0, (0.01 / max(self._gap(), 1e-9)) ** 2)

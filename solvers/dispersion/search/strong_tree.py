@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.bounds.dominance import dominance
 from solvers.dispersion.search.neighbourhood import ascend
 from solvers.dispersion.search.strong import Node, Outcome, Setting, examine
 from solvers.dispersion.search.tree import Tree
@@ -41,7 +40,7 @@ class StrongTree:
         normal = tree.normal
         pairs = np.zeros((0, 2), dtype=np.int64)
         if group is None:  # an order among equals and an orbit of them must not both be used
-            pairs = dominance(normal.quadratic, normal.linear, normal.size).pairs
+            pairs = tree.order.pairs
         self.setting = Setting(normal, pairs, group)
         self.open: list[tuple[float, int, Node]] = []
         self.count = itertools.count()

@@ -6,6 +6,7 @@ import heapq
 import itertools
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +85,11 @@ class Tree:
         self.look()
         run.nodes = 0
 
+    @cached_property
+    def order(self) -> Dominance:
+        """Dominance among all clients; the strong tree asks for it as well, and uncompiled it takes a while."""
+        return dominance(self.normal.quadratic, self.normal.linear, self.normal.size)
+
     def start(self) -> None:
         """Bound the root; begin to compile where that does not settle the problem and nothing is compiled yet."""
         n = self.problem.n
@@ -91,7 +97,7 @@ class Tree:
         small = n <= (_SMALL // 2 if known else _SMALL) and self._affordable(n)
         root = self._block(np.arange(n), np.zeros(0, dtype=np.int64), None, small=small)
         bound = root.form.tangent(root.x) + root.constant
-        self.relaxed, self.ordered = root.relaxed, len(root.order.pairs) > 0
+        self.relaxed = root.relaxed
         self.run.tighten(self.certified(bound))
         if ready("tree", self.run) is None:
             self._round(root.x)
@@ -227,7 +233,7 @@ class Tree:
         q = np.ascontiguousarray(normal.quadratic[np.ix_(ids, ids)])
         linear = normal.linear[ids] + 2 * normal.quadratic[np.ix_(ids, ones)].sum(axis=1)
         constant = float(normal.linear[ones].sum() + normal.quadratic[np.ix_(ones, ones)].sum())
-        order = dominance(q, linear, m)
+        order = self.order if n == self.problem.n else dominance(q, linear, m)
         x, violated = np.full(n, m / n), np.zeros((0, 2), dtype=np.int64)
         if small and run.remaining > _RELAX * n**3:
             equal = order.pairs[: 3 * n]
