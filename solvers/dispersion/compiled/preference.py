@@ -6,25 +6,54 @@ import numpy as np
 from numba import float64, int64
 
 from solvers.dispersion.compiled.arrays import select
-from solvers.dispersion.compiled.declare import build, kernel
+from solvers.dispersion.compiled.declare import build, kernel, part
 
 __all__ = ["preferences", "prepare"]
+
+
+@part
+def _nearest(row, i, most, values, near):  # type: ignore[no-untyped-def]
+    """Put the ``most`` clients of smallest ``row`` besides i into ``near`` (fewer at equal distances); how many."""
+    n = row.size
+    count = 0
+    for k in range(n):
+        if k != i:
+            values[count] = -row[k]
+            count += 1
+    far = select(values, count, most)
+    count = 0
+    for k in range(n):
+        if k != i and -row[k] >= far and count < most:
+            near[count] = k
+            count += 1
+    return count
 
 
 @kernel
 def preferences(q, linear, m, rank):  # type: ignore[no-untyped-def]
     """Entry (i, j): beside any m − 1 others, i is worth no less than j, and ``rank`` puts i first.
 
-    The worst company for i instead of j are the m − 1 clients with the smallest ``q_ik − q_jk``.
+    The worst company for i instead of j are the m − 1 clients with the smallest ``q_ik − q_jk``. To begin with, the
+    clients nearest to i are tried: for most pairs they are bad enough.
     """
     n = linear.size
     found = np.zeros((n, n), np.bool_)
     differences = np.empty(n)
+    near = np.empty(n, np.int64)
     for i in range(n):
+        close = _nearest(q[i], i, min(m, n - 1), differences, near)
         for j in range(n):
             if i == j or rank[i] < rank[j] or (rank[i] == rank[j] and i > j):
                 continue
             slack = linear[i] - linear[j]
+            worst, count = 0.0, 0
+            for c in range(close):
+                k = near[c]
+                if k != j and count < m - 1:
+                    worst += q[j, k] - q[i, k]
+                    count += 1
+            if count == m - 1 and slack < 2.0 * worst:
+                continue
             negative = 0.0
             count = 0
             for k in range(n):
