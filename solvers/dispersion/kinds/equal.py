@@ -28,7 +28,9 @@ def equal_rows(rows: NDArray[np.floating]) -> tuple[NDArray[np.int64], NDArray[n
         numbers += column * np.cos(float(place + 1) ** 2)
     _, first, kinds = np.unique(numbers, return_index=True, return_inverse=True)
     if not all(np.array_equal(column[first][kinds], column) for column in rows.T):
-        _, first, kinds = np.unique(rows + 0.0, axis=0, return_index=True, return_inverse=True)
+        whole = np.ascontiguousarray(rows + 0.0)  # + 0.0 makes 0 of -0: equal rows have equal bytes
+        whole = whole.view(np.dtype((np.void, whole.strides[0]))).ravel()
+        _, first, kinds = np.unique(whole, return_index=True, return_inverse=True)
     order = np.argsort(first)
     number = np.empty_like(order)
     number[order] = np.arange(order.size)

@@ -14,19 +14,19 @@ from solvers.dispersion.problem import DispersionProblem
 from solvers.problem import Problem
 from solvers.run import Run
 
-__all__ = ["Restated", "alike", "solve_by_kinds"]
+__all__ = ["FEW", "Restated", "alike", "solve_by_kinds"]
 
 #: Clients to a kind, on average, from which on counting beats telling them apart.
 _SHARE = 3
 
 #: With fewer clients than this the tree over clients has proved it before.
-_FEW = 150
+FEW = 150
 
 
 def alike(problem: DispersionProblem) -> KindDispersionProblem | None:
     """The same problem between kinds, where a matrix's clients come in few; ``None`` where they do not."""
     n = problem.n
-    if n < _FEW:
+    if n < FEW:
         return None
     # Clients of one kind have equal sums but for rounding: few sums, or there is nothing to find.
     sums = np.sort(problem.distances.sum(axis=1, dtype=np.float64))

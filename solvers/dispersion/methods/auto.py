@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-from solvers.dispersion.kinds.restated import alike, solve_by_kinds
+from solvers.dispersion.kinds.restated import FEW, alike, solve_by_kinds
 from solvers.dispersion.methods.branch_and_bound import branch_and_bound
 from solvers.dispersion.methods.brute_force import brute_force
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.memory import Memory
+from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.search.threads import one_thread
 from solvers.registry import method
 from solvers.run import Run
@@ -17,6 +18,9 @@ __all__ = ["auto"]
 
 #: Up to this many selections are looked at one by one, which takes milliseconds.
 _ENUMERABLE = 5_000
+
+#: Share of the time for the tree over counts, which proves what it can prove at once.
+_KINDS = 0.1
 
 
 @method(DispersionProblem, "auto", kind="exact")
@@ -42,8 +46,10 @@ def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None, 
     if math.comb(problem.n, problem.size) <= _ENUMERABLE:
         brute_force(problem, run)
         return
+    if problem.n >= FEW and run.x is None:
+        run.offer(ascend(problem, greedy_decision(problem), run))  # before anything that takes a while
     same = alike(problem)
     if same is not None:
-        solve_by_kinds(same, run, problem.rounding + same.rounding, share=0.5)
+        solve_by_kinds(same, run, problem.rounding + same.rounding, share=_KINDS)
     if not (run.proved or run.expired):
         branch_and_bound(problem, run, memory=memory, workers=workers)

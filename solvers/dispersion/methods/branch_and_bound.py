@@ -76,14 +76,14 @@ def branch_and_bound(
     if isinstance(workers, bool) or not hasattr(workers, "__index__") or workers < 1:
         raise InvalidOption(f"workers must be a positive integer; got {workers!r}")
     group = None if symmetries is None else closure(problem, symmetries)
-    if run.bound is None:
-        run.tighten(problem.trivial_bound())
     if marginal(problem, run):
         return
     if memory is not None:
         for x in memory.start(problem):
             run.offer(ascend(problem, x, run))
     search = Search.started(problem, run, wait=False)
+    if run.bound is None:
+        run.tighten(problem.trivial_bound())
     while moves > 0 and not run.expired and (done := search.advance(moves)):
         moves -= done
     try:
