@@ -1,10 +1,12 @@
 """Two trees over one problem, and who gets the time.
 
 The first-order tree looks at thousands of cheap nodes, the strong one at few that cost a hundred times as much. Rounds
-of federated learning are finished by the first in a tenth of a second; where it stalls, only the second gets on. A wide
-gap at the root says so at once. Otherwise it shows late, so both are kept: after a while, or a share of the time limit,
-the strong root is worked on as well; whoever has the better bound gets most of the time, and the other is left behind
-only when it has had its chance. The better bound of the two counts. Tabu search has a share of the time throughout.
+of federated learning are finished by the first in a tenth of a second; where it stalls, only the second gets on. So the
+first begins, alone, unless the gap is wide, until its open problems become more instead of fewer; then the strong tree
+has the lead until its root is done, and from then on whichever has the better bound. Tabu search has a share of the
+time throughout.
+
+Time is counted in work, so that a search without a limit is the same every time.
 """
 
 from __future__ import annotations
@@ -14,44 +16,25 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.bounds.uniform_shift import bound_many
 from solvers.dispersion.search.strong_tree import StrongTree
 from solvers.dispersion.search.tree import Tree
 
 __all__ = ["Race"]
 
-#: Tabu moves made at a time: a few milliseconds.
-_MOVES = 500
-
-#: Work of the first-order tree, some 0.2 seconds, before tabu search gets its share of the time; and the share.
-_EARLY, _POLISH = 40_000_000, 0.15
-
-#: Work of the first-order tree, some seconds, after which the strong root is worked on where the gap is small.
-_PATIENCE = 200_000_000
-
-#: The same as a share of the time limit; where no client dominates another, which is what cheap nodes thrive on.
-_WAIT, _WAIT_UNORDERED = 0.4, 0.1
-
-#: A root's gap, in units of the problem's scale, with which the strong root is worked on at once.
-_WIDE = 0.02
-
-#: The strong tree is ahead if it leaves less than this part of the first-order tree's gap.
-_PROMISE = 0.6
-
 #: Seconds that the first strong bound takes, in units of n³.
-_STRONG = 6e-9
+_FIRST = 6e-9
 
-#: Work that the one who is ahead does for each of the other's.
-_AHEAD = 3.0
+#: Work that the tree in the lead does for each of the other's.
+_LEAD = 7.0
 
-#: Iterations of a strong root at a time; what one counts as, in units of n³ and n² updates.
-_SLICE, _CUBIC, _SQUARE = 40, 0.02, 4.0
+#: Share of tabu search, once the first-order tree has done so much work: some 0.2 seconds.
+_TABU, _EARLY = 0.1, 20_000_000
 
-#: Updates that a tabu move counts as, for each client.
-_MOVE = 2
+#: What is done before another's turn: iterations of a strong root, tabu moves.
+_SLICE, _MOVES = 40, 500
 
-#: Share of the time limit, and most seconds, for tabu search before the first strong node.
-_BURST, _LONGEST = 0.15, 5.0
+#: What an iteration counts as, in units of n³ and n² updates; what a tabu move does, in units of n.
+_CUBIC, _SQUARE, _MOVE = 0.02, 4.0, 2
 
 
 class Search(Protocol):
@@ -79,20 +62,17 @@ class Race:
     def __init__(self, tree: Tree, search: Search, workers: int = 1, group: NDArray[np.int64] | None = None) -> None:
         self.tree, self.search, self.run, self.group = tree, search, tree.run, group
         self.workers = workers
-        self.first = False  # the strong root comes first
+        n = tree.problem.n
+        self.iteration = _CUBIC * n**3 + _SQUARE * n**2
+        self.moved = 0.0  # tabu search's work
 
     def run_to_the_end(self) -> None:
         """Prove, or come as close as the time allows."""
         run, tree = self.run, self.tree
         with run.phase("first-order tree"):
             tree.start()
-            self.first = self._gap() > _WIDE
-            looked = tree.relaxed
             while tree.open and not run.expired and not self._due():
                 self._cheap()
-                if tree.open and not looked:
-                    bound_many(tree.problem, run)  # one shift for all, but the best tangent
-                    looked = True
             tree.report()
         if not tree.open or run.expired:
             return
@@ -103,45 +83,31 @@ class Race:
         run.details["iterations"] = strong.iterations
         run.details["open"] = len(strong.open)
 
-    def _gap(self) -> float:
-        """What the first-order tree leaves open, in units of the problem's scale."""
-        return (self.tree.bound - self.tree.incumbent) / (self.tree.problem.scale * self.tree.normal.factor)
-
     def _due(self) -> bool:
-        """Whether the strong root is to be worked on: the sooner, the larger the gap."""
+        """Whether the strong tree is to join."""
         run, tree = self.run, self.tree
-        if run.remaining <= _STRONG * tree.problem.n**3:
+        if run.remaining <= _FIRST * tree.problem.n**3:
             return False
-        if self.group is not None or self.first:
-            return True
-        if run.time_limit is not None and not tree.order.pairs.size and run.seconds > _WAIT_UNORDERED * run.time_limit:
-            self.first = tree.work > 0
-        late = run.time_limit is not None and run.seconds > _WAIT * run.time_limit
-        return self.first or late or tree.work >= _PATIENCE * min(1.0, (0.01 / max(self._gap(), 1e-9)) ** 2)
+        return self.group is not None or tree.wide or tree.stalls
 
     def _alternate(self, strong: StrongTree) -> None:
         """Let both work, until one of them has nothing left to do."""
         run, tree = self.run, self.tree
         strong.plant()
-        if run.time_limit is not None:
-            until = run.seconds + min(_BURST * run.time_limit, _LONGEST)
-            while run.seconds < until and self.search.advance(_MOVES):
-                pass
-        before, each, told = tree.work, _CUBIC * tree.problem.n**3 + _SQUARE * tree.problem.n**2, False
+        before, told = tree.work, False
         while tree.open and strong.open and not run.expired and not run.proved:
-            ahead = strong.bound - tree.incumbent <= _PROMISE * (tree.bound - tree.incumbent)
+            ahead = strong.bound <= tree.bound
             if ahead and not told:
                 told = True
                 unit = max(abs(run.objective or 0.0), 1e-300) * tree.normal.factor
                 old, new = (max(bound - tree.incumbent, 0.0) / unit for bound in (tree.bound, strong.bound))
                 run.note(f"a gap of {old:.2g} after first-order nodes; doubly nonnegative ones make it {new:.2g}")
-            share = _AHEAD if ahead or self.first else 1 / _AHEAD
-            alone = self.group is not None or (ahead and tree.work >= _PATIENCE) or (self.first and strong.nodes == 0)
-            if alone or strong.iterations * each <= share * (tree.work - before):
+            share = _LEAD if ahead or strong.nodes == 0 else 1 / _LEAD
+            if self.group is not None or strong.iterations * self.iteration <= share * (tree.work - before):
                 made = strong.iterations
                 strong.advance(_SLICE)
                 strong.report()
-                self._tabu(max(strong.iterations - made, 1) * each)
+                self._tabu(max(strong.iterations - made, 1) * self.iteration)
             else:
                 self._cheap()
 
@@ -149,12 +115,13 @@ class Race:
         """A spell of the first-order tree."""
         before = self.tree.work
         self.tree.advance()
-        if self.tree.open:
-            self._tabu(self.tree.work - before if self.tree.work > _EARLY else 0.0)
+        if self.tree.open and self.tree.work > _EARLY:
+            self._tabu(self.tree.work - before)
 
     def _tabu(self, work: float) -> None:
-        """A few moves at least, and as many as its share of what the others have just done."""
-        moves = max(_MOVES, int(_POLISH * work / (_MOVE * self.tree.problem.n)))
-        while moves > 0 and not self.run.expired and (done := self.search.advance(moves)):
-            moves -= done
+        """As many moves as are its share of what the others have just done."""
+        self.moved -= _TABU / (1 - _TABU) * work
+        each = _MOVE * self.tree.problem.n
+        while self.moved < 0 and not self.run.expired and (done := self.search.advance(_MOVES)):
+            self.moved += done * each
         self.tree.look()

@@ -15,7 +15,7 @@ from solvers.dispersion.bounds.attainable import Attainable
 from solvers.dispersion.bounds.dominance import Dominance, dominance
 from solvers.dispersion.bounds.semidefinite import relax
 from solvers.dispersion.bounds.slice_form import Normal, SliceForm, apply
-from solvers.dispersion.bounds.uniform_shift import top_eigenvalue
+from solvers.dispersion.bounds.uniform_shift import bound_many, top_eigenvalue
 from solvers.dispersion.compiled import give_way, ready, start
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search import plain_tree
@@ -27,17 +27,24 @@ from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["Tree"]
 
-#: Updates of gradient entries between two looks at the clock: some 0.1 s, about what a relaxation costs.
-_WORK = 20_000_000
+#: Updates of gradient entries between two looks at the clock: some 0.1 s, about what a relaxation costs; at most
+#: so many for each second of the limit.
+_WORK, _WORK_SECOND = 20_000_000, 10_000_000
 
 #: What counts as so much work without compilation, and how much of it is done between two looks at the clock.
 _PLAIN_WORK, _PLAIN_SPELL = 2_000_000, 200_000
 
 #: Seconds that a relaxation takes, in units of n³: it is left out where the clock does not allow it.
-_RELAX = 1.5e-8
+_RELAX = 1.2e-8
 
-#: With more clients a relaxation of the whole problem is left out where it would take a quarter of the time.
-_QUICK = 150
+#: A relaxation of the whole problem that takes more of the time than this is made only where a shift leaves little.
+_SHARE = 0.25
+
+#: A gap, in units of the problem's scale and of (100 / n)², that leaves cheap nodes no hope.
+_WIDE = 0.02
+
+#: The tree does not get on once it has so many times the open problems that its first spell has left.
+_MORE = 1.5
 
 #: What a relaxation counts as, in units of n³ updates.
 _RELAX_WORK = 3
@@ -81,7 +88,8 @@ class Tree:
         self.open: list[tuple[float, int, Block, NDArray[np.int8], NDArray[np.float64]]] = []
         self.count = itertools.count()
         self.incumbent = -math.inf
-        self.work = 0
+        self.work = self.left = 0
+        self.spell = int(_WORK if run.time_limit is None else min(_WORK, _WORK_SECOND * run.time_limit))
         self.look()
         run.nodes = 0
 
@@ -94,10 +102,11 @@ class Tree:
         """Bound the root; begin to compile where that does not settle the problem and nothing is compiled yet."""
         n = self.problem.n
         known = self.memory is not None and self.memory.diagonal(self.problem) is not None
-        small = n <= (_SMALL // 2 if known else _SMALL) and self._affordable(n)
+        small = n <= (_SMALL // 2 if known else _SMALL)
+        if not (small and self._affordable(n, _SHARE)):
+            small = self._narrow() and small and self._affordable(n)
         root = self._block(np.arange(n), np.zeros(0, dtype=np.int64), None, small=small)
         bound = root.form.tangent(root.x) + root.constant
-        self.relaxed = root.relaxed
         self.run.tighten(self.certified(bound))
         if ready("tree", self.run) is None:
             self._round(root.x)
@@ -132,6 +141,7 @@ class Tree:
             self.look()
         for k in range(left):
             self._push(stack.bounds[k] + block.constant, block, stack.states[k].copy(), stack.points[k].copy())
+        self.left = self.left or len(self.open)
         self.report()
 
     def _explore(self, block: Block, stack: Stack, known: float, best: NDArray[np.int8]) -> tuple[int, float]:
@@ -143,7 +153,7 @@ class Tree:
             budget = int(min(_PLAIN_SPELL, 1e4 + 1e6 * self.run.remaining))
         else:
             explore, cost = compiled.explore, 1
-            budget = int(min(_WORK, 1e5 + 1e8 * self.run.remaining))
+            budget = int(min(self.spell, 1e5 + 1e8 * self.run.remaining))
         form, order = block.form, block.order
         nodes, work, left, value = explore(
             Form(form.curved, form.exact, form.linear, form.size, form.margin, block.importance),
@@ -198,9 +208,26 @@ class Tree:
         if bound > self.incumbent + self.tolerance:
             heapq.heappush(self.open, (-bound, next(self.count), block, state, point))
 
-    def _affordable(self, n: int) -> bool:
-        """Whether there is time for a relaxation over n clients."""
-        return self.run.remaining > (4 if _QUICK < n == self.problem.n else 1) * _RELAX * n**3
+    def _affordable(self, n: int, share: float = 1.0) -> bool:
+        """Whether a relaxation over n clients takes at most this share of the time."""
+        return _RELAX * n**3 < share * self.run.remaining
+
+    @property
+    def wide(self) -> bool:
+        """Whether bound and incumbent are too far apart for cheap nodes: the more clients, the sooner."""
+        gap = abs(self.run.bound - self.run.objective)  # type: ignore[operator]  # both are known
+        return gap * self.problem.n**2 > 1e4 * _WIDE * self.problem.scale
+
+    @property
+    def stalls(self) -> bool:
+        """Whether open problems become more: where the tree gets on, they become fewer from the first spell on."""
+        return self.left > 0 and len(self.open) >= _MORE * self.left
+
+    def _narrow(self) -> bool:
+        """Bound by one shift for all, at its best tangent, in milliseconds; whether that leaves little."""
+        if ready("ascent", self.run, self.problem.distances.dtype.name) is not None:
+            bound_many(self.problem, self.run)
+        return not self.wide
 
     def _multipliers(self, block: Block, state: NDArray[np.int8]) -> Block | None:
         """New multipliers for an open problem of ``block``; ``None`` when it goes on with those it has."""
@@ -208,13 +235,14 @@ class Tree:
         if (
             block.ids.size == self.problem.n
             and not block.relaxed
-            and block.work >= _WORK
-            and self._affordable(block.ids.size)
+            and block.work >= self.spell
+            and self._affordable(block.ids.size, _SHARE)
         ):
             # One relaxation of the whole problem lowers every bound: everything starts again from it.
             self.open.clear()
+            self.left = 0
             return self._block(block.ids, block.ones, None, small=True)
-        if block.work >= _WORK * max(1.0, (free.size / 200) ** 3) or (free.size <= _SMALL and not block.relaxed):
+        if block.work >= self.spell * max(1.0, (free.size / 200) ** 3) or (free.size <= _SMALL and not block.relaxed):
             return self._refresh(block, state, free)
         return None
 
@@ -235,21 +263,20 @@ class Tree:
         constant = float(normal.linear[ones].sum() + normal.quadratic[np.ix_(ones, ones)].sum())
         order = self.order if n == self.problem.n else dominance(q, linear, m)
         x, violated = np.full(n, m / n), np.zeros((0, 2), dtype=np.int64)
-        if small and run.remaining > _RELAX * n**3:
-            equal = order.pairs[: 3 * n]
+        if small and self._affordable(n):
             pairs = self._inherited(parent, ids)
             found = relax(
                 q,
                 linear,
                 m,
-                dominated=equal,
                 nonnegative=pairs,
                 tolerance=self.tolerance / 2,
                 incumbent=self.incumbent - constant,
+                enough=self.incumbent - constant,
                 expired=lambda: run.expired,
             )
             self.work += _RELAX_WORK * n**3
-            form = apply(q, linear, m, found, equal, pairs)
+            form = apply(q, linear, m, found, np.zeros((0, 2), dtype=np.int64), pairs)
             x, violated = found.x, self._violated(found.products, found.nonnegative, pairs)
             if self.memory is not None and n == self.problem.n and len(pairs) == 0:
                 self.memory.keep(self.problem, None, found.diagonal / normal.factor)
