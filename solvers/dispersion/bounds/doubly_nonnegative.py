@@ -28,10 +28,10 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 from solvers.dispersion.bounds.cut_block import CutBlock
 from solvers.dispersion.bounds.integrality import Cuts, gaps, triangles
+from solvers.dispersion.bounds.positive_part import PositivePart
 from solvers.dispersion.bounds.slice_form import SliceForm, certified_excess, certified_level, tangent_margin
 from solvers.dispersion.bounds.warm import Warm, conditioned
 
@@ -98,6 +98,7 @@ class Relaxation:
         if self.forbidden.any():
             self._least = np.where(self.forbidden, -np.inf, 0.0)
         self.iterations = 0
+        self._positive_part = PositivePart()
         self.cuts = CutBlock(Cuts.none(n), np.zeros(0))
 
     @property
@@ -177,7 +178,7 @@ class Relaxation:
                 self.cuts.move(target - self.nonnegative - self.slack - scaled, self.penalty)
                 target += self.cuts.sum
             shifted = target - scaled
-            self.slack = _positive_part(shifted - self.nonnegative)
+            self.slack = self._positive_part(shifted - self.nonnegative, exact=made == count)
             self.nonnegative = np.maximum(shifted - self.slack, self._least)
             self.nonnegative[index, index] = 0.0
             error = target - self.nonnegative - self.slack
@@ -265,17 +266,3 @@ class Relaxation:
         linear += diagonal
         margin = tangent_margin(curved, linear, self.size) + self.size**2 * _EPS * self.cuts.rounding
         return SliceForm(curved, exact, linear, self.size, margin)
-
-
-def _positive_part(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The nearest positive semidefinite matrix, from the smaller side of the spectrum."""
-    n = len(matrix)
-    values, vectors, info = linalg.lapack.dsyevd(matrix)
-    if info != 0:
-        values, vectors = np.linalg.eigh(matrix)
-    negative = int(np.searchsorted(values, 0.0))
-    if 2 * negative > n:
-        part = vectors[:, negative:] * np.sqrt(values[negative:])
-        return part @ part.T
-    part = vectors[:, :negative] * np.sqrt(-values[:negative])
-    return matrix + part @ part.T
