@@ -1,6 +1,6 @@
 r"""The positive semidefinite part of matrices that change little from one to the next.
 
-An eigendecomposition finds the columns N of the smaller side of the spectrum (of the negative eigenvalues, say) and P
+An eigendecomposition finds eigenvectors, N of the smaller side of the spectrum (of the negative eigenvalues, say) and P
 of the other. For the next matrix A they are nearly right: with :math:`E = P^\top A N` and the eigenvalues μ of the one
 side, λ of the other, turning N by :math:`X_{ij} = E_{ij} / (\mu_j - \lambda_i)` removes E to first order, and the signs
 keep the denominators from vanishing (Stewart, Error and perturbation bounds for subspaces associated with certain
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 __all__ = ["PositivePart"]
 
@@ -57,51 +56,49 @@ class PositivePart:
 
     def _decomposed(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         """The part on the smaller side, as a positive semidefinite matrix."""
-        values, vectors, info = linalg.lapack.dsyevd(matrix)
-        if info != 0:
-            values, vectors = np.linalg.eigh(matrix)
+        values, vectors = np.linalg.eigh(matrix)
         negative = int(np.searchsorted(values, 0.0))
         self._sign, self._small = 1.0, negative
         if 2 * negative > len(matrix):
             self._sign, self._small = -1.0, len(matrix) - negative
             values, vectors = -values[::-1], vectors[:, ::-1]
-        self._values, self._basis = values.copy(), np.asfortranarray(vectors)
+        self._values, self._basis = values.copy(), np.ascontiguousarray(vectors.T)
         self._since = 0
         self.decompositions += 1
         return self._part()
 
     def _part(self) -> NDArray[np.float64]:
-        root = self._basis[:, : self._small] * np.sqrt(-self._values[: self._small])
-        return np.asarray(root @ root.T)
+        root = self._basis[: self._small] * np.sqrt(-self._values[: self._small, None])
+        return np.asarray(root.T @ root)
 
     def _turned(self, matrix: NDArray[np.float64]) -> NDArray[np.float64] | None:
         """The same by turning the basis; ``None`` where it would have to be turned too far."""
         assert self._since is not None
-        refined = self._since % _REFINED == _REFINED - 1
+        refined = self._small == 0 or self._since % _REFINED == _REFINED - 1
         k = min(self._small + _NEAR, len(matrix)) if refined else self._small
-        near, far = self._basis[:, :k], self._basis[:, k:]
-        image = matrix @ near
+        near, far = self._basis[:k], self._basis[k:]  # rows are eigenvectors
+        image = near @ matrix
         if self._sign < 0:
-            image = -image
-        inner, across = near.T @ image, far.T @ image
+            np.negative(image, out=image)
+        inner, across = image @ near.T, far @ image.T
         floor = _FLOOR * max(-self._values[0], self._values[-1])
         angle = across / np.minimum(inner.diagonal() - self._values[k:, None], -floor)
         if np.linalg.norm(angle) > _LARGEST:
             return None
-        moved = far @ angle
-        far -= (near + moved / 2) @ angle.T  # orthonormal up to the fourth power of the angle
-        near += moved - near @ (angle.T @ angle / 2)
+        moved = angle.T @ far
+        far -= angle @ (near + moved / 2)  # orthonormal up to the fourth power of the angle
+        near += moved - (angle.T @ angle / 2) @ near
         inner += (across.T @ angle + angle.T @ across) / 2
         self._since += 1
         self.turns += 1
-        if refined:
-            values, vectors, info = linalg.lapack.dsyevd(inner)
-            if info != 0:
-                return None
-            near[:] = near @ vectors
-            self._values[:k] = values
-            self._small = int(np.searchsorted(values, 0.0))
-            return self._part()
-        self._values[:k] = inner.diagonal()
-        part = near @ (-inner) @ near.T
-        return np.asarray((part + part.T) / 2)
+        if not refined:
+            self._values[:k] = inner.diagonal()
+            try:
+                root = np.linalg.cholesky(-inner).T @ near
+                return np.asarray(root.T @ root)
+            except np.linalg.LinAlgError:
+                pass  # an eigenvalue has changed its sign
+        self._values[:k], vectors = np.linalg.eigh(inner)
+        near[:] = vectors.T @ near
+        self._small = int(np.searchsorted(self._values[:k], 0.0))
+        return self._part()
