@@ -16,10 +16,18 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.dispersion.bounds.uniform_shift import bound_many
+from solvers.dispersion.compiled import ready
 from solvers.dispersion.search.strong_tree import StrongTree
-from solvers.dispersion.search.tree import Tree
+from solvers.dispersion.search.tree import SHARE, Tree
 
 __all__ = ["Race"]
+
+#: A gap, in units of the problem's scale and of (100 / n)², that leaves cheap nodes no hope.
+_WIDE = 0.02
+
+#: The first-order tree does not get on once it has so many times the open problems that its first spell has left.
+_MORE = 1.5
 
 #: Seconds that the first strong bound takes, in units of n³.
 _FIRST = 6e-9
@@ -65,12 +73,13 @@ class Race:
         n = tree.problem.n
         self.iteration = _CUBIC * n**3 + _SQUARE * n**2
         self.moved = 0.0  # tabu search's work
+        self.known = False  # whether the root's bound is as good as cheap nodes have it
 
     def run_to_the_end(self) -> None:
         """Prove, or come as close as the time allows."""
         run, tree = self.run, self.tree
         with run.phase("first-order tree"):
-            tree.start()
+            tree.start(self._relaxes())
             while tree.open and not run.expired and not self._due():
                 self._cheap()
             tree.report()
@@ -83,12 +92,31 @@ class Race:
         run.details["iterations"] = strong.iterations
         run.details["open"] = len(strong.open)
 
+    def _relaxes(self) -> bool:
+        """Whether the first-order tree's root is to be relaxed: at once, or after a shift, in milliseconds."""
+        run, tree, problem = self.run, self.tree, self.tree.problem
+        self.known = True
+        if tree.small and tree.affordable(problem.n, SHARE):
+            return True
+        self.known = not tree.remembered and ready("ascent", run, problem.distances.dtype.name) is not None
+        if self.known:
+            bound_many(problem, run)
+        return tree.small and tree.affordable(problem.n) and not self._wide()
+
+    def _wide(self) -> bool:
+        """Whether bound and incumbent are too far apart for cheap nodes: the more clients, the sooner."""
+        run, problem = self.run, self.tree.problem
+        gap = abs(run.bound - run.objective)  # type: ignore[operator]  # both are known
+        return (self.known or self.tree.left > 0) and gap * problem.n**2 > 1e4 * _WIDE * problem.scale
+
     def _due(self) -> bool:
         """Whether the strong tree is to join."""
-        run, tree = self.run, self.tree
-        if run.remaining <= _FIRST * tree.problem.n**3:
+        tree = self.tree
+        if self.run.remaining <= _FIRST * tree.problem.n**3:
             return False
-        return self.group is not None or tree.wide or tree.stalls
+        # Where the tree gets on, its open problems become fewer from the first spell on.
+        stalls = tree.left > 0 and len(tree.open) >= _MORE * tree.left
+        return self.group is not None or stalls or self._wide()
 
     def _alternate(self, strong: StrongTree) -> None:
         """Let both work, until one of them has nothing left to do."""

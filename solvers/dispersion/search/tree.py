@@ -15,7 +15,7 @@ from solvers.dispersion.bounds.attainable import Attainable
 from solvers.dispersion.bounds.dominance import Dominance, dominance
 from solvers.dispersion.bounds.semidefinite import relax
 from solvers.dispersion.bounds.slice_form import Normal, SliceForm, apply
-from solvers.dispersion.bounds.uniform_shift import bound_many, top_eigenvalue
+from solvers.dispersion.bounds.uniform_shift import top_eigenvalue
 from solvers.dispersion.compiled import give_way, ready, start
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search import plain_tree
@@ -29,7 +29,7 @@ __all__ = ["Tree"]
 
 #: Updates of gradient entries between two looks at the clock: some 0.1 s, about what a relaxation costs; at most
 #: so many for each second of the limit.
-_WORK, _WORK_SECOND = 20_000_000, 10_000_000
+_WORK, _WORK_SECOND = 30_000_000, 10_000_000
 
 #: What counts as so much work without compilation, and how much of it is done between two looks at the clock.
 _PLAIN_WORK, _PLAIN_SPELL = 2_000_000, 200_000
@@ -37,14 +37,8 @@ _PLAIN_WORK, _PLAIN_SPELL = 2_000_000, 200_000
 #: Seconds that a relaxation takes, in units of n³: it is left out where the clock does not allow it.
 _RELAX = 1.2e-8
 
-#: A relaxation of the whole problem that takes more of the time than this is made only where a shift leaves little.
-_SHARE = 0.25
-
-#: A gap, in units of the problem's scale and of (100 / n)², that leaves cheap nodes no hope.
-_WIDE = 0.02
-
-#: The tree does not get on once it has so many times the open problems that its first spell has left.
-_MORE = 1.5
+#: More of the time than this is not risked on a relaxation of the whole problem.
+SHARE = 0.25
 
 #: What a relaxation counts as, in units of n³ updates.
 _RELAX_WORK = 3
@@ -98,20 +92,26 @@ class Tree:
         """Dominance among all clients; the strong tree asks for it as well, and uncompiled it takes a while."""
         return dominance(self.normal.quadratic, self.normal.linear, self.normal.size)
 
-    def start(self) -> None:
+    @property
+    def remembered(self) -> bool:
+        """Whether an earlier problem's multipliers serve this one."""
+        return self.memory is not None and self.memory.diagonal(self.problem) is not None
+
+    @property
+    def small(self) -> bool:
+        """Whether clients are so few that a relaxation of the whole problem comes first, if there is time for it."""
+        return self.problem.n <= (_SMALL // 2 if self.remembered else _SMALL)
+
+    def start(self, relax: bool = True) -> None:
         """Bound the root; begin to compile where that does not settle the problem and nothing is compiled yet."""
         n = self.problem.n
-        known = self.memory is not None and self.memory.diagonal(self.problem) is not None
-        small = n <= (_SMALL // 2 if known else _SMALL)
-        if not (small and self._affordable(n, _SHARE)):
-            small = self._narrow() and small and self._affordable(n)
-        root = self._block(np.arange(n), np.zeros(0, dtype=np.int64), None, small=small)
+        root = self._block(np.arange(n), np.zeros(0, dtype=np.int64), None, small=relax and self.small)
         bound = root.form.tangent(root.x) + root.constant
         self.run.tighten(self.certified(bound))
         if ready("tree", self.run) is None:
             self._round(root.x)
             loose = bound - self.incumbent > _LOOSE * abs(self.run.objective) * self.normal.factor  # type: ignore[arg-type]
-            if loose and len(root.pairs) and self._affordable(root.ids.size):
+            if loose and len(root.pairs) and self.affordable(root.ids.size):
                 root = self._block(root.ids, root.ones, root, small=True)
                 bound = min(bound, root.form.tangent(root.x) + root.constant)
         self._push(bound, root, np.zeros(n, dtype=np.int8), root.x)
@@ -208,36 +208,15 @@ class Tree:
         if bound > self.incumbent + self.tolerance:
             heapq.heappush(self.open, (-bound, next(self.count), block, state, point))
 
-    def _affordable(self, n: int, share: float = 1.0) -> bool:
+    def affordable(self, n: int, share: float = 1.0) -> bool:
         """Whether a relaxation over n clients takes at most this share of the time."""
         return _RELAX * n**3 < share * self.run.remaining
-
-    @property
-    def wide(self) -> bool:
-        """Whether bound and incumbent are too far apart for cheap nodes: the more clients, the sooner."""
-        gap = abs(self.run.bound - self.run.objective)  # type: ignore[operator]  # both are known
-        return gap * self.problem.n**2 > 1e4 * _WIDE * self.problem.scale
-
-    @property
-    def stalls(self) -> bool:
-        """Whether open problems become more: where the tree gets on, they become fewer from the first spell on."""
-        return self.left > 0 and len(self.open) >= _MORE * self.left
-
-    def _narrow(self) -> bool:
-        """Bound by one shift for all, at its best tangent, in milliseconds; whether that leaves little."""
-        if ready("ascent", self.run, self.problem.distances.dtype.name) is not None:
-            bound_many(self.problem, self.run)
-        return not self.wide
 
     def _multipliers(self, block: Block, state: NDArray[np.int8]) -> Block | None:
         """New multipliers for an open problem of ``block``; ``None`` when it goes on with those it has."""
         free = np.flatnonzero(state == 0)
-        if (
-            block.ids.size == self.problem.n
-            and not block.relaxed
-            and block.work >= self.spell
-            and self._affordable(block.ids.size, _SHARE)
-        ):
+        first = block.ids.size == self.problem.n and not block.relaxed
+        if first and block.work >= self.spell and self.affordable(block.ids.size, SHARE):
             # One relaxation of the whole problem lowers every bound: everything starts again from it.
             self.open.clear()
             self.left = 0
@@ -249,7 +228,7 @@ class Tree:
     def _refresh(self, block: Block, state: NDArray[np.int8], free: NDArray[np.intp]) -> Block | None:
         """Multipliers made for this open problem; ``None`` where they would not pay."""
         left = block.form.size - int((state == 1).sum())
-        if free.size < 12 or not 2 <= left <= free.size - 2 or not self._affordable(block.ids.size):
+        if free.size < 12 or not 2 <= left <= free.size - 2 or not self.affordable(block.ids.size):
             return None
         if free.size == block.ids.size and block.relaxed and len(block.pairs) == 0:
             return None
@@ -263,7 +242,7 @@ class Tree:
         constant = float(normal.linear[ones].sum() + normal.quadratic[np.ix_(ones, ones)].sum())
         order = self.order if n == self.problem.n else dominance(q, linear, m)
         x, violated = np.full(n, m / n), np.zeros((0, 2), dtype=np.int64)
-        if small and self._affordable(n):
+        if small and self.affordable(n):
             pairs = self._inherited(parent, ids)
             found = relax(
                 q,
