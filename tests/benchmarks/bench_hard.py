@@ -34,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from solvers import instances, solve
 from solvers.dispersion import DispersionProblem, grey_pattern, read_mdplib, torus_symmetries
+from solvers.dispersion.compiled import warm_up
 
 #: The library's dispersion problems that were open when this was written.
 LIBRARY = (
@@ -127,7 +128,7 @@ def main() -> None:
     parser.add_argument("--contains", default="", help="part of the names of the MDPLIB files")
     options = parser.parse_args()
     extra = {"workers": options.workers} if options.method in ("auto", "branch-and-bound") else {}
-    solve(uniform(30, 6, 0), "auto")  # load the compiled kernels
+    warm_up()  # no kernel is to be compiled within a limit
     for case in options.cases:
         torus = case == "tai256c" and options.method in ("three-point", "branch-and-bound")
         symmetric = {"symmetries": torus_symmetries(16, 16)} if torus else {}

@@ -2,9 +2,9 @@
 
 The first-order tree looks at thousands of cheap nodes, the strong one at few that cost a hundred times as much. Rounds
 of federated learning are finished by the first in a tenth of a second; where it stalls, only the second gets on. So the
-first begins, alone, unless the gap is wide, until its open problems become more instead of fewer; then the strong tree
-has the lead until its root is done, and from then on whichever has the better bound. Tabu search has a share of the
-time throughout.
+first begins, alone, until its open problems become more instead of fewer; then the strong tree has the lead until its
+root is done, and from then on whichever has the better bound. Where the gap is wide the strong root comes first, alone.
+Tabu search has a share of the time throughout.
 
 Time is counted in work, so that a search without a limit is the same every time.
 """
@@ -122,7 +122,7 @@ class Race:
         """Let both work, until one of them has nothing left to do."""
         run, tree = self.run, self.tree
         strong.plant()
-        before, told = tree.work, False
+        before, told, hopeless = tree.work, False, self._wide()
         while tree.open and strong.open and not run.expired and not run.proved:
             ahead = strong.bound <= tree.bound
             if ahead and not told:
@@ -131,7 +131,8 @@ class Race:
                 old, new = (max(bound - tree.incumbent, 0.0) / unit for bound in (tree.bound, strong.bound))
                 run.note(f"a gap of {old:.2g} after first-order nodes; doubly nonnegative ones make it {new:.2g}")
             share = _LEAD if ahead or strong.nodes == 0 else 1 / _LEAD
-            if self.group is not None or strong.iterations * self.iteration <= share * (tree.work - before):
+            alone = self.group is not None or (hopeless and strong.nodes == 0)
+            if alone or strong.iterations * self.iteration <= share * (tree.work - before):
                 made = strong.iterations
                 strong.advance(_SLICE)
                 strong.report()
