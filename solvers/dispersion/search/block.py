@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from solvers.dispersion.bounds.dominance import Dominance
 from solvers.dispersion.bounds.semidefinite import Multipliers
 from solvers.dispersion.bounds.slice_form import SliceForm
+from solvers.dispersion.search.nodes import Form, Order
 
 __all__ = ["Block", "inherited", "on_slice", "violated"]
 
@@ -22,13 +23,21 @@ class Block:
     ones: NDArray[np.int64]
     constant: float
     form: SliceForm
-    importance: NDArray[np.float64]
     order: Dominance
     x: NDArray[np.float64]
     pairs: NDArray[np.int64]
     relaxed: bool
     number: int = -1
     work: int = 0
+
+    def parts(self) -> tuple[Form, Order]:
+        """What a tree works on."""
+        form, order, means = self.form, self.order, self.form.curved.mean(axis=0)
+        importance = np.maximum(2 * means - means.mean() - form.curved.diagonal(), 1e-12)
+        return (
+            Form(form.curved, form.exact, form.linear, form.size, form.margin, importance),
+            Order(order.above_start, order.above, order.below_start, order.below),
+        )
 
 
 def on_slice(x: NDArray[np.float64], size: int, grain: float = 0.0) -> NDArray[np.float64]:

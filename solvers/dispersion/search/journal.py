@@ -141,8 +141,12 @@ class Journal:
         if self._shares > _MOST:
             self.stop()
 
-    def closed(self, form: int, origin: int, point: NDArray[np.float64]) -> None:
-        """Write a node down that the tangent at a point of the grid closes, outside the compiled tree."""
+    def closed(self, form: int, origin: int, point: NDArray[np.float64] | None) -> None:
+        """Write a node down that the tangent at a point of the grid closes, outside the compiled tree; or one above."""
+        if point is None:
+            if origin < 0:
+                self.stop()
+            return
         log = self.log(point.size)
         if log.origins.size:
             log.origins[0], log.clients[0], log.used[0] = origin, -1, 1

@@ -23,7 +23,7 @@ from solvers.dispersion.search.block import Block, inherited, on_slice, violated
 from solvers.dispersion.search.journal import Journal
 from solvers.dispersion.search.memory import Memory
 from solvers.dispersion.search.neighbourhood import ascend
-from solvers.dispersion.search.nodes import Form, Goal, Log, Node, Order, Stack
+from solvers.dispersion.search.nodes import Goal, Log, Node, Stack
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
 
@@ -44,7 +44,7 @@ _QUICK = 150
 #: What a relaxation counts as, in units of n³ updates.
 _RELAX_WORK = 3
 
-#: How well a node is solved that cannot be dropped; see `solvers.dispersion.search.nodes.Goal`.
+#: How well a node is solved that cannot be dropped; see `nodes.Goal`.
 _ACCURACY = 0.2
 
 #: Seconds after which a tree without compilation leaves the compiler half of the time.
@@ -56,7 +56,10 @@ _LOOSE = 0.01
 #: Up to this many clients the semidefinite relaxation takes a fraction of a second and comes first.
 _SMALL = 300
 
-_NO_PAIRS: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
+Reals = NDArray[np.float64]
+Clients = NDArray[np.int64]
+
+_NO_PAIRS: Clients = np.zeros((0, 2), dtype=np.int64)
 
 
 class Tree:
@@ -117,9 +120,8 @@ class Tree:
                 return
         n = block.ids.size
         stack = Stack.room(n)
-        stack.states[0], stack.points[0], stack.bounds[0], stack.origins[0] = (
-            *(state, point, bound - block.constant, origin),
-        )
+        stack.states[0], stack.points[0] = state, point
+        stack.bounds[0], stack.origins[0] = bound - block.constant, origin
         best = np.zeros(n, dtype=np.int8)
         known = self.incumbent - block.constant
         left = self._explore(block, stack, known, best)
@@ -144,13 +146,11 @@ class Tree:
         else:
             explore, cost = compiled.explore, 1
             budget = int(min(_WORK, 1e5 + 1e8 * self.run.remaining))
-        form, order = block.form, block.order
         log, off = Log.room(0, block.ids.size), 0.0
         if self.journal is not None:
             log, off = self.journal.log(block.ids.size, compiled is not None), self.journal.margin
         nodes, work, left, _ = explore(
-            Form(form.curved, form.exact, form.linear, form.size, form.margin, block.importance),
-            Order(order.above_start, order.above, order.below_start, order.below),
+            *block.parts(),
             stack,
             1,
             Goal(known + off, self.tolerance - off, _ACCURACY, budget),
@@ -203,9 +203,7 @@ class Tree:
         self.run.offer(ascend(self.problem, x, self.run))
         self.look()
 
-    def _push(
-        self, bound: float, block: Block, state: NDArray[np.int8], point: NDArray[np.float64], origin: int
-    ) -> None:
+    def _push(self, bound: float, block: Block, state: NDArray[np.int8], point: Reals, origin: int) -> None:
         if bound > self.incumbent + self.tolerance:
             heapq.heappush(self.open, (-bound, next(self.count), block, state, point, origin))
 
@@ -213,10 +211,8 @@ class Tree:
         """Whether a block needs no search; that its own tangent closes it is written down."""
         enough = self.incumbent + self.tolerance
         if bound <= enough and self.journal is not None:
-            if block.form.tangent(block.x) + block.constant <= enough:
-                self.journal.closed(block.number, origin, block.x)
-            elif origin < 0:
-                self.journal.stop()
+            here = block.form.tangent(block.x) + block.constant
+            self.journal.closed(block.number, origin, block.x if here <= enough else None)
         return bound <= enough
 
     def proof(self) -> Certificate | None:
@@ -259,38 +255,31 @@ class Tree:
             return None
         return self._block(block.ids[free], np.concatenate([block.ones, block.ids[state == 1]]), block, small=True)
 
-    def _ordered(
-        self,
-        quadratic: NDArray[np.float64],
-        linear: NDArray[np.float64],
-        size: int,
-        ids: NDArray[np.int64],
-        ones: NDArray[np.int64],
-    ) -> Dominance:
+    def _ordered(self, q: Reals, linear: Reals, m: int, ids: Clients, ones: Clients) -> Dominance:
         """Dominance among ``ids`` beside ``ones``; if this is written down, what exact arithmetic says as well."""
-        order = dominance(quadratic, linear, size)
+        order = dominance(q, linear, m)
         return order if self.journal is None else self.journal.certain(order, ids, ones)
 
-    def _block(self, ids: NDArray[np.int64], ones: NDArray[np.int64], parent: Block | None, *, small: bool) -> Block:
+    def _block(self, ids: Clients, ones: Clients, parent: Block | None, *, small: bool) -> Block:
         normal, run = self.normal, self.run
         n, m = ids.size, normal.size - ones.size
         q = np.ascontiguousarray(normal.quadratic[np.ix_(ids, ids)])
         linear = normal.linear[ids] + 2 * normal.quadratic[np.ix_(ids, ones)].sum(axis=1)
         constant = float(normal.linear[ones].sum() + normal.quadratic[np.ix_(ones, ones)].sum())
         order = self.order if n == self.problem.n else self._ordered(q, linear, m, ids, ones)
-        x, further = np.full(n, m / n), _NO_PAIRS
-        equal, pairs, relaxing = _NO_PAIRS, _NO_PAIRS, small and run.remaining > _RELAX * n**3
-        if relaxing:
+        x, further, equal, pairs, number = np.full(n, m / n), _NO_PAIRS, _NO_PAIRS, _NO_PAIRS, -1
+        if small and run.remaining > _RELAX * n**3:
             equal = order.pairs[: 3 * n]
             pairs = inherited(parent, ids, self.problem.n, self.cuts)
+            near, low = self.tolerance / 2, self.incumbent - constant
             found = relax(
                 q,
                 linear,
                 m,
                 dominated=equal,
                 nonnegative=pairs,
-                tolerance=self.tolerance / 2,
-                incumbent=self.incumbent - constant,
+                tolerance=near,
+                incumbent=low,
                 expired=lambda: run.expired,
             )
             self.work += _RELAX_WORK * n**3
@@ -303,12 +292,9 @@ class Tree:
                 enough = 1e-5 * m * float(q.max())
                 known = np.full(n, (top_eigenvalue(q, enough) + enough) / normal.factor)
             found = Multipliers.of(known * normal.factor, x)
-        number = -1
         if self.journal is None:
             form = apply(q, linear, m, found, equal, pairs)
         else:
             form, constant, number = self.journal.form(ids, ones, found, order, equal, pairs)
-        means = form.curved.mean(axis=0)
-        importance = 2 * means - means.mean() - form.curved.diagonal()
         x = on_slice(x, m, 0.0 if self.journal is None else self.journal.grain)
-        return Block(ids, ones, constant, form, np.maximum(importance, 1e-12), order, x, further, small, number)
+        return Block(ids, ones, constant, form, order, x, further, small, number)
