@@ -80,10 +80,10 @@ class Race:
         run, tree = self.run, self.tree
         with run.phase("first-order tree"):
             tree.start(self._relaxes())
-            while tree.open and not run.expired and not self._due():
+            while tree.open and not (run.expired or run.proved or self._due()):
                 self._cheap()
             tree.report()
-        if not tree.open or run.expired:
+        if not tree.open or run.expired or run.proved:
             return
         strong = StrongTree(tree, self.workers, self.group)
         with run.phase("doubly nonnegative tree"):
