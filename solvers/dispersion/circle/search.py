@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 from solvers.dispersion.circle.form import Form
 from solvers.dispersion.circle.shape import Shape
 from solvers.dispersion.circle.tree import Tree
+from solvers.dispersion.compiled import kernel, ready, start
 from solvers.dispersion.selection import Selecting
 from solvers.run import Run
 
-__all__ = ["LARGEST", "fits", "search"]
+__all__ = ["LARGEST", "fits", "loaded", "search"]
 
 #: Entries of the table of longest paths, at most (8 bytes each).
 LARGEST = 20_000_000
+
+#: Seconds that must be left for the compiler to be waited for by who has something else to do.
+_PATIENCE = 30.0
+
+#: Nodes after a proof, beside as many as it took.
+_MORE = 100
 
 
 def fits(problem: Selecting) -> bool:
@@ -19,8 +28,21 @@ def fits(problem: Selecting) -> bool:
     return problem.n * min(problem.size, problem.n - problem.size) <= LARGEST
 
 
+def loaded(run: Run) -> bool:
+    """Whether the kernels are there, or there is time to wait for the compiler; it is set to work if not."""
+    if run.remaining > _PATIENCE:
+        return kernel("circle", run) is not None
+    if ready("circle", run) is None:
+        start("circle")
+        return False
+    return True
+
+
 def search(problem: Selecting, shape: Shape, run: Run) -> None:
     """Prove, or come as close as the time allows.
+
+    A gap of a millionth, which counts as a proof, may leave a better selection where the objective is mostly a
+    constant, as it is here; the tree therefore goes on for as many nodes again, and nearly always ends in that time.
 
     Raises
     ------
@@ -29,6 +51,9 @@ def search(problem: Selecting, shape: Shape, run: Run) -> None:
     """
     run.details["shape"] = "circle" if shape.chords else "line"
     tree = Tree(Form.of(problem, shape), run)
-    while tree.open and not (run.expired or run.proved):
+    most: float = math.inf
+    while tree.open and not run.expired and (run.nodes or 0) < most:
         tree.advance()
+        if run.proved:
+            most = min(most, 2 * (run.nodes or 0) + _MORE)
     run.details["open"] = len(tree.open)

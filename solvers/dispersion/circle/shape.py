@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.problem import DispersionProblem
+from solvers.run import Run
 
 __all__ = ["Shape", "from_distances", "from_points"]
 
@@ -17,8 +18,14 @@ _EPS = float(np.finfo(np.float64).eps)
 #: Distances may differ from those of the shape by this part of the largest: a tenth of the gap that counts as optimal.
 _ACCEPTED = 1e-7
 
-#: Rows of a matrix compared at a time.
-_ENTRIES = 4_000_000
+#: No distance is more than twice the largest from one client; with some room for rounding.
+_TWICE = 2.001
+
+#: An arc of a circle this many times as large as the arc is a line, to parts in 10¹⁰.
+_STRAIGHT = 1e4
+
+#: Entries of a matrix compared at a time.
+_ENTRIES = 100_000
 
 
 @dataclass(frozen=True)
@@ -66,41 +73,42 @@ class Shape:
         turned = np.append(angles[cut:], angles[:cut] + 2 * math.pi)
         return cls(np.roll(order, -cut), turned - (turned[0] + turned[-1]) / 2, radius, chords=True, error=math.inf)
 
-    def between(self, rows: slice) -> NDArray[np.float64]:
-        """The shape's distances from some clients, by position, to all."""
-        apart = np.abs(self.at[rows, None] - self.at)
-        return self.scale * (2 * np.sin(apart / 2) if self.chords else apart)
-
     def with_error(self, error: float) -> Shape:
         """The same with another error."""
         return Shape(self.order, self.at, self.scale, self.chords, error)
 
 
-def from_distances(problem: DispersionProblem) -> Shape | None:
-    """The circle or line whose distances a matrix holds, in O(n²); ``None`` if there is none, nearly always in O(n)."""
+def from_distances(problem: DispersionProblem, run: Run) -> Shape | None:
+    """The circle or line whose distances a matrix holds, in O(n²); ``None`` if there is none, nearly always in O(n).
+
+    ``None`` also where the run's time is over before every distance has been looked at.
+    """
     h = problem.distances
-    first = h[0].astype(np.float64)
-    one = int(first.argmax())
-    if first[one] == 0:
-        return None if problem.farthest > 0 else _checked(Shape.line(first), problem)
+    one = int(h[0].argmax())
+    unit = float(h[0, one])
+    if unit == 0:
+        return None if problem.farthest > 0 else _checked(Shape.line(np.zeros(problem.n)), problem, run)
     # Coordinates from three clients that make a large triangle: far from the first, and from the line through both.
-    end = h[one].astype(np.float64)
-    length = float(end[0])
-    along = (first + end) / 2 * ((first - end) / length) + length / 2
+    first, end = h[0] / unit, h[one] / unit
+    if end.max() > _TWICE:
+        return None
+    along = ((first - end) * (first + end) + 1) / 2
     height = (first - along) * (first + along)
     two = int(height.argmax())
-    if height[two] > 1e-12 * length * length:
-        up, side = math.sqrt(float(height[two])), h[two].astype(np.float64)
-        across = ((first - side) * (first + side) + along[two] ** 2 + up**2 - 2 * along[two] * along) / (2 * up)
-        plane, slack = np.column_stack([along, across]), 1e-5 * length * (length / up)
+    if height[two] > 1e-12:
+        up, side = math.sqrt(float(height[two])), h[two] / unit
+        if side.max() > _TWICE:
+            return None
+        across = ((first - side) * (first + side) + first[two] ** 2 - 2 * along[two] * along) / (2 * up)
+        plane, slack = np.column_stack([along, across]), 1e-5 / up
         if np.abs(np.hypot(along, across) - first).max() > slack:
             return None
-        fitted = _circle(plane, slack)
-        if fitted is not None and (shape := _checked(fitted[0], problem)) is not None:
+        fitted = _circle(plane, slack, unit)
+        if fitted is not None and (shape := _checked(fitted[0], problem, run)) is not None:
             return shape
-        if up > 1e-3 * length:
+        if up > 1e-3:
             return None
-    return _checked(Shape.line(h[int(end.argmax())].astype(np.float64)), problem)
+    return _checked(Shape.line(h[int(end.argmax())].astype(np.float64)), problem, run)
 
 
 def from_points(points: NDArray[np.float64], farthest: float) -> Shape | None:
@@ -118,45 +126,53 @@ def from_points(points: NDArray[np.float64], farthest: float) -> Shape | None:
 
     def checked(shape: Shape, images: NDArray[np.float64]) -> Shape | None:
         # No distance differs by more than two points do from their images.
-        error = 2 * float(np.linalg.norm(centred - images @ axes.T, axis=1).max()) + rounding
+        error = 2 * float(np.linalg.norm(centred - images @ axes.T, axis=1).max())
+        error += rounding + 32 * _EPS * shape.scale
         return shape.with_error(error) if error <= _ACCEPTED * farthest or farthest == 0 else None
 
     if float(np.abs(plane[:, 1]).max()) > 1e-9 * farthest:
-        fitted = _circle(plane, 1e-5 * farthest)
+        fitted = _circle(plane, 1e-5 * farthest, 1.0)
         if fitted is not None and (shape := checked(*fitted)) is not None:
             return shape
     return checked(Shape.line(plane[:, 0]), plane * [1.0, 0.0])
 
 
-def _circle(plane: NDArray[np.float64], slack: float) -> tuple[Shape, NDArray[np.float64]] | None:
+def _circle(plane: NDArray[np.float64], slack: float, unit: float) -> tuple[Shape, NDArray[np.float64]] | None:
     r"""The circle through points of the plane and their images on it; ``None`` if one is off by more than ``slack``.
 
-    By least squares: :math:`2 c \cdot p + (r^2 - c^2) = p^2` is linear in c and :math:`r^2 - c^2` (Kåsa 1976).
+    Points, images and slack are in units of ``unit``, the circle is not. By least squares:
+    :math:`2 c \cdot p + (r^2 - c^2) = p^2` is linear in c and :math:`r^2 - c^2` (Kåsa 1976).
     """
     mean = plane.mean(axis=0)
     size = float(np.abs(plane - mean).max())
     moved = (plane - mean) / size
     solution = np.linalg.lstsq(np.column_stack([2 * moved, np.ones(len(moved))]), (moved**2).sum(axis=1), rcond=None)[0]
     centre, square = solution[:2], float(solution[2] + solution[:2] @ solution[:2])
-    if not 0 < square < 1e16:
+    if not 0 < square < _STRAIGHT**2:
         return None
     radius, spokes = math.sqrt(square), moved - centre
     lengths = np.linalg.norm(spokes, axis=1)
     if np.abs(lengths - radius).max() * size > slack or not lengths.min() > 0:
         return None
     images = mean + size * (centre + radius * spokes / lengths[:, None])
-    return Shape.circle(spokes, radius * size), images
+    return Shape.circle(spokes, radius * size * unit), images
 
 
-def _checked(shape: Shape, problem: DispersionProblem) -> Shape | None:
-    """The shape with its error, entry by entry; ``None`` where that is too large."""
+def _checked(shape: Shape, problem: DispersionProblem, run: Run) -> Shape | None:
+    """The shape with its error, entry by entry; ``None`` where that is too large, or the time over."""
     n, accepted, worst = problem.n, _ACCEPTED * problem.farthest, 0.0
+    half = shape.at / 2
+    # The sine of half a difference is one of products: cosines and sines of n numbers, not of n².
+    ahead, behind = 2 * shape.scale * np.array([np.cos(half), np.sin(half)]), np.array([np.sin(half), np.cos(half)])
+    if not shape.chords:
+        ahead, behind = shape.scale * np.array([np.ones(n), shape.at]), np.array([shape.at, np.ones(n)])
     rows = max(1, _ENTRIES // n)
     for begin in range(0, n, rows):
         block = slice(begin, min(begin + rows, n))
         given = problem.distances[np.ix_(shape.order[block], shape.order)]
-        worst = max(worst, float(np.abs(given - shape.between(block)).max()))
-        if worst > accepted:
+        ideal = np.abs(np.outer(behind[0, block], ahead[0]) - np.outer(behind[1, block], ahead[1]))
+        worst = max(worst, float(np.abs(given - ideal).max()))
+        if worst > accepted or run.expired:
             return None
     # Differences of positions are rounded; on an arc that is nearly straight they are small beside the radius.
     return shape.with_error(worst + 16 * _EPS * (problem.farthest + shape.scale))

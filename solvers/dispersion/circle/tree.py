@@ -77,9 +77,10 @@ class Tree:
 
     @property
     def tolerance(self) -> float:
-        """How far below a bound the incumbent may stay, in the problem's units."""
-        run = self.run
-        return 0.4 * OPTIMALITY_GAP * min(max(1.0, abs(run.objective or 0.0)), self.form.problem.scale)
+        """How far below a bound the incumbent may stay, in the problem's units: rounding, where that is possible."""
+        objective, form = self.run.objective, self.form
+        optimal = OPTIMALITY_GAP * min(max(1.0, abs(objective or 0.0)), form.problem.scale)
+        return min(0.4 * optimal, 2 * form.margin)
 
     def advance(self) -> None:
         """Look at the node with the largest bound."""

@@ -169,11 +169,14 @@ def _branching(  # type: ignore[no-untyped-def]
             above -= weights[k] * _value(at, cosine, sine, linear, scale, chords, atoms[k])
             spread += weights[k] * 2.0 * curve * scale * (half * half - (total - middle) * (total - middle))
             mean += weights[k] * total
-    place, rank, most, before = -1, 0, 1e-6, 0.0
-    for j in range(n):
+    # Between clients at one place it is no use: who of them comes first is a matter of costs.
+    place, rank, most, before, apart = -1, 0, 1e-6, 0.0, 1e-9 * (at[n - 1] - at[0])
+    for j in range(n - 1):
         before += x[j]
         whole = np.floor(before)
         fraction = min(before - whole, whole + 1.0 - before)
+        if at[j + 1] - at[j] <= apart:
+            fraction *= 1e-3
         if fraction > most:
             place, rank, most = j + 1, int(whole), fraction
     if place < 0 or spread > above - spread:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from solvers.dispersion.circle.search import LARGEST, fits, search
-from solvers.dispersion.circle.shape import from_distances
+from solvers.dispersion.circle.shape import Shape, from_distances
 from solvers.dispersion.loading import OutOfTime
 from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
@@ -14,7 +14,7 @@ from solvers.errors import InvalidProblem
 from solvers.registry import method
 from solvers.run import Run
 
-__all__ = ["circle"]
+__all__ = ["circle", "on_circle", "recognised"]
 
 
 @method(DispersionProblem, "circle", kind="exact")
@@ -47,12 +47,27 @@ def circle(problem: DispersionProblem, run: Run) -> None:
             f"circle makes a table of {problem.n} clients by {problem.size} ranks; it accepts at most {LARGEST:.3g} "
             "entries (use 'auto')"
         )
-    shape = from_distances(problem)
+    run.offer(greedy_decision(problem) if run.x is None else run.x)
+    shape = from_distances(problem, run)
+    if shape is None and run.expired:
+        return
     if shape is None:
         raise InvalidProblem(
             "circle needs distances between points on a circle or a line, to 1e-7 of the largest distance; these are "
             "not (use 'auto')"
         )
-    run.offer(ascend(problem, greedy_decision(problem), run))
+    on_circle(problem, shape, run)
+
+
+def recognised(problem: DispersionProblem, run: Run) -> Shape | None:
+    """The circle or line of a problem that this method takes; ``None`` for any other."""
+    small = problem.size in (1, problem.n - 1, problem.n) or problem.scale == 0
+    return from_distances(problem, run) if not small and fits(problem) else None
+
+
+def on_circle(problem: DispersionProblem, shape: Shape, run: Run) -> None:
+    """Prove optimality on the shape, in time."""
+    run.tighten(problem.trivial_bound())
+    run.offer(ascend(problem, greedy_decision(problem) if run.x is None else problem.decision(run.x), run))
     with suppress(OutOfTime):
         search(problem, shape, run)

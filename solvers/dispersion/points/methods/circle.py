@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from solvers.dispersion.circle.search import LARGEST, fits, search
-from solvers.dispersion.circle.shape import from_points
+from solvers.dispersion.circle.shape import Shape, from_points
 from solvers.dispersion.points.ascent import in_time
 from solvers.dispersion.points.construction import greedy_decision
 from solvers.dispersion.points.marginal import marginal
@@ -12,7 +12,7 @@ from solvers.errors import InvalidProblem
 from solvers.registry import method
 from solvers.run import Run
 
-__all__ = ["circle"]
+__all__ = ["circle", "on_circle"]
 
 
 @method(PointDispersionProblem, "circle", kind="exact")
@@ -47,6 +47,11 @@ def circle(problem: PointDispersionProblem, run: Run) -> None:
         raise InvalidProblem(
             "circle needs points on a circle or a line, to 1e-7 of their extent; these are not (use 'auto')"
         )
+    on_circle(problem, shape, run)
+
+
+def on_circle(problem: PointDispersionProblem, shape: Shape, run: Run) -> None:
+    """Prove optimality on the shape, in time."""
     with in_time(problem, run):
         if run.x is None:
             run.offer(greedy_decision(problem, run))
