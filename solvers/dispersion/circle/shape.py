@@ -89,14 +89,14 @@ def from_distances(problem: DispersionProblem, run: Run) -> Shape | None:
     if unit == 0:
         return None if problem.farthest > 0 else _checked(Shape.line(np.zeros(problem.n)), problem, run)
     # Coordinates from three clients that make a large triangle: far from the first, and from the line through both.
-    first, end = h[0] / unit, h[one] / unit
+    first, end = h[0].astype(np.float64) / unit, h[one].astype(np.float64) / unit
     if end.max() > _TWICE:
         return None
     along = ((first - end) * (first + end) + 1) / 2
     height = (first - along) * (first + along)
     two = int(height.argmax())
     if height[two] > 1e-12:
-        up, side = math.sqrt(float(height[two])), h[two] / unit
+        up, side = math.sqrt(float(height[two])), h[two].astype(np.float64) / unit
         if side.max() > _TWICE:
             return None
         across = ((first - side) * (first + side) + first[two] ** 2 - 2 * along[two] * along) / (2 * up)
@@ -104,8 +104,13 @@ def from_distances(problem: DispersionProblem, run: Run) -> Shape | None:
         if np.abs(np.hypot(along, across) - first).max() > slack:
             return None
         fitted = _circle(plane, slack, unit)
-        if fitted is not None and (shape := _checked(fitted[0], problem, run)) is not None:
-            return shape
+        if fitted is not None:
+            if (shape := _checked(fitted[0], problem, run)) is not None:
+                return shape
+            # Three distances a client are not many where they were rounded: use all of them.
+            fitted = _circle(_scaled(problem, plane, unit), slack, unit)
+            if fitted is not None and (shape := _checked(fitted[0], problem, run)) is not None:
+                return shape
         if up > 1e-3:
             return None
     return _checked(Shape.line(h[int(end.argmax())].astype(np.float64)), problem, run)
@@ -156,6 +161,18 @@ def _circle(plane: NDArray[np.float64], slack: float, unit: float) -> tuple[Shap
         return None
     images = mean + size * (centre + radius * spokes / lengths[:, None])
     return Shape.circle(spokes, radius * size * unit), images
+
+
+def _scaled(problem: DispersionProblem, plane: NDArray[np.float64], unit: float) -> NDArray[np.float64]:
+    """Coordinates that fit all distances (classical scaling), from such that nearly do: one step of Rayleigh-Ritz."""
+
+    def gram(v: NDArray[np.float64]) -> NDArray[np.float64]:
+        square = np.array([(row.astype(np.float64) / unit) ** 2 @ v for row in problem.distances])
+        return (square.mean(axis=0) - square) / 2
+
+    basis = np.linalg.qr(gram(plane - plane.mean(axis=0)))[0]
+    lengths, axes = np.linalg.eigh(basis.T @ gram(basis - basis.mean(axis=0)))
+    return basis @ axes * np.sqrt(np.maximum(lengths, 0.0))
 
 
 def _checked(shape: Shape, problem: DispersionProblem, run: Run) -> Shape | None:
