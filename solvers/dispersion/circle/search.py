@@ -7,7 +7,7 @@ import math
 from solvers.dispersion.circle.form import Form
 from solvers.dispersion.circle.shape import Shape
 from solvers.dispersion.circle.tree import Tree
-from solvers.dispersion.compiled import kernel, ready, start
+from solvers.dispersion.compiled import give_way, ready, start
 from solvers.dispersion.selection import Selecting
 from solvers.run import Run
 
@@ -16,8 +16,8 @@ __all__ = ["LARGEST", "fits", "loaded", "search"]
 #: Entries of the table of longest paths, at most (8 bytes each).
 LARGEST = 20_000_000
 
-#: Seconds that must be left for the compiler to be waited for by who has something else to do.
-_PATIENCE = 30.0
+#: Part of the time left in which the compiler is waited for by who has something else to do.
+_WAIT = 0.25
 
 #: Nodes after a proof, beside as many as it took.
 _MORE = 100
@@ -29,13 +29,13 @@ def fits(problem: Selecting) -> bool:
 
 
 def loaded(run: Run) -> bool:
-    """Whether the kernels are there, or there is time to wait for the compiler; it is set to work if not."""
-    if run.remaining > _PATIENCE:
-        return kernel("circle", run) is not None
+    """Whether the kernels are there; the compiler, where it is needed, is waited for in a part of the time."""
     if ready("circle", run) is None:
         start("circle")
-        return False
-    return True
+        until = run.seconds + _WAIT * run.remaining
+        while run.seconds < until and give_way(0.05):
+            pass
+    return ready("circle", run) is not None
 
 
 def search(problem: Selecting, shape: Shape, run: Run) -> None:

@@ -131,11 +131,16 @@ def start(name: str, precision: str = "float64") -> None:
         _want((name, precision))
 
 
-def give_way(seconds: float) -> None:
-    """Let the compiler have the interpreter for a while, if it is at work: both hold it most of the time."""
-    if _compiling.is_set():
-        with _lock:
-            _lock.wait(seconds)
+def give_way(seconds: float) -> bool:
+    """Let the compiler have the interpreter for a while, if it is at work: both hold it most of the time.
+
+    Returns whether it was.
+    """
+    if not _compiling.is_set():
+        return False
+    with _lock:
+        _lock.wait(seconds)
+    return True
 
 
 def settle() -> None:

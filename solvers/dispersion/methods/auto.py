@@ -8,7 +8,7 @@ from solvers.dispersion.circle.search import loaded
 from solvers.dispersion.kinds.restated import alike, solve_by_kinds
 from solvers.dispersion.methods.branch_and_bound import branch_and_bound
 from solvers.dispersion.methods.brute_force import brute_force
-from solvers.dispersion.methods.circle import on_circle, recognised
+from solvers.dispersion.methods.circle import begin, on_circle, recognised
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.memory import Memory
 from solvers.dispersion.search.threads import one_thread
@@ -48,7 +48,9 @@ def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None, 
     same = alike(problem)
     if same is not None:
         solve_by_kinds(same, run, problem.rounding + same.rounding, share=0.5)
-    if not (run.proved or run.expired) and (shape := recognised(problem, run)) is not None and loaded(run):
-        on_circle(problem, shape, run)
+    if not (run.proved or run.expired) and (shape := recognised(problem, run)) is not None:
+        begin(problem, run)
+        if loaded(run):
+            on_circle(problem, shape, run)
     if not (run.proved or run.expired):
         branch_and_bound(problem, run, memory=memory, workers=workers)

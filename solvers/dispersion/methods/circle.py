@@ -14,7 +14,7 @@ from solvers.errors import InvalidProblem
 from solvers.registry import method
 from solvers.run import Run
 
-__all__ = ["circle", "on_circle", "recognised"]
+__all__ = ["begin", "circle", "on_circle", "recognised"]
 
 
 @method(DispersionProblem, "circle", kind="exact")
@@ -39,7 +39,6 @@ def circle(problem: DispersionProblem, run: Run) -> None:
         When the distances are not those of points on a circle or a line, or there are more than 20 million pairs of a
         client and a rank.
     """
-    run.tighten(problem.trivial_bound())
     if marginal(problem, run):
         return
     if not fits(problem):
@@ -47,16 +46,15 @@ def circle(problem: DispersionProblem, run: Run) -> None:
             f"circle makes a table of {problem.n} clients by {problem.size} ranks; it accepts at most {LARGEST:.3g} "
             "entries (use 'auto')"
         )
-    run.offer(greedy_decision(problem) if run.x is None else run.x)
+    begin(problem, run)
     shape = from_distances(problem, run)
-    if shape is None and run.expired:
-        return
-    if shape is None:
+    if shape is not None:
+        on_circle(problem, shape, run)
+    elif not run.expired:
         raise InvalidProblem(
             "circle needs distances between points on a circle or a line, to 1e-7 of the largest distance; these are "
             "not (use 'auto')"
         )
-    on_circle(problem, shape, run)
 
 
 def recognised(problem: DispersionProblem, run: Run) -> Shape | None:
@@ -65,9 +63,14 @@ def recognised(problem: DispersionProblem, run: Run) -> Shape | None:
     return from_distances(problem, run) if not small and fits(problem) else None
 
 
+def begin(problem: DispersionProblem, run: Run) -> None:
+    """A bound and a decision, for a run that has none."""
+    run.tighten(problem.trivial_bound())
+    if run.x is None:
+        run.offer(ascend(problem, greedy_decision(problem), run))
+
+
 def on_circle(problem: DispersionProblem, shape: Shape, run: Run) -> None:
     """Prove optimality on the shape, in time."""
-    run.tighten(problem.trivial_bound())
-    run.offer(ascend(problem, greedy_decision(problem) if run.x is None else problem.decision(run.x), run))
     with suppress(OutOfTime):
         search(problem, shape, run)

@@ -43,12 +43,12 @@ def auto(problem: PointDispersionProblem, run: Run) -> None:
         return
     if problem.n > _FEW:
         shape = from_points(problem.coordinates.T, problem.farthest) if fits(problem) else None
-        if shape is not None and loaded(run):
+        if shape is not None and not run.expired and loaded(run):
             run.tighten(problem.trivial_bound())
             if marginal(problem, run):
                 return
             on_circle(problem, shape, run)
-        if not (run.proved or run.expired):
+        if not (run.proved or (run.expired and run.x is not None)):
             branch_and_bound(problem, run)
         return
     run.tighten(problem.trivial_bound())
