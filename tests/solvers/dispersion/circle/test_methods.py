@@ -79,7 +79,7 @@ def test_a_constant_in_the_costs_changes_nothing():
 
 
 def test_open_instances_are_proved_to_rounding():
-    """One hundred random points on a circle of radius 50: no published method proves them in 1 000 seconds."""
+    """One hundred points on a circle of radius 50: of twenty such spheres none was published as proved."""
     for m, values in ((10, (3156.690123186, 3156.700224531)), (20, (12701.934720688, 12703.541637085))):
         for seed, value in enumerate(values):
             p = np.random.default_rng(seed).normal(size=(100, 2))
