@@ -107,24 +107,14 @@ method = "leading"
 
 
 @pytest.fixture
-def there(tmp_path, monkeypatch):
-    """A folder with the parts and a configuration that names them, and registries that forget them afterwards."""
+def there(tmp_path, monkeypatch, forgetting):
+    """A folder with the parts and a configuration that names them."""
     pytest.importorskip("torch")
     (tmp_path / "my_parts.py").write_text(PARTS)
     (tmp_path / "own.toml").write_text(CONFIG)
     (tmp_path / "plain.toml").write_text(CONFIG.replace('load = ["my_parts.py"]', ""))
     monkeypatch.chdir(tmp_path)
-    before, path = loading._everything(), list(sys.path)
-    yield tmp_path
-    for known in loading.loaded_parts():
-        loading._forget(known)
-    from solvers import registry
-
-    for kind, name in set(loading._everything()) - set(before):
-        for known in registry._registry.values():
-            if kind.startswith("method"):
-                known.pop(name, None)
-    sys.path[:] = path
+    return tmp_path
 
 
 def _rounds(folder):

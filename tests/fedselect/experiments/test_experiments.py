@@ -200,7 +200,7 @@ def test_a_run_folder_holds_what_the_readme_says(config, tmp_path):
 
 def test_a_finished_run_is_not_repeated(config, tmp_path):
     experiment, _ = read_config(config)
-    folder = run(experiment, tmp_path)
+    folder = run(experiment, tmp_path, plots=False)
     before = (folder / "rounds.jsonl").stat().st_mtime_ns
     calls = []
     run(experiment, tmp_path, lambda done, total: calls.append(done))
@@ -222,21 +222,21 @@ def test_runs_without_pictures_are_the_same_runs(config, tmp_path):
 )
 def test_an_interrupted_run_continues_to_the_same_bits(config, tmp_path, stop_at, rule):
     experiment, _ = read_config(config, [f"training.server_rule={rule}", "training.server_momentum=0.5"])
-    whole = run(experiment, tmp_path / "whole")
+    whole = run(experiment, tmp_path / "whole", plots=False)
 
     def stop(done, total):
         if done == stop_at:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(experiment, tmp_path / "parts", stop)
+        run(experiment, tmp_path / "parts", stop, plots=False)
     folder = run_folder(experiment, tmp_path / "parts")
     assert not (folder / "summary.json").exists()
     # A line whose checkpoint was never written, and half a line: what a kill can leave.
     with (folder / "rounds.jsonl").open("a") as lines:
         lines.write(json.dumps({"round": stop_at}) + "\n" + '{"round"')
     calls = []
-    run(experiment, tmp_path / "parts", lambda done, total: calls.append(done))
+    run(experiment, tmp_path / "parts", lambda done, total: calls.append(done), plots=False)
     assert calls == list(range(stop_at + 1, 7))
     assert timeless(read_records(folder)) == timeless(read_records(whole))
     first, second = (load_checkpoint(f / "checkpoint.npz")["weights"] for f in (whole, folder))
@@ -255,7 +255,7 @@ def test_a_killed_process_loses_nothing_that_was_finished(config, tmp_path, kill
     """``kill -9`` at some moment of a real process, as often as it takes to finish, equals the unbroken run."""
     overrides = ["experiment.rounds=60", *overrides]
     experiment, _ = read_config(config, overrides)
-    whole = run(experiment, tmp_path / "whole")
+    whole = run(experiment, tmp_path / "whole", plots=False)
     command = [sys.executable, "-m", "fedselect", "run", str(config), "--out", str(tmp_path / "parts")]
     command += [part for override in overrides for part in ("-c", override)]
     folder = run_folder(experiment, tmp_path / "parts")
@@ -286,7 +286,7 @@ def test_a_killed_process_loses_nothing_that_was_finished(config, tmp_path, kill
 def test_saving_less_often_is_the_same_run(config, tmp_path):
     """A run that was stopped may continue with another ``checkpoint_every``; only whole checkpoints count."""
     experiment, _ = read_config(config)
-    whole = run(experiment, tmp_path / "whole")
+    whole = run(experiment, tmp_path / "whole", plots=False)
 
     def stop(done, total):
         if done == 5:
@@ -295,7 +295,7 @@ def test_saving_less_often_is_the_same_run(config, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(replace(experiment, checkpoint_every=4), tmp_path / "parts", stop)
     calls = []
-    folder = run(experiment, tmp_path / "parts", lambda done, total: calls.append(done))
+    folder = run(experiment, tmp_path / "parts", lambda done, total: calls.append(done), plots=False)
     assert calls == [5, 6]
     assert timeless(read_records(folder)) == timeless(read_records(whole))
 
@@ -311,12 +311,12 @@ def test_rounds_without_evaluation_are_recorded_as_such(config, tmp_path):
     results = json.loads((folder / "summary.json").read_text())
     assert results["best_loss"] == min(losses[3], losses[5])
     every, _ = read_config(config)
-    assert losses[3] == read_records(run(every, tmp_path))[3]["loss"]
+    assert losses[3] == read_records(run(every, tmp_path, plots=False))[3]["loss"]
 
 
 def test_the_clients_table_says_what_became_of_each(config, tmp_path):
     experiment, _ = read_config(config, ["training.importance=equal"])
-    folder = run(experiment, tmp_path)
+    folder = run(experiment, tmp_path, plots=False)
     clients, records = pd.read_csv(folder / "clients.csv"), read_records(folder)
     assert clients["selected"].tolist() == selection_counts(records, 12).tolist()
     assert clients["importance"].tolist() == pytest.approx([1 / 12] * 12)
@@ -348,7 +348,7 @@ def test_two_processes_do_not_write_one_run(config, tmp_path):
         except RunError as error:
             refusals.append(str(error))
 
-    folder = run(experiment, tmp_path, intrude)
+    folder = run(experiment, tmp_path, intrude, plots=False)
     assert refusals == [f"another process is running {folder}; wait for it or stop it"] * 6
     assert [record["round"] for record in read_records(folder)] == list(range(6))
 
