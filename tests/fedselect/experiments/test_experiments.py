@@ -246,10 +246,15 @@ def test_an_interrupted_run_continues_to_the_same_bits(config, tmp_path, stop_at
 @pytest.mark.parametrize(
     ("kills", "overrides"),
     [
-        ((5, 25), []),
-        ((14,), ["training.server_rule=mifa", "experiment.checkpoint_every=4", "dropout.name=bernoulli"]),
+        pytest.param((14,), [], id="every round saved"),
+        pytest.param((5, 25), [], id="twice", marks=pytest.mark.thorough),
+        pytest.param(
+            (14,),
+            ["training.server_rule=mifa", "experiment.checkpoint_every=4", "dropout.name=bernoulli"],
+            id="mifa, every fourth saved",
+            marks=pytest.mark.thorough,
+        ),
     ],
-    ids=["every round saved", "mifa, every fourth saved"],
 )
 def test_a_killed_process_loses_nothing_that_was_finished(config, tmp_path, kills, overrides):
     """``kill -9`` at some moment of a real process, as often as it takes to finish, equals the unbroken run."""
