@@ -37,13 +37,14 @@ def config(tmp_path):
 
 
 def fedselect(*arguments):
+    """The command line in a process whose environment is as bare as a cron job's or a container's, without a home."""
     command = [sys.executable, "-m", "fedselect", *map(str, arguments)]
-    # Some tests run in another directory, where a relative PYTHONPATH would lead nowhere.
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(str(Path(part).resolve()) for part in sys.path if part)}
+    paths = os.pathsep.join(str(Path(part).resolve()) for part in sys.path if part)
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": paths}
     return subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment)
 
 
-def test_run_prints_a_table_and_its_folder(config, tmp_path):
+def test_run_in_a_bare_environment_prints_a_table_and_its_folder(config, tmp_path):
     pytest.importorskip("torch")
     done = fedselect("run", config, "--out", tmp_path / "out", "--seed", 4)
     assert done.returncode == 0, done.stderr

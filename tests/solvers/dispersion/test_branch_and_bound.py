@@ -50,7 +50,7 @@ def test_without_a_good_start(cuts):
 @pytest.mark.parametrize("make", [uniform_problem, euclidean_problem])
 def test_scale_and_order_do_not_matter(make):
     """Scaling all data scales the answer; renumbering the clients renumbers it."""
-    problem = make(40, 8, 3)
+    problem = make(30, 7, 3)
     reference = solve(problem, "branch-and-bound", time_limit=30)
     assert reference.status == "optimal"
     for factor in (1e-9, 1e9):
@@ -151,11 +151,11 @@ def test_ctrl_c_returns_the_incumbent(method):
 def test_memory_changes_nothing_but_the_effort():
     """Rounds that share a memory are solved to the same values, even after a foreign problem was put in."""
     rng = np.random.default_rng(0)
-    base = uniform_problem(60, 8, 9)
+    base = uniform_problem(36, 8, 9)
     memory = Memory()
-    solve(uniform_problem(60, 8, 99), "auto", memory=memory)
+    solve(uniform_problem(36, 8, 99), "auto", memory=memory)
     for round in range(4):
-        available = np.flatnonzero(rng.random(60) < (1.0 if round % 2 else 0.6))
+        available = np.flatnonzero(rng.random(36) < (1.0 if round % 2 else 0.6))
         problem = DispersionProblem(
             base.distances[np.ix_(available, available)], rng.random(available.size), 6, 0.5, clients=available
         )
