@@ -193,6 +193,7 @@ def test_ray_comes_to_the_same(there, call, monkeypatch):
     assert _compare(there, call, "ray", "--jobs", "2", "--backend", "ray") == _compare(there, call, "here")
 
 
+@pytest.mark.deployment
 def test_what_a_script_registers_on_the_way_reaches_workers(there):
     script = PARTS.replace('"""Somebody\'s own parts."""', "from __future__ import annotations") + (
         "\nfrom fedselect.experiments import Choice, Experiment, compare\n"

@@ -395,7 +395,7 @@ def comparison(tmp_path_factory):
     (folder / "small.toml").write_text(CONFIG)
     experiment, tables = read_config(folder / "small.toml")
     variants = {label: Choice(t["name"], {k: v for k, v in t.items() if k != "name"}) for label, t in tables.items()}
-    return compare(experiment, variants, [0, 1], folder, jobs=2), folder
+    return compare(experiment, variants, [0, 1], folder), folder
 
 
 def test_everyone_met_the_same_availability(comparison):
@@ -406,10 +406,9 @@ def test_everyone_met_the_same_availability(comparison):
 
 def test_workers_change_nothing(comparison, tmp_path):
     done, _ = comparison
-    alone = compare(done.experiment, done.variants, done.seeds, tmp_path, jobs=1)
+    together = compare(done.experiment, done.variants, done.seeds[:1], tmp_path, jobs=2)
     for label in done.variants:
-        for first, second in zip(done.folders[label], alone.folders[label], strict=True):
-            assert timeless(read_records(first)) == timeless(read_records(second))
+        assert timeless(read_records(done.folders[label][0])) == timeless(read_records(together.folders[label][0]))
 
 
 def test_table_has_one_row_a_run_and_gaps_only_where_there_is_a_problem(comparison):
