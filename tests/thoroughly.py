@@ -9,7 +9,6 @@ import pytest
 
 def few_of(cases: Iterable[object], few: int) -> list[object]:
     """Parameters for ``pytest.mark.parametrize``: the first ``few`` as they are, the others marked ``thorough``."""
-    marked = (
-        case if place < few else pytest.param(case, marks=pytest.mark.thorough) for place, case in enumerate(cases)
-    )
-    return list(marked)
+    whole = list(cases)
+    later = [case if isinstance(case, tuple) else (case,) for case in whole[few:]]
+    return [*whole[:few], *(pytest.param(*case, marks=pytest.mark.thorough) for case in later)]

@@ -217,35 +217,38 @@ def test_every_improvement_is_watched_as_it_enters_the_trace():
     assert len(seen) >= 1
 
 
-COMPLETIONS = [
-    ("solve fedau-cutoff-digits-n30-", {"fedau-cutoff-digits-n30-t200-r0"}),
-    ("solve cafed-clustered-n24-r50 --method s", {"sorting"}),
-    (f"solve {SMALL} --method gre", {"greedy"}),
-    ("instances show theorem2-opt-syn", {"theorem2-opt-synthetic-n1000-r5"}),
-    ("instances list --family w", {"weighting"}),
-    ("compare x.toml --selectors uniform,fedg", {"uniform,fedgs"}),
-    ("trace make sin", {"sin-lognormal"}),
-    ("trace make lognormal --data syn", {"synthetic"}),
-]
+COMPLETIONS = {
+    "solve fedau-cutoff-digits-n30-": ["fedau-cutoff-digits-n30-t200-r0"],
+    "solve cafed-clustered-n24-r50 --method s": ["sorting"],
+    f"solve {SMALL} --method gre": ["greedy"],
+    "instances show theorem2-opt-syn": ["theorem2-opt-synthetic-n1000-r5"],
+    "instances list --family w": ["weighting"],
+    "compare x.toml --selectors uniform,fedg": ["uniform,fedgs"],
+    "trace make sin": ["sin-lognormal"],
+    "trace make lognormal --data syn": ["synthetic"],
+}
+
+#: A fresh process that is asked what bash asks when the tab key is pressed, after each of the lines it is given.
+ASKED = """
+import contextlib, io, json, os, sys
+from fedselect.cli import main
+
+offered = {}
+sys.argv = ["fedselect"]
+os.environ["_FEDSELECT_COMPLETE"] = "complete_bash"
+for words in json.loads(sys.stdin.read()):
+    os.environ |= {"COMP_WORDS": f"fedselect {words}", "COMP_CWORD": str(len(words.split()))}
+    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.suppress(SystemExit):
+        main()
+    offered[words] = printed.getvalue().split()
+heavy = ("torch", "pandas", "cvxpy", "ortools", "sklearn", "matplotlib")
+print(json.dumps([offered, [name for name in heavy if name in sys.modules]]))
+"""
 
 
-HEAVY = ("torch", "pandas", "cvxpy", "ortools", "sklearn", "matplotlib")
-
-
-@pytest.mark.parametrize(("words", "offered"), COMPLETIONS)
-def test_shells_complete(words, offered):
-    """What bash asks when the tab key is pressed after these words; nothing that is slow to import is imported."""
-    code = (
-        "import atexit, sys\n"
-        f"atexit.register(lambda: print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr))\n"
-        "sys.argv = ['fedselect']\n"
-        "from fedselect.cli import main\n"
-        "main()\n"
-    )
-    line = f"fedselect {words}"
-    asked = {"_FEDSELECT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment() | asked, timeout=60
-    )
-    assert set(done.stdout.split()) == offered
-    assert done.stderr.strip() == "[]"
+def test_shells_complete():
+    """Nothing that is slow to import is imported for it."""
+    command, asked = [sys.executable, "-c", ASKED], json.dumps(list(COMPLETIONS))
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, env=environment(), timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [COMPLETIONS, []]
