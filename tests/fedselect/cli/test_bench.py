@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ import pandas as pd
 import pytest
 
 from solvers.dispersion import DispersionProblem, write_mdplib
+from tests.waiting import HANG, until
 
 OWN = '''
 """Methods of somebody's own."""
@@ -171,15 +171,13 @@ def test_ctrl_c_is_130_and_the_same_command_continues(there, jobs):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     rows = there / "c" / "rows.jsonl"
-    deadline = time.monotonic() + 60
-    while not (rows.exists() and rows.read_bytes().count(b"\n") >= 3) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: rows.exists() and rows.read_bytes().count(b"\n") >= 3, process)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=HANG)
     assert process.returncode == 130
     assert errors == "fedselect: interrupted; what was finished is kept, and the same command continues\n"
     before = rows.read_bytes()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment())
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
     assert done.returncode == 0, done.stderr
     assert rows.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
     assert rows.read_bytes().count(b"\n") == 25

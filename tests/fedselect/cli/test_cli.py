@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.waiting import HANG, until
 
 CONFIG = """
 [experiment]
@@ -41,7 +42,7 @@ def fedselect(*arguments):
     command = [sys.executable, "-m", "fedselect", *map(str, arguments)]
     paths = os.pathsep.join(str(Path(part).resolve()) for part in sys.path if part)
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": paths}
-    return subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment)
 
 
 def test_run_in_a_bare_environment_prints_a_table_and_its_folder(config, tmp_path):
@@ -120,11 +121,9 @@ def test_ctrl_c_says_that_nothing_is_lost(config, tmp_path):
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("cli/*/checkpoint.npz")) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: any(tmp_path.glob("cli/*/checkpoint.npz")), process)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=HANG)
     assert process.returncode == 130
     assert errors == "fedselect: interrupted; what was finished is kept, and the same command continues\n"
 
@@ -147,7 +146,7 @@ def test_without_torch_training_says_what_to_install(config, tmp_path):
         "from fedselect.cli import main\n"
         "main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 2
     assert done.stderr == ("fedselect: training needs PyTorch, which is not installed: pip install 'fedselect[fl]'\n")
     assert not (tmp_path / "out").exists()

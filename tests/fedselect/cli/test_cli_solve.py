@@ -8,7 +8,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ import pytest
 from solvers import instances, method, solve
 from solvers.capping import CappingProblem
 from solvers.dispersion import DispersionProblem, write_mdplib
+from tests.waiting import HANG, until
 
 SMALL = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
 HARD = "fedgs-synthetic-n1000-m200-ideal-alpha100-r2"
@@ -172,11 +172,9 @@ def test_ctrl_c_prints_the_incumbent_and_exits_130(tmp_path):
         env=environment(),
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    deadline = time.monotonic() + 60
-    while not sign.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(sign.exists, process)
     process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=HANG)
     assert process.returncode == 130
     assert errors == ""
     found = json.loads(out)
@@ -200,13 +198,13 @@ def test_a_terminal_sees_progress_and_a_pipe_does_not():
         if not part:
             break
         seen += part
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=HANG)
     os.close(ours)
     assert process.returncode == 0
     assert json.loads(out)["status"] == "feasible"
     for word in (b"auto", b"objective", b"bound", b"gap"):
         assert word in seen
-    quiet = subprocess.run(command, capture_output=True, env=environment(), timeout=60)
+    quiet = subprocess.run(command, capture_output=True, env=environment(), timeout=HANG)
     assert (quiet.returncode, quiet.stderr) == (0, b"")
 
 
@@ -249,6 +247,6 @@ print(json.dumps([offered, [name for name in heavy if name in sys.modules]]))
 def test_shells_complete():
     """Nothing that is slow to import is imported for it."""
     command, asked = [sys.executable, "-c", ASKED], json.dumps(list(COMPLETIONS))
-    done = subprocess.run(command, input=asked, capture_output=True, text=True, env=environment(), timeout=120)
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, env=environment(), timeout=HANG)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [COMPLETIONS, []]

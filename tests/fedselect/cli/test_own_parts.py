@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from fedselect import loading
+from tests.waiting import HANG
 
 PARTS = '''
 """Somebody's own parts."""
@@ -208,7 +209,7 @@ def test_what_a_script_registers_on_the_way_reaches_workers(there):
         [sys.executable, "script.py"],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG,
         cwd=there,
         env=os.environ | {"PYTHONPATH": paths},
     )

@@ -12,6 +12,7 @@ import pytest
 
 import fedselect
 import solvers
+from tests.waiting import HANG
 
 ROOT = Path(fedselect.__file__).parents[1]
 SMALL = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
@@ -28,7 +29,7 @@ def command(*words, cwd, before):
         capture_output=True,
         text=True,
         preexec_fn=before,
-        timeout=120,
+        timeout=HANG,
     )
 
 

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from dataclasses import replace
 
@@ -20,6 +19,7 @@ from fedselect.experiments import Choice, Experiment, compare, read_config, read
 from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
 from fedselect.experiments.metrics import selection_counts, summary
 from fedselect.reports import results_table, write_report
+from tests.waiting import HANG, until
 
 CONFIG = """
 [experiment]
@@ -267,18 +267,14 @@ def test_a_killed_process_loses_nothing_that_was_finished(config, tmp_path, kill
     reached = []
     for goal in kills:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and process.poll() is None:
-            if lines.exists() and lines.read_bytes().count(b"\n") >= goal:
-                break
-            time.sleep(0.002)
+        until(lambda goal=goal: lines.exists() and lines.read_bytes().count(b"\n") >= goal, process)
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stderr.close()
         reached.append(int(load_checkpoint(folder / "checkpoint.npz")["round"]))
     assert reached[0] > 0
     assert sorted(set(reached)) == reached
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 0, done.stderr
     assert timeless(read_records(folder)) == timeless(read_records(whole))
     first, second = (load_checkpoint(f / "checkpoint.npz") for f in (whole, folder))
