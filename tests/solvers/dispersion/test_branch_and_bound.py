@@ -55,7 +55,9 @@ def test_scale_and_order_do_not_matter(make):
     assert reference.status == "optimal"
     for factor in (1e-9, 1e9):
         scaled = DispersionProblem(problem.distances * factor, problem.costs * factor, problem.size, problem.weight)
-        assert solve(scaled, "branch-and-bound", time_limit=600).objective / factor == pytest.approx(reference.objective)
+        assert solve(scaled, "branch-and-bound", time_limit=600).objective / factor == pytest.approx(
+            reference.objective
+        )
     order = np.random.default_rng(0).permutation(problem.n)
     renumbered = DispersionProblem(
         problem.distances[np.ix_(order, order)], problem.costs[order], problem.size, problem.weight
