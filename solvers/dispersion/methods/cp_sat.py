@@ -67,8 +67,8 @@ def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", wo
     run.offer(ascend(problem, greedy_decision(problem), run))
     if run.expired or run.proved:
         return
-    from ortools.sat.python import cp_model
-
+    with run.loading():
+        from ortools.sat.python import cp_model
     if formulation == "tangent":
         _tangent(problem, run, workers)
         return

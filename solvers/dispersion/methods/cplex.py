@@ -46,8 +46,8 @@ def cplex(problem: DispersionProblem, run: Run, *, formulation: str = "nonconvex
     CPLEX's bound is widened by 2.5e-7 of the objective's scale, as for ``gurobi``; ``details["native_status"]`` is
     what CPLEX itself says, in its own tolerances.
     """
-    import cplex as ibm
-
+    with run.loading():
+        import cplex as ibm
     stated = QuadraticModel.of(problem, run, formulation)
     if stated is None:
         return

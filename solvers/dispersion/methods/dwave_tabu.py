@@ -46,9 +46,9 @@ def dwave_tabu(problem: DispersionProblem, run: Run, *, formulation: str = "pena
     """
     if formulation not in ("penalty", "centred"):
         raise InvalidOption(f"formulation must be penalty or centred; got {formulation!r}")
-    import dimod
-    from dwave.samplers import TabuSampler
-
+    with run.loading():
+        import dimod
+        from dwave.samplers import TabuSampler
     with run.building():
         centred = formulation == "centred"
         q = _centred(problem) if centred else to_qubo(problem)[0]

@@ -50,8 +50,8 @@ def gurobi(
     proofs count here, except where the scale is more than four times the objective's amount;
     ``details["native_status"]`` is what Gurobi itself says, in its own tolerances.
     """
-    import gurobipy as gp
-
+    with run.loading():
+        import gurobipy as gp
     stated = QuadraticModel.of(problem, run, formulation)
     if stated is None:
         return

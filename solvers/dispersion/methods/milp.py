@@ -124,8 +124,8 @@ def _highs(
     limit: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64] | None, float | None]:
     """Minimise over selections and free further variables; a point, and a bound that is widened."""
-    from scipy import optimize
-
+    with run.loading():
+        from scipy import optimize
     n, extra = problem.n, objective.size - problem.n
     free = np.full(extra, np.inf)
     size = optimize.LinearConstraint(np.append(np.ones(n), np.zeros(extra))[None, :], problem.size, problem.size)

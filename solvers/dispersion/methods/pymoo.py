@@ -43,9 +43,9 @@ def pymoo(problem: DispersionProblem, run: Run, *, formulation: str = "constrain
     """
     if formulation not in ("constraint", "subset"):
         raise InvalidOption(f"formulation must be constraint or subset; got {formulation!r}")
-    from pymoo.algorithms.soo.nonconvex.ga import GA
-    from pymoo.core.termination import NoTermination
-
+    with run.loading():
+        from pymoo.algorithms.soo.nonconvex.ga import GA
+        from pymoo.core.termination import NoTermination
     statement = _statement(problem)
     if formulation == "subset":
         greedy = ascend(problem, greedy_decision(problem), run)

@@ -54,8 +54,8 @@ def scip(problem: DispersionProblem, run: Run, *, formulation: str = "nonconvex"
     what SCIP itself says, in its own tolerances. Where stating the model would take all the time there is, the
     decision is the incumbent that SCIP would have started from.
     """
-    import pyscipopt
-
+    with run.loading():
+        import pyscipopt
     stated = QuadraticModel.of(problem, run, formulation)
     if stated is None:
         return

@@ -163,7 +163,8 @@ def _separate(products: NDArray[np.float64], kept: NDArray[np.int64]) -> NDArray
 
 def _cvxpy(problem: DispersionProblem, run: Run, strength: str, solver: str | None) -> None:
     try:
-        import cvxpy as cp
+        with run.loading():
+            import cvxpy as cp
     except ImportError as error:
         raise MissingBackend("engine 'cvxpy' needs cvxpy, which is not installed: pip install cvxpy") from error
     normal = Normal.of(problem)
