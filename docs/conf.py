@@ -9,9 +9,10 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "_extensions")]
-# Pages and examples are executed: their processes import this checkout, draw without a screen, and bring no noise.
+# Pages and examples are executed: their processes import this checkout, and bring no noise. Kernels choose the backend
+# that shows figures on the page (one named here would be taken instead); the gallery draws without a screen by itself.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
-os.environ.setdefault("MPLBACKEND", "agg")
+os.environ.pop("MPLBACKEND", None)
 os.environ.setdefault("COLUMNS", "80")
 
 project = "fedselect"

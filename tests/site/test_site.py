@@ -142,6 +142,14 @@ def test_every_picture_has_a_text_alternative(page, name):
     assert [text for text in texts if len(text) < 5] == []
 
 
+@pytest.mark.parametrize("family", ["dispersion", "weighting", "capping", "allocation", "participation"])
+def test_every_family_has_pictures(page, family):
+    page.goto(f"/mathematics/{family}.html", wait_until="load")
+    texts = page.evaluate("[...document.querySelectorAll('article .cell_output img')].map(image => image.alt)")
+    assert texts
+    assert [text for text in texts if " " not in text] == []  # a sentence, not the name of a file
+
+
 def test_search_finds_a_page(page):
     page.goto("/search.html?q=dispersion", wait_until="load")
     page.wait_for_selector("#search-results li a")
