@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.bounds.integrality import Cuts
+from solvers.dispersion.compiled import ready
 
 __all__ = ["CutBlock"]
 
-#: Steps that the multipliers take in an iteration.
-_STEPS = 6
+#: Times that coordinate descent goes through the multipliers in an iteration; steps taken without compilation.
+_SWEEPS, _STEPS = 3, 6
 
 
 class CutBlock:
@@ -25,31 +26,41 @@ class CutBlock:
     """
 
     def __init__(self, cuts: Cuts, weights: NDArray[np.float64]) -> None:
-        self.cuts, self.weights = cuts, weights
+        self.cuts, self.weights = cuts, weights.astype(np.float64)
         self.sum = np.zeros((cuts.n, cuts.n))
         if len(cuts) == 0:
             return
-        self._map = cuts.matrix()
-        self._back = self._map.T.tocsr()
+        self._cut, self._row, self._column, self._value = cuts.entries()
+        self._start = np.searchsorted(self._cut, np.arange(len(cuts) + 1))
         self._limits = cuts.limits
-        gram = self._map @ self._back
-        self._gram = gram.toarray() if gram.nnz > 0.1 * len(cuts) ** 2 else gram
-        self._steps = 1.0 / np.asarray(abs(gram).sum(axis=1)).ravel()  # Diag(row sums of |G|) - G is definite
-        self._spread()
+        self._kernel = ready("cuts")
+        if self._kernel is None:
+            # In the inner product of symmetric matrices; Diag(row sums of |T||T|ᵀ) - TTᵀ is definite.
+            flat, self._slot = np.unique(self._row * cuts.n + self._column, return_inverse=True)
+            self._flat, self._twice = flat, self._value * np.where(self._row == self._column, 1.0, 2.0)
+            spread = np.bincount(self._slot, abs(self._value))
+            self._steps = 1.0 / np.add.reduceat(abs(self._twice) * spread[self._slot], self._start[:-1])
+        self.sum = self._spread(self.weights)
 
     def __len__(self) -> int:
         return len(self.cuts)
 
     def move(self, residual: NDArray[np.float64], penalty: float) -> None:
-        """Take accelerated projected gradient steps on ``‖residual + Tᵀt‖²/2 + penalty · limitsᵀt``."""
-        offset = self._map @ residual.ravel() + penalty * self._limits
+        """Come nearer to the least ``‖residual + Tᵀt‖²/2 + penalty · limitsᵀt``; ``residual`` may be overwritten."""
+        if self._kernel is not None:
+            pattern = (self._start, self._row, self._column, self._value)
+            self._kernel.move(residual, *pattern, self._limits, self.weights, self.sum, penalty, _SWEEPS)
+            return
+        given = residual.ravel()[self._flat]
         old = ahead = self.weights
-        for k in range(_STEPS):
-            new = np.maximum(ahead - self._steps * (self._gram @ ahead + offset), 0.0)
+        for k in range(_STEPS):  # accelerated projected gradients
+            reached = given + np.bincount(self._slot, self._value * ahead[self._cut])
+            slope = np.add.reduceat(self._twice * reached[self._slot], self._start[:-1]) + penalty * self._limits
+            new = np.maximum(ahead - self._steps * slope, 0.0)
             ahead = new + (k / (k + 3.0)) * (new - old)
             old = new
         self.weights = old
-        self._spread()
+        self.sum = self._spread(old)
 
     @property
     def constant(self) -> float:
@@ -61,14 +72,15 @@ class CutBlock:
         """A bound on the error of an entry of ``Tᵀt``, in units of eps."""
         if len(self.cuts) == 0:
             return 0.0
-        most = int(np.diff(self._back.indptr).max(initial=0))
-        return most * float((abs(self._back) @ self.weights).max(initial=0.0))
+        flat = self._row * self.cuts.n + self._column
+        most = int(np.bincount(flat).max())
+        return most * float(np.bincount(flat, abs(self._value) * self.weights[self._cut]).max())
 
     def homogeneous(self) -> NDArray[np.float64]:
         """``Tᵀt`` of the cuts whose right-hand side is 0."""
-        if len(self.cuts) == 0:
-            return self.sum
-        return (self._back @ np.where(self.cuts.homogeneous, self.weights, 0.0)).reshape(self.sum.shape)
+        return self._spread(np.where(self.cuts.homogeneous, self.weights, 0.0)) if len(self.cuts) else self.sum
 
-    def _spread(self) -> None:
-        self.sum = (self._back @ self.weights).reshape(self.sum.shape)
+    def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        n = self.cuts.n
+        upper = np.bincount(self._row * n + self._column, self._value * weights[self._cut], n * n).reshape(n, n)
+        return np.asarray(upper + np.triu(upper, 1).T, dtype=np.float64)

@@ -28,10 +28,11 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
+from solvers.dispersion.bounds.alternating import aim, correct
 from solvers.dispersion.bounds.cut_block import CutBlock
 from solvers.dispersion.bounds.integrality import Cuts, gaps, triangles
+from solvers.dispersion.bounds.positive_part import PositivePart
 from solvers.dispersion.bounds.slice_form import SliceForm, certified_excess, certified_level, tangent_margin
 from solvers.dispersion.bounds.warm import Warm, conditioned
 
@@ -94,10 +95,8 @@ class Relaxation:
         self.level, self.diagonal = 0.0, np.zeros(n)
         self.penalty = 2.0 / size
         self.forbidden = np.zeros((n, n), dtype=bool) if forbidden is None else forbidden
-        self._least: NDArray[np.float64] | float = 0.0
-        if self.forbidden.any():
-            self._least = np.where(self.forbidden, -np.inf, 0.0)
         self.iterations = 0
+        self._positive_part = PositivePart()
         self.cuts = CutBlock(Cuts.none(n), np.zeros(0))
 
     @property
@@ -137,7 +136,7 @@ class Relaxation:
         before, left = self.size + fixed.size, self.size
         half = warm.diagonal[kept] / (2 * before)
         raised = self.cuts.sum - (half[:, None] + half) - self.quadratic - warm.slack[block]
-        self.nonnegative = np.maximum(raised, self._least)
+        self.nonnegative = np.where(self.forbidden, raised, np.maximum(raised, 0.0))
         self.nonnegative[self.index, self.index] = 0.0
         rows = warm.slack[fixed].sum(axis=0, dtype=np.float64)
         among = float(rows[fixed].sum()) / left
@@ -151,40 +150,40 @@ class Relaxation:
 
     def iterate(self, count: int, expired: Callable[[], bool] = lambda: False) -> None:
         """Make ``count`` iterations, fewer when time has expired."""
-        n, m, index = self.n, self.size, self.index
+        n, m = self.n, self.size
         alpha, beta, c = 1 - 2 / m + n / (2 * m * m), 1 / (2 * m * m), 1 - 1 / m
         whole = alpha + n * beta
 
-        def conditions(matrix: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            diagonal = matrix.diagonal()
-            return float(diagonal.sum()), diagonal - matrix.sum(axis=1) / m
+        def conditions(diagonal: NDArray[np.float64], sums: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            return float(diagonal.sum()), diagonal - sums / m
 
-        cost_trace, cost_rows = conditions(self.cost)
+        cost_trace, cost_rows = conditions(self.cost.diagonal(), self.cost.sum(axis=1))
         norm = 1 + float(np.linalg.norm(self.cost))
-        trace, rows = conditions(self.products)
+        trace, rows = conditions(self.x, self.products.sum(axis=1))
+        both = (self.nonnegative + self.slack - self.cuts.sum).sum(axis=1)
+        free = bool(self.forbidden.any())
         primal = dual = 0.0
         for made in range(1, count + 1):
-            both_trace, both_rows = conditions(self.nonnegative + self.slack - self.cuts.sum)
+            both_trace, both_rows = conditions(self.slack.diagonal() - self.cuts.sum.diagonal(), both)
             right_trace = cost_trace + both_trace + self.penalty * (trace - m)
             right = cost_rows + both_rows + self.penalty * rows
             total = float(right.sum())
             self.level = (right_trace - c * total / whole) / (n - n * c * c / whole)
             rest = (total - n * c * self.level) / whole
             self.diagonal = (right - c * self.level - beta * rest) / alpha
-            target = self._without_cuts()
-            scaled = self.penalty * self.products
+            others = self.nonnegative + self.slack if len(self.cuts) else self.nonnegative
+            multipliers = (self.diagonal / (2 * m), self.level + self.diagonal)
+            shifted, positive = aim(self.cost, self.products, others, *multipliers, self.penalty)
             if len(self.cuts):
-                self.cuts.move(target - self.nonnegative - self.slack - scaled, self.penalty)
-                target += self.cuts.sum
-            shifted = target - scaled
-            self.slack = _positive_part(shifted - self.nonnegative)
-            self.nonnegative = np.maximum(shifted - self.slack, self._least)
-            self.nonnegative[index, index] = 0.0
-            error = target - self.nonnegative - self.slack
-            self.products -= (_STEP / self.penalty) * error
-            trace, rows = conditions(self.products)
+                self.cuts.move(positive, self.penalty)
+                shifted += self.cuts.sum
+                positive = shifted - self.nonnegative
+            self.slack = self._positive_part(positive, exact=made == count)
+            changing = (self.cuts.sum, self.nonnegative, self.products)
+            error, sums, both = correct(shifted, self.slack, self.forbidden, free, self.penalty, _STEP, *changing)
+            trace, rows = conditions(self.x, sums)
             primal += float(np.sqrt((trace - m) ** 2 + rows @ rows)) / (1 + m)
-            dual += float(np.linalg.norm(error)) / norm
+            dual += error / norm
             self.iterations += 1
             if made % _WINDOW == 0:
                 if primal > 0 and dual > 0:
@@ -265,17 +264,3 @@ class Relaxation:
         linear += diagonal
         margin = tangent_margin(curved, linear, self.size) + self.size**2 * _EPS * self.cuts.rounding
         return SliceForm(curved, exact, linear, self.size, margin)
-
-
-def _positive_part(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The nearest positive semidefinite matrix, from the smaller side of the spectrum."""
-    n = len(matrix)
-    values, vectors, info = linalg.lapack.dsyevd(matrix)
-    if info != 0:
-        values, vectors = np.linalg.eigh(matrix)
-    negative = int(np.searchsorted(values, 0.0))
-    if 2 * negative > n:
-        part = vectors[:, negative:] * np.sqrt(values[negative:])
-        return part @ part.T
-    part = vectors[:, :negative] * np.sqrt(-values[:negative])
-    return matrix + part @ part.T

@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.dispersion.compiled import ready
+
 __all__ = ["Cuts", "gaps", "triangles"]
 
 #: Most clients of one cut.
@@ -81,6 +83,18 @@ class Cuts:
         used = value != 0
         return csr_matrix((value[used], (row[used], column[used])), shape=(len(self), self.n * self.n))
 
+    def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """The maps T where they are not 0, on the diagonal and above it: cut (ascending), row, column, value."""
+        width = max(int((self.signs != 0).sum(axis=1).max(initial=1)), 1)
+        place, b = self.members[:, :width], self.signs[:, :width]
+        first, second = np.triu_indices(width)
+        value = -(b[:, first] * b[:, second]) / 2
+        own = first == second
+        value[:, own] += (2 * self.k + 1)[:, None] * b / 2
+        cut, entry = np.nonzero(value)
+        one, other = place[cut, first[entry]], place[cut, second[entry]]
+        return cut, np.minimum(one, other), np.maximum(one, other), value[cut, entry]
+
     def within(self, kept: NDArray[np.int64], chosen: NDArray[np.int64]) -> tuple[Cuts, NDArray[np.bool_]]:
         """What the cuts say about the clients ``kept`` when ``chosen`` are chosen and the others are not.
 
@@ -130,6 +144,13 @@ class Cuts:
 def triangles(products: NDArray[np.float64], most: int, least: float = 1e-3) -> Cuts:
     """The ``most`` cuts with at most three clients that ``products`` violate most, each by more than ``least``."""
     n = len(products)
+    if (kernel := ready("cuts")) is not None:
+        enough = np.full(n, -np.inf)
+        if n - 1 > _ABLE:
+            others = products - np.diag(np.full(n, np.inf))
+            enough = np.partition(others, n - _ABLE, axis=1)[:, n - _ABLE].copy()
+        excess, order, cuts = kernel.triangles(np.ascontiguousarray(products), enough, least, max(most, 0), _ABLE)
+        return _narrow(cuts[np.lexsort((order, -excess))], n)
     x = products.diagonal()
     found: list[NDArray[np.float64]] = []
 
@@ -201,8 +222,34 @@ def gaps(
     towards = b @ covariance
     variance = (b * towards).sum(axis=1)
     mean = b @ x
+    if (kernel := ready("cuts")) is not None:
+        kernel.descend(b, towards, variance, mean, covariance, x.copy(), WIDTH)
+    else:
+        _descend(b, towards, variance, mean, covariance, x)
+    lack = _lack(variance, mean)
+    found = np.flatnonzero(lack < -2 * least)
+    found = found[np.argsort(lack[found], kind="stable")]
+    _, first = np.unique(b[found], axis=0, return_index=True)
+    found = found[np.sort(first)][:most]
+    members = np.zeros((found.size, WIDTH), dtype=np.int64)
+    signs = np.zeros((found.size, WIDTH), dtype=np.int64)
+    for row, start in enumerate(found):
+        place = np.flatnonzero(b[start])
+        members[row, : place.size], signs[row, : place.size] = place, b[start, place].astype(np.int64)
+    return Cuts(members, signs, np.floor(mean[found]).astype(np.int64), n)
+
+
+def _descend(
+    b: NDArray[np.float64],
+    towards: NDArray[np.float64],
+    variance: NDArray[np.float64],
+    mean: NDArray[np.float64],
+    covariance: NDArray[np.float64],
+    x: NDArray[np.float64],
+) -> None:
+    """The same numbers as `solvers.dispersion.compiled.cuts.descend`."""
     own = covariance.diagonal()
-    active = np.arange(starts)
+    active = np.arange(len(b))
     for _ in range(3 * WIDTH):
         current = _lack(variance[active], mean[active])
         best = np.full(active.size, -1e-9)
@@ -228,17 +275,6 @@ def gaps(
         mean[active] += step * x[which]
         towards[active] += step[:, None] * covariance[which]
         b[active, which] += step
-    lack = _lack(variance, mean)
-    found = np.flatnonzero(lack < -2 * least)
-    found = found[np.argsort(lack[found], kind="stable")]
-    _, first = np.unique(b[found], axis=0, return_index=True)
-    found = found[np.sort(first)][:most]
-    members = np.zeros((found.size, WIDTH), dtype=np.int64)
-    signs = np.zeros((found.size, WIDTH), dtype=np.int64)
-    for row, start in enumerate(found):
-        place = np.flatnonzero(b[start])
-        members[row, : place.size], signs[row, : place.size] = place, b[start, place].astype(np.int64)
-    return Cuts(members, signs, np.floor(mean[found]).astype(np.int64), n)
 
 
 def _lack(variance: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:

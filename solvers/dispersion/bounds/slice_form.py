@@ -37,6 +37,9 @@ __all__ = [
 
 _EPS = float(np.finfo(np.float64).eps)
 
+#: Rows up to which a matrix is factorised by NumPy, which does not keep other threads waiting.
+_PARALLEL = 2_000
+
 
 @dataclass(frozen=True)
 class Normal:
@@ -167,6 +170,8 @@ def certified_excess(matrix: NDArray[np.float64], diagonal: NDArray[np.float64])
     index = np.arange(n)
     a[index, index] += diagonal
     largest = float(np.abs(matrix).max() + 2 * np.abs(u).max() + t + np.abs(diagonal).max())
+    if largest == 0:
+        return 0.0  # all is zero; nothing would be added below
     start = a.diagonal().copy()
     added = 0.0
     for attempt in range(60):
@@ -189,9 +194,11 @@ def certified_level(matrix: NDArray[np.float64], largest: float) -> float:
 
     ``matrix`` was formed by additions whose terms sum up to at most ``largest`` for each entry.
     """
+    if largest == 0:
+        return 0.0  # all is zero; nothing would be added below
     n = len(matrix)
     index = np.arange(n)
-    smallest = float(linalg.eigh(matrix, subset_by_index=[0, 0], eigvals_only=True, check_finite=False)[0])
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
     level = -smallest + 4 * _EPS * n * largest
     while True:
         shifted = matrix.copy(order="F")
@@ -210,7 +217,12 @@ def cholesky_excess(a: NDArray[np.float64], largest: float) -> float | None:
     n = len(a)
     gamma = (n + 1) * _EPS / 2
     trace = float(np.maximum(a.diagonal(), 0).sum())
-    if linalg.lapack.dpotrf(a, lower=1, clean=0, overwrite_a=1)[1] != 0:
+    if n <= _PARALLEL:
+        try:
+            np.linalg.cholesky(a)  # unlike SciPy's, it lets other threads work meanwhile; but it needs memory
+        except np.linalg.LinAlgError:
+            return None
+    elif linalg.lapack.dpotrf(a, lower=1, clean=0, overwrite_a=1)[1] != 0:
         return None
     return gamma / (1 - gamma) * trace + 4 * _EPS * n * largest
 

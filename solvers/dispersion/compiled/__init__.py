@@ -70,7 +70,7 @@ for _name in (*_COMMON, "annealing", "ascent"):
     register(_name, f"{__name__}.{_name}", ("float64", "float32") if _both else ("float64",))
 
 
-for _name in ("points", "counts"):
+for _name in ("points", "counts", "cuts", "alternating"):
     register(_name, f"{__name__}.{_name}")
 
 

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 
+from solvers.dispersion.bounds.alternating import prepare
 from solvers.dispersion.bounds.doubly_nonnegative import Relaxation
 from solvers.dispersion.bounds.slice_form import Normal
 from solvers.dispersion.bounds.uniform_shift import bound_many
@@ -85,6 +86,7 @@ def dnn(problem: DispersionProblem, run: Run, *, cuts: float = 5.0, iterations: 
 
 def _converge(problem: DispersionProblem, run: Run, normal: Normal, cuts: float, iterations: int) -> None:
     """Iterate until nothing moves any more, with a certified bound and a rounded point now and then."""
+    prepare(run)
     relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
     values: list[float] = []
     cost = _CERTIFICATE * problem.n**3  # seconds of a certificate

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.dispersion.bounds.alternating import prepare
 from solvers.dispersion.search.neighbourhood import ascend
 from solvers.dispersion.search.strong import Node, Outcome, Setting, examine
 from solvers.dispersion.search.tree import Tree
@@ -47,6 +48,7 @@ class StrongTree:
         self.nodes = self.iterations = 0
         self.stopping = False
         self.slice = math.inf  # iterations after which to leave the root for a while
+        prepare(self.run)
         self.slowest = 3e-10  # seconds per free client cubed of an iteration, to know when to stop
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from solvers import solve
@@ -26,6 +26,7 @@ from tests.solvers.dispersion.cases import (
 
 
 @settings(max_examples=150, deadline=None)
+@example(seed=6118, share=0.0)
 @given(seed=st.integers(0, 2**31), share=st.floats(0, 1))
 def test_any_point_and_any_diagonal_give_a_bound(seed, share):
     """The tangent at a random point of the slice, after a random diagonal was certified, is never below the optimum."""

@@ -15,7 +15,7 @@ from solvers.dispersion import DispersionProblem
 from solvers.dispersion.bounds import conditions, dominance
 from solvers.dispersion.compiled import compiled, registered
 from solvers.dispersion.search import plain_tree
-from solvers.dispersion.search.nodes import FREE, Form, Goal, Node, Order, Stack
+from solvers.dispersion.search.nodes import Form, Goal, Log, Node, Order, Stack
 from solvers.instances import names
 
 ROOT = Path(__file__).parents[3]
@@ -173,8 +173,8 @@ def test_preferences_without_kernel(n, m):
     """The compiled and the plain form find the same pairs (rounding decides nothing here)."""
     q, linear = random_problem(n, m, n)
     rank = 2 * (m - 1) / (n - 2) * q.sum(axis=1) + linear
-    expected = compiled("preference").preferences(q, linear, m, rank)
-    found = dominance._preferences(q, linear, m, rank)
+    expected = compiled("preference").preferences(q, linear, m, rank, 1e-9)
+    found = dominance._preferences(q, linear, m, rank, 1e-9)
     assert expected.any()
     np.testing.assert_array_equal(found, expected)
 
@@ -203,12 +203,13 @@ def test_trees_agree(seed):
     values = []
     for explore in (compiled("tree").explore, plain_tree.explore):
         incumbent, count, total = -np.inf, 1, 0
-        stack = Stack(np.full((n + 5, n), FREE, dtype=np.int8), np.full((n + 5, n), m / n), np.full(n + 5, np.inf))
+        stack = Stack.room(n)
+        stack.points[0], stack.bounds[0] = m / n, np.inf
         while count:
             best = np.zeros(n, dtype=np.int8)
             goal = Goal(incumbent, 1e-9, 0.2, 10**9)
             form = Form(curved, curved, lifted, m, 1e-12, np.ones(n))
-            nodes, _, count, incumbent = explore(form, lists, stack, count, goal, best, Node.room(n))
+            nodes, _, count, incumbent = explore(form, lists, stack, count, goal, best, Node.room(n), Log.room(0, n))
             total += nodes
         values.append(incumbent)
         assert total > 1

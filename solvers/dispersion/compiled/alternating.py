@@ -1,0 +1,56 @@
+"""The entrywise part of an iteration of the alternating direction method, compiled: few passes over the matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import boolean, float64
+
+from solvers.dispersion.compiled.declare import build, kernel
+
+__all__ = ["aim", "correct", "prepare"]
+
+
+@kernel
+def aim(cost, products, others, half, own, penalty, shifted, rest):  # type: ignore[no-untyped-def]
+    """``shifted = τI + B(d) − C − σX`` and ``rest = shifted − others``; ``half`` is d/2m, ``own`` τ + d."""
+    n = half.size
+    for i in range(n):
+        for j in range(n):
+            shifted[i, j] = -(half[i] + half[j]) - cost[i, j] - penalty * products[i, j]
+        shifted[i, i] += own[i]
+        for j in range(n):
+            rest[i, j] = shifted[i, j] - others[i, j]
+
+
+@kernel
+def correct(shifted, slack, forbidden, free, penalty, step, cuts, nonnegative, products):  # type: ignore[no-untyped-def]
+    """S and X anew; the squared error of the dual equality, and the row sums of X and of what the slacks add up to.
+
+    ``free`` says whether any pair is forbidden; S is free there.
+    """
+    n = len(shifted)
+    error, rows, both = np.zeros(n), np.zeros(n), np.zeros(n)
+    share = step / penalty
+    for i in range(n):
+        for j in range(n):
+            value = shifted[i, j] - slack[i, j]
+            nonnegative[i, j] = value if value > 0.0 else 0.0
+        if free:
+            for j in range(n):
+                if forbidden[i, j]:
+                    nonnegative[i, j] = shifted[i, j] - slack[i, j]
+        nonnegative[i, i] = 0.0
+        for j in range(n):
+            lack = shifted[i, j] + penalty * products[i, j] - nonnegative[i, j] - slack[i, j]
+            error[j] += lack * lack
+            products[i, j] -= share * lack
+            rows[j] += products[i, j]
+            both[j] += nonnegative[i, j] + slack[i, j] - cuts[i, j]
+    return error.sum(), rows, both
+
+
+def prepare(precision: str) -> None:
+    """Build the kernels; they work in double precision."""
+    matrix, reals, mask = float64[:, ::1], float64[::1], boolean[:, ::1]
+    build(aim, (matrix, matrix, matrix, reals, reals, float64, matrix, matrix))
+    build(correct, (matrix, matrix, mask, boolean, float64, float64, matrix, matrix, matrix))

@@ -1,0 +1,143 @@
+"""Compiled and plain: cuts found, multipliers, entrywise steps; and positive parts by turning a basis."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from solvers.dispersion.bounds import alternating, cut_block, integrality
+from solvers.dispersion.bounds.cut_block import CutBlock
+from solvers.dispersion.bounds.integrality import Cuts, gaps, triangles
+from solvers.dispersion.bounds.positive_part import PositivePart
+from solvers.dispersion.compiled import compiled
+
+
+@pytest.fixture(autouse=True)
+def kernels():
+    compiled("cuts")
+    compiled("alternating")
+
+
+def products_of(n: int, rng: np.random.Generator) -> np.ndarray:
+    x = rng.dirichlet(np.ones(n)) * (n // 4 + 1)
+    products = np.cov(rng.normal(size=(n, 3 * n))) * 0.05 + np.outer(x, x)
+    products[np.arange(n), np.arange(n)] = np.clip(x, 0.01, 0.99)
+    return products
+
+
+def symmetric(n: int, rng: np.random.Generator) -> np.ndarray:
+    a = rng.normal(size=(n, n))
+    return a + a.T
+
+
+@pytest.mark.parametrize("n", [4, 9, 30, 220])
+@pytest.mark.parametrize("most", [3, 100, 5_000])
+def test_the_same_cuts_with_and_without_compilation(n, most, monkeypatch):
+    products = products_of(n, np.random.default_rng(n))
+    found = triangles(products, most), gaps(products, n, np.random.default_rng(1))
+    monkeypatch.setattr(integrality, "ready", lambda name: None)
+    plain = triangles(products, most), gaps(products, n, np.random.default_rng(1))
+    for one, other in zip(found, plain, strict=True):
+        assert np.array_equal(one.members, other.members)
+        assert np.array_equal(one.signs, other.signs)
+        assert np.array_equal(one.k, other.k)
+
+
+def test_equal_violations_are_ranked_alike(monkeypatch):
+    """Many ties: those seen first are kept."""
+    products = np.round(products_of(40, np.random.default_rng(2)), 2)
+    products = (products + products.T) / 2
+    found = triangles(products, 50)
+    monkeypatch.setattr(integrality, "ready", lambda name: None)
+    assert np.array_equal(found.members, triangles(products, 50).members)
+
+
+def some_cuts(n: int, rng: np.random.Generator) -> Cuts:
+    """Distinct ones of three to five clients."""
+    members = np.array([rng.permutation(n)[:5] for _ in range(3 * n)])
+    signs = rng.choice([-1, 1], members.shape)
+    signs[: 2 * n, 3:] = 0
+    return Cuts.none(n).joined(Cuts.of(members, signs, rng.integers(-1, 2, 3 * n), n))[0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_multipliers_converge_to_the_same(seed, monkeypatch):
+    """Both ways end at the least of the strictly convex function of Tᵀt; every step lowers it."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(8, 16))
+    cuts = some_cuts(n, rng)
+    start, residual = rng.random(len(cuts)), symmetric(n, rng)
+    fast = CutBlock(cuts, start)
+    monkeypatch.setattr(cut_block, "ready", lambda name: None)
+    plain = CutBlock(cuts, start)
+    assert fast.sum == pytest.approx(plain.sum)
+    assert fast.sum.ravel() == pytest.approx(cuts.matrix().T @ start)
+    assert fast.rounding == pytest.approx(plain.rounding)
+
+    def value(block: CutBlock) -> float:
+        return 0.5 * float(((residual + block.sum) ** 2).sum()) + 0.3 * block.constant
+
+    for block in (fast, plain):
+        before = value(block)
+        block.move(residual.copy(), 0.3)
+        assert value(block) <= before
+        for _ in range(600):
+            block.move(residual.copy(), 0.3)
+        assert (block.weights >= 0).all()
+        assert block.sum.ravel() == pytest.approx(cuts.matrix().T @ block.weights, abs=1e-9)
+    assert value(fast) == pytest.approx(value(plain), rel=1e-6)
+    assert fast.sum == pytest.approx(plain.sum, abs=1e-3)
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_entrywise_steps_with_and_without_compilation(free, monkeypatch):
+    rng = np.random.default_rng(3)
+    n = 17
+    cost, products, others, slack, cuts = (symmetric(n, rng) for _ in range(5))
+    half, own = rng.normal(size=(2, n))
+    forbidden = symmetric(n, rng) > 1.5
+
+    def step() -> list[np.ndarray]:
+        shifted, rest = alternating.aim(cost, products, others, half, own, 0.7)
+        nonnegative, after = np.zeros((n, n)), products.copy()
+        error, rows, both = alternating.correct(shifted, slack, forbidden, free, 0.7, 1.6, cuts, nonnegative, after)
+        return [shifted, rest, nonnegative, after, np.array(error), rows, both]
+
+    fast = step()
+    monkeypatch.setattr(alternating, "ready", lambda name: None)
+    for one, other in zip(fast, step(), strict=True):
+        assert one == pytest.approx(other, abs=1e-12)
+    assert (fast[2][~forbidden] >= 0).all()
+    assert (fast[2] < 0).any() == free
+
+
+@pytest.mark.parametrize(("n", "share"), [(20, 0.5), (60, 0.2), (60, 0.8), (90, 0.5), (50, 0.0), (50, 1.0)])
+def test_positive_parts_of_matrices_that_move(n, share):
+    """Eigenvectors turn and eigenvalues change their signs; few decompositions are made."""
+    rng = np.random.default_rng(n)
+    vectors = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    values = np.where(np.arange(n) < share * n, -1.0, 1.0) * rng.uniform(0.05, 1, n)
+    drift = np.where(rng.random(n) < 0.1, -0.01 * np.sign(values), 0.0)
+    turn = rng.normal(size=(n, n)) * 1e-3
+    turn = np.linalg.qr(np.eye(n) + turn - turn.T)[0]
+    turn *= np.sign(turn.diagonal())
+    part = PositivePart()
+    for _ in range(40):
+        matrix = (vectors * values) @ vectors.T
+        truth = (vectors * np.maximum(values, 0)) @ vectors.T
+        assert np.abs(part(matrix) - truth).max() < 0.02
+        vectors, values = turn @ vectors, values + drift
+    assert part(matrix, exact=True) == pytest.approx(truth, abs=1e-12)
+    assert part.decompositions + part.turns == 41
+    if n > 32:
+        assert part.decompositions < 20
+
+
+def test_a_matrix_unlike_the_last_is_decomposed():
+    rng = np.random.default_rng(0)
+    part = PositivePart()
+    for _ in range(5):
+        matrix = symmetric(50, rng)
+        values, vectors = np.linalg.eigh(matrix)
+        assert part(matrix) == pytest.approx((vectors * np.maximum(values, 0)) @ vectors.T, abs=1e-9)
+    assert part.decompositions == 5
