@@ -80,5 +80,5 @@ html_theme_options = {"navigation_with_keys": True}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
-#: No page fetches anything from elsewhere, formulas included (`offline_mathjax`): the site reads the same without a network.
+#: No page fetches anything from elsewhere, formulas included (`offline_mathjax`).
 intersphinx_mapping: dict[str, tuple[str, None]] = {}

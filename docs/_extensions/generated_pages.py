@@ -7,7 +7,7 @@ import importlib
 import inspect
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
