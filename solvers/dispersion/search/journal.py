@@ -69,6 +69,7 @@ class Journal:
         self._rooms: list[int] = []
         self._logs: list[tuple[int, Log]] = []
         self._nodes = self._shares = 0
+        self._searched = False  # whether anybody was fixed, by dominance perhaps
 
     # -- forms ---------------------------------------------------------------------------------------------------
 
@@ -133,8 +134,11 @@ class Journal:
 
     def keep(self, form: int, log: Log) -> None:
         """Keep what was written."""
-        if not self.alive:
-            return
+        self._searched |= bool(log.used[0])
+        if self.alive:
+            self._add(form, log)
+
+    def _add(self, form: int, log: Log) -> None:
         self._logs.append((form, log))
         self._nodes += int(log.used[0])
         self._shares += int(log.used[0]) * log.points.shape[1]
@@ -151,7 +155,7 @@ class Journal:
         if log.origins.size:
             log.origins[0], log.clients[0], log.used[0] = origin, -1, 1
             log.points[0] = point / self.grain
-            self.keep(form, log)
+            self._add(form, log)
 
     def restart(self) -> None:
         """Forget the nodes: the search begins again."""
@@ -183,7 +187,6 @@ class Journal:
             claim = claim if Fraction(claim) >= proved else float(np.nextafter(claim, math.inf))
         logs = [(form, log, int(log.used[0])) for form, log in self._logs]
         ids = [np.append(form[1], -1) for form in self.record.forms]  # -1, nobody, stays what it is
-        single = self._nodes == 1
         arrays = {
             "goal": np.array([goal]),
             "grain": np.array([round(1 / self.grain)]),
@@ -192,7 +195,7 @@ class Journal:
             "form": np.concatenate([np.full(used, form) for form, _, used in logs]),
             "point": np.concatenate([_columns(logs, form) for form in range(len(ids))]),
             "form_room": np.array(self._rooms),
-            **one_after_the_other("form_better", [pairs[:0] if single else pairs for pairs in self._betters]),
+            **one_after_the_other("form_better", [pairs if self._searched else pairs[:0] for pairs in self._betters]),
         }
         return self.record.told("dispersion-search", claim, arrays, list(range(len(self._rooms))))
 

@@ -150,3 +150,17 @@ def test_excess_is_enough(seed):
     basis = np.linalg.qr(np.column_stack([np.ones(n), rng.normal(size=(n, n - 1))]))[0][:, 1:]
     top = np.linalg.eigvalsh(basis.T @ (matrix - np.diag(diagonal)) @ basis)[-1]
     assert top - 1e-6 <= found <= max(top, 0) + 10
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_rounds_that_one_node_settles(seed):
+    """Alike clients, small gaps: dominance and reduced costs do what is left, and have to be told."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(15, 40))
+    points = rng.integers(0, 4, (n, 2)).astype(float)
+    h = np.linalg.norm(points[:, None] - points, axis=2)
+    m = int(rng.integers(2, n - 1))
+    problem = DispersionProblem(h, rng.normal(size=n).round(1) * m, size=m)
+    solution = solve(problem, "branch-and-bound", certificate=True)
+    assert solution.objective - 2 * problem.rounding <= check(problem, solution.certificate)
+    assert check(problem, solution.certificate) <= max(solution.bound, solution.certificate.bound)

@@ -15,6 +15,7 @@ from solvers.dispersion.bounds.integrality import Cuts, gaps, triangles
 from solvers.dispersion.bounds.slice_form import Normal
 from solvers.dispersion.bounds.warm import conditioned
 from tests.solvers.dispersion.cases import random_problem, uniform_problem
+from tests.thoroughly import few_of
 
 
 def selections(n: int, m: int) -> np.ndarray:
@@ -38,7 +39,7 @@ def relaxed(normal: Normal, rng: np.random.Generator, rounds: int) -> Relaxation
     return relaxation
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", few_of(range(300), 60))
 def test_never_below_the_optimum(seed):
     """Stopped anywhere, with cuts, on problems of every kind and scale; and forbidden pairs are in no better one."""
     rng = np.random.default_rng(seed)
@@ -114,7 +115,7 @@ def test_certificate_in_rational_arithmetic(seed):
     assert positive_semidefinite(matrix)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", few_of(range(60), 20))
 def test_cuts_hold_for_every_selection(seed):
     """Also for what they say once some clients are fixed; and they were violated."""
     rng = np.random.default_rng(seed)
