@@ -38,11 +38,14 @@ def prover(problem: type[Any]) -> Callable[[Prover], Prover]:
     return register
 
 
-def prove(solution: Solution, time_limit: float = math.inf, *, relaxed: bool = False) -> Solution:
+def prove(
+    solution: Solution, time_limit: float = math.inf, *, relaxed: bool = False, recorded: Certificate | None = None
+) -> Solution:
     """The same solution with a certificate of its bound, whatever method it comes from.
 
     The certificate is read by `solvers.certificates.check` before it is kept, and claims what that verifies: the bound
-    of the solution, or a weaker one where the rounding of the proof, or the time, does not allow more.
+    of the solution, or a weaker one where the rounding of the proof, or the time, does not allow more. One that the
+    search itself wrote down is kept as it is: reading it would cost more than it did.
 
     Parameters
     ----------
@@ -52,14 +55,21 @@ def prove(solution: Solution, time_limit: float = math.inf, *, relaxed: bool = F
         Seconds for the proof.
     relaxed : bool
         Prove what one relaxation proves, without a tree.
+    recorded : Certificate, optional
+        What the method wrote down itself.
 
     Returns
     -------
     Solution
-        ``details["certificate"]`` says what became of it: ``seconds`` for the proof, ``check_seconds``, and either the
-        ``bound`` it claims and the ``distance`` to the solution's, or why there is no certificate. Where what was
-        proved is tighter, it is the solution's bound from then on.
+        ``details["certificate"]`` says what became of it: ``seconds`` for the proof, ``check_seconds`` (0 for one that
+        was written down by the search, and is not read), and either the ``bound`` it claims and the ``distance`` to
+        the solution's, or why there is no certificate. Where what was proved is tighter, it is the solution's bound
+        from then on.
     """
+    if recorded is not None:
+        told = {"seconds": 0.0, "check_seconds": 0.0, "bound": recorded.bound}
+        told["distance"] = abs(recorded.bound - float(solution.bound))  # type: ignore[arg-type]
+        return replace(_told(solution, **told), certificate=recorded)
     begun = time.perf_counter()
     function = next((_provers[kind] for kind in type(solution.problem).__mro__ if kind in _provers), None)
     if function is None:

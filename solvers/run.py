@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.certificates import Certificate
 from solvers.errors import InvalidAnswer
 from solvers.log import Log
 from solvers.problem import Problem
@@ -46,6 +47,10 @@ class Run:
         Best objective and best bound so far.
     nodes : int or None
         Search-tree nodes, set by methods that count them.
+    recording : bool
+        Whether a certificate is wanted: a method that can write one down as it goes hands it over as ``recorded``.
+    recorded : Certificate or None
+        What proves the bound that the method ended with. It must be one that `solvers.certificates.check` accepts.
     duals, details : dict
         Filled by the method; they end up on the `Solution`.
     """
@@ -59,12 +64,15 @@ class Run:
         watch: Callable[[TracePoint], None] | None = None,
         log: Log | None = None,
         gap: float | None = None,
+        recording: bool = False,
     ) -> None:
         self.problem = problem
         self.method = method
         self.time_limit = time_limit
         self.seed = seed
         self.gap = gap
+        self.recording = recording
+        self.recorded: Certificate | None = None
         self.rng = np.random.default_rng(seed)
         self.x: NDArray[Any] | None = None
         self.objective: float | None = None

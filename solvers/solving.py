@@ -61,8 +61,9 @@ def solve(
         A second method, exact or a relaxation, whose bound is put beside the decision where the first one's does not
         prove it; see `certified`. The first method then has half of the time, the second one all that is left.
     certificate : bool
-        Keep what proves the bound to `solvers.certificates.check` as ``Solution.certificate``. The proof is found after
-        the solve, in the time that is left, of which at least 15 % are kept free; see `solvers.proving.prove`.
+        Keep what proves the bound to `solvers.certificates.check` as ``Solution.certificate``: written down by the
+        search as it goes, or else found after it, in the time that is left, of which at least 15 % are kept free; see
+        `solvers.proving.prove`.
     watch : callable, optional
         Called with every improvement as it is found, in the solve's own thread: what enters ``Solution.trace``.
     log : bool, text stream or callable
@@ -99,7 +100,7 @@ def solve(
     lines = Log.of(log)
     ends = time_limit if time_limit is None or not certificate else _BEFORE_PROOF * time_limit
     share = ends if ends is None or second is None else ends / 2
-    run = Run(problem, method, share, int(seed), watch, lines, gap)
+    run = Run(problem, method, share, int(seed), watch, lines, gap, certificate)
     if start is not None:
         run.offer(_start(problem, start))
     lines.begin(run)
@@ -123,7 +124,7 @@ def solve(
         # What took all the time there was is not proved again in what is left.
         cut = entry.kind == "relaxation" or solution.stopped == "time-limit"
         weaker = cut and solution.status != "optimal"
-        solution = replace(prove(solution, left, relaxed=weaker), seconds=run.seconds)
+        solution = replace(prove(solution, left, relaxed=weaker, recorded=run.recorded), seconds=run.seconds)
     lines.end(solution)
     return solution
 

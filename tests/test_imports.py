@@ -7,11 +7,13 @@ import sys
 
 import pytest
 
+from tests.waiting import HANG
+
 HEAVY = ("torch", "torchvision", "pyarrow", "cvxpy", "ortools", "sklearn", "matplotlib", "flwr", "highspy")
 
 
 def _python(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 

@@ -61,6 +61,16 @@ class Certificate:
         * ``order``: the place of each client in the order that decides exchanges that gain nothing.
         * ``permutations``: (k, n), row by row; g carries client i to g[i].
 
+        For ``"dispersion-search"`` ``order`` and the forms are the same, and beside them stand
+
+        * ``form_room``: how much each form's ``diagonal`` is raised, which must be enough to make it concave.
+        * ``form_better``: pairs (i, j) by place in ``ids``: i is chosen whenever j is. They imply others.
+        * ``goal``: what every closed part is worth at most, in the units of the whole numbers.
+        * ``origin``, ``client``, ``form``: of each node, where it lies (-1: the root; 2 k: below node k, without whom
+          it branches on; 2 k + 1: with), on whom it branches (-1: on nobody, its tangent closes it), its form.
+        * ``point``: where the nodes' tangents are taken, in units of 1 / ``grain``: form by form, and there one client
+          of ``ids`` after the other, the nodes of the form in their order.
+
         The other kinds are described where they are read: ``solvers.certificates.points``, ``exclusion``,
         ``allocation``, ``weighting`` and ``decimals``.
     """

@@ -16,6 +16,7 @@ from solvers.certificates.decimals import check_capping, check_cutoff
 from solvers.certificates.dispersion import check_dispersion
 from solvers.certificates.exclusion import check_exclusion
 from solvers.certificates.points import check_points
+from solvers.certificates.search import check_search
 from solvers.certificates.weighting import check_optimization_error, check_total_error
 from solvers.errors import CertificateError
 
@@ -24,6 +25,7 @@ __all__ = ["READERS", "check"]
 #: The readers by the kind of certificate, and whether its problems are maximised or minimised.
 READERS: dict[str, tuple[Callable[[Any, int, Mapping[str, Any]], Fraction], str]] = {
     "dispersion": (check_dispersion, "max"),
+    "dispersion-search": (check_search, "max"),
     "points": (check_points, "max"),
     "allocation": (check_allocation, "min"),
     "exclusion": (check_exclusion, "min"),
@@ -72,7 +74,7 @@ def check(problem: Any, certificate: Certificate) -> float:
     try:
         proved = reader(problem, certificate.grid, certificate.arrays)
         sign = 1 if sense == "max" else -1
-        if certificate.kind == "dispersion" and proved > Fraction(certificate.bound):
+        if certificate.kind in ("dispersion", "dispersion-search") and proved > Fraction(certificate.bound):
             proved = attainable(problem, proved)
     except KeyError as error:
         raise CertificateError(f"the certificate lacks the array {error}") from error

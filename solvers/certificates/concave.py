@@ -60,9 +60,12 @@ class Rounded:
 
 
 class Form:
-    """One set of multipliers where ``ones`` are chosen and ``ids`` open, made concave there, and its tangents."""
+    """One set of multipliers where ``ones`` are chosen and ``ids`` open, made concave there, and its tangents.
 
-    def __init__(self, data: Rounded, part: Mapping[str, Integers]) -> None:
+    The diagonal is raised by what that takes, or by ``room``, which must be as much.
+    """
+
+    def __init__(self, data: Rounded, part: Mapping[str, Integers], room: int | None = None) -> None:
         ones, ids = part["ones"], part["ids"]
         n = data.cost.size
         if np.unique(np.concatenate([ones, ids])).size != ones.size + ids.size or _outside(np.append(ones, ids), n):
@@ -88,7 +91,12 @@ class Form:
             np.add.at(matrix, (triples[:, 1], triples[:, 0]), sign * triples[:, 2])
         np.add.at(self.linear, dominated[:, 1], 2 * dominated[:, 2])
         self.dominated = [(int(ids[i]), int(ids[j])) for i, j, _ in dominated]
-        diagonal = diagonal + excess(matrix, diagonal)
+        self.raised = raised
+        least = excess(matrix, diagonal)
+        if room is not None and room < least:
+            raise CertificateError("the multipliers do not make the objective concave")
+        self.room = least if room is None else room
+        diagonal = diagonal + self.room
         if _most(diagonal) >= 1 << 44:
             raise CertificateError("the multipliers do not make the objective concave")
         self.matrix = matrix
@@ -113,8 +121,11 @@ class Form:
 def excess(matrix: Integers, diagonal: Integers) -> int:
     """A whole number e for which ``matrix − Diag(diagonal + e)`` is negative semidefinite where ``1ᵀz = 0``.
 
-    There ``u1ᵀ + 1uᵀ + t11ᵀ`` vanishes. A = that − matrix + Diag is compared with LLᵀ of a rounded Cholesky factor:
-    its smallest eigenvalue is at least minus the largest row sum of |A − LLᵀ|, which is worked out exactly.
+    There ``u1ᵀ + 1uᵀ + t11ᵀ`` vanishes. A = that − matrix + Diag is compared with LLᵀ of its Cholesky factor: its
+    smallest eigenvalue is at least minus the largest row sum of |A − LLᵀ|. Of that, what rounding in doubles can hide
+    is added: a sum of n products is off by at most n 2⁻⁵³ / (1 − n 2⁻⁵³) of their absolute values, in whatever order
+    (Higham, Accuracy and Stability of Numerical Algorithms, 3.5); those of LLᵀ are at most |Lᵢ| |Lⱼ|, and twice that
+    also covers the rounding of this allowance.
     """
     n = len(diagonal)
     if n < 2:
@@ -125,26 +136,24 @@ def excess(matrix: Integers, diagonal: Integers) -> int:
     a = u[:, None] + u + t - matrix
     index = np.arange(n)
     a[index, index] += diagonal
-    added = max(0, math.ceil(-float(np.linalg.eigvalsh(a.astype(np.float64))[0])))
-    for _ in range(60):
-        shifted = a.copy()
+    added = 0
+    for attempt in range(60):
+        if _most(a) + added >= 1 << 52:  # up to here doubles are exact
+            break
+        shifted = a.astype(np.float64)
         shifted[index, index] += added
         try:
-            factor = np.linalg.cholesky(shifted.astype(np.float64))
+            factor = np.linalg.cholesky(shifted)
         except np.linalg.LinAlgError:
-            added = 2 * added + 1
+            least = 0.0 if attempt else float(np.linalg.eigvalsh(shifted)[0])
+            added = max(2 * added + 1, math.ceil(-least))
             continue
-        bits = (60 - int(_most(shifted)).bit_length()) // 2
-        rounded = np.rint(np.ldexp(factor, bits)).astype(np.int64)
-        if bits < 0 or _most(rounded) >= 1 << 31:
-            raise CertificateError("the multipliers are too large for the grid")
-        high, low = (rounded >> 16).astype(np.float64), (rounded & 0xFFFF).astype(np.float64)
-        cross = (high @ low.T).astype(np.int64)  # each sum stays below 2^53, so these products are exact
-        product = ((high @ high.T).astype(np.int64) << 32) + ((cross + cross.T) << 16)
-        product += (low @ low.T).astype(np.int64)
-        missing = np.abs((shifted << (2 * bits)) - product)
-        row = int(((missing >> 20) + 1).sum(axis=1).max()) << 20  # rounded up, so that no sum overflows
-        return added + -(-row >> (2 * bits))
+        lengths = np.sqrt((factor * factor).sum(axis=1))
+        hidden = (n + 8) * 2.0**-52 * lengths * lengths.sum()
+        row = float((np.abs(shifted - factor @ factor.T).sum(axis=1) + hidden).max())
+        if not row < 1 << 44:
+            break
+        return added + math.ceil(1.0001 * row)
     raise CertificateError("the multipliers do not make the objective concave")
 
 

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from solvers.certificates.concave import FORM, POINT, Form, Integers, Rounded, part_of
+from solvers.certificates.exchanges import Exchanges
 from solvers.errors import CertificateError
 
 __all__ = ["check_dispersion"]
@@ -61,13 +62,9 @@ class _Tree:
     def __init__(self, problem: Any, data: Rounded, arrays: Mapping[str, Integers]) -> None:
         self.problem, self.data, self.arrays = problem, data, arrays
         self.forms: dict[int, Form] = {}
-        self.exchanges: dict[tuple[int, int], bool] = {}
-        self.rows: dict[int, list[int]] = {}
-        self.grain = Fraction(1, max(value.as_integer_ratio()[1] for value in np.unique(problem.distances).tolist()))
         self.tangents: dict[int, tuple[int, list[int], int, list[int]]] = {}
-        self.permutations, self.order = arrays["permutations"].reshape(-1, data.cost.size), arrays["order"]
-        if sorted(self.order.tolist()) != list(range(data.cost.size)):
-            raise CertificateError("the order of the clients does not name each of them once")
+        self.permutations = arrays["permutations"].reshape(-1, data.cost.size)
+        self.exchanges = Exchanges(problem, arrays["order"], ties=len(self.permutations) == 0)
         for g in self.permutations:
             self._leaves_invariant(g)
         self.leaves: dict[int, tuple[Callable[..., Fraction | None], int]] = {
@@ -146,40 +143,15 @@ class _Tree:
         if index not in self.forms:
             form = Form(self.data, {name: part_of(self.arrays, f"form_{name}", index) for name in FORM})
             for i, j in form.dominated:
-                self._exchange(i, j, form.ones.tolist(), form.ids.tolist())
+                self.exchanges.require(i, j, form.ones.tolist(), form.ids.tolist())
             self.forms[index] = form
         return self.forms[index]
 
     def _dominated(self, node: _Node, i: int, j: int) -> Fraction | None:
         if j not in node.ones or i not in node.zeros:
             raise CertificateError(f"client {i} is said to come before {j}, but is not left out while {j} is chosen")
-        self._exchange(i, j, [k for k in node.ones if k != j], node.free)
+        self.exchanges.require(i, j, [k for k in node.ones if k != j], node.free)
         return None
-
-    def _exchange(self, i: int, j: int, ones: list[int], free: list[int]) -> None:
-        """Exchanging j for i beside ``ones`` and any others of ``free`` is never a loss: in exact arithmetic."""
-        if (i, j) not in self.exchanges:  # most are no loss beside any company at all
-            self.exchanges[i, j] = self._no_loss(i, j, [], list(range(self.problem.costs.size)))
-        if not self.exchanges[i, j] and not self._no_loss(i, j, ones, free):
-            raise CertificateError(f"exchanging client {j} for {i} can be a loss, or go on without end")
-
-    def _no_loss(self, i: int, j: int, ones: list[int], free: list[int]) -> bool:
-        first, second = self._row(i), self._row(j)
-        gains = [a - b for a, b in zip(first, second, strict=True)]
-        company = max(self.data.size - 1 - len(ones), 0)
-        others = sorted(gains[k] for k in free if k not in (i, j))[:company]
-        worth = Fraction(sum(gains[k] for k in ones) + sum(others)) * self.grain
-        least = 2 * Fraction(float(self.problem.weight)) * worth
-        least -= Fraction(float(self.problem.costs[i])) - Fraction(float(self.problem.costs[j]))
-        tie_counts = self.order[i] < self.order[j] and len(self.permutations) == 0
-        return bool(least > 0 or (least == 0 and tie_counts))
-
-    def _row(self, i: int) -> list[int]:
-        """The distances of a client in units of ``grain``, of which every distance is a whole number."""
-        if i not in self.rows:
-            ratios = [value.as_integer_ratio() for value in self.problem.distances[i].tolist()]
-            self.rows[i] = [number * (self.grain.denominator // below) for number, below in ratios]
-        return self.rows[i]
 
     def _symmetric(self, node: _Node, which: int, depth: int) -> Fraction | None:
         if which < 0 or not 0 <= depth < len(node.path):

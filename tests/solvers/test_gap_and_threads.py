@@ -49,7 +49,7 @@ def test_a_method_may_stop_at_a_gap(problem, optimum, name, options):
     """What it says then is true: the gap is reached, by a decision and a bound that hold."""
     if find_missing(problem, name):
         pytest.skip(f"{name} is not installed")
-    solution = solve(problem, name, gap=GAP, time_limit=60, **options)
+    solution = solve(problem, name, gap=GAP, time_limit=600, **options)
     assert solution.stopped == "gap"
     assert solution.status == "feasible"
     assert solution.gap <= GAP
@@ -67,7 +67,7 @@ def test_a_gap_saves_work(problem):
 
 def test_points_and_allocations_stop_too():
     points = PointDispersionProblem(np.random.default_rng(1).normal(size=(60, 3)), np.zeros(60), 8, 0.5)
-    solution = solve(points, "auto", gap=0.2, time_limit=60)
+    solution = solve(points, "auto", gap=0.2, time_limit=600)
     assert solution.stopped == "gap"
     assert solution.gap <= 0.2
     allocation = AllocationProblem(sizes=[30, 40, 50], deviations=[1.0, 2.0, 3.0], total=20)
@@ -79,7 +79,7 @@ def test_points_and_allocations_stop_too():
 def test_a_heuristic_reaches_a_gap_with_a_second_method(problem):
     with pytest.raises(InvalidOption, match="'tabu' is a heuristic, which has none: name a second method with certify"):
         solve(problem, "tabu", gap=0.1)
-    solution = solve(problem, "tabu", gap=0.1, certify="dnn", time_limit=60)
+    solution = solve(problem, "tabu", gap=0.1, certify="dnn", time_limit=600)
     assert solution.stopped == "gap"
     assert solution.status == "feasible"
     assert 0 < solution.gap <= 0.1

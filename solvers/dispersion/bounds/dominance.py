@@ -19,13 +19,31 @@ __all__ = ["Dominance", "dominance"]
 
 @dataclass(frozen=True)
 class Dominance:
-    """Rows (i, j) of ``pairs``: i is chosen whenever j is. The rest are adjacency lists for the tree."""
+    """Rows (i, j) of ``pairs``: i is chosen whenever j is. The rest are adjacency lists for the tree.
+
+    ``certain`` says of each pair whether i is better by more than rounding.
+    """
 
     pairs: NDArray[np.int64]
+    certain: NDArray[np.bool_]
     above_start: NDArray[np.int64]
     above: NDArray[np.int64]
     below_start: NDArray[np.int64]
     below: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, pairs: NDArray[np.int64], certain: NDArray[np.bool_], n: int) -> Dominance:
+        """The relation of these pairs, sorted by their first, among n clients."""
+        upper, lower = pairs.T
+        order = np.argsort(lower, kind="stable")
+        return cls(
+            pairs,
+            certain,
+            np.searchsorted(lower[order], np.arange(n + 1)).astype(np.int64),
+            upper[order],
+            np.searchsorted(upper, np.arange(n + 1)).astype(np.int64),
+            np.ascontiguousarray(lower),
+        )
 
 
 def dominance(quadratic: NDArray[np.float64], linear: NDArray[np.float64], size: int, *, most: int = 400) -> Dominance:
@@ -36,31 +54,23 @@ def dominance(quadratic: NDArray[np.float64], linear: NDArray[np.float64], size:
     """
     n = linear.size
     if n > most or size >= n:
-        table = np.zeros((n, n), dtype=bool)
+        table = np.zeros((n, n), dtype=np.int8)
     else:
         rank = 2 * (size - 1) / max(n - 2, 1) * quadratic.sum(axis=1) + linear
         kernel = ready("preference")
         preferences = _preferences if kernel is None else kernel.preferences
-        table = preferences(np.ascontiguousarray(quadratic), linear, size, rank)
-    upper, lower = np.nonzero(table)
-    below_start = np.searchsorted(upper, np.arange(n + 1))
-    order = np.argsort(lower, kind="stable")
-    above_start = np.searchsorted(lower[order], np.arange(n + 1))
-    return Dominance(
-        np.column_stack([upper, lower]).astype(np.int64),
-        above_start.astype(np.int64),
-        upper[order].astype(np.int64),
-        below_start.astype(np.int64),
-        lower.astype(np.int64),
-    )
+        least = 1e-12 * (2 * size * float(np.abs(quadratic).max()) + float(np.abs(linear).max()))
+        table = preferences(np.ascontiguousarray(quadratic), linear, size, rank, least)
+    pairs = np.argwhere(table).astype(np.int64)
+    return Dominance.of(pairs, table[pairs[:, 0], pairs[:, 1]] == 2, n)
 
 
 def _preferences(
-    q: NDArray[np.float64], linear: NDArray[np.float64], m: int, rank: NDArray[np.float64]
-) -> NDArray[np.bool_]:
+    q: NDArray[np.float64], linear: NDArray[np.float64], m: int, rank: NDArray[np.float64], least: float
+) -> NDArray[np.int8]:
     """The same as `solvers.dispersion.compiled.preference.preferences`, without compilation."""
     n = linear.size
-    found = np.zeros((n, n), dtype=bool)
+    found = np.zeros((n, n), dtype=np.int8)
     index = np.arange(n)
     for i in range(n):
         behind = (rank < rank[i]) | ((rank == rank[i]) & (index > i))
@@ -70,5 +80,6 @@ def _preferences(
         differences[np.arange(others.size), others] = np.inf
         differences[:, i] = np.inf
         differences.partition(max(m - 2, 0), axis=1)
-        found[i, others] = linear[i] - linear[others] + 2.0 * differences[:, : m - 1].sum(axis=1) >= 0.0
+        slack = linear[i] - linear[others] + 2.0 * differences[:, : m - 1].sum(axis=1)
+        found[i, others] = np.where(slack >= least, 2, slack >= 0.0)
     return found

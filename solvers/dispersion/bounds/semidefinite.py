@@ -55,6 +55,12 @@ class Multipliers:
     gap: float
     iterations: int
 
+    @classmethod
+    def of(cls, diagonal: NDArray[np.float64], x: NDArray[np.float64]) -> Multipliers:
+        """Those that come from elsewhere, of the diagonal alone, at a point."""
+        none = np.zeros(0)
+        return cls(diagonal, none, none, x, np.outer(x, x), np.inf, np.inf, 0)
+
 
 def relax(
     quadratic: NDArray[np.float64],

@@ -57,9 +57,12 @@ def conditioned(
     for client in np.setdiff1d(np.arange(mean.size), kept):
         if abs(value[client] - mean[client]) < _SURE:
             continue
-        row = covariance[client].copy()
-        share = row / (max(row[client], 0.0) + _SURE)
-        mean += share * (value[client] - mean[client])
+        # An unfinished X need not be positive semidefinite; without what that implies errors would multiply.
+        own = max(float(covariance[client, client]), 0.0)
+        room = np.sqrt(np.maximum(covariance.diagonal(), 0.0) * own)
+        row = np.clip(covariance[client], -room, room)
+        share = row / (own + _SURE)
+        mean = np.clip(mean + share * (value[client] - mean[client]), 0.0, 1.0)
         covariance -= np.outer(share, row)
     mean = mean[kept]
     return covariance[np.ix_(kept, kept)] + np.outer(mean, mean)

@@ -70,7 +70,7 @@ for _name in (*_COMMON, "annealing", "ascent"):
     register(_name, f"{__name__}.{_name}", ("float64", "float32") if _both else ("float64",))
 
 
-for _name in ("points", "counts", "cuts", "alternating"):
+for _name in ("points", "counts", "cuts", "alternating", "circle"):
     register(_name, f"{__name__}.{_name}")
 
 
@@ -131,11 +131,16 @@ def start(name: str, precision: str = "float64") -> None:
         _want((name, precision))
 
 
-def give_way(seconds: float) -> None:
-    """Let the compiler have the interpreter for a while, if it is at work: both hold it most of the time."""
-    if _compiling.is_set():
-        with _lock:
-            _lock.wait(seconds)
+def give_way(seconds: float) -> bool:
+    """Let the compiler have the interpreter for a while, if it is at work: both hold it most of the time.
+
+    Returns whether it was.
+    """
+    if not _compiling.is_set():
+        return False
+    with _lock:
+        _lock.wait(seconds)
+    return True
 
 
 def settle() -> None:

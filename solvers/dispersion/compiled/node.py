@@ -7,7 +7,7 @@ import numpy as np
 from solvers.dispersion.compiled.arrays import select
 from solvers.dispersion.compiled.declare import part
 
-__all__ = ["bound_node", "gradient", "project"]
+__all__ = ["bound_node", "gradient", "project", "settle"]
 
 
 @part
@@ -25,6 +25,20 @@ def project(node, nf, left):  # type: ignore[no-untyped-def]
         for a in range(nf):
             i = free[a]
             y[i] += (1.0 - y[i]) * (left - total) / room
+
+
+@part
+def settle(node, nf, grain):  # type: ignore[no-untyped-def]
+    """Round the point to multiples of ``grain`` that have the same sum; who has no weight, or all, keeps it."""
+    y, free = node.y, node.free
+    carried = 0.0
+    for a in range(nf):
+        i = free[a]
+        if 0.0 < y[i] < 1.0:
+            wanted = y[i] / grain + carried
+            units = min(max(np.floor(wanted + 0.5), 0.0), 1.0 / grain)
+            carried = wanted - units
+            y[i] = units * grain
 
 
 @part
@@ -116,10 +130,11 @@ def _tangent(node, nf, left):  # type: ignore[no-untyped-def]
 
 
 @part
-def bound_node(form, node, nf, left, constant, goal, incumbent):  # type: ignore[no-untyped-def]
+def bound_node(form, node, nf, left, constant, goal, incumbent, grain):  # type: ignore[no-untyped-def]
     """First-order steps until the node can be dropped, or is solved well enough.
 
-    Returns the bound, the two gradients that reduced costs compare, and the steps made.
+    Where there is a ``grain``, weight moves in multiples of it. Returns the bound, the two gradients that reduced costs
+    compare, and the steps made.
     """
     curved, y, g, free = form.curved, node.y, node.g, node.free
     enough = incumbent + goal.tolerance
@@ -141,5 +156,11 @@ def bound_node(form, node, nf, left, constant, goal, incumbent):  # type: ignore
         if down < 0:
             stuck = True
             continue
-        _exchange(curved, y, g, up, down, 0.5 * (most - g[down]) / curvature)
+        t = 0.5 * (most - g[down]) / curvature
+        if grain > 0.0:
+            t = np.floor(t / grain + 0.4) * grain  # a longer step than half of one would gain nothing
+            if t <= 0.0:
+                stuck = True
+                continue
+        _exchange(curved, y, g, up, down, t)
         steps += 1

@@ -7,12 +7,12 @@ which is concave on the slice and so gives bounds. (They differ only where X ≥
 
 from __future__ import annotations
 
-from numba import float64, int8, int64, types
+from numba import float64, int8, int16, int64, types
 
 from solvers.dispersion.compiled.arrays import copy
 from solvers.dispersion.compiled.declare import build, kernel, part
-from solvers.dispersion.compiled.node import bound_node, gradient, project
-from solvers.dispersion.search.nodes import FREE, ONE, ZERO, Form, Goal, Node, Order, Stack
+from solvers.dispersion.compiled.node import bound_node, gradient, project, settle
+from solvers.dispersion.search.nodes import FREE, ONE, ZERO, Form, Goal, Log, Node, Order, Stack
 
 __all__ = ["explore", "prepare"]
 
@@ -106,28 +106,43 @@ def _undecided(importance, node, nf):  # type: ignore[no-untyped-def]
 
 
 @part
-def _push(stack, count, state, y, bound):  # type: ignore[no-untyped-def]
+def _push(stack, count, state, y, bound, origin):  # type: ignore[no-untyped-def]
     copy(state, stack.states[count])
     copy(y, stack.points[count])
     stack.bounds[count] = bound
+    stack.origins[count] = origin
     return count + 1
 
 
 @part
-def _branch(stack, count, node, order, pick, bounds):  # type: ignore[no-untyped-def]
+def _note(log, node, origin):  # type: ignore[no-untyped-def]
+    """Write a bounded node down, where there is room; its number."""
+    place = log.used[0]
+    if place < log.origins.size:
+        log.origins[place] = origin
+        log.clients[place] = -1
+        for i in range(node.y.size):
+            share = node.y[i] if node.state[i] == FREE else 1.0 if node.state[i] == ONE else 0.0
+            log.points[place, i] = int(share / log.grain)
+        log.used[0] = place + 1
+    return log.first + place
+
+
+@part
+def _branch(stack, count, node, order, pick, bounds, number):  # type: ignore[no-untyped-def]
     """Put the node's two children on the stack: excluding first, so that including is looked at first."""
     excluding, including = bounds
     copy(node.state, node.child)
     if _fix(node.child, pick, ZERO, order, node.todo):
-        count = _push(stack, count, node.child, node.y, excluding)
+        count = _push(stack, count, node.child, node.y, excluding, 2 * number)
     if _fix(node.state, pick, ONE, order, node.todo):
-        count = _push(stack, count, node.state, node.y, including)
+        count = _push(stack, count, node.state, node.y, including, 2 * number + 1)
     return count
 
 
 @kernel
-def explore(form, order, stack, count, goal, best, node):  # type: ignore[no-untyped-def]
-    """Look at nodes until none is left, the budget is used up, or a better selection was found.
+def explore(form, order, stack, count, goal, best, node, log):  # type: ignore[no-untyped-def]
+    """Look at nodes until none is left, the budget or the log is used up, or a better selection was found.
 
     Parameters
     ----------
@@ -145,6 +160,8 @@ def explore(form, order, stack, count, goal, best, node):  # type: ignore[no-unt
         Receives a better selection.
     node : Node
         Room to work in.
+    log : Log
+        Receives what was bounded, if it has room for anything; points are rounded to its grain then.
 
     Returns
     -------
@@ -156,9 +173,10 @@ def explore(form, order, stack, count, goal, best, node):  # type: ignore[no-unt
     incumbent = goal.incumbent
     nodes = 0
     work = 0
-    while count > 0 and work < goal.budget:
+    keeping = log.origins.size > 0
+    while count > 0 and work < goal.budget and not (keeping and log.used[0] == log.origins.size):
         count -= 1
-        inherited = stack.bounds[count]
+        inherited, origin = stack.bounds[count], stack.origins[count]
         if inherited <= incumbent + goal.tolerance:
             continue
         nodes += 1
@@ -176,9 +194,12 @@ def explore(form, order, stack, count, goal, best, node):  # type: ignore[no-unt
                 break  # the caller may know a better tolerance for the new incumbent
             continue
         project(node, nf, left)
+        if keeping:
+            settle(node, nf, log.grain)
         gradient(form.curved, node, nf)
-        bound, lower_theta, upper_theta, steps = bound_node(form, node, nf, left, constant, goal, incumbent)
+        bound, lower_theta, upper_theta, steps = bound_node(form, node, nf, left, constant, goal, incumbent, log.grain)
         work += (steps + 4) * n
+        number = _note(log, node, origin)
         if bound <= incumbent + goal.tolerance:
             continue
         room = bound - incumbent - goal.tolerance
@@ -186,11 +207,14 @@ def explore(form, order, stack, count, goal, best, node):  # type: ignore[no-unt
             continue
         pick = _undecided(form.importance, node, nf)
         if pick < 0:
-            count = _push(stack, count, state, node.y, min(inherited, bound))
+            count = _push(stack, count, state, node.y, min(inherited, bound), origin)
             continue
         slack = node.g[pick] - (upper_theta if node.g[pick] >= lower_theta else lower_theta)
         excluding, including = bound - max(0.0, slack), bound - max(0.0, -slack)
-        count = _branch(stack, count, node, order, pick, (min(inherited, excluding), min(inherited, including)))
+        if keeping:
+            log.clients[number - log.first] = pick
+        bounds = min(inherited, excluding), min(inherited, including)
+        count = _branch(stack, count, node, order, pick, bounds, number)
     return nodes, work, count, incumbent
 
 
@@ -199,7 +223,8 @@ def prepare(precision: str) -> None:
     matrix, reals, indices = float64[:, ::1], float64[::1], int64[::1]
     form = types.NamedTuple([matrix, matrix, reals, int64, float64, reals], Form)
     order = types.NamedUniTuple(indices, 4, Order)
-    stack = types.NamedTuple([int8[:, ::1], matrix, reals], Stack)
+    stack = types.NamedTuple([int8[:, ::1], matrix, reals, indices], Stack)
     goal = types.NamedTuple([float64, float64, float64, int64], Goal)
     node = types.NamedTuple([int8[::1]] * 2 + [reals] * 4 + [indices] * 2, Node)
-    build(explore, (form, order, stack, int64, goal, int8[::1], node))
+    log = types.NamedTuple([indices, indices, int16[:, ::1], indices, int64, float64], Log)
+    build(explore, (form, order, stack, int64, goal, int8[::1], node, log))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+from solvers.dispersion.circle.search import loaded
 from solvers.dispersion.kinds.restated import alike, solve_by_kinds
 from solvers.dispersion.methods.branch_and_bound import branch_and_bound
 from solvers.dispersion.methods.brute_force import brute_force
+from solvers.dispersion.methods.circle import begin, on_circle, recognised
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.memory import Memory
 from solvers.dispersion.search.threads import one_thread
@@ -24,7 +26,8 @@ _ENUMERABLE = 5_000
 def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None, workers: int = 1) -> None:
     """Enumerate what is small; otherwise swap ascent, tabu search, a certified bound, and branch and bound.
 
-    Where clients come in few kinds, which differ in nothing but costs, a tree over counts comes first.
+    Where clients come in few kinds, which differ in nothing but costs, a tree over counts comes first; where they are
+    points on a circle or a line, which their distances show at once, longest paths do.
 
     Everything needed comes with the package: no solver is called.
 
@@ -45,5 +48,9 @@ def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None, 
     same = alike(problem)
     if same is not None:
         solve_by_kinds(same, run, problem.rounding + same.rounding, share=0.5)
+    if not (run.proved or run.expired) and (shape := recognised(problem, run)) is not None:
+        begin(problem, run)
+        if loaded(run):
+            on_circle(problem, shape, run)
     if not (run.proved or run.expired):
         branch_and_bound(problem, run, memory=memory, workers=workers)

@@ -92,7 +92,9 @@ def branch_and_bound(
         if problem.n > largest:
             bound_many(problem, run)
             return
-        Race(Tree(problem, run, cuts, memory), search, workers, group).run_to_the_end()
+        tree = Tree(problem, run, cuts, memory)
+        Race(tree, search, workers, group).run_to_the_end()
+        run.recorded = tree.proof()
     finally:
         if memory is not None:
             memory.keep(problem, run.x)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FREE", "ONE", "ZERO", "Form", "Goal", "Node", "Order", "Stack"]
+__all__ = ["FREE", "ONE", "ZERO", "Form", "Goal", "Log", "Node", "Order", "Stack"]
 
 #: What is known about a client at a node.
 FREE, ONE, ZERO = 0, 1, 2
@@ -34,11 +34,18 @@ class Order(NamedTuple):
 
 
 class Stack(NamedTuple):
-    """Nodes, with room for n + 5: who is fixed, a point near the slice, an upper bound."""
+    """Nodes, with room for n + 5: who is fixed, a point near the slice, an upper bound, the side of which node."""
 
     states: NDArray[np.int8]
     points: NDArray[np.float64]
     bounds: NDArray[np.float64]
+    origins: NDArray[np.int64]
+
+    @classmethod
+    def room(cls, n: int) -> Stack:
+        """Arrays for n clients, with nobody fixed."""
+        states, points = np.zeros((n + 5, n), dtype=np.int8), np.zeros((n + 5, n))
+        return cls(states, points, np.zeros(n + 5), np.zeros(n + 5, dtype=np.int64))
 
 
 class Goal(NamedTuple):
@@ -52,6 +59,29 @@ class Goal(NamedTuple):
     tolerance: float
     accuracy: float
     budget: int
+
+
+class Log(NamedTuple):
+    """What is written down of every node that is bounded, where there is room for it: see `search.journal`.
+
+    ``origins`` are twice the number of the node above, and one more on the side of whom it branched on; ``clients``
+    whom the node branches on itself, -1 where it is closed; ``points`` where its tangent is taken, in units of
+    ``grain``. ``used[0]`` nodes are written; the first of them has number ``first``.
+    """
+
+    origins: NDArray[np.int64]
+    clients: NDArray[np.int64]
+    points: NDArray[np.int16]
+    used: NDArray[np.int64]
+    first: int
+    grain: float
+
+    @classmethod
+    def room(cls, nodes: int, n: int, first: int = 0, grain: float = 0.0) -> Log:
+        """A log of so many nodes over n clients; of none, and nothing is written nor rounded."""
+        origins, clients = np.zeros((2, nodes), dtype=np.int64)
+        points = np.zeros((nodes, n), dtype=np.int16)
+        return cls(origins, clients, points, np.zeros(1, dtype=np.int64), first, grain)
 
 
 class Node(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.search.nodes import FREE, ONE, ZERO, Form, Goal, Node, Order, Stack
+from solvers.dispersion.search.nodes import FREE, ONE, ZERO, Form, Goal, Log, Node, Order, Stack
 
 __all__ = ["bound_point", "explore", "project"]
 
@@ -19,10 +19,13 @@ _STEPS = 300
 
 
 def explore(
-    form: Form, order: Order, stack: Stack, count: int, goal: Goal, best: NDArray[np.int8], node: Node
+    form: Form, order: Order, stack: Stack, count: int, goal: Goal, best: NDArray[np.int8], node: Node, log: Log
 ) -> tuple[int, int, int, float]:
-    """Look at nodes until none is left, the budget is used up, or a better selection was found; as compiled."""
-    states, points, bounds = stack
+    """Look at nodes until none is left, the budget is used up, or a better selection was found; as compiled.
+
+    Nothing is written down.
+    """
+    states, points, bounds = stack[:3]
     incumbent = goal.incumbent
     nodes = work = 0
     while count > 0 and work < goal.budget:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from solvers.certificates import Certificate, problem_digest
 from solvers.dispersion.problem import DispersionProblem
 
-__all__ = ["BITS", "Record"]
+__all__ = ["BITS", "Record", "one_after_the_other"]
 
 #: The largest number of the problem has so many bits on the grid.
 BITS = 32
@@ -127,30 +128,38 @@ class Record:
         kept, tree[self._tangents] = np.unique(tree[self._tangents], return_inverse=True)
         points = [self.points[k] for k in kept.tolist()]
         owners, numbers = np.unique(np.array([form for form, _ in points], dtype=np.int64), return_inverse=True)
-        arrays: dict[str, NDArray[np.int64]] = {"tree": tree, "order": self.order}
+        arrays = {
+            "tree": tree,
+            **one_after_the_other("point", [point for _, point in points]),
+            "point_form": numbers.astype(np.int64),
+            "permutations": np.array(self._permutations, dtype=np.int64).reshape(-1, n),
+        }
+        return self.told("dispersion", bound, arrays, owners.tolist())
+
+    def told(self, kind: str, bound: float, arrays: dict[str, NDArray[Any]], forms: list[int]) -> Certificate:
+        """A certificate of these arrays, the order of the clients, and these forms."""
+        arrays["order"] = self.order
         for k, name in enumerate(_FORM):
-            _one_after_the_other(arrays, f"form_{name}", [self.forms[owner][k] for owner in owners.tolist()])
-        _one_after_the_other(arrays, "point", [point for _, point in points])
-        arrays["point_form"] = numbers.astype(np.int64)
-        arrays["permutations"] = np.array(self._permutations, dtype=np.int64).reshape(-1, n)
+            arrays |= one_after_the_other(f"form_{name}", [self.forms[form][k] for form in forms])
         narrowed = {name: _narrow(array) for name, array in arrays.items()}
-        return Certificate("dispersion", problem_digest(self.problem), float(bound), self.grid, narrowed)
+        return Certificate(kind, problem_digest(self.problem), float(bound), self.grid, narrowed)
 
     def _whole(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
         units = np.ldexp(np.asarray(values, dtype=np.float64), -self.grid)
         return np.rint(np.clip(units, -_MOST, _MOST)).astype(np.int64)
 
 
-def _one_after_the_other(arrays: dict[str, NDArray[np.int64]], name: str, parts: list[NDArray[np.int64]]) -> None:
-    arrays[name] = np.concatenate(parts) if parts else _NONE
-    arrays[f"{name}_start"] = np.cumsum([0, *(part.size for part in parts)])
+def one_after_the_other(name: str, parts: list[NDArray[np.int64]]) -> dict[str, NDArray[np.int64]]:
+    """The parts as one array ``name``, and where each of them starts."""
+    starts = np.cumsum([0, *(part.size for part in parts)])
+    return {name: np.concatenate(parts) if parts else _NONE, f"{name}_start": starts}
 
 
-def _narrow(array: NDArray[np.int64]) -> NDArray[np.int64]:
+def _narrow(array: NDArray[Any]) -> NDArray[Any]:
     """The same numbers in the smallest type, so that files are small."""
     if array.size == 0:
         return array.astype(np.int8)
-    for kind in (np.int8, np.int16, np.int32):
+    for kind in (np.int8, np.uint8, np.int16, np.int32):
         limits = np.iinfo(kind)
         if limits.min <= array.min() and array.max() <= limits.max:
             return array.astype(kind)

@@ -26,6 +26,9 @@ _CHUNK, _MOST, _MOST_ROOT = 20, 120, 1_000
 _PROGRESS, _BACK = 0.1, 3
 _PROGRESS_ROOT, _BACK_ROOT = 0.02, 5
 
+#: A node is split after so many looks if the relaxation is about to leave this part of its first gap.
+_TRIED, _FAR = 2, 0.15
+
 #: With more clients looking for cuts costs many iterations: it waits until so many have been made.
 _MANY, _SETTLED = 400, 200
 
@@ -168,6 +171,8 @@ def approach(
             best = values[-1]
             progress(best)
         gaps.append(best - known)
+        if not root and len(gaps) > _TRIED and relaxation.estimate() - known > _FAR * gaps[0]:
+            break  # it will not be closed: the sooner it is split, the better
         if len(gaps) <= max(back, 2) + 1 or fresh > relaxation.n // 4 or (root and early):
             continue
         estimate = relaxation.estimate()

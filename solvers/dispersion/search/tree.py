@@ -5,23 +5,25 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.certificates import Certificate
 from solvers.dispersion.bounds.attainable import Attainable
 from solvers.dispersion.bounds.dominance import Dominance, dominance
-from solvers.dispersion.bounds.semidefinite import relax
-from solvers.dispersion.bounds.slice_form import Normal, SliceForm, apply
+from solvers.dispersion.bounds.semidefinite import Multipliers, relax
+from solvers.dispersion.bounds.slice_form import Normal, apply
 from solvers.dispersion.bounds.uniform_shift import top_eigenvalue
 from solvers.dispersion.compiled import give_way, ready, start
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search import plain_tree
+from solvers.dispersion.search.block import Block, inherited, on_slice, violated
+from solvers.dispersion.search.journal import Journal
 from solvers.dispersion.search.memory import Memory
 from solvers.dispersion.search.neighbourhood import ascend
-from solvers.dispersion.search.nodes import Form, Goal, Node, Order, Stack
+from solvers.dispersion.search.nodes import Goal, Log, Node, Stack
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
 
@@ -42,7 +44,7 @@ _QUICK = 150
 #: What a relaxation counts as, in units of n³ updates.
 _RELAX_WORK = 3
 
-#: How well a node is solved that cannot be dropped; see `solvers.dispersion.search.nodes.Goal`.
+#: How well a node is solved that cannot be dropped; see `nodes.Goal`.
 _ACCURACY = 0.2
 
 #: Seconds after which a tree without compilation leaves the compiler half of the time.
@@ -54,21 +56,10 @@ _LOOSE = 0.01
 #: Up to this many clients the semidefinite relaxation takes a fraction of a second and comes first.
 _SMALL = 300
 
+Reals = NDArray[np.float64]
+Clients = NDArray[np.int64]
 
-@dataclass
-class Block:
-    """A sub-problem with multipliers of its own: ``ids`` are free, ``ones`` fixed and worth ``constant``."""
-
-    ids: NDArray[np.int64]
-    ones: NDArray[np.int64]
-    constant: float
-    form: SliceForm
-    importance: NDArray[np.float64]
-    order: Dominance
-    x: NDArray[np.float64]
-    pairs: NDArray[np.int64]
-    relaxed: bool
-    work: int = 0
+_NO_PAIRS: Clients = np.zeros((0, 2), dtype=np.int64)
 
 
 class Tree:
@@ -78,17 +69,21 @@ class Tree:
         self.problem, self.run, self.cuts, self.memory = problem, run, cuts, memory
         self.normal = Normal.of(problem)
         self.attainable = Attainable(self.normal)
-        self.open: list[tuple[float, int, Block, NDArray[np.int8], NDArray[np.float64]]] = []
+        self.open: list[tuple[float, int, Block, NDArray[np.int8], NDArray[np.float64], int]] = []
         self.count = itertools.count()
         self.incumbent = -math.inf
         self.work = 0
+        self.journal: Journal | None = None
         self.look()
+        if run.recording and (journal := Journal(problem, self.normal, self.tolerance)).alive:
+            self.journal = journal
         run.nodes = 0
 
     @cached_property
     def order(self) -> Dominance:
         """Dominance among all clients; the strong tree asks for it as well, and uncompiled it takes a while."""
-        return dominance(self.normal.quadratic, self.normal.linear, self.normal.size)
+        normal, everyone = self.normal, np.arange(self.problem.n)
+        return self._ordered(normal.quadratic, normal.linear, normal.size, everyone, everyone[:0])
 
     def start(self) -> None:
         """Bound the root; begin to compile where that does not settle the problem and nothing is compiled yet."""
@@ -105,37 +100,44 @@ class Tree:
             if loose and len(root.pairs) and self._affordable(root.ids.size):
                 root = self._block(root.ids, root.ones, root, small=True)
                 bound = min(bound, root.form.tangent(root.x) + root.constant)
-        self._push(bound, root, np.zeros(n, dtype=np.int8), root.x)
+        if not self._closed(bound, root, -1):
+            self._push(bound, root, np.zeros(n, dtype=np.int8), root.x, -1)
         self.report()
         if self.open:
             start("tree")
 
     def advance(self) -> None:
         """Work on the most promising open problem for a while."""
-        bound, _, block, state, point = heapq.heappop(self.open)
+        bound, _, block, state, point, origin = heapq.heappop(self.open)
         bound = -bound
         fresh = self._multipliers(block, state)
         if fresh is not None:
             block, state, point = fresh, np.zeros(fresh.ids.size, dtype=np.int8), fresh.x
+            origin = origin if fresh.ids.size < self.problem.n else -1
             bound = min(bound, block.form.tangent(point) + block.constant)
+            if self._closed(bound, block, origin):
+                self.report()
+                return
         n = block.ids.size
-        stack = Stack(np.zeros((n + 5, n), dtype=np.int8), np.zeros((n + 5, n)), np.zeros(n + 5))
-        stack.states[0], stack.points[0], stack.bounds[0] = state, point, bound - block.constant
+        stack = Stack.room(n)
+        stack.states[0], stack.points[0] = state, point
+        stack.bounds[0], stack.origins[0] = bound - block.constant, origin
         best = np.zeros(n, dtype=np.int8)
         known = self.incumbent - block.constant
-        left, value = self._explore(block, stack, known, best)
-        if value > known:
+        left = self._explore(block, stack, known, best)
+        if best.any():
             x = np.zeros(self.problem.n, dtype=np.int64)
             x[block.ones] = 1
             x[block.ids[best == 1]] = 1
             self.run.offer(x)
             self.look()
         for k in range(left):
-            self._push(stack.bounds[k] + block.constant, block, stack.states[k].copy(), stack.points[k].copy())
+            state, point, origin = stack.states[k].copy(), stack.points[k].copy(), int(stack.origins[k])
+            self._push(stack.bounds[k] + block.constant, block, state, point, origin)
         self.report()
 
-    def _explore(self, block: Block, stack: Stack, known: float, best: NDArray[np.int8]) -> tuple[int, float]:
-        """Search below the one node on the stack, compiled if possible; how many are left, and the best value."""
+    def _explore(self, block: Block, stack: Stack, known: float, best: NDArray[np.int8]) -> int:
+        """Search below the one node on the stack, compiled if possible; how many are left. ``best`` if it is better."""
         began = self.run.seconds
         compiled = ready("tree", self.run)
         if compiled is None:
@@ -144,22 +146,26 @@ class Tree:
         else:
             explore, cost = compiled.explore, 1
             budget = int(min(_WORK, 1e5 + 1e8 * self.run.remaining))
-        form, order = block.form, block.order
-        nodes, work, left, value = explore(
-            Form(form.curved, form.exact, form.linear, form.size, form.margin, block.importance),
-            Order(order.above_start, order.above, order.below_start, order.below),
+        log, off = Log.room(0, block.ids.size), 0.0
+        if self.journal is not None:
+            log, off = self.journal.log(block.ids.size, compiled is not None), self.journal.margin
+        nodes, work, left, _ = explore(
+            *block.parts(),
             stack,
             1,
-            Goal(known, self.tolerance, _ACCURACY, budget),
+            Goal(known + off, self.tolerance - off, _ACCURACY, budget),
             best,
             Node.room(block.ids.size),
+            log,
         )
+        if self.journal is not None:
+            self.journal.keep(block.number, log)
         block.work += work * cost
         self.work += work * cost
         if compiled is None and self.run.seconds > _ALONE:
             give_way(min(self.run.seconds - began, self.run.remaining))
         self.run.nodes += nodes  # type: ignore[operator]  # set when the tree was made
-        return left, value
+        return left
 
     @property
     def bound(self) -> float:
@@ -180,9 +186,12 @@ class Tree:
         """Take over the run's incumbent, and what it takes to beat it."""
         run, problem = self.run, self.problem
         self.incumbent = self.normal.value(run.objective)  # type: ignore[arg-type]  # a start is always offered
-        unit = min(max(1.0, abs(run.objective)), problem.scale)  # type: ignore[arg-type]
-        self.tolerance = self.settled = 0.5 * OPTIMALITY_GAP * unit * self.normal.factor
+        self._least = 0.5 * OPTIMALITY_GAP * min(max(1.0, abs(run.objective)), problem.scale)  # type: ignore[arg-type]
+        self.tolerance = self.settled = self._least * self.normal.factor
         step = self.attainable.above(self.incumbent) - self.incumbent
+        if run.recording:  # the reader finds the next value by itself, and not to the last bit
+            step = min(step, self.normal.value(problem.trivial_bound()) - self.incumbent)
+            step -= 3 * self.attainable.error + 1e-9 * problem.scale * self.normal.factor
         if step > self.tolerance:
             self.tolerance = step * (1 - 1e-12)
             self.settled = 3 * self.attainable.error
@@ -194,9 +203,26 @@ class Tree:
         self.run.offer(ascend(self.problem, x, self.run))
         self.look()
 
-    def _push(self, bound: float, block: Block, state: NDArray[np.int8], point: NDArray[np.float64]) -> None:
+    def _push(self, bound: float, block: Block, state: NDArray[np.int8], point: Reals, origin: int) -> None:
         if bound > self.incumbent + self.tolerance:
-            heapq.heappush(self.open, (-bound, next(self.count), block, state, point))
+            heapq.heappush(self.open, (-bound, next(self.count), block, state, point, origin))
+
+    def _closed(self, bound: float, block: Block, origin: int) -> bool:
+        """Whether a block needs no search; that its own tangent closes it is written down."""
+        enough = self.incumbent + self.tolerance
+        if bound <= enough and self.journal is not None:
+            here = block.form.tangent(block.x) + block.constant
+            self.journal.closed(block.number, origin, block.x if here <= enough else None)
+        return bound <= enough
+
+    def proof(self) -> Certificate | None:
+        """The search as a certificate, where it is over and was written down."""
+        if self.open or self.journal is None:
+            return None
+        claim = None
+        if self.settled < self.tolerance:  # what is attainable says more than the search
+            claim = max(self.run.bound, self.run.objective + self._least)  # type: ignore[operator,type-var]
+        return self.journal.certificate(self.incumbent + self.tolerance, claim)
 
     def _affordable(self, n: int) -> bool:
         """Whether there is time for a relaxation over n clients."""
@@ -213,6 +239,8 @@ class Tree:
         ):
             # One relaxation of the whole problem lowers every bound: everything starts again from it.
             self.open.clear()
+            if self.journal is not None:
+                self.journal.restart()
             return self._block(block.ids, block.ones, None, small=True)
         if block.work >= _WORK * max(1.0, (free.size / 200) ** 3) or (free.size <= _SMALL and not block.relaxed):
             return self._refresh(block, state, free)
@@ -227,30 +255,35 @@ class Tree:
             return None
         return self._block(block.ids[free], np.concatenate([block.ones, block.ids[state == 1]]), block, small=True)
 
-    def _block(self, ids: NDArray[np.int64], ones: NDArray[np.int64], parent: Block | None, *, small: bool) -> Block:
+    def _ordered(self, q: Reals, linear: Reals, m: int, ids: Clients, ones: Clients) -> Dominance:
+        """Dominance among ``ids`` beside ``ones``; if this is written down, what exact arithmetic says as well."""
+        order = dominance(q, linear, m)
+        return order if self.journal is None else self.journal.certain(order, ids, ones)
+
+    def _block(self, ids: Clients, ones: Clients, parent: Block | None, *, small: bool) -> Block:
         normal, run = self.normal, self.run
         n, m = ids.size, normal.size - ones.size
         q = np.ascontiguousarray(normal.quadratic[np.ix_(ids, ids)])
         linear = normal.linear[ids] + 2 * normal.quadratic[np.ix_(ids, ones)].sum(axis=1)
         constant = float(normal.linear[ones].sum() + normal.quadratic[np.ix_(ones, ones)].sum())
-        order = self.order if n == self.problem.n else dominance(q, linear, m)
-        x, violated = np.full(n, m / n), np.zeros((0, 2), dtype=np.int64)
+        order = self.order if n == self.problem.n else self._ordered(q, linear, m, ids, ones)
+        x, further, equal, pairs, number = np.full(n, m / n), _NO_PAIRS, _NO_PAIRS, _NO_PAIRS, -1
         if small and run.remaining > _RELAX * n**3:
             equal = order.pairs[: 3 * n]
-            pairs = self._inherited(parent, ids)
+            pairs = inherited(parent, ids, self.problem.n, self.cuts)
+            near, low = self.tolerance / 2, self.incumbent - constant
             found = relax(
                 q,
                 linear,
                 m,
                 dominated=equal,
                 nonnegative=pairs,
-                tolerance=self.tolerance / 2,
-                incumbent=self.incumbent - constant,
+                tolerance=near,
+                incumbent=low,
                 expired=lambda: run.expired,
             )
             self.work += _RELAX_WORK * n**3
-            form = apply(q, linear, m, found, equal, pairs)
-            x, violated = found.x, self._violated(found.products, found.nonnegative, pairs)
+            x, further = found.x, violated(found, pairs, int(self.cuts * n))
             if self.memory is not None and n == self.problem.n and len(pairs) == 0:
                 self.memory.keep(self.problem, None, found.diagonal / normal.factor)
         else:
@@ -258,35 +291,10 @@ class Tree:
             if known is None:
                 enough = 1e-5 * m * float(q.max())
                 known = np.full(n, (top_eigenvalue(q, enough) + enough) / normal.factor)
-            form = SliceForm.build(q, linear, m, known * normal.factor)
-        means = form.curved.mean(axis=0)
-        importance = 2 * means - means.mean() - form.curved.diagonal()
-        x = np.clip(x, 0.0, 1.0)
-        x = x * (m / x.sum()) if x.sum() > m else x + (1 - x) * ((m - x.sum()) / (n - x.sum()))
-        return Block(ids, ones, constant, form, np.maximum(importance, 1e-12), order, x, violated, small)
-
-    def _inherited(self, parent: Block | None, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The parent's pairs (in the problem's indices) that are still free, in this block's indices."""
-        if parent is None or len(parent.pairs) == 0:
-            return np.zeros((0, 2), dtype=np.int64)
-        place = np.full(self.problem.n, -1, dtype=np.int64)
-        place[ids] = np.arange(ids.size)
-        pairs = place[parent.ids[parent.pairs]]
-        return pairs[(pairs >= 0).all(axis=1)][: int(self.cuts * ids.size)]
-
-    def _violated(
-        self, products: NDArray[np.float64], multipliers: NDArray[np.float64], pairs: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """The pairs for the next relaxations: those at work now, then those most violated."""
-        n = len(products)
-        kept = pairs[multipliers > 1e-4 * multipliers.max(initial=0)]
-        room = int(self.cuts * n) - len(kept)
-        if room <= 0:
-            return kept
-        upper = np.column_stack(np.triu_indices(n, 1))
-        values = products[upper[:, 0], upper[:, 1]]
-        chosen = np.argsort(values, kind="stable")[:room]
-        chosen = chosen[values[chosen] < -1e-5]
-        known = {(int(i), int(j)) for i, j in kept}
-        fresh = [pair for pair in upper[chosen].tolist() if tuple(pair) not in known]
-        return np.concatenate([kept, np.array(fresh, dtype=np.int64).reshape(-1, 2)])
+            found = Multipliers.of(known * normal.factor, x)
+        if self.journal is None:
+            form = apply(q, linear, m, found, equal, pairs)
+        else:
+            form, constant, number = self.journal.form(ids, ones, found, order, equal, pairs)
+        x = on_slice(x, m, 0.0 if self.journal is None else self.journal.grain)
+        return Block(ids, ones, constant, form, order, x, further, small, number)

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ import pandas as pd
 import pytest
 
 from solvers.dispersion import DispersionProblem, write_mdplib
+from tests.waiting import HANG, until
 
 OWN = '''
 """Methods of somebody's own."""
@@ -68,48 +68,44 @@ def environment():
     return os.environ | {"PYTHONPATH": os.pathsep.join(str(Path(part).resolve()) for part in sys.path if part)}
 
 
-def bench(*arguments):
-    command = [sys.executable, "-m", "fedselect", "bench", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment())
-
-
-def test_own_methods_variants_and_files(there):
+def test_own_methods_variants_and_files(there, call, forgetting):
     arguments = ("dispersion", "--instances", "one.npz,two.npz,flat.txt", "--methods", "greedy,cheapest")
     arguments += ("--variant", "dear=cheapest dearest=true", "--load", "own.py", "--seeds", "0-1", "--time-limit", "5")
-    done = bench(*arguments, "--jobs", 2, "--out", "c", "--format", "json")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""  # no progress bar in a pipe
-    rows = json.loads(done.stdout)["rows"]
+    code, out, errors = call("bench", *arguments, "--jobs", 2, "--out", "c", "--format", "json")
+    assert (code, errors) == (0, "")  # no progress bar where nobody looks on
+    rows = json.loads(out)["rows"]
     assert len(rows) == 3 * 3 * 2
     assert {row["instance"] for row in rows} == {"one", "two", "flat"}
     assert {row["verdict"] for row in rows} == {"ok"}
     dear = next(row for row in rows if row["method"] == "dear")
     assert (dear["registered"], dear["options"], dear["bound"]) == ("cheapest", {"dearest": True}, None)
     assert len(pd.read_csv(there / "c" / "results.csv")) == 18
-    again = bench(*arguments, "--out", "c")
-    assert again.returncode == 0, again.stderr
-    assert "benchmark: c" in again.stdout
-    assert "dear" in again.stdout
+    code, again, errors = call("bench", *arguments, "--out", "c")
+    assert code == 0, errors
+    assert "benchmark: c" in again
+    assert "dear" in again
 
 
-def test_files_of_all_formats_by_a_pattern_and_a_gap_at_which_to_stop(there):
+def test_files_of_all_formats_by_a_pattern_and_a_gap_at_which_to_stop(there, call):
     rng = np.random.default_rng(3)
     for name in ("p1", "p2"):
         distances = np.triu(rng.uniform(size=(24, 24)), 1)
         np.save(there / f"{name}.npy", distances + distances.T)
     arguments = ("dispersion", "--instances", "p?.npy", "--size", 6, "--methods", "branch-and-bound,greedy")
-    done = bench(*arguments, "--gap", 0.2, "--threads", 2, "--no-repeat", "--format", "json")
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)["rows"]
+    stopping = ("--gap", 0.2, "--threads", 2, "--time-limit", "none")  # ten seconds are little on a busy machine
+    code, out, errors = call("bench", *arguments, *stopping, "--no-repeat", "--format", "json")
+    assert code == 0, errors
+    rows = json.loads(out)["rows"]
     assert [(row["instance"], row["verdict"]) for row in rows] == [(p, "ok") for p in ("p1", "p1", "p2", "p2")]
     assert {(row["method"], row["stopped"]) for row in rows} == {("branch-and-bound", "gap"), ("greedy", "iterations")}
     assert all(row["gap"] <= 0.2 for row in rows if row["method"] == "branch-and-bound")
 
 
-def test_a_crash_is_a_line_and_exit_code_3(there):
-    done = bench("dispersion", "--instances", "one.npz", "--methods", "greedy,fragile", "--load", "own.py")
-    assert done.returncode == 3, done.stderr
-    assert "crashed: fragile on one, seed 0: " in done.stdout
+def test_a_crash_is_a_line_and_exit_code_3(there, call, forgetting):
+    words = ("bench", "dispersion", "--instances", "one.npz", "--methods", "greedy,fragile", "--load", "own.py")
+    code, out, errors = call(*words)
+    assert code == 3, errors
+    assert "crashed: fragile on one, seed 0: " in out
     assert (there / "bench" / "results.csv").exists()
 
 
@@ -176,15 +172,13 @@ def test_ctrl_c_is_130_and_the_same_command_continues(there, jobs):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     rows = there / "c" / "rows.jsonl"
-    deadline = time.monotonic() + 60
-    while not (rows.exists() and rows.read_bytes().count(b"\n") >= 3) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: rows.exists() and rows.read_bytes().count(b"\n") >= 3, process)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=HANG)
     assert process.returncode == 130
     assert errors == "fedselect: interrupted; what was finished is kept, and the same command continues\n"
     before = rows.read_bytes()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment())
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
     assert done.returncode == 0, done.stderr
     assert rows.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
     assert rows.read_bytes().count(b"\n") == 25

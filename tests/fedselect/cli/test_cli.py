@@ -1,4 +1,4 @@
-"""The command line as a person or a script meets it."""
+"""The command line as a person or a script meets it: in this process, and in its own where the process is the point."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.waiting import HANG, until
 
 CONFIG = """
 [experiment]
@@ -37,13 +38,14 @@ def config(tmp_path):
 
 
 def fedselect(*arguments):
+    """The command line in a process whose environment is as bare as a cron job's or a container's, without a home."""
     command = [sys.executable, "-m", "fedselect", *map(str, arguments)]
-    # Some tests run in another directory, where a relative PYTHONPATH would lead nowhere.
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(str(Path(part).resolve()) for part in sys.path if part)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment)
+    paths = os.pathsep.join(str(Path(part).resolve()) for part in sys.path if part)
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": paths}
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment)
 
 
-def test_run_prints_a_table_and_its_folder(config, tmp_path):
+def test_run_in_a_bare_environment_prints_a_table_and_its_folder(config, tmp_path):
     pytest.importorskip("torch")
     done = fedselect("run", config, "--out", tmp_path / "out", "--seed", 4)
     assert done.returncode == 0, done.stderr
@@ -53,20 +55,20 @@ def test_run_prints_a_table_and_its_folder(config, tmp_path):
     assert done.stderr == ""  # no progress bar in a pipe
 
 
-def test_run_as_json(config, tmp_path):
+def test_run_as_json(call, config, tmp_path):
     pytest.importorskip("torch")
-    done = fedselect("run", config, "--out", tmp_path, "-c", "selector.name=fedgs", "--format", "json")
-    results = json.loads(done.stdout)
+    _, out, _ = call("run", config, "--out", tmp_path, "-c", "selector.name=fedgs", "--format", "json")
+    results = json.loads(out)
     assert results["rounds"] == 3
     assert results["proved"] == 1.0
 
 
-def test_compare_tables_and_registered_names(config, tmp_path):
+def test_compare_tables_and_registered_names(call, config, tmp_path):
     pytest.importorskip("torch")
     arguments = ("compare", config, "--selectors", "uniform,apart", "--seeds", "0,2", "--out", tmp_path / "out")
-    done = fedselect(*arguments, "--report", tmp_path / "report", "--format", "json")
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout, parse_constant=pytest.fail)["runs"]  # NaN is not JSON
+    code, out, err = call(*arguments, "--report", tmp_path / "report", "--format", "json")
+    assert code == 0, err
+    rows = json.loads(out, parse_constant=pytest.fail)["runs"]  # NaN is not JSON
     assert [(row["selector"], row["seed"]) for row in rows] == [
         ("uniform", 0),
         ("uniform", 2),
@@ -76,12 +78,12 @@ def test_compare_tables_and_registered_names(config, tmp_path):
     assert (tmp_path / "report" / "report.md").exists()
 
 
-def test_list_names_what_there_is():
-    found = json.loads(fedselect("list", "--format", "json").stdout)
+def test_list_names_what_there_is(call):
+    found = json.loads(call("list", "--format", "json")[1])
     assert {"uniform", "fedgs"} <= {entry["name"] for entry in found["selector"]}
     assert {"cp-sat", "greedy", "auto"} <= {entry["name"] for entry in found["method for a DispersionProblem"]}
     assert "exact-search" in {entry["name"] for entry in found["method for a CappingProblem"]}
-    assert "lognormal" in fedselect("list").stdout
+    assert "lognormal" in call("list")[1]
 
 
 @pytest.mark.parametrize(
@@ -95,18 +97,18 @@ def test_list_names_what_there_is():
         (["--format", "yaml"], "--format must be 'text' or 'json'"),
     ],
 )
-def test_bad_input_is_one_sentence_exit_2_and_nothing_written(config, tmp_path, monkeypatch, arguments, sentence):
+def test_bad_input_is_one_sentence_exit_2_and_nothing_written(call, config, tmp_path, monkeypatch, arguments, sentence):
     monkeypatch.chdir(tmp_path)
     h = np.ones((12, 12)) - np.eye(12)
     h[3, 7] = 2
     np.save("skew.npy", h)
     h[3, 7] = np.nan
     np.save("nan.npy", h)
-    done = fedselect("run", config, "--out", "out", *arguments)
-    assert done.returncode == 2
-    assert done.stderr.startswith("fedselect: ")
-    assert sentence in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    code, _, err = call("run", config, "--out", "out", *arguments)
+    assert code == 2
+    assert err.startswith("fedselect: ")
+    assert sentence in err
+    assert len(err.strip().splitlines()) == 1
     assert not (tmp_path / "out").exists()
 
 
@@ -119,16 +121,14 @@ def test_ctrl_c_says_that_nothing_is_lost(config, tmp_path):
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("cli/*/checkpoint.npz")) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: any(tmp_path.glob("cli/*/checkpoint.npz")), process)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=HANG)
     assert process.returncode == 130
     assert errors == "fedselect: interrupted; what was finished is kept, and the same command continues\n"
 
 
-def test_bad_seeds_are_a_sentence(config):
+def test_bad_seeds_are_a_sentence_from_the_process_too(config):
     done = fedselect("compare", config, "--seeds", "a-b")
     assert (done.returncode, done.stderr) == (2, "fedselect: seeds read like '0-4' or '0,3,7'; got 'a-b'\n")
 
@@ -146,7 +146,7 @@ def test_without_torch_training_says_what_to_install(config, tmp_path):
         "from fedselect.cli import main\n"
         "main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 2
     assert done.stderr == ("fedselect: training needs PyTorch, which is not installed: pip install 'fedselect[fl]'\n")
     assert not (tmp_path / "out").exists()

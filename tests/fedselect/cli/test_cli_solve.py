@@ -8,7 +8,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ import pytest
 from solvers import instances, method, solve
 from solvers.capping import CappingProblem
 from solvers.dispersion import DispersionProblem, write_mdplib
+from tests.waiting import HANG, until
 
 SMALL = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
 HARD = "fedgs-synthetic-n1000-m200-ideal-alpha100-r2"
@@ -172,11 +172,9 @@ def test_ctrl_c_prints_the_incumbent_and_exits_130(tmp_path):
         env=environment(),
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    deadline = time.monotonic() + 60
-    while not sign.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(sign.exists, process)
     process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=HANG)
     assert process.returncode == 130
     assert errors == ""
     found = json.loads(out)
@@ -200,13 +198,13 @@ def test_a_terminal_sees_progress_and_a_pipe_does_not():
         if not part:
             break
         seen += part
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=HANG)
     os.close(ours)
     assert process.returncode == 0
     assert json.loads(out)["status"] == "feasible"
     for word in (b"auto", b"objective", b"bound", b"gap"):
         assert word in seen
-    quiet = subprocess.run(command, capture_output=True, env=environment(), timeout=60)
+    quiet = subprocess.run(command, capture_output=True, env=environment(), timeout=HANG)
     assert (quiet.returncode, quiet.stderr) == (0, b"")
 
 
@@ -217,35 +215,38 @@ def test_every_improvement_is_watched_as_it_enters_the_trace():
     assert len(seen) >= 1
 
 
-COMPLETIONS = [
-    ("solve fedau-cutoff-digits-n30-", {"fedau-cutoff-digits-n30-t200-r0"}),
-    ("solve cafed-clustered-n24-r50 --method s", {"sorting"}),
-    (f"solve {SMALL} --method gre", {"greedy"}),
-    ("instances show theorem2-opt-syn", {"theorem2-opt-synthetic-n1000-r5"}),
-    ("instances list --family w", {"weighting"}),
-    ("compare x.toml --selectors uniform,fedg", {"uniform,fedgs"}),
-    ("trace make sin", {"sin-lognormal"}),
-    ("trace make lognormal --data syn", {"synthetic"}),
-]
+COMPLETIONS = {
+    "solve fedau-cutoff-digits-n30-": ["fedau-cutoff-digits-n30-t200-r0"],
+    "solve cafed-clustered-n24-r50 --method s": ["sorting"],
+    f"solve {SMALL} --method gre": ["greedy"],
+    "instances show theorem2-opt-syn": ["theorem2-opt-synthetic-n1000-r5"],
+    "instances list --family w": ["weighting"],
+    "compare x.toml --selectors uniform,fedg": ["uniform,fedgs"],
+    "trace make sin": ["sin-lognormal"],
+    "trace make lognormal --data syn": ["synthetic"],
+}
+
+#: A fresh process that is asked what bash asks when the tab key is pressed, after each of the lines it is given.
+ASKED = """
+import contextlib, io, json, os, sys
+from fedselect.cli import main
+
+offered = {}
+sys.argv = ["fedselect"]
+os.environ["_FEDSELECT_COMPLETE"] = "complete_bash"
+for words in json.loads(sys.stdin.read()):
+    os.environ |= {"COMP_WORDS": f"fedselect {words}", "COMP_CWORD": str(len(words.split()))}
+    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.suppress(SystemExit):
+        main()
+    offered[words] = printed.getvalue().split()
+heavy = ("torch", "pandas", "cvxpy", "ortools", "sklearn", "matplotlib")
+print(json.dumps([offered, [name for name in heavy if name in sys.modules]]))
+"""
 
 
-HEAVY = ("torch", "pandas", "cvxpy", "ortools", "sklearn", "matplotlib")
-
-
-@pytest.mark.parametrize(("words", "offered"), COMPLETIONS)
-def test_shells_complete(words, offered):
-    """What bash asks when the tab key is pressed after these words; nothing that is slow to import is imported."""
-    code = (
-        "import atexit, sys\n"
-        f"atexit.register(lambda: print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr))\n"
-        "sys.argv = ['fedselect']\n"
-        "from fedselect.cli import main\n"
-        "main()\n"
-    )
-    line = f"fedselect {words}"
-    asked = {"_FEDSELECT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment() | asked, timeout=60
-    )
-    assert set(done.stdout.split()) == offered
-    assert done.stderr.strip() == "[]"
+def test_shells_complete():
+    """Nothing that is slow to import is imported for it."""
+    command, asked = [sys.executable, "-c", ASKED], json.dumps(list(COMPLETIONS))
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, env=environment(), timeout=HANG)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [COMPLETIONS, []]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from fedselect import loading
+from tests.waiting import HANG
 
 PARTS = '''
 """Somebody's own parts."""
@@ -107,24 +108,14 @@ method = "leading"
 
 
 @pytest.fixture
-def there(tmp_path, monkeypatch):
-    """A folder with the parts and a configuration that names them, and registries that forget them afterwards."""
+def there(tmp_path, monkeypatch, forgetting):
+    """A folder with the parts and a configuration that names them."""
     pytest.importorskip("torch")
     (tmp_path / "my_parts.py").write_text(PARTS)
     (tmp_path / "own.toml").write_text(CONFIG)
     (tmp_path / "plain.toml").write_text(CONFIG.replace('load = ["my_parts.py"]', ""))
     monkeypatch.chdir(tmp_path)
-    before, path = loading._everything(), list(sys.path)
-    yield tmp_path
-    for known in loading.loaded_parts():
-        loading._forget(known)
-    from solvers import registry
-
-    for kind, name in set(loading._everything()) - set(before):
-        for known in registry._registry.values():
-            if kind.startswith("method"):
-                known.pop(name, None)
-    sys.path[:] = path
+    return tmp_path
 
 
 def _rounds(folder):
@@ -203,6 +194,7 @@ def test_ray_comes_to_the_same(there, call, monkeypatch):
     assert _compare(there, call, "ray", "--jobs", "2", "--backend", "ray") == _compare(there, call, "here")
 
 
+@pytest.mark.deployment
 def test_what_a_script_registers_on_the_way_reaches_workers(there):
     script = PARTS.replace('"""Somebody\'s own parts."""', "from __future__ import annotations") + (
         "\nfrom fedselect.experiments import Choice, Experiment, compare\n"
@@ -217,7 +209,7 @@ def test_what_a_script_registers_on_the_way_reaches_workers(there):
         [sys.executable, "script.py"],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG,
         cwd=there,
         env=os.environ | {"PYTHONPATH": paths},
     )

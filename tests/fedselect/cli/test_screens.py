@@ -12,14 +12,16 @@ import pytest
 
 import fedselect
 import solvers
+from tests.waiting import HANG
 
 ROOT = Path(fedselect.__file__).parents[1]
 SMALL = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
 LONG = "fedgs-digits-dirichlet-n100-m10-bernoulli-papergraph-r25"
 
 
-def command(*words, cwd, columns="80", before=None):
-    environment = os.environ | {"COLUMNS": columns, "PYTHONPATH": str(ROOT)}
+def command(*words, cwd, before):
+    """The command line in a process of its own, which ``before`` prepares."""
+    environment = os.environ | {"COLUMNS": "80", "PYTHONPATH": str(ROOT)}
     return subprocess.run(
         [sys.executable, "-m", "fedselect", *words],
         cwd=cwd,
@@ -27,19 +29,19 @@ def command(*words, cwd, columns="80", before=None):
         capture_output=True,
         text=True,
         preexec_fn=before,
-        timeout=120,
+        timeout=HANG,
     )
 
 
-def refused(done, sentence):
-    assert done.returncode == 2, done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("fedselect: ")
-    assert sentence in done.stderr
+def refused(code, errors, sentence):
+    assert code == 2, errors
+    assert "Traceback" not in errors
+    assert errors.splitlines()[-1].startswith("fedselect: ")
+    assert sentence in errors
 
 
-def test_the_version_is_told_everywhere(tmp_path):
-    assert command("--version", cwd=tmp_path).stdout == f"fedselect {fedselect.__version__}\n"
+def test_the_version_is_told_everywhere(call):
+    assert call("--version")[1] == f"fedselect {fedselect.__version__}\n"
     assert solvers.__version__ == fedselect.__version__
 
 
@@ -84,13 +86,14 @@ def no_room():
 
 def test_solve_on_a_full_disk(tmp_path):
     done = command("solve", SMALL, "--method", "greedy", "--out", "found.json", cwd=tmp_path, before=no_room)
-    refused(done, "cannot write found.json: File too large")
+    refused(done.returncode, done.stderr, "cannot write found.json: File too large")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_bench_on_a_full_disk(tmp_path):
     words = ("bench", "dispersion", "--instances", SMALL, "--methods", "greedy", "--out", "b", "--jobs", "1")
-    refused(command(*words, cwd=tmp_path, before=no_room), "cannot write b: File too large")
+    done = command(*words, cwd=tmp_path, before=no_room)
+    refused(done.returncode, done.stderr, "cannot write b: File too large")
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no device that is always full")
@@ -102,9 +105,9 @@ def test_a_device_is_written_to_and_not_replaced():
     assert Path("/dev/full").is_char_device()
 
 
-def test_solve_into_a_folder(tmp_path):
-    done = command("solve", SMALL, "--method", "greedy", "--out", str(tmp_path), cwd=tmp_path)
-    refused(done, "it is a folder; give the name of a file")
+def test_solve_into_a_folder(call, tmp_path):
+    code, _, errors = call("solve", SMALL, "--method", "greedy", "--out", tmp_path)
+    refused(code, errors, "it is a folder; give the name of a file")
 
 
 @pytest.mark.parametrize(
@@ -116,34 +119,40 @@ def test_solve_into_a_folder(tmp_path):
         ("raise SystemExit(3)", "SystemExit: 3"),
     ],
 )
-def test_a_broken_script_is_named_with_its_line(script, sentence, tmp_path):
+def test_a_broken_script_is_named_with_its_line(script, sentence, call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "own.py").write_text(script)
     words = ("bench", "dispersion", "--instances", SMALL, "--methods", "greedy", "--load", "own.py")
-    refused(command(*words, cwd=tmp_path), "own.py: ")
-    assert sentence in command(*words, cwd=tmp_path).stderr
+    code, _, errors = call(*words)
+    refused(code, errors, "own.py: ")
+    assert sentence in errors
 
 
-def test_names_are_whole_at_80_columns(tmp_path):
-    done = command("instances", "list", "--family", "dispersion", cwd=tmp_path)
-    assert "…" not in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 80
-    first = "".join(line.split("│")[1].strip() for line in done.stdout.splitlines() if line.startswith("│"))
+def test_names_are_whole_at_80_columns(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = call("instances", "list", "--family", "dispersion")
+    assert "…" not in out
+    assert max(map(len, out.splitlines())) <= 80
+    first = "".join(line.split("│")[1].strip() for line in out.splitlines() if line.startswith("│"))
     assert LONG in first
-    assert "left out for want of width: KiB, problem" in done.stdout
-    wide = command("instances", "list", "--family", "dispersion", cwd=tmp_path, columns="200").stdout
+    assert "left out for want of width: KiB, problem" in out
+    monkeypatch.setenv("COLUMNS", "200")
+    wide = call("instances", "list", "--family", "dispersion")[1]
     assert "KiB" in wide.splitlines()[1]
 
 
-def test_bench_shows_both_lenses_at_80_columns(tmp_path):
+def test_bench_shows_both_lenses_at_80_columns(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
     words = ("bench", "dispersion", "--instances", SMALL, "--methods", "milp,greedy", "--no-repeat")
-    done = command(*words, "--out", "b", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "…" not in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 80
-    cells = [line.split("│")[1].strip() for line in done.stdout.splitlines() if line.startswith("│")]
+    code, out, errors = call(*words, "--out", "b")
+    assert code == 0, errors
+    assert "…" not in out
+    assert max(map(len, out.splitlines())) <= 80
+    cells = [line.split("│")[1].strip() for line in out.splitlines() if line.startswith("│")]
     assert cells == ["milp", "greedy"]
-    assert "native" in done.stdout
-    assert "|bound - objective| / |objective|" in done.stdout.replace("\n", " ")
+    assert "native" in out
+    assert "|bound - objective| / |objective|" in out.replace("\n", " ")
 
 
 @pytest.mark.parametrize("name", ["solvers", "graphs"])

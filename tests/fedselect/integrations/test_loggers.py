@@ -14,6 +14,7 @@ pytest.importorskip("torch")
 from fedselect.errors import ConfigError, MissingExtraError
 from fedselect.experiments import Choice, Experiment, read_records, run
 from fedselect.integrations.loggers import LOGGERS, numbers_of, open_logger
+from tests.waiting import HANG
 
 EXPERIMENT = Experiment(
     "logged",
@@ -66,7 +67,7 @@ def test_weights_and_biases_offline(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     records = _logged("wandb", tmp_path)
     (written,) = (tmp_path / "wandb").rglob("*.wandb")
-    found, last, deadline = [], "", time.monotonic() + 60
+    found, last, deadline = [], "", time.monotonic() + HANG
     while last != "exit" and time.monotonic() < deadline:  # its own process writes, and is not waited for
         found.clear()
         for data in _entries(written.read_bytes()):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.waiting import HANG
+
 REFUSE = """
 import sys
 class Refuse:
@@ -21,7 +23,7 @@ main()
 def test_the_command_says_what_to_install(tmp_path):
     (tmp_path / "small.toml").write_text("")
     code = REFUSE.format(arguments=["export-flower", str(tmp_path / "small.toml"), str(tmp_path / "app")])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 2
     assert done.stderr == (
         "fedselect: federations need Flower and PyTorch; one of them is missing or too old (No module named flwr): "
@@ -32,5 +34,5 @@ def test_the_command_says_what_to_install(tmp_path):
 
 def test_other_commands_do_not_need_it():
     code = REFUSE.format(arguments=["run", "--help"])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 0, done.stderr

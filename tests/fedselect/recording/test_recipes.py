@@ -46,7 +46,11 @@ def test_recording_again_gives_the_same_problem(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["cafed-clustered-n24-r50", "cafed-digits-twolabel-n100-authors-r20", "fedss-clustered-n24-m6-groups4-r12"],
+    [
+        "cafed-clustered-n24-r50",
+        "fedss-clustered-n24-m6-groups4-r12",
+        pytest.param("cafed-digits-twolabel-n100-authors-r20", marks=pytest.mark.thorough),
+    ],
 )
 def test_recording_again_with_training_gives_the_same_problem(name):
     """To 1e-3: PyTorch's kernels differ between processors, and rounds of training carry the difference on."""

@@ -41,6 +41,7 @@ from fedselect.reports.methods import _profiled, shifted_geometric_mean
 from solvers.allocation import AllocationProblem
 from solvers.benchmark import Benchmark, run_benchmark
 from solvers.dispersion import DispersionProblem
+from tests.waiting import HANG
 
 #: Text as people write it, and text of nothing but characters that mean something somewhere; no control characters,
 #: and spaces as the renderers leave them.
@@ -590,7 +591,7 @@ def test_latex_compiles(compared, tmp_path):
     )
     (tmp_path / "paper.tex").write_text(document)
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 0, done.stdout
     assert (tmp_path / "paper.pdf").exists()
 

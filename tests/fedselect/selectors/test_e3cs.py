@@ -11,6 +11,7 @@ from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundFeedback
 from fedselect.selectors import E3CS, FedCS, Uniform
 from tests.fedselect.driving import bernoulli, context, drive, everybody, outcomes
+from tests.thoroughly import few_of
 
 CLASSES = np.repeat([0.1, 0.3, 0.6, 0.9], 25)  # success rates of §VI
 
@@ -22,14 +23,17 @@ def success_ratio(selector, rounds, seed=0):
 
 @pytest.mark.parametrize(
     ("quota", "draw", "mean", "deviation"),
-    [
-        (0.0, "madow", 0.866, 0.020),
-        (0.5, "madow", 0.6812, 0.0024),
-        (0.5, "dep-round", 0.6810, 0.0021),
-        (0.5, "successive", 0.6473, 0.0027),
-        (0.8, "madow", 0.5536, 0.0025),
-        ("incremental", "madow", 0.5636, 0.0069),
-    ],
+    few_of(
+        [
+            (0.5, "successive", 0.6473, 0.0027),
+            ("incremental", "madow", 0.5636, 0.0069),
+            (0.5, "madow", 0.6812, 0.0024),
+            (0.0, "madow", 0.866, 0.020),
+            (0.5, "dep-round", 0.6810, 0.0021),
+            (0.8, "madow", 0.5536, 0.0025),
+        ],
+        2,
+    ),
 )
 def test_success_ratios_of_the_papers_setting(quota, draw, mean, deviation):
     """K = 100, k = 20, T = 2500, η = 0.5, one run: within three standard deviations of a reference of 16 runs.

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import joblib
@@ -27,6 +26,7 @@ from solvers.participation import CutoffProblem
 from solvers.registry import method as registered
 from solvers.weighting import ExclusionProblem, OptimizationErrorProblem
 from tests.solvers.benchmark.misbehaving import Pick, picks
+from tests.waiting import HANG, until
 
 ROOT = Path(__file__).parents[3]
 
@@ -320,9 +320,7 @@ def test_a_comparison_of_200_rows_that_is_killed_resumes_without_repeating_a_row
     command = [sys.executable, str(tmp_path / "script.py"), str(folder), str(log)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen([*command, "2"], env=environment, start_new_session=True) as process:
-        deadline = time.monotonic() + 60
-        while _lines(folder / "rows.jsonl") < 60 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: _lines(folder / "rows.jsonl") >= 60, process)
         os.killpg(process.pid, signal.SIGKILL)  # with loky's workers, which would wait for work for some minutes
     _wait_for_the_end_of({int(line.split()[1]) for line in log.read_text().splitlines()})
     written = (folder / "rows.jsonl").read_bytes()
@@ -332,7 +330,7 @@ def test_a_comparison_of_200_rows_that_is_killed_resumes_without_repeating_a_row
     # A line that was cut off in the middle, as a full disk or a crash of the machine leaves it.
     (folder / "rows.jsonl").write_bytes(whole + whole.splitlines()[0][:50])
     log.unlink()
-    subprocess.run([*command, "1"], env=environment, check=True, timeout=120)
+    subprocess.run([*command, "1"], env=environment, check=True, timeout=HANG)
     again = [int(line.split()[0]) for line in log.read_text().splitlines()]
     assert sorted(again) == sorted(set(range(200)) - kept)
     benchmark = Benchmark.load(folder)
@@ -346,11 +344,7 @@ def _lines(path):
 
 
 def _wait_for_the_end_of(processes):
-    deadline = time.monotonic() + 20
-    while processes and time.monotonic() < deadline:
-        processes = {pid for pid in processes if _alive(pid)}
-        time.sleep(0.02)
-    assert not processes
+    until(lambda: not any(map(_alive, processes)))
 
 
 def _alive(pid):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from solvers import methods, solve
 from solvers.capping import CappingProblem
+from tests.thoroughly import few_of
 
 EXACT = ("exact-search", "bisection", "cvxpy", "auto")
 
@@ -95,10 +96,11 @@ def redistribute(w, k, floor):
         capped |= over
 
 
-def test_thousands_of_small_cases_against_plain_redistribution():
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("block", few_of(range(5), 1))
+def test_thousands_of_small_cases_against_plain_redistribution(block):
+    rng = np.random.default_rng(block)
     several = 0
-    for _ in range(2000):
+    for _ in range(400):
         n = int(rng.integers(2, 9))
         k = int(rng.integers(1, n))
         floor = float(rng.choice([0, rng.uniform(0, k / n), k / n]))
@@ -109,7 +111,7 @@ def test_thousands_of_small_cases_against_plain_redistribution():
         np.testing.assert_allclose(solve(problem, "bisection").x, solution.x, atol=1e-12)
         assert solution.status == "optimal"
         several += len(solution.details["overflow"]) > 1
-    assert several > 100  # the sample does contain the interesting case
+    assert several > 20  # the sample does contain the interesting case
 
 
 def test_cvxpy_agrees_on_random_problems():

@@ -12,6 +12,7 @@ import pytest
 from solvers.certificates import Certificate, CertificateError, check
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.search.record import Record
+from tests.thoroughly import few_of
 
 
 def random_problem(rng, n, m, kind):
@@ -107,16 +108,17 @@ def test_a_claim_below_the_optimum_is_refused():
         check(problem, lower)
 
 
-def test_no_mutation_proves_anything_false():
+@pytest.mark.parametrize("block", few_of(range(5), 1))
+def test_no_mutation_proves_anything_false(block):
     """Single numbers changed: refused with a sentence, or what is accepted is still true."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(block)
     problem = random_problem(rng, 7, 3, "uniform")
     best = optimum(problem)
     good = searched(problem, goal=best + 0.3, dominance=True)
     claims_too_little = replace(good, bound=best - 1e-3)
     refused = 0
     names = [name for name, array in good.arrays.items() if array.size]
-    for trial in range(2000):
+    for trial in range(400):
         base = claims_too_little if trial % 2 else good
         arrays = {name: array.astype(np.int64).copy() for name, array in base.arrays.items()}
         name = names[int(rng.integers(len(names)))]
@@ -126,7 +128,7 @@ def test_no_mutation_proves_anything_false():
         proved = proves(problem, replace(base, arrays=arrays))
         refused += proved is None
         assert proved is None or (proved >= best and base is good)
-    assert refused >= 1000
+    assert refused >= 200
 
 
 def test_missing_branches_are_named():

@@ -53,7 +53,7 @@ def test_auto_is_no_worse_than_its_parts(case, monkeypatch):
     """At the same limit in processor seconds: a busy machine slows all of them down alike."""
     problem = CASES[case]
     for method in ("auto", "annealing"):
-        solve(uniform_problem(20, 5), method, time_limit=60)  # the kernels are there
+        solve(uniform_problem(20, 5), method, time_limit=600)  # the kernels are there
     monkeypatch.setattr(time, "perf_counter", time.process_time)
     auto = solve(problem, "auto", time_limit=0.4)
     unit = abs(auto.objective)
@@ -67,7 +67,7 @@ def test_auto_is_no_worse_than_its_parts(case, monkeypatch):
 def test_a_wide_gap_goes_to_strong_nodes_at_once_and_a_round_never():
     wide = solve(CASES["whole"], "auto", time_limit=0.3)
     assert wide.details["nodes"]["first-order"] == 0
-    told = solve(CASES["round"], "auto", time_limit=60)
+    told = solve(CASES["round"], "auto", time_limit=600)
     assert told.status == "optimal"
     assert "iterations" not in told.details
 

@@ -13,6 +13,7 @@ from solvers.dispersion.bounds.splitting import split
 from solvers.dispersion.bounds.three_point import averages, certified, program, uniform_start
 from solvers.dispersion.search.symmetry import closure
 from tests.solvers.dispersion.cases import random_problem, uniform_problem
+from tests.thoroughly import few_of
 
 
 def symmetric_problem(rng: np.random.Generator, largest: int = 8) -> tuple[DispersionProblem, np.ndarray]:
@@ -32,7 +33,7 @@ def symmetric_problem(rng: np.random.Generator, largest: int = 8) -> tuple[Dispe
     return DispersionProblem(h, sum(costs[g] for g in group) * float(h.max() > 0), m, 0.5), group
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", few_of(range(12), 4))
 def test_never_below_the_optimum(seed):
     """Every iterate's bound is one; the last is as good as interior-point methods are."""
     rng = np.random.default_rng(seed)
@@ -62,7 +63,7 @@ def test_never_below_the_optimum(seed):
         assert certified(normal, given, relaxation, bases, wild) >= best
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", few_of(range(12), 4))
 def test_any_problem_without_symmetry(seed):
     problem = random_problem(np.random.default_rng(seed), 8)
     best = solve(problem, "brute-force").objective

@@ -3,6 +3,7 @@
 from solvers.dispersion.points.methods import (
     auto,
     branch_and_bound,
+    circle,
     greedy,
     local_search,
     tabu,
@@ -12,6 +13,7 @@ from solvers.dispersion.points.methods import (
 __all__ = [
     "auto",
     "branch_and_bound",
+    "circle",
     "greedy",
     "local_search",
     "tabu",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvers.dispersion.circle.search import fits, loaded
+from solvers.dispersion.circle.shape import from_points
 from solvers.dispersion.kinds.restated import solve_by_kinds
 from solvers.dispersion.methods.auto import auto as auto_with_matrix
 from solvers.dispersion.points.ascent import in_time, started
 from solvers.dispersion.points.marginal import marginal
 from solvers.dispersion.points.methods.branch_and_bound import branch_and_bound
+from solvers.dispersion.points.methods.circle import on_circle
 from solvers.dispersion.points.part import Part, Rest
 from solvers.dispersion.points.problem import PointDispersionProblem
 from solvers.dispersion.points.repeated import repeated
@@ -25,6 +28,8 @@ _FEW = 150
 def auto(problem: PointDispersionProblem, run: Run) -> None:
     """Repeated points as kinds, few as a matrix, by their ``auto``; many by ``branch-and-bound``.
 
+    Many on a circle or a line go to ``circle`` before.
+
     Parameters
     ----------
     problem : PointDispersionProblem
@@ -37,7 +42,14 @@ def auto(problem: PointDispersionProblem, run: Run) -> None:
         solve_by_kinds(same, run, problem.rounding + same.rounding)
         return
     if problem.n > _FEW:
-        branch_and_bound(problem, run)
+        shape = from_points(problem.coordinates.T, problem.farthest) if fits(problem) else None
+        if shape is not None and not run.expired and loaded(run):
+            run.tighten(problem.trivial_bound())
+            if marginal(problem, run):
+                return
+            on_circle(problem, shape, run)
+        if not (run.proved or (run.expired and run.x is not None)):
+            branch_and_bound(problem, run)
         return
     run.tighten(problem.trivial_bound())
     if marginal(problem, run):

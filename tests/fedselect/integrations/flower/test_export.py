@@ -17,6 +17,7 @@ pytest.importorskip("torch")
 from fedselect.errors import ConfigError
 from fedselect.experiments import Experiment
 from fedselect.integrations.flower import export_app
+from tests.waiting import HANG
 
 TABLES = {"experiment": {"rounds": 3, "clients_per_round": 2}, "data": {"name": "digits", "clients": 4}}
 
@@ -59,7 +60,7 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
 def fedselect(*arguments):
     paths = os.pathsep.join(str(Path(part).resolve()) for part in sys.path if part)
     command = [sys.executable, "-m", "fedselect", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ | {"PYTHONPATH": paths})
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=os.environ | {"PYTHONPATH": paths})
 
 
 def test_the_command_writes_it_and_says_how_to_start_it(tmp_path):

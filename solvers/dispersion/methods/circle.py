@@ -1,0 +1,76 @@
+"""Method ``circle``: exact where the distances are those of points on a circle or a line."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from solvers.dispersion.circle.search import LARGEST, fits, search
+from solvers.dispersion.circle.shape import Shape, from_distances
+from solvers.dispersion.loading import OutOfTime
+from solvers.dispersion.methods.branch_and_bound import marginal
+from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
+from solvers.errors import InvalidProblem
+from solvers.registry import method
+from solvers.run import Run
+
+__all__ = ["begin", "circle", "on_circle", "recognised"]
+
+
+@method(DispersionProblem, "circle", kind="exact")
+def circle(problem: DispersionProblem, run: Run) -> None:
+    """Prove optimality for points on a circle or a line, by longest paths through the clients in order.
+
+    Whether the distances are those of such points is seen from the matrix, to 1e-7 of the largest; what they differ by
+    is added to the bound. Nearly all of the objective depends on each client and its rank alone, and on the sum of the
+    positions (`solvers.dispersion.circle`): a longest path and a tangent bound a node. Costs may be any. On a line a
+    single path is the proof.
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        The problem.
+    run : Run
+        Clock and incumbent.
+
+    Raises
+    ------
+    InvalidProblem
+        When the distances are not those of points on a circle or a line, or there are more than 20 million pairs of a
+        client and a rank.
+    """
+    if marginal(problem, run):
+        return
+    if not fits(problem):
+        raise InvalidProblem(
+            f"circle makes a table of {problem.n} clients by {problem.size} ranks; it accepts at most {LARGEST:.3g} "
+            "entries (use 'auto')"
+        )
+    begin(problem, run)
+    shape = from_distances(problem, run)
+    if shape is not None:
+        on_circle(problem, shape, run)
+    elif not run.expired:
+        raise InvalidProblem(
+            "circle needs distances between points on a circle or a line, to 1e-7 of the largest distance; these are "
+            "not (use 'auto')"
+        )
+
+
+def recognised(problem: DispersionProblem, run: Run) -> Shape | None:
+    """The circle or line of a problem that this method takes; ``None`` for any other."""
+    small = problem.size in (1, problem.n - 1, problem.n) or problem.scale == 0
+    return from_distances(problem, run) if not small and fits(problem) else None
+
+
+def begin(problem: DispersionProblem, run: Run) -> None:
+    """A bound and a decision, for a run that has none."""
+    run.tighten(problem.trivial_bound())
+    if run.x is None:
+        run.offer(ascend(problem, greedy_decision(problem), run))
+
+
+def on_circle(problem: DispersionProblem, shape: Shape, run: Run) -> None:
+    """Prove optimality on the shape, in time."""
+    with suppress(OutOfTime):
+        search(problem, shape, run)

@@ -1,0 +1,213 @@
+"""What the first-order tree says of itself as it goes: a certificate that costs next to nothing.
+
+Afterwards nothing is computed again. For that the tree works, while it is written down, on what the reader will see:
+the problem and the multipliers in whole numbers, points that are multiples of a grain. What rounding the problem can
+have changed is part of every bound's margin, so what the tree closes the reader closes.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.certificates import Certificate, CertificateError, concave
+from solvers.certificates.concave import FORM, Rounded
+from solvers.certificates.exchanges import Exchanges
+from solvers.dispersion.bounds.dominance import Dominance
+from solvers.dispersion.bounds.semidefinite import Multipliers
+from solvers.dispersion.bounds.slice_form import Normal, SliceForm, tangent_margin
+from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.search.nodes import Log
+from solvers.dispersion.search.record import Record, one_after_the_other
+
+__all__ = ["Journal"]
+
+#: Points of the slice are kept in units of the first, which makes small files, up to so many clients; where a node
+#: costs more, finer points, which save some, are worth their bytes.
+_COARSE, _FINE, _CLIENTS = 2.0**-8, 2.0**-11, 120
+
+#: Nodes that are written down at a time, and shares of clients altogether, some bytes each before compression.
+_NODES, _MOST = 2_000, 3_000_000
+
+#: Pairs of clients that differ by no more than rounding which are compared in exact arithmetic, a tenth of a
+#: millisecond each.
+_EXACT = 200
+
+#: Part of what a bound may exceed the incumbent by that the rounding of the problem may take.
+_ROUNDING = 0.1
+
+
+class Journal:
+    """Forms and nodes of one tree.
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        What is solved.
+    normal : Normal
+        The same in the units of the tree.
+    tolerance : float
+        What a bound may exceed the incumbent by, in those units.
+    """
+
+    def __init__(self, problem: DispersionProblem, normal: Normal, tolerance: float) -> None:
+        self.problem, self.normal = problem, normal
+        n = problem.n
+        rank = 2 * (normal.size - 1) / max(n - 2, 1) * normal.quadratic.sum(axis=1) + normal.linear
+        self.grain = _COARSE if n <= _CLIENTS else _FINE
+        self.record = Record(problem, np.lexsort((np.arange(n), -rank)))
+        self.data = Rounded.of(problem, self.record.grid)
+        self.scale = float(self.data.unit) * normal.factor
+        self.margin = (float(self.data.error / self.data.unit) + 2) * self.scale
+        self.alive = self.margin <= _ROUNDING * tolerance
+        self._exchanges = Exchanges(problem, self.record.order, ties=True)
+        self._betters: list[NDArray[np.int64]] = []
+        self._rooms: list[int] = []
+        self._logs: list[tuple[int, Log]] = []
+        self._nodes = self._shares = 0
+        self._searched = False  # whether anybody was fixed, by dominance perhaps
+
+    # -- forms ---------------------------------------------------------------------------------------------------
+
+    def form(
+        self,
+        ids: NDArray[np.int64],
+        ones: NDArray[np.int64],
+        found: Multipliers,
+        order: Dominance,
+        equal: NDArray[np.int64],
+        pairs: NDArray[np.int64],
+    ) -> tuple[SliceForm, float, int]:
+        """The multipliers in whole numbers: the form, what the chosen are worth, both for the tree, and its number."""
+        back = 1 / self.normal.factor
+        held, dominated = (pairs, found.nonnegative * back), (equal, found.dominated * back)
+        number = self.record.form(ones, ids, found.diagonal * back, held, dominated)
+        whole = concave.Form(self.data, dict(zip(FORM, self.record.forms[number], strict=True)))
+        room = 2 * whole.room + 64  # other machines round otherwise
+        index = np.arange(ids.size)
+        whole.matrix[index, index] -= room - whole.room
+        linear = whole.linear + (room - whole.room)
+        self._rooms.append(room)
+        self._betters.append(_covering(order.pairs, ids.size))
+        middle = round(Fraction(self.normal.offset) / self.normal.size / self.data.unit)
+        curved = whole.matrix.astype(np.float64) * self.scale
+        raised = np.zeros_like(curved)
+        for first, second in ((0, 1), (1, 0)):
+            np.add.at(raised, (whole.raised[:, first], whole.raised[:, second]), whole.raised[:, 2] * self.scale)
+        exact = curved - raised if len(pairs) else curved
+        lifted = (linear + middle).astype(np.float64) * self.scale
+        rest = Fraction(self.normal.offset) / self.data.unit - whole.open * middle
+        constant = float(whole.constant + rest) * self.scale
+        margin = tangent_margin(curved, lifted, whole.open) + self.margin
+        return SliceForm(curved, exact, lifted, whole.open, margin), constant, number
+
+    def certain(self, order: Dominance, ids: NDArray[np.int64], ones: NDArray[np.int64]) -> Dominance:
+        """Those pairs of clients of which exact arithmetic says the same."""
+        kept = order.certain.copy()
+        near = np.flatnonzero(~kept)
+        first, second = ids[order.pairs[near]].T
+        h, c, place = self.problem.distances, self.problem.costs, self.record.order
+        company = np.concatenate([ids, ones])
+        differs = h[np.ix_(first, company)] != h[np.ix_(second, company)]
+        differs &= (company != first[:, None]) & (company != second[:, None])
+        alike = ~differs.any(axis=1)  # but for the costs
+        kept[near] = alike & ((c[first] < c[second]) | ((c[first] == c[second]) & (place[first] < place[second])))
+        for k in np.flatnonzero(~alike)[:_EXACT].tolist():
+            with suppress(CertificateError):
+                self._exchanges.require(int(first[k]), int(second[k]), ones.tolist(), ids.tolist())
+                kept[near[k]] = True
+        return Dominance.of(order.pairs[kept], order.certain[kept], ids.size)
+
+    # -- nodes ---------------------------------------------------------------------------------------------------
+
+    def log(self, n: int, compiled: bool = True) -> Log:
+        """Room for what the tree looks at next; none where this was given up, as it is where nothing is compiled."""
+        if not compiled:
+            self.stop()
+        if not self.alive:
+            return Log.room(0, n)
+        return Log.room(max(100, min(_NODES, 2 * _MOST // n)), n, self._nodes, self.grain)
+
+    def keep(self, form: int, log: Log) -> None:
+        """Keep what was written."""
+        self._searched |= bool(log.used[0])
+        if self.alive:
+            self._add(form, log)
+
+    def _add(self, form: int, log: Log) -> None:
+        self._logs.append((form, log))
+        self._nodes += int(log.used[0])
+        self._shares += int(log.used[0]) * log.points.shape[1]
+        if self._shares > _MOST:
+            self.stop()
+
+    def closed(self, form: int, origin: int, point: NDArray[np.float64] | None) -> None:
+        """Write a node down that the tangent at a point of the grid closes, outside the compiled tree; or one above."""
+        if point is None:
+            if origin < 0:
+                self.stop()
+            return
+        log = self.log(point.size)
+        if log.origins.size:
+            log.origins[0], log.clients[0], log.used[0] = origin, -1, 1
+            log.points[0] = point / self.grain
+            self._add(form, log)
+
+    def restart(self) -> None:
+        """Forget the nodes: the search begins again."""
+        self._logs.clear()
+        self._nodes = self._shares = 0
+
+    def stop(self) -> None:
+        """Give up: something happened that is not written down, or too much."""
+        self.alive = False
+        self.restart()
+
+    def certificate(self, reached: float, claim: float | None = None) -> Certificate | None:
+        """The search as a certificate; None where it was given up.
+
+        Parameters
+        ----------
+        reached : float
+            What it dropped nodes at, in units of the tree.
+        claim : float, optional
+            The bound to claim, where the values that a selection can have say more than the search.
+        """
+        if not self.alive or not self._logs:
+            return None
+        above = self.normal.original(reached) + 2 * self.problem.rounding
+        goal = math.floor((Fraction(above) - self.data.error) / self.data.unit)
+        if claim is None:
+            proved = goal * self.data.unit + self.data.error
+            claim = float(proved)
+            claim = claim if Fraction(claim) >= proved else float(np.nextafter(claim, math.inf))
+        logs = [(form, log, int(log.used[0])) for form, log in self._logs]
+        ids = [np.append(form[1], -1) for form in self.record.forms]  # -1, nobody, stays what it is
+        arrays = {
+            "goal": np.array([goal]),
+            "grain": np.array([round(1 / self.grain)]),
+            "origin": np.concatenate([log.origins[:used] for _, log, used in logs]),
+            "client": np.concatenate([ids[form][log.clients[:used]] for form, log, used in logs]),
+            "form": np.concatenate([np.full(used, form) for form, _, used in logs]),
+            "point": np.concatenate([_columns(logs, form) for form in range(len(ids))]),
+            "form_room": np.array(self._rooms),
+            **one_after_the_other("form_better", [pairs if self._searched else pairs[:0] for pairs in self._betters]),
+        }
+        return self.record.told("dispersion-search", claim, arrays, list(range(len(self._rooms))))
+
+
+def _columns(logs: list[tuple[int, Log, int]], form: int) -> NDArray[np.int16]:
+    """The points of a form, client by client: from one node to the next a client's share hardly changes."""
+    points = [log.points[:used] for number, log, used in logs if number == form]
+    return np.concatenate(points).T.ravel() if points else np.zeros(0, dtype=np.int16)
+
+
+def _covering(pairs: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """The pairs that the others do not imply, one after the other."""
+    table = np.zeros((n, n), dtype=np.float32)
+    table[pairs[:, 0], pairs[:, 1]] = 1
+    return np.argwhere((table > 0) & (table @ table == 0)).astype(np.int64).ravel()

@@ -1,0 +1,24 @@
+"""What the tests of the command line share."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from fedselect import loading
+from solvers import registry
+
+
+@pytest.fixture
+def forgetting():
+    """Let a test load parts of somebody's own into this process: registries and import path forget them afterwards."""
+    before, path = loading._everything(), list(sys.path)
+    yield
+    for known in loading.loaded_parts():
+        loading._forget(known)
+    for kind, name in set(loading._everything()) - set(before):
+        for known in registry._registry.values():
+            if kind.startswith("method"):
+                known.pop(name, None)
+    sys.path[:] = path

@@ -1,0 +1,166 @@
+"""Searches that were written down: the reader finds the same bound by itself, and what was tampered with is refused."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from solvers import solve
+from solvers.certificates import CertificateError, check
+from solvers.certificates.concave import excess
+from solvers.dispersion import DispersionProblem
+from solvers.dispersion.compiled import compiled
+from solvers.dispersion.search import race, tree
+
+
+@pytest.fixture(autouse=True)
+def _first_order(monkeypatch):
+    """The tree that is written down is there, and not left for the other one, however wide the gap."""
+    compiled("tree")
+    monkeypatch.setattr(race, "_WIDE", math.inf)
+
+
+def random_problem(seed, n, m, kind="uniform"):
+    rng = np.random.default_rng(seed)
+    if kind == "whole":  # few values, and clients that are alike
+        points = rng.integers(0, 3, (n, 2))
+        h = np.abs(points[:, None] - points).sum(axis=2).astype(float)
+        return DispersionProblem(h, rng.integers(0, 3, n).astype(float), size=m)
+    h = np.triu(rng.uniform(0, 10, (n, n)), 1)
+    scale = {"tiny": 1e-9, "huge": 1e9}.get(kind, 1.0)
+    return DispersionProblem((h + h.T) * scale, rng.normal(size=n) * scale, size=m, weight=0.3)
+
+
+def optimum(problem):
+    best = -math.inf
+    for chosen in itertools.combinations(range(problem.n), problem.size):
+        x = np.zeros(problem.n, dtype=int)
+        x[list(chosen)] = 1
+        best = max(best, problem.objective(x))
+    return best
+
+
+def searched(problem, **options):
+    solution = solve(problem, "branch-and-bound", certificate=True, **options)
+    assert solution.certificate.kind == "dispersion-search"
+    return solution
+
+
+@pytest.mark.parametrize("kind", ["uniform", "whole", "tiny", "huge"])
+@pytest.mark.parametrize(("n", "m"), [(10, 3), (12, 6), (14, 12)])
+def test_what_it_proves_is_true_and_tight(kind, n, m):
+    problem = random_problem(n, n, m, kind)
+    best = optimum(problem)
+    for cuts in (0, 3):
+        solution = searched(problem, cuts=cuts)
+        told = solution.details["certificate"]
+        verified = check(problem, solution.certificate)
+        assert best <= verified <= best + 1e-6 * min(max(1.0, abs(best)), problem.scale)
+        assert told["bound"] == solution.certificate.bound >= verified
+
+
+def test_multipliers_made_below_the_root(monkeypatch):
+    """Forms beside clients that are chosen, with products held non-negative in them."""
+    monkeypatch.setattr(tree, "_WORK", 2_000)
+    problem = random_problem(3, 36, 9)
+    solution = searched(problem)
+    certificate = solution.certificate
+    assert solution.status == "optimal"
+    assert len(certificate.arrays["form_room"]) > 3
+    assert certificate.arrays["form_ones"].size
+    assert certificate.arrays["form_nonnegative"].size
+    assert solution.objective <= check(problem, certificate) <= solution.objective * (1 + 1e-6)
+
+
+def test_uncompiled_nodes_are_not_written_down(monkeypatch):
+    monkeypatch.setattr(tree, "ready", lambda *_: None)
+    problem = random_problem(4, 14, 5)
+    solution = solve(problem, "branch-and-bound", certificate=True)
+    assert solution.certificate.kind == "dispersion"
+    assert check(problem, solution.certificate) >= solution.objective
+
+
+def test_no_mutation_proves_anything_false(monkeypatch):
+    """Single numbers changed: refused with a sentence, or what is accepted is still true."""
+    monkeypatch.setattr(tree, "_WORK", 500)
+    rng = np.random.default_rng(0)
+    problem = random_problem(1, 14, 5)
+    solution = searched(problem, moves=0)
+    best, good = solution.objective, solution.certificate
+    assert good.arrays["client"].max() >= 0
+    lower = {**good.arrays, "goal": good.arrays["goal"] - int(1e-3 / 2.0**good.grid)}
+    claims_too_little = replace(good, bound=best - 1e-4, arrays=lower)
+    names, refused = [name for name, array in good.arrays.items() if array.size], 0
+    for trial in range(1000):
+        base = claims_too_little if trial % 2 else good
+        arrays = {name: array.astype(np.int64).copy() for name, array in base.arrays.items()}
+        name = names[int(rng.integers(len(names)))]
+        place = int(rng.integers(arrays[name].size))
+        old = arrays[name].flat[place]
+        arrays[name].flat[place] = rng.choice([old + 1, old - 1, -old, 0, int(rng.integers(-(2**40), 2**40)), 2**62])
+        try:
+            proved = check(problem, replace(base, arrays=arrays))
+        except CertificateError:
+            refused += 1
+            continue
+        assert proved >= best
+        assert base is good
+    assert refused >= 500
+
+
+def test_what_is_missing_is_named():
+    problem = random_problem(1, 14, 5)
+    good = searched(problem).certificate
+    branching = int(np.flatnonzero(good.arrays["client"] >= 0)[0])
+    closed = {**good.arrays, "client": np.full_like(good.arrays["client"], -1)}
+    with pytest.raises(CertificateError, match=rf"node {branching}: it is said to be closed"):
+        check(problem, replace(good, arrays=closed))
+    adrift = {**good.arrays, "origin": np.where(good.arrays["origin"] == -1, -3, good.arrays["origin"])}
+    with pytest.raises(CertificateError, match="the root is missing"):
+        check(problem, replace(good, arrays=adrift))
+    elsewhere = {**good.arrays, "client": good.arrays["client"].astype(int) + 1000}
+    with pytest.raises(CertificateError, match=r"node \d+ refers to something that is not there"):
+        check(problem, replace(good, arrays=elsewhere))
+    with pytest.raises(CertificateError, match="another problem"):
+        check(random_problem(2, 14, 5), good)
+
+
+def test_multipliers_that_are_not_concave_are_refused():
+    problem = random_problem(1, 14, 5)
+    good = searched(problem).certificate
+    arrays = {**good.arrays, "form_diagonal": good.arrays["form_diagonal"].astype(np.int64) - 2**33}
+    with pytest.raises(CertificateError, match="do not make the objective concave"):
+        check(problem, replace(good, arrays=arrays))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_excess_is_enough(seed):
+    """The smallest eigenvalue on the hyperplane, in rationals of a basis: differences of neighbours."""
+    rng = np.random.default_rng(seed)
+    n = 7
+    a = rng.integers(-(2**20), 2**20, (n, n))
+    matrix = (a + a.T).astype(np.int64)
+    np.fill_diagonal(matrix, 0)
+    diagonal = rng.integers(-(2**20), 2**20, n).astype(np.int64)
+    found = excess(matrix, diagonal)
+    basis = np.linalg.qr(np.column_stack([np.ones(n), rng.normal(size=(n, n - 1))]))[0][:, 1:]
+    top = np.linalg.eigvalsh(basis.T @ (matrix - np.diag(diagonal)) @ basis)[-1]
+    assert top - 1e-6 <= found <= max(top, 0) + 10
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_rounds_that_one_node_settles(seed):
+    """Alike clients, small gaps: dominance and reduced costs do what is left, and have to be told."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(15, 40))
+    points = rng.integers(0, 4, (n, 2)).astype(float)
+    h = np.linalg.norm(points[:, None] - points, axis=2)
+    m = int(rng.integers(2, n - 1))
+    problem = DispersionProblem(h, rng.normal(size=n).round(1) * m, size=m)
+    solution = solve(problem, "branch-and-bound", certificate=True)
+    assert solution.objective - 2 * problem.rounding <= check(problem, solution.certificate)
+    assert check(problem, solution.certificate) <= max(solution.bound, solution.certificate.bound)
