@@ -9,9 +9,10 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "_extensions")]
-# Pages and examples are executed: their processes import this checkout, draw without a screen, and bring no noise.
+# Pages and examples are executed: their processes import this checkout, and bring no noise. Kernels choose the backend
+# that shows figures on the page (one named here would be taken instead); the gallery draws without a screen by itself.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
-os.environ.setdefault("MPLBACKEND", "agg")
+os.environ.pop("MPLBACKEND", None)
 os.environ.setdefault("COLUMNS", "80")
 
 project = "fedselect"
@@ -31,6 +32,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "generated_pages",
+    "offline_mathjax",
 ]
 exclude_patterns = ["_build", "**/_draft*", "examples/*.ipynb", "examples/*.py", "examples/*.zip"]
 templates_path = ["_templates"]
@@ -42,7 +44,7 @@ myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fi
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(HERE / "_build" / "executed")
-nb_execution_timeout = 180
+nb_execution_timeout = 600  # a busy machine gives a cell a tenth of a core
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True
@@ -78,5 +80,5 @@ html_theme_options = {"navigation_with_keys": True}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
-#: MathJax is the one thing that comes from elsewhere; nothing else leaves the reader's machine.
+#: No page fetches anything from elsewhere, formulas included (`offline_mathjax`).
 intersphinx_mapping: dict[str, tuple[str, None]] = {}

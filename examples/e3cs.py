@@ -2,8 +2,9 @@ r"""
 E3CS: probabilities with a floor and a cap
 ==========================================
 
-E3CS (Huang et al., TPDS 2023) learns which clients return, by exponential weights :math:`w`, and turns them into
-probabilities that sum to :math:`k`, leave everybody a quota :math:`\sigma` and never exceed 1:
+E3CS (Huang et al., IEEE Internet of Things Journal 2022) learns which clients return, by exponential weights
+:math:`w`, and turns them into probabilities that sum to :math:`k`, leave everybody a quota :math:`\sigma` and never
+exceed 1:
 
 .. math:: p_i = \sigma + (k - K\sigma) \frac{\min(w_i, c)}{\sum_j \min(w_j, c)} , \qquad p_i \le 1 .
 

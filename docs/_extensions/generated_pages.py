@@ -1,11 +1,13 @@
-"""Reference pages made from the code itself: commands, options of every registered part, methods of every problem."""
+"""Pages made from the code itself (commands, parts, methods, errors), and short tables made from published results."""
 
 from __future__ import annotations
 
+import csv
 import importlib
 import inspect
+import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +68,10 @@ def _write(app: Sphinx) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     pages = {"commands": _commands(), "methods": _methods(), "parts": _parts(), "errors": _errors()}
     pages |= {f"api-{package}": _api(package, modules) for package, modules in API.items()}
-    for name, lines in pages.items():
-        text = "\n".join(lines) + "\n"
-        page = folder / f"{name}.md"
+    texts = {f"{name}.md": "\n".join(lines) + "\n" for name, lines in pages.items()}
+    texts |= {"proved_at_one_second.csv": _proved(Path(app.srcdir)), "what_gaps_did.csv": _gaps(Path(app.srcdir))}
+    for name, text in texts.items():
+        page = folder / name
         if not page.exists() or page.read_text(encoding="utf-8") != text:
             page.write_text(text, encoding="utf-8")
 
@@ -192,6 +195,39 @@ def _parts() -> Iterator[str]:
                 for key, default in registry.options(name).items()
             )
             yield f"| `{name}` | {_cell(registry.summary(name))} | {options} |"
+
+
+def _proved(docs: Path) -> str:
+    """What the methods of the suite of selections prove within a second, best first."""
+    with sorted(docs.glob("benchmarks/*/selection-summary.csv"))[-1].open(encoding="utf-8") as stream:
+        rows = [row for row in csv.DictReader(stream) if float(row["time_limit"]) == 1.0]
+    rows.sort(key=lambda row: (-int(row["proved"]), -int(row["best"]), float(row["mean_all"])))
+    table = [("method", "rounds", "proved", "best value", "mean seconds")]
+    for row in rows:
+        table.append((row["method"], row["ok"], row["proved"], row["best"], f"{float(row['mean_all']):.2f}"))
+    return _csv(table)
+
+
+def _gaps(docs: Path) -> str:
+    """What each heuristic of the study of exact selection missed, and what came of it."""
+    with (docs / "gallery" / "exact_vs_heuristic_table.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    table = [("paper, regime", "heuristic", "gap", "variance of the counts", "test loss")]
+    for row in rows:
+        if row["decided by"] == "exact":
+            exact = row
+        elif row["decided by"] != "no optimisation":
+            told = (f"{row[key]} ({exact[key]})" for key in ("variance of counts", "test loss"))
+            gap = float(row["gap %"])
+            shown = f"{gap:.2g} %" if gap >= 0.001 else "< 0.001 %"
+            table.append((f"{row['paper']}, {row['regime']}", row["decided by"], shown, *told))
+    return _csv(table)
+
+
+def _csv(rows: Iterable[tuple[str, ...]]) -> str:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows(rows)
+    return stream.getvalue()
 
 
 def _sentence(text: str | None) -> str:

@@ -7,7 +7,9 @@ import http.server
 import os
 import shutil
 import threading
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -52,13 +54,26 @@ def browser():
 
 @pytest.fixture
 def page(browser, address):
-    """A page that may load the site alone: the network, from where MathJax comes, is not there in a test."""
+    """A page that may load the site alone: a request for anything else fails the test."""
+    outside: list[str] = []
+
+    def refuse(route):
+        outside.append(route.request.url)
+        route.abort()
+
     context = browser.new_context(base_url=address, permissions=["clipboard-read", "clipboard-write"])
-    context.route(lambda url: not url.startswith(address), lambda route: route.fulfill(status=200, body=""))
+    context.route(lambda url: not url.startswith(address), refuse)
     page = context.new_page()
     page.set_default_timeout(60_000)
     yield page
     context.close()
+    assert outside == []
+
+
+def written():
+    """Every page of the site but the sources of modules, by its path."""
+    pages = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html"))
+    return [name for name in pages if not name.startswith(("_modules", "_static"))]
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -71,11 +86,53 @@ def test_no_errors_in_the_console(page, name):
     assert said == []
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_no_page_is_wider_than_a_phone(page, name):
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(f"/{name}.html", wait_until="load")
-    assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+def test_no_page_is_wider_than_a_phone(page):
+    page.set_viewport_size({"width": 360, "height": 740})
+    wide = {}
+    for name in written():
+        page.goto(f"/{name}", wait_until="load")
+        if page.locator("article .math").count():
+            page.wait_for_function("document.querySelector('mjx-container') !== null")
+        over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        wide |= {name: over} if over > 0 else {}
+    assert wide == {}
+
+
+def test_formulas_are_set_without_a_network(page):
+    page.goto("/mathematics/dispersion.html", wait_until="load")
+    page.wait_for_selector("article mjx-container mjx-math")
+    assert page.evaluate("document.querySelectorAll('mjx-merror').length") == 0
+    assert "\\max_" not in page.locator("article").inner_text()
+
+
+class _Links(HTMLParser):
+    """Where a page leads, and what can be led to on it."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.links, self.places = [], set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.places |= {values[key] for key in ("id", "name") if values.get(key)}
+        self.links += [values[key] for key in ("href", "src") if values.get(key)]
+
+
+def test_links_lead_somewhere():
+    read = functools.cache(_Links)
+    dead = []
+    for name in written():
+        page = (SITE / name).resolve()
+        for link in read(page).links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+            place = unquote(parts.fragment)
+            there = target.is_file() and (not place or target.suffix != ".html" or place in read(target).places)
+            dead += [] if there else [f"{name}: {link}"]
+    assert dead == []
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -83,6 +140,14 @@ def test_every_picture_has_a_text_alternative(page, name):
     page.goto(f"/{name}.html", wait_until="load")
     texts = page.evaluate("[...document.querySelectorAll('article img')].map(image => image.alt)")
     assert [text for text in texts if len(text) < 5] == []
+
+
+@pytest.mark.parametrize("family", ["dispersion", "weighting", "capping", "allocation", "participation"])
+def test_every_family_has_pictures(page, family):
+    page.goto(f"/mathematics/{family}.html", wait_until="load")
+    texts = page.evaluate("[...document.querySelectorAll('article .cell_output img')].map(image => image.alt)")
+    assert texts
+    assert [text for text in texts if " " not in text] == []  # a sentence, not the name of a file
 
 
 def test_search_finds_a_page(page):
