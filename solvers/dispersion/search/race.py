@@ -80,7 +80,8 @@ class Race:
         run, tree = self.run, self.tree
         with run.phase("first-order tree"):
             tree.start(self._relaxes())
-            while tree.open and not (run.expired or run.proved or self._due()):
+            # A search that is written down goes on to its end: leaves left open would prove nothing.
+            while tree.open and not (run.expired or (run.proved and not run.recording) or self._due()):
                 self._cheap()
             tree.report()
         if not tree.open or run.expired or run.proved:

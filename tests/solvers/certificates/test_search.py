@@ -22,6 +22,7 @@ def _first_order(monkeypatch):
     """The tree that is written down is there, and not left for the other one, however wide the gap."""
     compiled("tree")
     monkeypatch.setattr(race, "_WIDE", math.inf)
+    monkeypatch.setattr(race, "_MORE", math.inf)
 
 
 def random_problem(seed, n, m, kind="uniform"):
@@ -66,7 +67,6 @@ def test_what_it_proves_is_true_and_tight(kind, n, m):
 def test_multipliers_made_below_the_root(monkeypatch):
     """Forms beside clients that are chosen, with products held non-negative in them."""
     monkeypatch.setattr(tree, "_WORK", 2_000)
-    monkeypatch.setattr(race, "_MORE", math.inf)  # spells so short leave more and more open
     problem = random_problem(3, 36, 9)
     solution = searched(problem)
     certificate = solution.certificate
