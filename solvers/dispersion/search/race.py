@@ -116,7 +116,9 @@ class Race:
         if self.run.remaining <= _FIRST * tree.problem.n**3:
             return False
         # Where the tree gets on, its open problems become fewer from the first spell on.
-        stalls = tree.left > 0 and len(tree.open) >= _MORE * tree.left
+        # A search that is written down is a certificate at no cost, which strong nodes are not: it gets twice the room.
+        more = 2 * _MORE if self.run.recording else _MORE
+        stalls = tree.left > 0 and len(tree.open) >= more * tree.left
         return self.group is not None or stalls or self._wide()
 
     def _alternate(self, strong: StrongTree) -> None:
