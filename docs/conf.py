@@ -68,7 +68,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_signature": False,
     "abort_on_example_error": True,
-    "min_reported_time": 1,
+    "write_computation_times": False,  # its pages fetch scripts from elsewhere
 }
 
 # -- the site ----------------------------------------------------------------------------------------------------------
