@@ -108,7 +108,9 @@ def solve(
         decision = entry.function(problem, run, **options)
         if decision is not None:
             run.offer(decision)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemError) as error:
+        if not _interrupted(error):
+            raise
         run.stop("interrupted")
     solution = run.solution()
     if second is not None and solution.stopped != "interrupted":
@@ -127,6 +129,13 @@ def solve(
         solution = replace(prove(solution, left, relaxed=weaker, recorded=run.recorded), seconds=run.seconds)
     lines.end(solution)
     return solution
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error: where it falls into the hand-over of a kernel's result, Numba wraps it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def certified(

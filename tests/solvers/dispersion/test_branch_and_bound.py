@@ -10,6 +10,7 @@ import pytest
 
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem, Memory, read_mdplib
+from solvers.dispersion.search.race import Race
 from tests.solvers.dispersion.cases import (
     euclidean_problem,
     mdplib,
@@ -135,6 +136,25 @@ def test_no_time_at_all():
     found = solve(uniform_problem(100, 10), "branch-and-bound", time_limit=1e-6)
     assert found.x is not None
     assert found.bound is not None
+
+
+@pytest.mark.parametrize("cause", [KeyboardInterrupt(), None])
+def test_ctrl_c_within_a_kernels_call(monkeypatch, cause):
+    """Numba says SystemError, with the interruption as its cause."""
+
+    def ends(race):
+        inner = SystemError("a function returned a result with an exception set")
+        inner.__cause__ = cause
+        raise SystemError("a kernel returned a result with an exception set") from inner
+
+    monkeypatch.setattr(Race, "run_to_the_end", ends)
+    if cause is None:
+        with pytest.raises(SystemError):
+            solve(uniform_problem(30, 5), "branch-and-bound")
+    else:
+        found = solve(uniform_problem(30, 5), "branch-and-bound")
+        assert found.stopped == "interrupted"
+        assert found.x.sum() == 5
 
 
 @pytest.mark.usefixtures("interruptible")
