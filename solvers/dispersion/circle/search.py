@@ -9,9 +9,10 @@ from solvers.dispersion.circle.shape import Shape
 from solvers.dispersion.circle.tree import Tree
 from solvers.dispersion.compiled import give_way, ready, start
 from solvers.dispersion.selection import Selecting
+from solvers.errors import InvalidProblem
 from solvers.run import Run
 
-__all__ = ["LARGEST", "fits", "loaded", "search"]
+__all__ = ["LARGEST", "check_table", "fits", "loaded", "search"]
 
 #: Entries of the table of longest paths, at most (8 bytes each).
 LARGEST = 20_000_000
@@ -26,6 +27,21 @@ _MORE = 100
 def fits(problem: Selecting) -> bool:
     """Whether the table of longest paths is not too large."""
     return problem.n * min(problem.size, problem.n - problem.size) <= LARGEST
+
+
+def check_table(problem: Selecting) -> None:
+    """Refuse a problem whose table of longest paths is too large.
+
+    Raises
+    ------
+    InvalidProblem
+        When it has more than ``LARGEST`` entries.
+    """
+    if not fits(problem):
+        raise InvalidProblem(
+            f"circle makes a table of {problem.n} clients by {problem.size} ranks; it accepts at most {LARGEST:.3g} "
+            "entries (use 'auto')"
+        )
 
 
 def loaded(run: Run) -> bool:

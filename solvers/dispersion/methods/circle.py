@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from solvers.dispersion.circle.search import LARGEST, fits, search
+from solvers.dispersion.circle.search import check_table, fits, search
 from solvers.dispersion.circle.shape import Shape, from_distances
 from solvers.dispersion.loading import OutOfTime
 from solvers.dispersion.methods.branch_and_bound import marginal
@@ -41,11 +41,7 @@ def circle(problem: DispersionProblem, run: Run) -> None:
     """
     if marginal(problem, run):
         return
-    if not fits(problem):
-        raise InvalidProblem(
-            f"circle makes a table of {problem.n} clients by {problem.size} ranks; it accepts at most {LARGEST:.3g} "
-            "entries (use 'auto')"
-        )
+    check_table(problem)
     begin(problem, run)
     shape = from_distances(problem, run)
     if shape is not None:

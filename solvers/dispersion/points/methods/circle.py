@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from solvers.dispersion.circle.search import LARGEST, fits, search
+from solvers.dispersion.circle.search import check_table, search
 from solvers.dispersion.circle.shape import Shape, from_points
 from solvers.dispersion.points.ascent import in_time
 from solvers.dispersion.points.construction import greedy_decision
@@ -37,11 +37,7 @@ def circle(problem: PointDispersionProblem, run: Run) -> None:
     run.tighten(problem.trivial_bound())
     if marginal(problem, run):
         return
-    if not fits(problem):
-        raise InvalidProblem(
-            f"circle makes a table of {problem.n} clients by {problem.size} ranks; it accepts at most {LARGEST:.3g} "
-            "entries (use 'auto')"
-        )
+    check_table(problem)
     shape = from_points(problem.coordinates.T, problem.farthest)
     if shape is None:
         raise InvalidProblem(
