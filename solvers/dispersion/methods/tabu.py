@@ -53,7 +53,7 @@ def tabu(
     stall : int, optional
         Moves without a better selection after which the search ends before its time; by default 100 000 or 2000 n,
         whichever is larger, where ``moves`` is left out, and never where it is given. A round of 100 clients is then
-        over in a second, while 2000 clients are searched for minutes.
+        over in a fraction of a second, while 2000 clients are searched for a minute or two.
 
     Raises
     ------
