@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import _thread
-import threading
-
 import numpy as np
 import pytest
 
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem, Memory, read_mdplib
+from solvers.dispersion.compiled import compiled
 from solvers.dispersion.search.race import Race
+from solvers.run import Run
 from tests.solvers.dispersion.cases import (
     euclidean_problem,
     mdplib,
@@ -77,6 +76,9 @@ def test_agrees_with_cp_sat():
 
 
 def test_same_seed_same_search():
+    """With the kernels there: a first solve on a machine may begin without them, in a slower tree with other nodes."""
+    for name in ("tree", "preference", "schur", "swaps", "ascent", "alternating", "cuts"):
+        compiled(name)
     problem = uniform_problem(60, 10, 5)
     first, second = (solve(problem, "branch-and-bound", seed=3) for _ in range(2))
     assert first.nodes == second.nodes
@@ -157,15 +159,12 @@ def test_ctrl_c_within_a_kernels_call(monkeypatch, cause):
         assert found.x.sum() == 5
 
 
-@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("method", ["branch-and-bound", "tabu"])
-def test_ctrl_c_returns_the_incumbent(method):
+def test_ctrl_c_returns_the_incumbent(method, interrupt_after):
     problem = uniform_problem(200, 50, 2)
     solve(uniform_problem(30, 5), method, time_limit=1.0)  # the kernels are loaded
-    timer = threading.Timer(0.5, _thread.interrupt_main)
-    timer.start()
+    interrupt_after(Run, "offer")
     found = solve(problem, method, time_limit=600)
-    timer.join()
     assert found.stopped == "interrupted"
     assert found.x is not None
 
