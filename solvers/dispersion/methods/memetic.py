@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from solvers.dispersion.methods.tabu import Search
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, random_decision
 from solvers.dispersion.search.population import Population
-from solvers.dispersion.search.symmetry import closure
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
@@ -34,7 +33,6 @@ def memetic(
     population: int = 15,
     moves: int | None = None,
     generations: int | None = None,
-    symmetries: ArrayLike | None = None,
 ) -> None:
     """Cross selections, keep what two have in common, improve each child by tabu search (Wu and Hao 2013), compiled.
 
@@ -56,19 +54,15 @@ def memetic(
     population : int
         Members of the population.
     moves : int, optional
-        Swaps of tabu search that improve a child; by default 200 or 2n, whichever is larger.
+        Swaps of tabu search that improve a child; by default 200 or n, whichever is larger.
     generations : int, optional
         Children to make, the members of a new population among them; by default until the time limit, or until 50
         populations in a row have found nothing better, or 300 without a limit.
-    symmetries : (k, n) array-like of int, optional
-        Permutations of the clients (client i to ``symmetries[r][i]``) that change no distance and no cost: one parent
-        is replaced by its image that is most like the other, and no two members are images of each other.
 
     Raises
     ------
     InvalidOption
-        When ``population`` is less than two, ``moves`` not positive, ``generations`` negative, or a permutation is none
-        or changes the problem.
+        When ``population`` is less than two, ``moves`` not positive, or ``generations`` negative.
     """
     if population < 2:
         raise InvalidOption(f"population must be at least 2; got {population}")
@@ -76,9 +70,8 @@ def memetic(
         raise InvalidOption(f"moves must be at least 1; got {moves}")
     if generations is not None and generations < 0:
         raise InvalidOption(f"generations must not be negative; got {generations}")
-    group = None if symmetries is None else closure(problem, symmetries)
     run.offer(ascend(problem, greedy_decision(problem) if run.x is None else problem.decision(run.x), run))
-    search = Memetic(problem, run, population, moves, group)
+    search = Memetic(problem, run, population, moves)
     endless = generations is None and run.time_limit is not None
     most = np.iinfo(np.int64).max if endless else _GENERATIONS if generations is None else generations
     while search.generations < most and not run.expired and search.advance(search.moves):
@@ -100,8 +93,6 @@ class Memetic:
         Whose incumbent is the first member, its randomness, and where better selections are offered.
     population, moves : int, int or None
         As for `memetic`.
-    group : (g, n) ndarray of int, optional
-        All symmetries to use.
     wait : bool
         As for `tabu.Search`.
 
@@ -117,13 +108,12 @@ class Memetic:
         run: Run,
         population: int = 15,
         moves: int | None = None,
-        group: NDArray[np.int64] | None = None,
         wait: bool = True,
     ) -> None:
         self.problem, self.run = problem, run
-        self.moves = max(200, 2 * problem.n) if moves is None else moves
+        self.moves = max(200, problem.n) if moves is None else moves
         self.tabu = Search(problem, run, self.moves + 1, wait)  # begins with the incumbent
-        self.population = Population(problem, population, run.rng, group)
+        self.population = Population(problem, population, run.rng)
         self.left = self.moves
         self.generations, self.populations, self.barren = 0, 1, 0
         self._founders, self._vain, self._known = population - 1, 0, run.objective

@@ -24,20 +24,10 @@ class Population:
         Members; at least two.
     rng : numpy.random.Generator
         Who draws parents and crossovers.
-    group : (g, n) ndarray of int, optional
-        Symmetries of the problem, closed under composition. Selections that they take into each other count as one,
-        and of a parent's images the child has the one that is most like the other parent.
     """
 
-    def __init__(
-        self,
-        problem: DispersionProblem,
-        capacity: int,
-        rng: np.random.Generator,
-        group: NDArray[np.int64] | None = None,
-    ) -> None:
+    def __init__(self, problem: DispersionProblem, capacity: int, rng: np.random.Generator) -> None:
         self.problem, self.capacity, self.rng = problem, capacity, rng
-        self.images = None if group is None else np.ascontiguousarray(group.T)
         self.clear()
 
     def clear(self) -> None:
@@ -53,7 +43,7 @@ class Population:
 
         It is none when it is a member, or no better than the worst.
         """
-        if any(self._same(x, value, place) for place in range(len(self))):
+        if any(np.array_equal(x, member) for member in self.members):
             return False
         if len(self) < self.capacity:
             self.members.append(x)
@@ -76,8 +66,6 @@ class Population:
         rng, n = self.rng, self.problem.n
         first, second = rng.choice(len(self), 2, replace=False)
         x, other = self.members[first].copy(), self.members[second]
-        if self.images is not None:
-            other = self._image(other, x)
         mine, theirs = np.flatnonzero(x > other), np.flatnonzero(other > x)
         if mine.size < _ALIKE:
             _perturb(x, rng)
@@ -87,22 +75,6 @@ class Population:
         x[_by(near, mine, rng)[mine.size - taken :]] = 0
         x[_by(near, theirs, rng)[mine.size - taken :]] = 1
         return x
-
-    def _same(self, x: NDArray[np.int64], value: float, place: int) -> bool:
-        """Whether a member is this selection or an image of it."""
-        if abs(value - self.values[place]) > self.problem.rounding:
-            return False
-        member = self.members[place]
-        return np.array_equal(member if self.images is None else self._image(member, x), x)
-
-    def _image(self, x: NDArray[np.int64], like: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The image of ``x`` that has most clients in common with ``like``."""
-        assert self.images is not None
-        places = self.images[np.flatnonzero(x)]
-        common = like[places].sum(axis=0)
-        image = np.zeros_like(x)
-        image[places[:, self.rng.choice(np.flatnonzero(common == common.max()))]] = 1
-        return image
 
 
 def _by(near: NDArray[np.floating], clients: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:

@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 
 from solvers import InvalidOption, solve
-from solvers.dispersion import DispersionProblem, grey_pattern, torus_symmetries
+from solvers.dispersion import DispersionProblem, grey_pattern
 from solvers.dispersion.compiled import compiled
 from solvers.dispersion.methods.memetic import Memetic
 from solvers.dispersion.search.neighbourhood import random_decision
 from solvers.dispersion.search.population import Population
-from solvers.dispersion.search.symmetry import closure
 from solvers.run import Run
 from tests.solvers.dispersion.cases import euclidean_problem, random_problem, uniform_problem
 
 
-def population(problem, capacity=6, group=None, seed=0):
-    return Population(problem, capacity, np.random.default_rng(seed), group)
+def population(problem, capacity=6, seed=0):
+    return Population(problem, capacity, np.random.default_rng(seed))
 
 
 def test_finds_every_small_optimum():
@@ -42,16 +41,12 @@ def test_as_good_as_a_proved_optimum(single):
 
 def test_as_good_a_grey_pattern_as_longer_tabu_search():
     pattern = grey_pattern(8, 8, 21)
-    for symmetries in (None, torus_symmetries(8, 8)):
-        found = solve(pattern, "memetic", generations=200, symmetries=symmetries)
-        assert found.objective >= solve(pattern, "tabu", moves=40_000).objective
+    found = solve(pattern, "memetic", generations=200)
+    assert found.objective >= solve(pattern, "tabu", moves=40_000).objective
 
 
-@pytest.mark.parametrize("symmetric", [False, True])
-def test_seed_repeats(symmetric):
-    pattern = grey_pattern(6, 8, 13)
-    options = {"symmetries": torus_symmetries(6, 8)} if symmetric else {}
-    first, second = (solve(pattern, "memetic", seed=4, generations=60, **options) for _ in range(2))
+def test_seed_repeats():
+    first, second = (solve(grey_pattern(6, 8, 13), "memetic", seed=4, generations=60) for _ in range(2))
     np.testing.assert_array_equal(first.x, second.x)
     assert [p.objective for p in first.trace] == [p.objective for p in second.trace]
     assert first.details == second.details
@@ -107,7 +102,6 @@ def test_an_interruption_keeps_the_incumbent():
         ({"population": 1}, "population must be at least 2; got 1"),
         ({"moves": 0}, "moves must be at least 1; got 0"),
         ({"generations": -1}, "generations must not be negative; got -1"),
-        ({"symmetries": [[1, 0, 2, 3, 4, 5, 6, 7, 8, 9]]}, "row 0 changes them"),
     ],
 )
 def test_options_are_checked(options, message):
@@ -158,24 +152,6 @@ def test_parents_that_hardly_differ_have_a_child_that_does():
     children = [members.child() for _ in range(30)]
     assert all(problem.violation(child) == 0 for child in children)
     assert not any(np.array_equal(child, z) for child in children for z in (x, y))
-
-
-def test_images_are_one_selection_and_parents_are_laid_upon_each_other():
-    pattern = grey_pattern(5, 6, 9)
-    group = closure(pattern, torus_symmetries(5, 6))
-    rng = np.random.default_rng(1)
-    for seed in range(20):
-        members = population(pattern, 4, group, seed)
-        x = random_decision(pattern, rng)
-        image = np.zeros_like(x)
-        image[group[rng.integers(len(group))][np.flatnonzero(x)]] = 1
-        assert members.enter(x, pattern.objective(x))
-        assert not members.enter(image, pattern.objective(image))
-        y = random_decision(pattern, rng)
-        laid = members._image(y, x)
-        overlaps = [np.isin(g[np.flatnonzero(y)], np.flatnonzero(x)).sum() for g in group]
-        assert int(laid @ x) == max(overlaps)
-        assert pattern.objective(laid) == pytest.approx(pattern.objective(y), rel=1e-12)
 
 
 def test_a_race_can_continue_it_before_there_is_a_kernel(monkeypatch):
