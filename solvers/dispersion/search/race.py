@@ -94,15 +94,12 @@ class Race:
         run.details["open"] = len(strong.open)
 
     def _relaxes(self) -> bool:
-        """Whether the first-order tree's root is to be relaxed: at once, or after a shift, in milliseconds."""
+        """Whether the first-order tree's root is relaxed at once: where nodes with one shift for all have no hope."""
         run, tree, problem = self.run, self.tree, self.tree.problem
-        self.known = True
-        if tree.small and tree.affordable(problem.n, SHARE):
-            return True
         self.known = not tree.remembered and ready("ascent", run, problem.distances.dtype.name) is not None
         if self.known:
             bound_many(problem, run)
-        return tree.small and tree.affordable(problem.n) and not self._wide()
+        return tree.small and tree.affordable(problem.n, SHARE) and (self._wide() or not self.known)
 
     def _wide(self) -> bool:
         """Whether bound and incumbent are too far apart for cheap nodes: the more clients, the sooner."""

@@ -29,9 +29,11 @@ from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["Tree"]
 
-#: Updates of gradient entries between two looks at the clock: some 0.1 s, about what a relaxation costs; at most
-#: so many for each second of the limit.
-_WORK, _WORK_SECOND = 30_000_000, 10_000_000
+#: Updates of gradient entries between two looks at the clock: some 0.1 s.
+_WORK = 20_000_000
+
+#: Updates made with one shift for all clients before the whole problem is relaxed, in units of n³.
+_SHIFTED = 0.5
 
 #: What counts as so much work without compilation, and how much of it is done between two looks at the clock.
 _PLAIN_WORK, _PLAIN_SPELL = 2_000_000, 200_000
@@ -42,7 +44,7 @@ _RELAX = 1.2e-8
 #: More of the time than this is not risked on a relaxation of the whole problem.
 SHARE = 0.25
 
-#: What a relaxation counts as, in units of n³ updates.
+#: What a relaxation with k pairs counts as, in units of n² (n + k) updates.
 _RELAX_WORK = 3
 
 #: How well a node is solved that cannot be dropped; see `nodes.Goal`.
@@ -73,8 +75,7 @@ class Tree:
         self.open: list[tuple[float, int, Block, NDArray[np.int8], NDArray[np.float64], int]] = []
         self.count = itertools.count()
         self.incumbent = -math.inf
-        self.work = self.left = 0
-        self.spell = int(_WORK if run.time_limit is None else min(_WORK, _WORK_SECOND * run.time_limit))
+        self.work = self.relaxing = self.left = 0  # updates, relaxations' among them; open after the first spell
         self.journal: Journal | None = None
         self.look()
         if run.recording and (journal := Journal(problem, self.normal, self.tolerance)).alive:
@@ -155,7 +156,9 @@ class Tree:
             budget = int(min(_PLAIN_SPELL, 1e4 + 1e6 * self.run.remaining))
         else:
             explore, cost = compiled.explore, 1
-            budget = int(min(self.spell, 1e5 + 1e8 * self.run.remaining))
+            budget = int(min(_WORK, 1e5 + 1e8 * self.run.remaining))
+            if self._provisional(block):
+                budget = int(min(budget, _SHIFTED * block.ids.size**3))
         log, off = Log.room(0, block.ids.size), 0.0
         if self.journal is not None:
             log, off = self.journal.log(block.ids.size, compiled is not None), self.journal.margin
@@ -240,27 +243,35 @@ class Tree:
 
     def _multipliers(self, block: Block, state: NDArray[np.int8]) -> Block | None:
         """New multipliers for an open problem of ``block``; ``None`` when it goes on with those it has."""
-        free = np.flatnonzero(state == 0)
-        first = block.ids.size == self.problem.n and not block.relaxed
-        if first and block.work >= self.spell and self.affordable(block.ids.size, SHARE):
+        if self._provisional(block) and block.work >= _SHIFTED * block.ids.size**3:
             # One relaxation of the whole problem lowers every bound: everything starts again from it.
             self.open.clear()
             self.left = 0
             if self.journal is not None:
                 self.journal.restart()
             return self._block(block.ids, block.ones, None, small=True)
-        if block.work >= self.spell * max(1.0, (free.size / 200) ** 3) or (free.size <= _SMALL and not block.relaxed):
-            return self._refresh(block, state, free)
-        return None
-
-    def _refresh(self, block: Block, state: NDArray[np.int8], free: NDArray[np.intp]) -> Block | None:
-        """Multipliers made for this open problem; ``None`` where they would not pay."""
+        free = np.flatnonzero(state == 0)
         left = block.form.size - int((state == 1).sum())
-        if free.size < 12 or not 2 <= left <= free.size - 2 or not self.affordable(block.ids.size):
+        if free.size < 12 or not 2 <= left <= free.size - 2 or not self.affordable(free.size):
             return None
         if free.size == block.ids.size and block.relaxed and len(block.pairs) == 0:
             return None
+        # Relaxations never take more of the work than nodes, which might have done without them.
+        cost = self._relaxation(free.size, len(inherited(block, block.ids[free], self.problem.n, self.cuts)))
+        if 2 * self.relaxing + cost > self.work:
+            return None
         return self._block(block.ids[free], np.concatenate([block.ones, block.ids[state == 1]]), block, small=True)
+
+    def _provisional(self, block: Block) -> bool:
+        """Whether a block has one shift for all clients until it has turned out to need more, if there is time."""
+        n = block.ids.size
+        if block.relaxed or n < self.problem.n:
+            return False
+        return self.affordable(n, 1.0 if self.small else SHARE)
+
+    def _relaxation(self, n: int, pairs: int) -> int:
+        """What a relaxation of n clients with so many pairs counts as."""
+        return _RELAX_WORK * n * n * (n + pairs)
 
     def _ordered(self, q: Reals, linear: Reals, m: int, ids: Clients, ones: Clients) -> Dominance:
         """Dominance among ``ids`` beside ``ones``; if this is written down, what exact arithmetic says as well."""
@@ -281,7 +292,8 @@ class Tree:
             found = relax(
                 q, linear, m, nonnegative=pairs, tolerance=near, incumbent=low, enough=low, expired=lambda: run.expired
             )
-            self.work += _RELAX_WORK * n**3
+            self.relaxing += self._relaxation(n, len(pairs))
+            self.work += self._relaxation(n, len(pairs))
             x, further = found.x, violated(found, pairs, int(self.cuts * n))
             if self.memory is not None and n == self.problem.n and len(pairs) == 0:
                 self.memory.keep(self.problem, None, found.diagonal / normal.factor)
