@@ -28,6 +28,7 @@ class Block:
     pairs: NDArray[np.int64]
     relaxed: bool
     number: int = -1
+    held: bool = False
     work: int = 0
 
     def parts(self) -> tuple[Form, Order]:

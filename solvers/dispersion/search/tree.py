@@ -32,8 +32,8 @@ __all__ = ["Tree"]
 #: Updates of gradient entries between two looks at the clock: some 0.1 s.
 _WORK = 20_000_000
 
-#: Updates made with one shift for all clients before the whole problem is relaxed, in units of n³.
-_SHIFTED = 0.5
+#: Relaxations take at most so many times the work of nodes, which might have done without them.
+_RELAXED = 4
 
 #: What counts as so much work without compilation, and how much of it is done between two looks at the clock.
 _PLAIN_WORK, _PLAIN_SPELL = 2_000_000, 200_000
@@ -75,7 +75,8 @@ class Tree:
         self.open: list[tuple[float, int, Block, NDArray[np.int8], NDArray[np.float64], int]] = []
         self.count = itertools.count()
         self.incumbent = -math.inf
-        self.work = self.relaxing = self.left = 0  # updates, relaxations' among them; open after the first spell
+        self.work = self.relaxing = 0  # all of it, and what relaxations took of it
+        self.left = 0  # open after the first spell
         self.journal: Journal | None = None
         self.look()
         if run.recording and (journal := Journal(problem, self.normal, self.tolerance)).alive:
@@ -144,7 +145,8 @@ class Tree:
         for k in range(left):
             state, point, origin = stack.states[k].copy(), stack.points[k].copy(), int(stack.origins[k])
             self._push(stack.bounds[k] + block.constant, block, state, point, origin)
-        self.left = self.left or len(self.open)
+        if not self._pending(block):
+            self.left = self.left or len(self.open)
         self.report()
 
     def _explore(self, block: Block, stack: Stack, known: float, best: NDArray[np.int8]) -> int:
@@ -157,8 +159,8 @@ class Tree:
         else:
             explore, cost = compiled.explore, 1
             budget = int(min(_WORK, 1e5 + 1e8 * self.run.remaining))
-            if self._provisional(block):
-                budget = int(min(budget, _SHIFTED * block.ids.size**3))
+            if self._pending(block) and (due := self._lacking(self._cost(block, block.ids))) > 0:
+                budget = min(budget, due)
         log, off = Log.room(0, block.ids.size), 0.0
         if self.journal is not None:
             log, off = self.journal.log(block.ids.size, compiled is not None), self.journal.margin
@@ -243,31 +245,40 @@ class Tree:
 
     def _multipliers(self, block: Block, state: NDArray[np.int8]) -> Block | None:
         """New multipliers for an open problem of ``block``; ``None`` when it goes on with those it has."""
-        if self._provisional(block) and block.work >= _SHIFTED * block.ids.size**3:
+        free = np.flatnonzero(state == 0)
+        cost = self._cost(block, block.ids[free])
+        if self._pending(block) and self._cost(block, block.ids) <= (len(self.open) + 1) * cost:
+            if self._lacking(self._cost(block, block.ids)) > 0:
+                return None
             # One relaxation of the whole problem lowers every bound: everything starts again from it.
             self.open.clear()
             self.left = 0
             if self.journal is not None:
                 self.journal.restart()
-            return self._block(block.ids, block.ones, None, small=True)
-        free = np.flatnonzero(state == 0)
+            return self._block(block.ids, block.ones, block, small=True)
         left = block.form.size - int((state == 1).sum())
         if free.size < 12 or not 2 <= left <= free.size - 2 or not self.affordable(free.size):
             return None
-        if free.size == block.ids.size and block.relaxed and len(block.pairs) == 0:
-            return None
-        # Relaxations never take more of the work than nodes, which might have done without them.
-        cost = self._relaxation(free.size, len(inherited(block, block.ids[free], self.problem.n, self.cuts)))
-        if 2 * self.relaxing + cost > self.work:
+        if self._lacking(cost) > 0 or (free.size == block.ids.size and not len(block.pairs)):
             return None
         return self._block(block.ids[free], np.concatenate([block.ones, block.ids[state == 1]]), block, small=True)
 
-    def _provisional(self, block: Block) -> bool:
-        """Whether a block has one shift for all clients until it has turned out to need more, if there is time."""
+    def _pending(self, block: Block) -> bool:
+        """Whether the whole problem can have better multipliers than this: with one shift, none of its pairs are held.
+
+        One shift for all clients comes first, since it is enough for many problems.
+        """
+        done = block.relaxed and (block.held or not len(block.pairs))
         n = block.ids.size
-        if block.relaxed or n < self.problem.n:
-            return False
-        return self.affordable(n, 1.0 if self.small else SHARE)
+        return not done and n == self.problem.n and self.affordable(n, 1.0 if self.small else SHARE)
+
+    def _cost(self, block: Block, ids: Clients) -> int:
+        """What a relaxation of these clients of a block counts as."""
+        return self._relaxation(ids.size, len(inherited(block, ids, self.problem.n, self.cuts)))
+
+    def _lacking(self, cost: int) -> int:
+        """Work that nodes have to do before a relaxation may cost so much."""
+        return int((self.relaxing + cost) / _RELAXED) + self.relaxing - self.work
 
     def _relaxation(self, n: int, pairs: int) -> int:
         """What a relaxation of n clients with so many pairs counts as."""
@@ -308,4 +319,4 @@ class Tree:
         else:
             form, constant, number = self.journal.form(ids, ones, found, order, _NO_PAIRS, pairs)
         x = on_slice(x, m, 0.0 if self.journal is None else self.journal.grain)
-        return Block(ids, ones, constant, form, order, x, further, small, number)
+        return Block(ids, ones, constant, form, order, x, further, small, number, len(pairs) > 0)
