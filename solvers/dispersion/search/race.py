@@ -16,8 +16,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.bounds.uniform_shift import bound_many
-from solvers.dispersion.compiled import ready
 from solvers.dispersion.search.strong_tree import StrongTree
 from solvers.dispersion.search.tree import SHARE, Tree
 
@@ -42,7 +40,7 @@ _TABU, _EARLY = 0.1, 20_000_000
 _SLICE, _MOVES = 40, 500
 
 #: What an iteration counts as, in units of n³ and n² updates; what a tabu move does, in units of n.
-_CUBIC, _SQUARE, _MOVE = 0.02, 4.0, 2
+_CUBIC, _SQUARE, _MOVE = 0.02, 4.0, 8
 
 
 class Search(Protocol):
@@ -65,15 +63,24 @@ class Race:
         Threads for strong nodes.
     group : (g, n) ndarray of int, optional
         Symmetries of the problem; only the strong tree knows how to use them, and it gets all of the time.
+    known : bool
+        Whether the run's bound is as good as one shift for all clients makes it.
     """
 
-    def __init__(self, tree: Tree, search: Search, workers: int = 1, group: NDArray[np.int64] | None = None) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        search: Search,
+        workers: int = 1,
+        group: NDArray[np.int64] | None = None,
+        known: bool = False,
+    ) -> None:
         self.tree, self.search, self.run, self.group = tree, search, tree.run, group
         self.workers = workers
         n = tree.problem.n
         self.iteration = _CUBIC * n**3 + _SQUARE * n**2
         self.moved = 0.0  # tabu search's work
-        self.known = False  # whether the root's bound is as good as cheap nodes have it
+        self.known = known
 
     def run_to_the_end(self) -> None:
         """Prove, or come as close as the time allows."""
@@ -95,11 +102,8 @@ class Race:
 
     def _relaxes(self) -> bool:
         """Whether the first-order tree's root is relaxed at once: where nodes with one shift for all have no hope."""
-        run, tree, problem = self.run, self.tree, self.tree.problem
-        self.known = not tree.remembered and ready("ascent", run, problem.distances.dtype.name) is not None
-        if self.known:
-            bound_many(problem, run)
-        return tree.small and tree.affordable(problem.n, SHARE) and (self._wide() or not self.known)
+        tree = self.tree
+        return tree.small and tree.affordable(tree.problem.n, SHARE) and (self._wide() or not self.known)
 
     def _wide(self) -> bool:
         """Whether bound and incumbent are too far apart for cheap nodes: the more clients, the sooner."""
@@ -130,7 +134,7 @@ class Race:
                 unit = max(abs(run.objective or 0.0), 1e-300) * tree.normal.factor
                 old, new = (max(bound - tree.incumbent, 0.0) / unit for bound in (tree.bound, strong.bound))
                 run.note(f"a gap of {old:.2g} after first-order nodes; doubly nonnegative ones make it {new:.2g}")
-            share = _LEAD if ahead or strong.nodes == 0 else 1 / _LEAD
+            share = _LEAD if ahead else 1.0 if strong.nodes == 0 else 1 / _LEAD
             alone = self.group is not None or (hopeless and strong.nodes == 0)
             if alone or strong.iterations * self.iteration <= share * (tree.work - before):
                 made = strong.iterations

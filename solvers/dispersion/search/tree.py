@@ -33,7 +33,7 @@ __all__ = ["Tree"]
 _WORK = 20_000_000
 
 #: Relaxations take at most so many times the work of nodes, which might have done without them.
-_RELAXED = 4
+_RELAXED = 3
 
 #: What counts as so much work without compilation, and how much of it is done between two looks at the clock.
 _PLAIN_WORK, _PLAIN_SPELL = 2_000_000, 200_000
@@ -44,8 +44,8 @@ _RELAX = 1.2e-8
 #: More of the time than this is not risked on a relaxation of the whole problem.
 SHARE = 0.25
 
-#: What a relaxation with k pairs counts as, in units of n² (n + k) updates.
-_RELAX_WORK = 3
+#: What a relaxation with k pairs counts as: so many updates, and so many in units of n² (n + k).
+_RELAX_START, _RELAX_WORK = 1_000_000, 3
 
 #: How well a node is solved that cannot be dropped; see `nodes.Goal`.
 _ACCURACY = 0.2
@@ -282,7 +282,7 @@ class Tree:
 
     def _relaxation(self, n: int, pairs: int) -> int:
         """What a relaxation of n clients with so many pairs counts as."""
-        return _RELAX_WORK * n * n * (n + pairs)
+        return _RELAX_START + _RELAX_WORK * n * n * (n + pairs)
 
     def _ordered(self, q: Reals, linear: Reals, m: int, ids: Clients, ones: Clients) -> Dominance:
         """Dominance among ``ids`` beside ``ones``; if this is written down, what exact arithmetic says as well."""
