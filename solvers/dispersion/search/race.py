@@ -34,7 +34,7 @@ _FIRST = 6e-9
 _LEAD = 7.0
 
 #: Share of tabu search, once the first-order tree has done so much work: some 0.2 seconds.
-_TABU, _EARLY = 0.1, 20_000_000
+_TABU, _EARLY = 0.2, 20_000_000
 
 #: What is done before another's turn: iterations of a strong root, tabu moves.
 _SLICE, _MOVES = 40, 500
@@ -126,7 +126,7 @@ class Race:
         """Let both work, until one of them has nothing left to do."""
         run, tree = self.run, self.tree
         strong.plant()
-        before, told, hopeless = tree.work, False, self._wide()
+        told, hopeless = False, self._wide()
         while tree.open and strong.open and not run.expired and not run.proved:
             ahead = strong.bound <= tree.bound
             if ahead and not told:
@@ -136,7 +136,7 @@ class Race:
                 run.note(f"a gap of {old:.2g} after first-order nodes; doubly nonnegative ones make it {new:.2g}")
             share = _LEAD if ahead else 1.0 if strong.nodes == 0 else 1 / _LEAD
             alone = self.group is not None or (hopeless and strong.nodes == 0)
-            if alone or strong.iterations * self.iteration <= share * (tree.work - before):
+            if alone or (strong.iterations + _SLICE) * self.iteration <= share * tree.work:
                 made = strong.iterations
                 strong.advance(_SLICE)
                 strong.report()
