@@ -30,7 +30,7 @@ from solvers.solution import OPTIMALITY_GAP
 __all__ = ["Tree"]
 
 #: Updates of gradient entries between two looks at the clock: some 0.1 s.
-_WORK = 20_000_000
+_WORK = 15_000_000
 
 #: Relaxations take at most so many times the work of nodes, which might have done without them.
 _RELAXED = 3
