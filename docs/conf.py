@@ -72,6 +72,7 @@ sphinx_gallery_conf = {
 }
 
 # -- the site ----------------------------------------------------------------------------------------------------------
+smartquotes_action = "q"  # two hyphens stay two: commands stand in tables, too
 html_theme = "furo"
 html_title = f"fedselect {release}"
 html_static_path = ["_static"]

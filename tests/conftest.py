@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from collections import Counter
 
 import pytest
@@ -27,6 +29,28 @@ def interruptible():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def interrupt_after(interruptible, monkeypatch):
+    """Ctrl-C a moment after a function was first called, however long a busy machine takes until then."""
+    timers = []
+
+    def begin(owner, name):
+        function = getattr(owner, name)
+
+        def called(*arguments, **keywords):
+            if not timers:
+                timers.append(threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)))
+                timers[0].start()
+            return function(*arguments, **keywords)
+
+        monkeypatch.setattr(owner, name, called)
+
+    yield begin
+    for timer in timers:
+        timer.cancel()
+        timer.join()
 
 
 def pytest_terminal_summary(terminalreporter):

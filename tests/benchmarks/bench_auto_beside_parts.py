@@ -35,7 +35,7 @@ from tests.benchmarks.bench_dispersion import rounds as fedgs
 from tests.benchmarks.bench_hard import rows
 
 #: What the portfolio is made of, and what else comes with the package.
-PARTS = ("greedy", "local-search", "tabu", "annealing", "sdp", "dnn", "branch-and-bound")
+PARTS = ("greedy", "local-search", "tabu", "memetic", "annealing", "sdp", "dnn", "branch-and-bound")
 
 #: Instances of every kind that an empty command line stands for.
 CASES = ("fedgs", "u60-6", "u60-20", "u100-10", "u100-30", "u200-20", "u300-60", "i80-16", "i200-40", "sphere2-10")

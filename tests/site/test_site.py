@@ -172,3 +172,21 @@ def test_print_has_no_navigation(page):
     page.goto("/start.html", wait_until="load")
     page.emulate_media(media="print")
     assert not page.locator(".sidebar-drawer").is_visible()
+    assert not page.locator(".skip-to-content").is_visible()  # it would lie over the text of every sheet
+
+
+def test_tables_fit_a_sheet(page):
+    page.set_viewport_size({"width": 720, "height": 1000})  # an A4 sheet without its margins
+    page.emulate_media(media="print")
+    page.goto("/gallery/index.html", wait_until="load")
+    edges = "[...document.querySelectorAll('SELECTOR')].map(element => element.getBoundingClientRect().right)"
+    (sheet,) = page.evaluate(edges.replace("SELECTOR", "article"))
+    tables = page.evaluate(edges.replace("SELECTOR", "article table"))
+    assert tables
+    assert sheet < 730
+    assert [edge for edge in tables if edge > sheet + 5] == []
+
+
+def test_commands_keep_their_hyphens(page):
+    page.goto("/gallery/index.html", wait_until="load")
+    assert "fedselect reproduce e3cs --paper" in page.locator("table.provenance").inner_text()

@@ -38,9 +38,10 @@ def check_table(problem: Selecting) -> None:
         When it has more than ``LARGEST`` entries.
     """
     if not fits(problem):
+        ranks = min(problem.size, problem.n - problem.size)  # of those chosen, or of those left out
         raise InvalidProblem(
-            f"circle makes a table of {problem.n} clients by {problem.size} ranks; it accepts at most {LARGEST:.3g} "
-            "entries (use 'auto')"
+            f"circle makes a table of {problem.n} clients by {ranks} ranks; it accepts at most {LARGEST:.3g} entries "
+            "(use 'auto')"
         )
 
 

@@ -1,7 +1,9 @@
 """Swap heuristics, compiled: iterated tabu search with O(n) updates.
 
 Replacing the chosen a by b changes the objective by ``g_b − g_a − pair·h_ab``. Distances are not negative, so no
-swap of a gains more than ``max g − g_a``: most of the neighbourhood is skipped without looking at a distance.
+swap of a gains more than ``max g − g_a``: most of the neighbourhood is skipped without looking at a distance. What is
+left of it is looked at in rows: whether a row has a better swap at all is a question that vector instructions answer
+for several clients at once, and few rows have one.
 """
 
 from __future__ import annotations
@@ -63,29 +65,64 @@ def swap(h, pair, order, g, a, b):  # type: ignore[no-untyped-def]
 
 
 @part
-def _admissible(h, pair, order, g, m, until, now, aspiration):  # type: ignore[no-untyped-def]
-    """The best swap of clients that are not held, or that gains more than ``aspiration``; places are -1 without one."""
-    n = order.size
-    top = -np.inf
-    for b in range(m, n):
-        if g[order[b]] > top:
-            top = g[order[b]]
-    most, pick_a, pick_b = -np.inf, -1, -1
+def _exceeds(values, h, i, pair, limit):  # type: ignore[no-untyped-def]
+    """Whether some ``values_j − pair·h_ij`` exceeds ``limit``; without a branch, so that the loop becomes vectors."""
+    found = np.int64(0)
+    for j in range(values.size):
+        found |= np.int64(values[j] - pair * h[i, j] > limit)
+    return found != 0
+
+
+@part
+def _partner(values, h, i, pair, limit):  # type: ignore[no-untyped-def]
+    """The largest ``values_j − pair·h_ij`` and its j, or ``limit`` and -1 when none exceeds that."""
+    best, partner = limit, -1
+    if _exceeds(values, h, i, pair, limit):
+        for j in range(values.size):
+            value = values[j] - pair * h[i, j]
+            if value > best:
+                best, partner = value, j
+    return best, partner
+
+
+@part
+def _admissible(h, pair, order, g, m, until, now, aspiration, outside, free):  # type: ignore[no-untyped-def]
+    """The best swap of clients that are not held, or that gains more than ``aspiration``; -1 without one.
+
+    Returns the gain, the place of who leaves, and who enters. ``outside`` and ``free`` are room for the gains of those
+    who can enter at all, and of those of them who are not held.
+    """
+    copy(g, outside)
+    for a in range(m):
+        outside[order[a]] = -np.inf
+    top, top_free = -np.inf, -np.inf
+    for j in range(g.size):
+        free[j] = outside[j] if until[j] <= now else -np.inf
+        top = max(top, outside[j])
+        top_free = max(top_free, free[j])
+    most, leaves, enters = -np.inf, -1, -1
     for a in range(m):
         i = order[a]
         gi = g[i]
-        if top - gi <= most:
-            continue
-        held = until[i] > now
-        for b in range(m, n):
-            j = order[b]
-            change = g[j] - gi
-            if change <= most:
-                continue
-            change -= pair * h[i, j]
-            if change > most and (change > aspiration or not (held or until[j] > now)):
-                most, pick_a, pick_b = change, a, b
-    return most, pick_a, pick_b
+        if until[i] <= now and top_free - gi > most:
+            value, j = _partner(free, h, i, pair, most + gi)
+            if j >= 0:
+                most, leaves, enters = value - gi, a, j
+        least = max(most, aspiration)
+        if top - gi > least:
+            value, j = _partner(outside, h, i, pair, least + gi)
+            if j >= 0:
+                most, leaves, enters = value - gi, a, j
+    return most, leaves, enters
+
+
+@part
+def _place(order, m, client):  # type: ignore[no-untyped-def]
+    """Where a client that is not chosen stands."""
+    b = m
+    while order[b] != client:
+        b += 1
+    return b
 
 
 @part
@@ -137,7 +174,7 @@ def tabu(  # type: ignore[no-untyped-def]
         State of the random numbers.
     """
     n = linear.size
-    g = np.empty(n)
+    g, outside, free = np.empty(n), np.empty(n), np.empty(n)
     value = value_of(h, pair, linear, order, m)
     gains(h, pair, linear, order, m, g)
     if value > values[0]:
@@ -147,12 +184,12 @@ def tabu(  # type: ignore[no-untyped-def]
     away = max(1, min((n - m) // 3, 20))
     for _ in range(moves):
         aspiration = values[0] + least - value
-        change, a, b = _admissible(h, pair, order, g, m, until, clock[0], aspiration)
+        change, a, j = _admissible(h, pair, order, g, m, until, clock[0], aspiration, outside, free)
         clock[0] += 1
         if a < 0:
-            a, b = below(state, m), m + below(state, n - m)
-            change = g[order[b]] - g[order[a]] - pair * h[order[a], order[b]]
-        i, j = order[a], order[b]
+            a, j = below(state, m), order[m + below(state, n - m)]
+            change = g[j] - g[order[a]] - pair * h[order[a], j]
+        i, b = order[a], _place(order, m, j)
         swap(h, pair, order, g, a, b)
         value += change
         until[i] = clock[0] + away + below(state, away + 1)

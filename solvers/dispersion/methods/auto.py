@@ -11,7 +11,6 @@ from solvers.dispersion.methods.brute_force import brute_force
 from solvers.dispersion.methods.circle import begin, on_circle, recognised
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.memory import Memory
-from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.search.threads import one_thread
 from solvers.registry import method
 from solvers.run import Run
@@ -49,8 +48,8 @@ def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None, 
     if math.comb(problem.n, problem.size) <= _ENUMERABLE:
         brute_force(problem, run)
         return
-    if problem.n >= FEW and run.x is None:
-        run.offer(ascend(problem, greedy_decision(problem), run))  # before anything that takes a while
+    if problem.n >= FEW:
+        begin(problem, run)  # before anything that takes a while
     same = alike(problem)
     if same is not None:
         solve_by_kinds(same, run, problem.rounding + same.rounding, share=_KINDS)

@@ -37,7 +37,7 @@ def circle(problem: DispersionProblem, run: Run) -> None:
     ------
     InvalidProblem
         When the distances are not those of points on a circle or a line, or there are more than 20 million pairs of a
-        client and a rank.
+        client and a rank (among those chosen or those left out, whichever are fewer).
     """
     if marginal(problem, run):
         return

@@ -53,7 +53,7 @@ def tabu(
     stall : int, optional
         Moves without a better selection after which the search ends before its time; by default 100 000 or 2000 n,
         whichever is larger, where ``moves`` is left out, and never where it is given. A round of 100 clients is then
-        over in a second, while 2000 clients are searched for minutes.
+        over in a fraction of a second, while 2000 clients are searched for a minute or two.
 
     Raises
     ------
@@ -102,7 +102,7 @@ class Search:
         self.problem, self.run, self.wait = problem, run, wait
         self.patience = max(200, 2 * problem.n) if patience is None else patience
         self.state = run.rng.integers(1, 2**63, size=1, dtype=np.uint64)
-        self._from_incumbent()
+        self.begin(incumbent(run))
 
     @classmethod
     def started(cls, problem: DispersionProblem, run: Run, patience: int | None = None, *, wait: bool = True) -> Search:
@@ -110,9 +110,10 @@ class Search:
         run.offer(ascend(problem, greedy_decision(problem) if run.x is None else problem.decision(run.x), run))
         return cls(problem, run, patience, wait)
 
-    def _from_incumbent(self) -> None:
+    def begin(self, x: NDArray[np.int64]) -> None:
+        """Begin anew from a selection, and forget what was found."""
         n = self.problem.n
-        self.order: NDArray[np.int64] = np.argsort(-incumbent(self.run), kind="stable")
+        self.order: NDArray[np.int64] = np.argsort(-x, kind="stable")
         self.local, self.best = self.order.copy(), self.order.copy()
         self.values = np.full(2, -np.inf)
         self.until = np.zeros(n, dtype=np.int64)
@@ -147,10 +148,14 @@ class Search:
             self.state,
         )
         if self.values[1] > known:
-            x = np.zeros(problem.n, dtype=np.int64)
-            x[self.best[: problem.size]] = 1
-            self.run.offer(x)
+            self.run.offer(self.found())
         return moves
+
+    def found(self) -> NDArray[np.int64]:
+        """The best selection since the beginning."""
+        x = np.zeros(self.problem.n, dtype=np.int64)
+        x[self.best[: self.problem.size]] = 1
+        return x
 
     def _hop(self) -> int:
         """Without the kernel: perturb the incumbent by some swaps and climb; counted as as many moves as it costs."""
@@ -164,5 +169,5 @@ class Search:
         # Whoever comes in was out before, or is one of those that have just left.
         x[rng.choice(np.flatnonzero(x == 0), m - int(x.sum()), replace=False)] = 1
         run.offer(ascend(problem, x, run))
-        self._from_incumbent()
+        self.begin(incumbent(run))
         return _HOP

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
-import threading
-
 import numpy as np
 import pytest
 
@@ -12,6 +9,7 @@ from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem, Memory, read_mdplib
 from solvers.dispersion.compiled import compiled
 from solvers.dispersion.search.race import Race
+from solvers.run import Run
 from tests.solvers.dispersion.cases import (
     euclidean_problem,
     mdplib,
@@ -161,15 +159,12 @@ def test_ctrl_c_within_a_kernels_call(monkeypatch, cause):
         assert found.x.sum() == 5
 
 
-@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("method", ["branch-and-bound", "tabu"])
-def test_ctrl_c_returns_the_incumbent(method):
+def test_ctrl_c_returns_the_incumbent(method, interrupt_after):
     problem = uniform_problem(200, 50, 2)
     solve(uniform_problem(30, 5), method, time_limit=1.0)  # the kernels are loaded
-    timer = threading.Timer(0.5, _thread.interrupt_main)
-    timer.start()
+    interrupt_after(Run, "offer")
     found = solve(problem, method, time_limit=600)
-    timer.join()
     assert found.stopped == "interrupted"
     assert found.x is not None
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from ortools.sat.python import cp_model
 
 from solvers import InvalidOption, InvalidProblem, solve
 from solvers.dispersion import DispersionProblem
@@ -91,15 +88,10 @@ def test_one_worker_repeats():
     assert first.nodes == second.nodes
 
 
-@pytest.mark.usefixtures("interruptible")
-def test_interrupt_returns_the_incumbent():
+def test_interrupt_returns_the_incumbent(interrupt_after):
     problem = random_problem(np.random.default_rng(3), 120, 30)
-    timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    try:
-        solution = solve(problem, "cp-sat", time_limit=60)
-    finally:
-        timer.cancel()
+    interrupt_after(cp_model.CpSolver, "solve")
+    solution = solve(problem, "cp-sat", time_limit=60)
     assert solution.stopped == "interrupted"
     assert solution.status == "feasible"
 

@@ -9,7 +9,7 @@ from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem, read_mdplib
 from tests.solvers.dispersion.cases import MDPLIB, mdplib, needs_mdplib, random_problem, uniform_problem
 
-HEURISTICS = ["greedy", "local-search", "tabu", "annealing", "random"]
+HEURISTICS = ["greedy", "local-search", "tabu", "memetic", "annealing", "random"]
 
 
 @pytest.mark.parametrize("method", HEURISTICS)
@@ -18,7 +18,8 @@ def test_always_feasible_never_above_the_optimum(method):
     for _ in range(40):
         problem = random_problem(rng)
         truth = solve(problem, "brute-force")
-        found = solve(problem, method, seed=1, **({"moves": 2_000} if method in ("tabu", "annealing") else {}))
+        short = {"tabu": {"moves": 2_000}, "annealing": {"moves": 2_000}, "memetic": {"generations": 10}}
+        found = solve(problem, method, seed=1, **short.get(method, {}))
         assert problem.violation(found.x) == 0
         assert found.objective <= truth.objective + 4 * problem.rounding
 
