@@ -34,13 +34,13 @@ _FIRST = 6e-9
 _LEAD = 7.0
 
 #: Share of tabu search, once the first-order tree has done so much work: some 0.2 seconds.
-_TABU, _EARLY = 0.2, 20_000_000
+_TABU, _EARLY = 0.1, 20_000_000
 
 #: What is done before another's turn: iterations of a strong root, tabu moves.
 _SLICE, _MOVES = 40, 500
 
 #: What an iteration counts as, in units of n³ and n² updates; what a tabu move does, in units of n.
-_CUBIC, _SQUARE, _MOVE = 0.02, 4.0, 8
+_CUBIC, _SQUARE, _MOVE = 0.02, 4.0, 2
 
 
 class Search(Protocol):
