@@ -26,8 +26,9 @@ _CHUNK, _MOST, _MOST_ROOT = 20, 120, 1_000
 _PROGRESS, _BACK = 0.1, 3
 _PROGRESS_ROOT, _BACK_ROOT = 0.02, 5
 
-#: A node is split after so many looks if the relaxation is about to leave this part of its first gap.
-_TRIED, _FAR = 2, 0.15
+#: A node is split after so many looks if the relaxation is about to leave this part of its first gap, unless the last
+#: look has brought so many times what they bring on average: then the iteration has only just got under way.
+_TRIED, _FAR, _UNDER_WAY = 2, 0.15, 1.5
 
 #: With more clients looking for cuts costs many iterations: it waits until so many have been made.
 _MANY, _SETTLED = 400, 200
@@ -171,7 +172,8 @@ def approach(
             best = values[-1]
             progress(best)
         gaps.append(best - known)
-        if not root and len(gaps) > _TRIED and relaxation.estimate() - known > _FAR * gaps[0]:
+        looks, slow = len(gaps) - 1, (gaps[-2] - gaps[-1]) * (len(gaps) - 1) <= _UNDER_WAY * (gaps[0] - gaps[-1])
+        if not root and looks >= _TRIED and slow and relaxation.estimate() - known > _FAR * gaps[0]:
             break  # it will not be closed: the sooner it is split, the better
         if len(gaps) <= max(back, 2) + 1 or fresh > relaxation.n // 4 or (root and early):
             continue
@@ -237,14 +239,18 @@ def _split(
     x: NDArray[np.float64],
     bound: float,
 ) -> list[Node]:
-    """Two children, on the most fractional free client and whoever a symmetry makes of it; one, if all is fixed."""
+    """Two children, on the free client with the largest x and whoever a symmetry makes of it; one, if all is fixed.
+
+    Leaving a client out gains the more, the larger its x, and choosing it the less; where m is not small against n the
+    most fractional client gains least on both sides together.
+    """
     ids = node.ids
     warm = relaxation.warm(ids)
     free = state == 0
     ones = np.concatenate([node.ones, ids[state == 1]])
     if not free.any():
         return [Node(ids[free], ones, bound, warm)]
-    pick = int(np.where(free, np.minimum(x, 1 - x), -1.0).argmax())
+    pick = int(np.where(free, x, -1.0).argmax())
     orbit = np.isin(ids, _orbit(setting.group, int(ids[pick]), ids[free], ones, setting.normal.linear.size))
     rest = free & ~orbit
     without = Node(ids[rest], ones, bound, warm)
