@@ -2,9 +2,10 @@
 
 The first-order tree looks at thousands of cheap nodes, the strong one at few that cost a hundred times as much. Rounds
 of federated learning are finished by the first in a tenth of a second; where it stalls, only the second gets on. So the
-first begins, alone, until its open problems become more instead of fewer; then the strong tree has the lead until its
-root is done, and from then on whichever has the better bound. Where the gap is wide the strong root comes first, alone.
-Tabu search has a share of the time throughout.
+first begins, alone, until its open problems become more instead of fewer; from then on the shares of the two are as the
+squares of each other's gaps, and the strong tree has half at least until its root is done: so a race never takes much
+more than twice as long as the first-order tree alone. Where the gap is wide the strong root comes first, alone. Tabu
+search has a share of the time throughout.
 
 Time is counted in work, so that a search without a limit is the same every time.
 """
@@ -30,8 +31,8 @@ _MORE = 1.5
 #: Seconds that the first strong bound takes, in units of n³.
 _FIRST = 6e-9
 
-#: Work that the tree in the lead does for each of the other's.
-_LEAD = 7.0
+#: A gap so many times the other's counts as no more than that.
+_FAR = 100.0
 
 #: Share of tabu search, once the first-order tree has done so much work: some 0.2 seconds.
 _TABU, _EARLY = 0.1, 20_000_000
@@ -128,13 +129,14 @@ class Race:
         strong.plant()
         told, hopeless = False, self._wide()
         while tree.open and strong.open and not run.expired and not run.proved:
-            ahead = strong.bound <= tree.bound
-            if ahead and not told:
-                told = True
-                unit = max(abs(run.objective or 0.0), 1e-300) * tree.normal.factor
-                old, new = (max(bound - tree.incumbent, 0.0) / unit for bound in (tree.bound, strong.bound))
-                run.note(f"a gap of {old:.2g} after first-order nodes; doubly nonnegative ones make it {new:.2g}")
-            share = _LEAD if ahead else 1.0 if strong.nodes == 0 else 1 / _LEAD
+            old, new = (max(bound - tree.incumbent, tree.settled) for bound in (tree.bound, strong.bound))
+            if new <= old and not told:
+                told, unit = True, max(abs(run.objective or 0.0), 1e-300) * tree.normal.factor
+                old_gap, new_gap = old / unit, new / unit
+                run.note(
+                    f"a gap of {old_gap:.2g} after first-order nodes; doubly nonnegative ones make it {new_gap:.2g}"
+                )
+            share = min(old / new, _FAR) ** 2 if strong.nodes else max(1.0, min(old / new, _FAR) ** 2)
             alone = self.group is not None or (hopeless and strong.nodes == 0)
             if alone or (strong.iterations + _SLICE) * self.iteration <= share * tree.work:
                 made = strong.iterations
