@@ -138,7 +138,7 @@ class Race:
                 )
             share = min(old / new, _FAR) ** 2 if strong.nodes else max(1.0, min(old / new, _FAR) ** 2)
             alone = self.group is not None or (hopeless and strong.nodes == 0)
-            if alone or (strong.iterations + _SLICE) * self.iteration <= share * tree.work:
+            if alone or (strong.iterations + _SLICE) * self.iteration <= share * tree.work.total:
                 made = strong.iterations
                 strong.advance(_SLICE)
                 strong.report()
@@ -148,10 +148,10 @@ class Race:
 
     def _cheap(self) -> None:
         """A spell of the first-order tree."""
-        before = self.tree.work
+        before = self.tree.work.total
         self.tree.advance()
-        if self.tree.open and self.tree.work > _EARLY:
-            self._tabu(self.tree.work - before)
+        if self.tree.open and self.tree.work.total > _EARLY:
+            self._tabu(self.tree.work.total - before)
 
     def _tabu(self, work: float) -> None:
         """As many moves as are its share of what the others have just done."""

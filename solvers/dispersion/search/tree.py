@@ -24,6 +24,7 @@ from solvers.dispersion.search.journal import Journal
 from solvers.dispersion.search.memory import Memory
 from solvers.dispersion.search.neighbourhood import ascend
 from solvers.dispersion.search.nodes import Goal, Log, Node, Stack
+from solvers.dispersion.search.work import Work, relaxation
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
 
@@ -31,9 +32,6 @@ __all__ = ["Tree"]
 
 #: Updates of gradient entries between two looks at the clock: some 0.1 s.
 _WORK = 15_000_000
-
-#: Relaxations take at most so many times the work of nodes, which might have done without them.
-_RELAXED = 3
 
 #: What counts as so much work without compilation, and how much of it is done between two looks at the clock.
 _PLAIN_WORK, _PLAIN_SPELL = 2_000_000, 200_000
@@ -43,9 +41,6 @@ _RELAX = 1.2e-8
 
 #: More of the time than this is not risked on a relaxation of the whole problem.
 SHARE = 0.25
-
-#: What a relaxation with k pairs counts as: so many updates, and so many in units of n² (n + k).
-_RELAX_START, _RELAX_WORK = 1_000_000, 3
 
 #: How well a node is solved that cannot be dropped; see `nodes.Goal`.
 _ACCURACY = 0.2
@@ -75,8 +70,7 @@ class Tree:
         self.open: list[tuple[float, int, Block, NDArray[np.int8], NDArray[np.float64], int]] = []
         self.count = itertools.count()
         self.incumbent = -math.inf
-        self.work = self.relaxing = 0  # all of it, and what relaxations took of it
-        self.left = 0  # open after the first spell
+        self.work, self.left = Work(), 0  # what was done; how many were open after the first spell
         self.journal: Journal | None = None
         self.look()
         if run.recording and (journal := Journal(problem, self.normal, self.tolerance)).alive:
@@ -145,8 +139,7 @@ class Tree:
         for k in range(left):
             state, point, origin = stack.states[k].copy(), stack.points[k].copy(), int(stack.origins[k])
             self._push(stack.bounds[k] + block.constant, block, state, point, origin)
-        if not self._pending(block):
-            self.left = self.left or len(self.open)
+        self.left = self.left or (0 if self._pending(block) else len(self.open))
         self.report()
 
     def _explore(self, block: Block, stack: Stack, known: float, best: NDArray[np.int8]) -> int:
@@ -159,7 +152,7 @@ class Tree:
         else:
             explore, cost = compiled.explore, 1
             budget = int(min(_WORK, 1e5 + 1e8 * self.run.remaining))
-            if self._pending(block) and (due := self._lacking(self._cost(block, block.ids))) > 0:
+            if self._pending(block) and (due := self.work.lacking(self._cost(block, block.ids))) > 0:
                 budget = min(budget, due)
         log, off = Log.room(0, block.ids.size), 0.0
         if self.journal is not None:
@@ -175,8 +168,7 @@ class Tree:
         )
         if self.journal is not None:
             self.journal.keep(block.number, log)
-        block.work += work * cost
-        self.work += work * cost
+        self.work.nodes += work * cost
         if compiled is None and self.run.seconds > _ALONE:
             give_way(min(self.run.seconds - began, self.run.remaining))
         self.run.nodes += nodes  # type: ignore[operator]  # set when the tree was made
@@ -248,7 +240,7 @@ class Tree:
         free = np.flatnonzero(state == 0)
         cost = self._cost(block, block.ids[free])
         if self._pending(block) and self._cost(block, block.ids) <= (len(self.open) + 1) * cost:
-            if self._lacking(self._cost(block, block.ids)) > 0:
+            if self.work.lacking(self._cost(block, block.ids)) > 0:
                 return None
             # One relaxation of the whole problem lowers every bound: everything starts again from it.
             self.open.clear()
@@ -257,32 +249,19 @@ class Tree:
                 self.journal.restart()
             return self._block(block.ids, block.ones, block, small=True)
         left = block.form.size - int((state == 1).sum())
-        if free.size < 12 or not 2 <= left <= free.size - 2 or not self.affordable(free.size):
-            return None
-        if self._lacking(cost) > 0 or (free.size == block.ids.size and not len(block.pairs)):
+        worth = free.size >= 12 and 2 <= left <= free.size - 2 and (free.size < block.ids.size or len(block.pairs) > 0)
+        if not worth or self.work.lacking(cost) > 0 or not self.affordable(free.size):
             return None
         return self._block(block.ids[free], np.concatenate([block.ones, block.ids[state == 1]]), block, small=True)
 
     def _pending(self, block: Block) -> bool:
-        """Whether the whole problem can have better multipliers than this: with one shift, none of its pairs are held.
-
-        One shift for all clients comes first, since it is enough for many problems.
-        """
-        done = block.relaxed and (block.held or not len(block.pairs))
+        """Whether the whole problem can have better multipliers than these; at first it has one shift for all."""
         n = block.ids.size
-        return not done and n == self.problem.n and self.affordable(n, 1.0 if self.small else SHARE)
+        return not block.final and n == self.problem.n and self.affordable(n, 1.0 if self.small else SHARE)
 
     def _cost(self, block: Block, ids: Clients) -> int:
         """What a relaxation of these clients of a block counts as."""
-        return self._relaxation(ids.size, len(inherited(block, ids, self.problem.n, self.cuts)))
-
-    def _lacking(self, cost: int) -> int:
-        """Work that nodes have to do before a relaxation may cost so much."""
-        return int((self.relaxing + cost) / _RELAXED) + self.relaxing - self.work
-
-    def _relaxation(self, n: int, pairs: int) -> int:
-        """What a relaxation of n clients with so many pairs counts as."""
-        return _RELAX_START + _RELAX_WORK * n * n * (n + pairs)
+        return relaxation(ids.size, len(inherited(block, ids, self.problem.n, self.cuts)))
 
     def _ordered(self, q: Reals, linear: Reals, m: int, ids: Clients, ones: Clients) -> Dominance:
         """Dominance among ``ids`` beside ``ones``; if this is written down, what exact arithmetic says as well."""
@@ -303,8 +282,7 @@ class Tree:
             found = relax(
                 q, linear, m, nonnegative=pairs, tolerance=near, incumbent=low, enough=low, expired=lambda: run.expired
             )
-            self.relaxing += self._relaxation(n, len(pairs))
-            self.work += self._relaxation(n, len(pairs))
+            self.work.relaxations += relaxation(n, len(pairs))
             x, further = found.x, violated(found, pairs, int(self.cuts * n))
             if self.memory is not None and n == self.problem.n and len(pairs) == 0:
                 self.memory.keep(self.problem, None, found.diagonal / normal.factor)
