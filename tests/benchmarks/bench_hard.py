@@ -140,10 +140,10 @@ def main() -> None:
                 s = solve(problem, options.method, time_limit=options.seconds, seed=seed, **extra, **symmetric)
                 cpu = time.process_time() - began
                 label = name if options.runs == 1 else f"{name} run {seed}"
-                print(line(label, s, best, cpu, case == "tai256c"), flush=True)
+                print(line(label, problem, s, best, cpu, case == "tai256c"), flush=True)
 
 
-def line(name: str, s: Solution, best: float | None, cpu: float, attracting: bool) -> str:
+def line(name: str, problem: DispersionProblem, s: Solution, best: float | None, cpu: float, attracting: bool) -> str:
     """One solution; an attracting problem's values as QAPLIB has them as well."""
     nodes = s.details.get("nodes", s.nodes)
     found = next(point.second for point in s.trace if point.objective == s.objective)
@@ -153,7 +153,7 @@ def line(name: str, s: Solution, best: float | None, cpu: float, attracting: boo
         original = "  as QAPLIB has it " + ", at least ".join(f"{of:.0f}" for of in turned)
     known = "" if best is None or s.objective is None else f"  minus best known {s.objective - best:+.3f}"
     return (
-        f"{name:44s} n {s.problem.n:4d} m {s.problem.size:3d}  {s.status:8s} objective {s.objective:.9g}  "
+        f"{name:44s} n {problem.n:4d} m {problem.size:3d}  {s.status:8s} objective {s.objective:.9g}  "
         f"found at {found:.2f} s  gap {np.inf if s.gap is None else s.gap:.2e}  {s.seconds:7.1f} s  "
         f"cpu {cpu:7.1f} s  nodes {nodes}{original}{known}"
     )

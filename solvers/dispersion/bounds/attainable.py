@@ -30,12 +30,13 @@ class Attainable:
     def __init__(self, normal: Normal) -> None:
         n, m = normal.linear.size, normal.size
         pairs = m * (m - 1) // 2
-        products, spread = _distinct(2 * normal.quadratic[np.triu_indices(n, 1)])
+        self.known, self.error = False, normal.error
         linears, linear_spread = _distinct(normal.linear)
-        self.known = (
-            math.comb(pairs + products.size - 1, pairs) <= _MOST and math.comb(m + linears.size - 1, m) <= _MOST
-        )
-        self.error = pairs * spread + m * linear_spread + normal.error
+        if not (_few(_distinct(normal.quadratic[0, 1:])[0].size, pairs) and _few(linears.size, m)):
+            return  # one client's distances are too many already
+        products, spread = _distinct(2 * normal.quadratic[np.triu_indices(n, 1)])
+        self.known = _few(products.size, pairs)
+        self.error += pairs * spread + m * linear_spread
         if self.known:
             self.products = np.sort(_sums(products, pairs))
             self.linears = _sums(linears, m)
@@ -55,6 +56,12 @@ class Attainable:
         if not exists.any():
             return math.inf
         return max(value, float((self.products[places[exists]] + self.linears[exists]).min()) - self.error)
+
+
+def _few(values: int, count: int) -> bool:
+    """Whether the sums of ``count`` of so many values are few enough to list."""
+    least = min(count, values - 1)
+    return least < 20 and math.comb(count + values - 1, least) <= _MOST
 
 
 def _distinct(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from solvers.dispersion.bounds.uniform_shift import bound_many
+from solvers.dispersion.compiled import ready
 from solvers.dispersion.methods.tabu import Search
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.memory import Memory
@@ -84,16 +85,20 @@ def branch_and_bound(
     search = Search.started(problem, run, wait=False)
     if run.bound is None:
         run.tighten(problem.trivial_bound())
-    while moves > 0 and not run.expired and (done := search.advance(moves)):
-        moves -= done
     try:
-        if run.expired or run.proved:
+        # One shift for all clients takes milliseconds and is enough for many problems, if the kernel is there.
+        shifted = not run.proved and ready("ascent", run, problem.distances.dtype.name) is not None
+        if shifted:
+            bound_many(problem, run)
+        while moves > 0 and not (run.expired or run.proved) and (done := search.advance(moves)):
+            moves -= done
+        if run.expired or (run.proved and not (shifted and run.recording)):
             return
         if problem.n > largest:
             bound_many(problem, run)
             return
         tree = Tree(problem, run, cuts, memory)
-        Race(tree, search, workers, group).run_to_the_end()
+        Race(tree, search, workers, group, shifted).run_to_the_end()
         run.recorded = tree.proof()
     finally:
         if memory is not None:

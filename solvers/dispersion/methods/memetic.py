@@ -54,7 +54,8 @@ def memetic(
     population : int
         Members of the population.
     moves : int, optional
-        Swaps of tabu search that improve a child; by default 200 or n, whichever is larger.
+        Swaps of tabu search that improve a child; by default n, but at most ten for each client that is chosen (or
+        left out, if those are fewer), and at least 200.
     generations : int, optional
         Children to make, the members of a new population among them; by default until the time limit, or until 50
         populations in a row have found nothing better, or 300 without a limit.
@@ -111,7 +112,7 @@ class Memetic:
         wait: bool = True,
     ) -> None:
         self.problem, self.run = problem, run
-        self.moves = max(200, problem.n) if moves is None else moves
+        self.moves = _enough(problem) if moves is None else moves
         self.tabu = Search(problem, run, self.moves + 1, wait)  # begins with the incumbent
         self.population = Population(problem, population, run.rng)
         self.left = self.moves
@@ -149,3 +150,8 @@ class Memetic:
             self._founders -= 1
             return random_decision(self.problem, self.run.rng)
         return population.child()
+
+
+def _enough(problem: DispersionProblem) -> int:
+    """Swaps after which tabu search from a random selection or a child has found what it finds soon."""
+    return max(200, min(problem.n, 10 * problem.size, 10 * (problem.n - problem.size)))

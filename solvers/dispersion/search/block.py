@@ -17,7 +17,10 @@ __all__ = ["Block", "inherited", "on_slice", "violated"]
 
 @dataclass
 class Block:
-    """``ids`` are free, ``ones`` fixed and worth ``constant``; ``number`` is its form's in the journal, if any."""
+    """``ids`` are free, ``ones`` fixed and worth ``constant``; ``number`` is its form's in the journal, if any.
+
+    ``pairs`` are for the next relaxation, ``held`` says whether the last one held any.
+    """
 
     ids: NDArray[np.int64]
     ones: NDArray[np.int64]
@@ -28,7 +31,12 @@ class Block:
     pairs: NDArray[np.int64]
     relaxed: bool
     number: int = -1
-    work: int = 0
+    held: bool = False
+
+    @property
+    def final(self) -> bool:
+        """Whether these multipliers are as good as they become: its pairs are held non-negative, or there are none."""
+        return self.relaxed and (self.held or not len(self.pairs))
 
     def parts(self) -> tuple[Form, Order]:
         """What a tree works on."""

@@ -185,19 +185,21 @@ class Journal:
             proved = goal * self.data.unit + self.data.error
             claim = float(proved)
             claim = claim if Fraction(claim) >= proved else float(np.nextafter(claim, math.inf))
-        logs = [(form, log, int(log.used[0])) for form, log in self._logs]
-        ids = [np.append(form[1], -1) for form in self.record.forms]  # -1, nobody, stays what it is
+        used = sorted({form for form, _ in self._logs})  # not those that a fresh start has left behind
+        logs = [(used.index(form), log, int(log.used[0])) for form, log in self._logs]
+        ids = [np.append(self.record.forms[form][1], -1) for form in used]  # -1, nobody, stays what it is
+        betters = [self._betters[form] if self._searched else self._betters[form][:0] for form in used]
         arrays = {
             "goal": np.array([goal]),
             "grain": np.array([round(1 / self.grain)]),
-            "origin": np.concatenate([log.origins[:used] for _, log, used in logs]),
-            "client": np.concatenate([ids[form][log.clients[:used]] for form, log, used in logs]),
-            "form": np.concatenate([np.full(used, form) for form, _, used in logs]),
-            "point": np.concatenate([_columns(logs, form) for form in range(len(ids))]),
-            "form_room": np.array(self._rooms),
-            **one_after_the_other("form_better", [pairs if self._searched else pairs[:0] for pairs in self._betters]),
+            "origin": np.concatenate([log.origins[:many] for _, log, many in logs]),
+            "client": np.concatenate([ids[form][log.clients[:many]] for form, log, many in logs]),
+            "form": np.concatenate([np.full(many, form) for form, _, many in logs]),
+            "point": np.concatenate([_columns(logs, form) for form in range(len(used))]),
+            "form_room": np.array(self._rooms)[used],
+            **one_after_the_other("form_better", betters),
         }
-        return self.record.told("dispersion-search", claim, arrays, list(range(len(self._rooms))))
+        return self.record.told("dispersion-search", claim, arrays, used)
 
 
 def _columns(logs: list[tuple[int, Log, int]], form: int) -> NDArray[np.int16]:

@@ -2,9 +2,10 @@
 
 The first-order tree looks at thousands of cheap nodes, the strong one at few that cost a hundred times as much. Rounds
 of federated learning are finished by the first in a tenth of a second; where it stalls, only the second gets on. So the
-first begins, alone, until its open problems become more instead of fewer; then the strong tree has the lead until its
-root is done, and from then on whichever has the better bound. Where the gap is wide the strong root comes first, alone.
-Tabu search has a share of the time throughout.
+first begins, alone, until its open problems become more instead of fewer; from then on the shares of the two are as the
+squares of each other's gaps, and the strong tree has half at least until its root is done: so a race never takes much
+more than twice as long as the first-order tree alone. Where the gap is wide the strong root comes first, alone. Tabu
+search has a share of the time throughout.
 
 Time is counted in work, so that a search without a limit is the same every time.
 """
@@ -16,8 +17,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.bounds.uniform_shift import bound_many
-from solvers.dispersion.compiled import ready
 from solvers.dispersion.search.strong_tree import StrongTree
 from solvers.dispersion.search.tree import SHARE, Tree
 
@@ -32,8 +31,8 @@ _MORE = 1.5
 #: Seconds that the first strong bound takes, in units of n³.
 _FIRST = 6e-9
 
-#: Work that the tree in the lead does for each of the other's.
-_LEAD = 7.0
+#: A gap so many times the other's counts as no more than that.
+_FAR = 100.0
 
 #: Share of tabu search, once the first-order tree has done so much work: some 0.2 seconds.
 _TABU, _EARLY = 0.1, 20_000_000
@@ -65,15 +64,24 @@ class Race:
         Threads for strong nodes.
     group : (g, n) ndarray of int, optional
         Symmetries of the problem; only the strong tree knows how to use them, and it gets all of the time.
+    known : bool
+        Whether the run's bound is as good as one shift for all clients makes it.
     """
 
-    def __init__(self, tree: Tree, search: Search, workers: int = 1, group: NDArray[np.int64] | None = None) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        search: Search,
+        workers: int = 1,
+        group: NDArray[np.int64] | None = None,
+        known: bool = False,
+    ) -> None:
         self.tree, self.search, self.run, self.group = tree, search, tree.run, group
         self.workers = workers
         n = tree.problem.n
         self.iteration = _CUBIC * n**3 + _SQUARE * n**2
         self.moved = 0.0  # tabu search's work
-        self.known = False  # whether the root's bound is as good as cheap nodes have it
+        self.known = known
 
     def run_to_the_end(self) -> None:
         """Prove, or come as close as the time allows."""
@@ -94,15 +102,9 @@ class Race:
         run.details["open"] = len(strong.open)
 
     def _relaxes(self) -> bool:
-        """Whether the first-order tree's root is to be relaxed: at once, or after a shift, in milliseconds."""
-        run, tree, problem = self.run, self.tree, self.tree.problem
-        self.known = True
-        if tree.small and tree.affordable(problem.n, SHARE):
-            return True
-        self.known = not tree.remembered and ready("ascent", run, problem.distances.dtype.name) is not None
-        if self.known:
-            bound_many(problem, run)
-        return tree.small and tree.affordable(problem.n) and not self._wide()
+        """Whether the first-order tree's root is relaxed at once: where nodes with one shift for all have no hope."""
+        tree = self.tree
+        return tree.small and tree.affordable(tree.problem.n, SHARE) and (self._wide() or not self.known)
 
     def _wide(self) -> bool:
         """Whether bound and incumbent are too far apart for cheap nodes: the more clients, the sooner."""
@@ -125,17 +127,18 @@ class Race:
         """Let both work, until one of them has nothing left to do."""
         run, tree = self.run, self.tree
         strong.plant()
-        before, told, hopeless = tree.work, False, self._wide()
+        told, hopeless = False, self._wide()
         while tree.open and strong.open and not run.expired and not run.proved:
-            ahead = strong.bound <= tree.bound
-            if ahead and not told:
-                told = True
-                unit = max(abs(run.objective or 0.0), 1e-300) * tree.normal.factor
-                old, new = (max(bound - tree.incumbent, 0.0) / unit for bound in (tree.bound, strong.bound))
-                run.note(f"a gap of {old:.2g} after first-order nodes; doubly nonnegative ones make it {new:.2g}")
-            share = _LEAD if ahead or strong.nodes == 0 else 1 / _LEAD
+            old, new = (max(bound - tree.incumbent, tree.settled) for bound in (tree.bound, strong.bound))
+            if new <= old and not told:
+                told, unit = True, max(abs(run.objective or 0.0), 1e-300) * tree.normal.factor
+                old_gap, new_gap = old / unit, new / unit
+                run.note(
+                    f"a gap of {old_gap:.2g} after first-order nodes; doubly nonnegative ones make it {new_gap:.2g}"
+                )
+            share = min(old / new, _FAR) ** 2 if strong.nodes else max(1.0, min(old / new, _FAR) ** 2)
             alone = self.group is not None or (hopeless and strong.nodes == 0)
-            if alone or strong.iterations * self.iteration <= share * (tree.work - before):
+            if alone or (strong.iterations + _SLICE) * self.iteration <= share * tree.work.total:
                 made = strong.iterations
                 strong.advance(_SLICE)
                 strong.report()
@@ -145,10 +148,10 @@ class Race:
 
     def _cheap(self) -> None:
         """A spell of the first-order tree."""
-        before = self.tree.work
+        before = self.tree.work.total
         self.tree.advance()
-        if self.tree.open and self.tree.work > _EARLY:
-            self._tabu(self.tree.work - before)
+        if self.tree.open and self.tree.work.total > _EARLY:
+            self._tabu(self.tree.work.total - before)
 
     def _tabu(self, work: float) -> None:
         """As many moves as are its share of what the others have just done."""

@@ -24,14 +24,14 @@ from solvers.dispersion.search.journal import Journal
 from solvers.dispersion.search.memory import Memory
 from solvers.dispersion.search.neighbourhood import ascend
 from solvers.dispersion.search.nodes import Goal, Log, Node, Stack
+from solvers.dispersion.search.work import Work, relaxation
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["Tree"]
 
-#: Updates of gradient entries between two looks at the clock: some 0.1 s, about what a relaxation costs; at most
-#: so many for each second of the limit.
-_WORK, _WORK_SECOND = 30_000_000, 10_000_000
+#: Updates of gradient entries between two looks at the clock: some 0.1 s.
+_WORK = 15_000_000
 
 #: What counts as so much work without compilation, and how much of it is done between two looks at the clock.
 _PLAIN_WORK, _PLAIN_SPELL = 2_000_000, 200_000
@@ -41,9 +41,6 @@ _RELAX = 1.2e-8
 
 #: More of the time than this is not risked on a relaxation of the whole problem.
 SHARE = 0.25
-
-#: What a relaxation counts as, in units of n³ updates.
-_RELAX_WORK = 3
 
 #: How well a node is solved that cannot be dropped; see `nodes.Goal`.
 _ACCURACY = 0.2
@@ -73,8 +70,7 @@ class Tree:
         self.open: list[tuple[float, int, Block, NDArray[np.int8], NDArray[np.float64], int]] = []
         self.count = itertools.count()
         self.incumbent = -math.inf
-        self.work = self.left = 0
-        self.spell = int(_WORK if run.time_limit is None else min(_WORK, _WORK_SECOND * run.time_limit))
+        self.work, self.left = Work(), 0  # what was done; how many were open after the first spell
         self.journal: Journal | None = None
         self.look()
         if run.recording and (journal := Journal(problem, self.normal, self.tolerance)).alive:
@@ -143,7 +139,7 @@ class Tree:
         for k in range(left):
             state, point, origin = stack.states[k].copy(), stack.points[k].copy(), int(stack.origins[k])
             self._push(stack.bounds[k] + block.constant, block, state, point, origin)
-        self.left = self.left or len(self.open)
+        self.left = self.left or (0 if self._pending(block) else len(self.open))
         self.report()
 
     def _explore(self, block: Block, stack: Stack, known: float, best: NDArray[np.int8]) -> int:
@@ -155,7 +151,9 @@ class Tree:
             budget = int(min(_PLAIN_SPELL, 1e4 + 1e6 * self.run.remaining))
         else:
             explore, cost = compiled.explore, 1
-            budget = int(min(self.spell, 1e5 + 1e8 * self.run.remaining))
+            budget = int(min(_WORK, 1e5 + 1e8 * self.run.remaining))
+            if self._pending(block) and (due := self.work.lacking(self._cost(block, block.ids))) > 0:
+                budget = min(budget, due)
         log, off = Log.room(0, block.ids.size), 0.0
         if self.journal is not None:
             log, off = self.journal.log(block.ids.size, compiled is not None), self.journal.margin
@@ -170,8 +168,7 @@ class Tree:
         )
         if self.journal is not None:
             self.journal.keep(block.number, log)
-        block.work += work * cost
-        self.work += work * cost
+        self.work.nodes += work * cost
         if compiled is None and self.run.seconds > _ALONE:
             give_way(min(self.run.seconds - began, self.run.remaining))
         self.run.nodes += nodes  # type: ignore[operator]  # set when the tree was made
@@ -241,26 +238,30 @@ class Tree:
     def _multipliers(self, block: Block, state: NDArray[np.int8]) -> Block | None:
         """New multipliers for an open problem of ``block``; ``None`` when it goes on with those it has."""
         free = np.flatnonzero(state == 0)
-        first = block.ids.size == self.problem.n and not block.relaxed
-        if first and block.work >= self.spell and self.affordable(block.ids.size, SHARE):
+        cost = self._cost(block, block.ids[free])
+        if self._pending(block) and self._cost(block, block.ids) <= (len(self.open) + 1) * cost:
+            if self.work.lacking(self._cost(block, block.ids)) > 0:
+                return None
             # One relaxation of the whole problem lowers every bound: everything starts again from it.
             self.open.clear()
             self.left = 0
             if self.journal is not None:
                 self.journal.restart()
-            return self._block(block.ids, block.ones, None, small=True)
-        if block.work >= self.spell * max(1.0, (free.size / 200) ** 3) or (free.size <= _SMALL and not block.relaxed):
-            return self._refresh(block, state, free)
-        return None
-
-    def _refresh(self, block: Block, state: NDArray[np.int8], free: NDArray[np.intp]) -> Block | None:
-        """Multipliers made for this open problem; ``None`` where they would not pay."""
+            return self._block(block.ids, block.ones, block, small=True)
         left = block.form.size - int((state == 1).sum())
-        if free.size < 12 or not 2 <= left <= free.size - 2 or not self.affordable(block.ids.size):
-            return None
-        if free.size == block.ids.size and block.relaxed and len(block.pairs) == 0:
+        worth = free.size >= 12 and 2 <= left <= free.size - 2 and (free.size < block.ids.size or len(block.pairs) > 0)
+        if not worth or self.work.lacking(cost) > 0 or not self.affordable(free.size):
             return None
         return self._block(block.ids[free], np.concatenate([block.ones, block.ids[state == 1]]), block, small=True)
+
+    def _pending(self, block: Block) -> bool:
+        """Whether the whole problem can have better multipliers than these; at first it has one shift for all."""
+        n = block.ids.size
+        return not block.final and n == self.problem.n and self.affordable(n, 1.0 if self.small else SHARE)
+
+    def _cost(self, block: Block, ids: Clients) -> int:
+        """What a relaxation of these clients of a block counts as."""
+        return relaxation(ids.size, len(inherited(block, ids, self.problem.n, self.cuts)))
 
     def _ordered(self, q: Reals, linear: Reals, m: int, ids: Clients, ones: Clients) -> Dominance:
         """Dominance among ``ids`` beside ``ones``; if this is written down, what exact arithmetic says as well."""
@@ -281,7 +282,7 @@ class Tree:
             found = relax(
                 q, linear, m, nonnegative=pairs, tolerance=near, incumbent=low, enough=low, expired=lambda: run.expired
             )
-            self.work += _RELAX_WORK * n**3
+            self.work.relaxations += relaxation(n, len(pairs))
             x, further = found.x, violated(found, pairs, int(self.cuts * n))
             if self.memory is not None and n == self.problem.n and len(pairs) == 0:
                 self.memory.keep(self.problem, None, found.diagonal / normal.factor)
@@ -296,4 +297,4 @@ class Tree:
         else:
             form, constant, number = self.journal.form(ids, ones, found, order, _NO_PAIRS, pairs)
         x = on_slice(x, m, 0.0 if self.journal is None else self.journal.grain)
-        return Block(ids, ones, constant, form, order, x, further, small, number)
+        return Block(ids, ones, constant, form, order, x, further, small, number, len(pairs) > 0)

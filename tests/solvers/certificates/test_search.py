@@ -14,7 +14,7 @@ from solvers.certificates import CertificateError, check
 from solvers.certificates.concave import excess
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.compiled import compiled
-from solvers.dispersion.search import race, tree
+from solvers.dispersion.search import race, tree, work
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +67,7 @@ def test_what_it_proves_is_true_and_tight(kind, n, m):
 def test_multipliers_made_below_the_root(monkeypatch):
     """Forms beside clients that are chosen, with products held non-negative in them."""
     monkeypatch.setattr(tree, "_WORK", 2_000)
+    monkeypatch.setattr(work, "_RELAXED", 1e9)
     problem = random_problem(3, 36, 9)
     solution = searched(problem)
     certificate = solution.certificate
