@@ -59,7 +59,7 @@ class Race:
     tree : Tree
         The first-order tree; not started.
     search : Search
-        The tabu search that goes on beside them.
+        The search for better selections that goes on beside them.
     workers : int
         Threads for strong nodes.
     group : (g, n) ndarray of int, optional
