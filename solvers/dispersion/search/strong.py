@@ -19,7 +19,7 @@ __all__ = ["Node", "Outcome", "Setting", "examine"]
 _ENUMERABLE = 5_000
 
 #: Iterations between two looks at the bound; most of them at a node, and at the root.
-_CHUNK, _MOST, _MOST_ROOT = 20, 120, 1_000
+CHUNK, _MOST, _MOST_ROOT = 20, 120, 1_000
 
 #: A node goes on while the gap falls by this share a look, over so many looks: a start from the parent's has
 #: the parent's bound, which the first iterations do not improve.
@@ -166,7 +166,7 @@ def approach(
         early = relaxation.n > _MANY and relaxation.iterations < _SETTLED
         due = len(gaps) % 2 == (1 if root else 0) and not early
         fresh = relaxation.separate(_CUTS * relaxation.n) if due else 0
-        relaxation.iterate(_CHUNK, expired)
+        relaxation.iterate(CHUNK, expired)
         values.append(relaxation.bound())
         if values[-1] < best:
             best = values[-1]
