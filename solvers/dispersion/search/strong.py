@@ -30,9 +30,6 @@ _PROGRESS_ROOT, _BACK_ROOT = 0.02, 5
 #: look has brought so many times what they bring on average: then the iteration has only just got under way.
 _TRIED, _FAR, _UNDER_WAY = 2, 0.15, 1.5
 
-#: With more clients looking for cuts costs many iterations: it waits until so many have been made.
-_MANY, _SETTLED = 400, 200
-
 #: Cuts added at once, per free client.
 _CUTS = 5
 
@@ -163,8 +160,7 @@ def approach(
     best = gaps[-1] + known
     most, back, share = (_MOST_ROOT, _BACK_ROOT, _PROGRESS_ROOT) if root else (_MOST, _BACK, _PROGRESS)
     while best > known and relaxation.iterations < most and not expired():
-        early = relaxation.n > _MANY and relaxation.iterations < _SETTLED
-        due = len(gaps) % 2 == (1 if root else 0) and not early
+        due = len(gaps) % 2 == (1 if root else 0)
         fresh = relaxation.separate(_CUTS * relaxation.n) if due else 0
         relaxation.iterate(CHUNK, expired)
         values.append(relaxation.bound())
@@ -175,7 +171,7 @@ def approach(
         looks, slow = len(gaps) - 1, (gaps[-2] - gaps[-1]) * (len(gaps) - 1) <= _UNDER_WAY * (gaps[0] - gaps[-1])
         if not root and looks >= _TRIED and slow and relaxation.estimate() - known > _FAR * gaps[0]:
             break  # it will not be closed: the sooner it is split, the better
-        if len(gaps) <= max(back, 2) + 1 or fresh > relaxation.n // 4 or (root and early):
+        if len(gaps) <= max(back, 2) + 1 or fresh > relaxation.n // 4:
             continue
         estimate = relaxation.estimate()
         if estimate > known and best - estimate < 0.3 * (best - known):
