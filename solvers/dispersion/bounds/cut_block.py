@@ -33,11 +33,16 @@ class CutBlock:
         self._cut, self._row, self._column, self._value = cuts.entries()
         self._start = np.searchsorted(self._cut, np.arange(len(cuts) + 1))
         self._limits = cuts.limits
+        self._place = self._row * cuts.n + self._column
+        # In the inner product of symmetric matrices.
+        self._twice = self._value * np.where(self._row == self._column, 1.0, 2.0)
         self._kernel = ready("cuts")
-        if self._kernel is None:
-            # In the inner product of symmetric matrices; Diag(row sums of |T||T|ᵀ) - TTᵀ is definite.
-            flat, self._slot = np.unique(self._row * cuts.n + self._column, return_inverse=True)
-            self._flat, self._twice = flat, self._value * np.where(self._row == self._column, 1.0, 2.0)
+        if self._kernel is not None:
+            self._mirror = self._column * cuts.n + self._row
+            self._norm = np.add.reduceat(self._value * self._twice, self._start[:-1])
+        else:
+            # Diag(row sums of |T||T|ᵀ) - TTᵀ is definite.
+            self._flat, self._slot = np.unique(self._place, return_inverse=True)
             spread = np.bincount(self._slot, abs(self._value))
             self._steps = 1.0 / np.add.reduceat(abs(self._twice) * spread[self._slot], self._start[:-1])
         self.sum = self._spread(self.weights)
@@ -48,7 +53,7 @@ class CutBlock:
     def move(self, residual: NDArray[np.float64], penalty: float) -> None:
         """Come nearer to the least ``‖residual + Tᵀt‖²/2 + penalty · limitsᵀt``; ``residual`` may be overwritten."""
         if self._kernel is not None:
-            pattern = (self._start, self._row, self._column, self._value)
+            pattern = (self._start, self._place, self._mirror, self._value, self._twice, self._norm)
             self._kernel.move(residual, *pattern, self._limits, self.weights, self.sum, penalty, _SWEEPS)
             return
         given = residual.ravel()[self._flat]
@@ -72,9 +77,8 @@ class CutBlock:
         """A bound on the error of an entry of ``Tᵀt``, in units of eps."""
         if len(self.cuts) == 0:
             return 0.0
-        flat = self._row * self.cuts.n + self._column
-        most = int(np.bincount(flat).max())
-        return most * float(np.bincount(flat, abs(self._value) * self.weights[self._cut]).max())
+        most = int(np.bincount(self._place).max())
+        return most * float(np.bincount(self._place, abs(self._value) * self.weights[self._cut]).max())
 
     def homogeneous(self) -> NDArray[np.float64]:
         """``Tᵀt`` of the cuts whose right-hand side is 0."""
@@ -82,5 +86,5 @@ class CutBlock:
 
     def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         n = self.cuts.n
-        upper = np.bincount(self._row * n + self._column, self._value * weights[self._cut], n * n).reshape(n, n)
+        upper = np.bincount(self._place, self._value * weights[self._cut], n * n).reshape(n, n)
         return np.asarray(upper + np.triu(upper, 1).T, dtype=np.float64)

@@ -5,8 +5,9 @@ of the other. For the next matrix A they are nearly right: with :math:`E = P^\to
 side, λ of the other, turning N by :math:`X_{ij} = E_{ij} / (\mu_j - \lambda_i)` removes E to first order, and the signs
 keep the denominators from vanishing (Stewart, Error and perturbation bounds for subspaces associated with certain
 eigenvalue problems, SIAM Review 15, 1973). That takes products of matrices alone, a tenth of the time of the
-eigendecomposition. Every few turns the small side is diagonalised together with the few columns nearest to it, so that
-an eigenvalue that changes its sign is seen; a turn that is too large calls for a decomposition anew.
+eigendecomposition, and in single precision, since a turn is no more than nearly right anyway. Every few turns the small
+side is diagonalised together with the few columns nearest to it, so that an eigenvalue that changes its sign is seen; a
+turn that is too large calls for a decomposition anew.
 """
 
 from __future__ import annotations
@@ -42,16 +43,16 @@ class PositivePart:
         self.decompositions = self.turns = 0
         self._since: int | None = None  # turns since the last decomposition
         self._sign = 1.0
-        self._basis = self._values = np.zeros(0)  # of the small side first
+        self._values = np.zeros(0, dtype=np.float32)  # of the small side first
+        self._basis = np.zeros((0, 0), dtype=np.float32)
         self._small = 0
 
     def __call__(self, matrix: NDArray[np.float64], *, exact: bool = False) -> NDArray[np.float64]:
         """Return the nearest positive semidefinite matrix, up to rounding if ``exact``."""
-        part = None
+        turned = None
         if not exact and self._since is not None and self._since < _TURNS and len(matrix) > _SMALL:
-            part = self._turned(matrix)
-        if part is None:
-            part = self._decomposed(matrix)
+            turned = self._turned(matrix.astype(np.float32))
+        part = self._decomposed(matrix) if turned is None else turned.astype(np.float64)
         return matrix + part if self._sign > 0 else part
 
     def _decomposed(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -62,16 +63,14 @@ class PositivePart:
         if 2 * negative > len(matrix):
             self._sign, self._small = -1.0, len(matrix) - negative
             values, vectors = -values[::-1], vectors[:, ::-1]
-        self._values, self._basis = values.copy(), np.ascontiguousarray(vectors.T)
+        self._values = values.astype(np.float32)
+        self._basis = np.ascontiguousarray(vectors.T, dtype=np.float32)
         self._since = 0
         self.decompositions += 1
-        return self._part()
+        root = vectors[:, : self._small] * np.sqrt(-values[: self._small])
+        return np.asarray(root @ root.T)
 
-    def _part(self) -> NDArray[np.float64]:
-        root = self._basis[: self._small] * np.sqrt(-self._values[: self._small, None])
-        return np.asarray(root.T @ root)
-
-    def _turned(self, matrix: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    def _turned(self, matrix: NDArray[np.float32]) -> NDArray[np.float32] | None:
         """The same by turning the basis; ``None`` where it would have to be turned too far."""
         assert self._since is not None
         refined = self._small == 0 or self._since % _REFINED == _REFINED - 1
@@ -98,7 +97,8 @@ class PositivePart:
                 return np.asarray(root.T @ root)
             except np.linalg.LinAlgError:
                 pass  # an eigenvalue has changed its sign
-        self._values[:k], vectors = np.linalg.eigh(inner)
-        near[:] = vectors.T @ near
+        self._values[:k], inwards = np.linalg.eigh(inner)
+        near[:] = inwards.T @ near
         self._small = int(np.searchsorted(self._values[:k], 0.0))
-        return self._part()
+        scaled = near[: self._small] * np.sqrt(-self._values[: self._small, None])
+        return np.asarray(scaled.T @ scaled)

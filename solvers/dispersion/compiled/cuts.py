@@ -11,37 +11,42 @@ __all__ = ["descend", "move", "prepare", "triangles"]
 
 
 @kernel
-def move(residual, start, row, column, value, limits, weights, total, penalty, sweeps):  # type: ignore[no-untyped-def]
+def move(residual, start, place, mirror, value, twice, norm, limits, weights, total, penalty, sweeps):  # type: ignore[no-untyped-def]
     """Coordinate descent on ``‖residual + Tᵀt‖²/2 + penalty · limitsᵀt`` over t ≥ 0, up and down.
 
-    Cut r has the entries ``start[r] : start[r + 1]`` on the diagonal and above it. ``weights`` (t) and ``total`` (Tᵀt)
-    are brought up to date, the upper triangle of ``residual`` is overwritten.
+    Cut r has the entries ``start[r] : start[r + 1]``: where, on the diagonal or above it, where mirrored, T there and
+    its slope, twice as much off the diagonal; ``norm`` is ‖T‖². Multipliers that the first sweep leaves at 0 wait for
+    the next iteration. ``weights`` (t) and ``total`` (Tᵀt) are brought up to date, the upper triangle of ``residual``
+    is overwritten.
     """
     count = limits.size
-    norm = np.zeros(count)
+    left, whole = residual.ravel(), total.ravel()  # views
     for r in range(count):
-        for e in range(start[r], start[r + 1]):
-            residual[row[e], column[e]] += value[e] * weights[r]
-            norm[r] += value[e] * value[e] * (1.0 if row[e] == column[e] else 2.0)
+        if weights[r] != 0.0:
+            for e in range(start[r], start[r + 1]):
+                left[place[e]] += value[e] * weights[r]
     for sweep in range(sweeps):
         for at in range(count):
             r = at if sweep % 2 == 0 else count - 1 - at
+            if sweep > 0 and weights[r] == 0.0:
+                continue
             slope = penalty * limits[r]
             for e in range(start[r], start[r + 1]):
-                slope += value[e] * residual[row[e], column[e]] * (1.0 if row[e] == column[e] else 2.0)
+                slope += twice[e] * left[place[e]]
             new = max(weights[r] - slope / norm[r], 0.0)
             step = new - weights[r]
             if step != 0.0:
                 weights[r] = new
                 for e in range(start[r], start[r + 1]):
-                    residual[row[e], column[e]] += value[e] * step
-    for e in range(row.size):
-        total[row[e], column[e]] = 0.0
+                    left[place[e]] += value[e] * step
+    for e in range(place.size):
+        whole[place[e]] = 0.0
     for r in range(count):
-        for e in range(start[r], start[r + 1]):
-            total[row[e], column[e]] += value[e] * weights[r]
-    for e in range(row.size):
-        total[column[e], row[e]] = total[row[e], column[e]]
+        if weights[r] != 0.0:
+            for e in range(start[r], start[r + 1]):
+                whole[place[e]] += value[e] * weights[r]
+    for e in range(place.size):
+        whole[mirror[e]] = whole[place[e]]
 
 
 @part
@@ -180,6 +185,6 @@ def descend(b, towards, variance, mean, covariance, x, width):  # type: ignore[n
 def prepare(precision: str) -> None:
     """Build the kernels; they work in double precision."""
     matrix, indices, reals = float64[:, ::1], int64[::1], float64[::1]
-    build(move, (matrix, indices, indices, indices, reals, reals, reals, matrix, float64, int64))
+    build(move, (matrix, indices, indices, indices, reals, reals, reals, reals, reals, matrix, float64, int64))
     build(triangles, (matrix, reals, float64, int64, int64))
     build(descend, (matrix, matrix, reals, reals, matrix, reals, int64))

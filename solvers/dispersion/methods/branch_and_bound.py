@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from solvers.dispersion.bounds.uniform_shift import bound_many
 from solvers.dispersion.compiled import ready
-from solvers.dispersion.methods.tabu import Search
+from solvers.dispersion.methods.memetic import Relay
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.memory import Memory
 from solvers.dispersion.search.neighbourhood import ascend
@@ -82,7 +82,7 @@ def branch_and_bound(
     if memory is not None:
         for x in memory.start(problem):
             run.offer(ascend(problem, x, run))
-    search = Search.started(problem, run, wait=False)
+    search = Relay(problem, run)
     if run.bound is None:
         run.tighten(problem.trivial_bound())
     try:

@@ -13,13 +13,16 @@ from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
 
-__all__ = ["Memetic", "memetic"]
+__all__ = ["Memetic", "Relay", "memetic"]
 
 #: Children made when there is neither a time limit nor a number of generations.
 _GENERATIONS = 300
 
 #: A population whose last children, so many times its members, were all in vain has collapsed.
 _VAIN = 3
+
+#: Moves of tabu search in vain, for each client and at least, after which a population takes over.
+_STALLED, _LONG = 20, 10_000
 
 #: Populations one after the other without a better selection after which the search ends before its time.
 _BARREN = 50
@@ -150,6 +153,33 @@ class Memetic:
             self._founders -= 1
             return random_decision(self.problem, self.run.rng)
         return population.child()
+
+
+class Relay:
+    """Tabu search until it stalls, then a memetic search: what goes on beside a proof.
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        The problem.
+    run : Run
+        Where it starts from (``run.x`` or the greedy selection, improved by swaps), its randomness, and where better
+        selections are offered.
+    """
+
+    def __init__(self, problem: DispersionProblem, run: Run) -> None:
+        self.problem, self.run = problem, run
+        self.search: Search | Memetic = Search.started(problem, run, wait=False)
+        self._known, self._idle = run.objective, 0
+
+    def advance(self, moves: int) -> int:
+        """Make at most ``moves`` swaps, no more than take some 50 ms; return how many were made (0: no time)."""
+        done = self.search.advance(moves)
+        self._idle = self._idle + done if self.run.objective == self._known else 0
+        self._known = self.run.objective
+        if isinstance(self.search, Search) and self._idle > max(_LONG, _STALLED * self.problem.n):
+            self.search = Memetic(self.problem, self.run, wait=False)
+        return done
 
 
 def _enough(problem: DispersionProblem) -> int:

@@ -38,7 +38,7 @@ _FAR = 100.0
 _TABU, _EARLY = 0.2, 20_000_000
 
 #: Its share where half of all work, and so much at least, has not brought a better selection.
-_FADED, _HOPE = 0.05, 200_000_000
+_FADED, _HOPE = 0.1, 200_000_000
 
 #: What is done before another's turn: iterations of a strong root, tabu moves.
 _SLICE, _MOVES = 40, 500
@@ -62,7 +62,7 @@ class Race:
     tree : Tree
         The first-order tree; not started.
     search : Search
-        The tabu search that goes on beside them.
+        The search for better selections that goes on beside them.
     workers : int
         Threads for strong nodes.
     group : (g, n) ndarray of int, optional
