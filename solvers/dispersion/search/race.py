@@ -5,7 +5,7 @@ of federated learning are finished by the first in a tenth of a second; where it
 first begins, alone, until its open problems become more instead of fewer; from then on the shares of the two are as the
 squares of each other's gaps, and the strong tree has half at least until its root is done: so a race never takes much
 more than twice as long as the first-order tree alone. Where the gap is wide the strong root comes first, alone. Tabu
-search has a share of the time throughout.
+search has a share of the time throughout, a smaller one where it has long been in vain.
 
 Time is counted in work, so that a search without a limit is the same every time.
 """
@@ -35,7 +35,10 @@ _FIRST = 6e-9
 _FAR = 100.0
 
 #: Share of tabu search, once the first-order tree has done so much work: some 0.2 seconds.
-_TABU, _EARLY = 0.1, 20_000_000
+_TABU, _EARLY = 0.2, 20_000_000
+
+#: Its share where half of all work, and so much at least, has not brought a better selection.
+_FADED, _HOPE = 0.1, 200_000_000
 
 #: What is done before another's turn: iterations of a strong root, tabu moves.
 _SLICE, _MOVES = 40, 500
@@ -80,7 +83,9 @@ class Race:
         self.workers = workers
         n = tree.problem.n
         self.iteration = _CUBIC * n**3 + _SQUARE * n**2
-        self.moved = 0.0  # tabu search's work
+        self.moved = 0.0  # tabu search's work, less its share of the others'
+        self.done = self.improved = 0.0  # the others' work, and how much that was at the last better selection
+        self.best = self.run.objective
         self.known = known
 
     def run_to_the_end(self) -> None:
@@ -155,7 +160,11 @@ class Race:
 
     def _tabu(self, work: float) -> None:
         """As many moves as are its share of what the others have just done."""
-        self.moved -= _TABU / (1 - _TABU) * work
+        self.done += work
+        if self.run.objective != self.best:
+            self.best, self.improved = self.run.objective, self.done
+        share = _TABU if self.done <= max(2 * self.improved, _HOPE) else _FADED
+        self.moved -= share / (1 - share) * work
         each = _MOVE * self.tree.problem.n
         while self.moved < 0 and not self.run.expired and (done := self.search.advance(_MOVES)):
             self.moved += done * each

@@ -19,7 +19,7 @@ __all__ = ["Node", "Outcome", "Setting", "examine"]
 _ENUMERABLE = 5_000
 
 #: Iterations between two looks at the bound; most of them at a node, and at the root.
-_CHUNK, _MOST, _MOST_ROOT = 20, 120, 1_000
+CHUNK, _MOST, _MOST_ROOT = 20, 120, 1_000
 
 #: A node goes on while the gap falls by this share a look, over so many looks: a start from the parent's has
 #: the parent's bound, which the first iterations do not improve.
@@ -29,9 +29,6 @@ _PROGRESS_ROOT, _BACK_ROOT = 0.02, 5
 #: A node is split after so many looks if the relaxation is about to leave this part of its first gap, unless the last
 #: look has brought so many times what they bring on average: then the iteration has only just got under way.
 _TRIED, _FAR, _UNDER_WAY = 2, 0.15, 1.5
-
-#: With more clients looking for cuts costs many iterations: it waits until so many have been made.
-_MANY, _SETTLED = 400, 200
 
 #: Cuts added at once, per free client.
 _CUTS = 5
@@ -163,10 +160,9 @@ def approach(
     best = gaps[-1] + known
     most, back, share = (_MOST_ROOT, _BACK_ROOT, _PROGRESS_ROOT) if root else (_MOST, _BACK, _PROGRESS)
     while best > known and relaxation.iterations < most and not expired():
-        early = relaxation.n > _MANY and relaxation.iterations < _SETTLED
-        due = len(gaps) % 2 == (1 if root else 0) and not early
+        due = len(gaps) % 2 == (1 if root else 0)
         fresh = relaxation.separate(_CUTS * relaxation.n) if due else 0
-        relaxation.iterate(_CHUNK, expired)
+        relaxation.iterate(CHUNK, expired)
         values.append(relaxation.bound())
         if values[-1] < best:
             best = values[-1]
@@ -175,7 +171,7 @@ def approach(
         looks, slow = len(gaps) - 1, (gaps[-2] - gaps[-1]) * (len(gaps) - 1) <= _UNDER_WAY * (gaps[0] - gaps[-1])
         if not root and looks >= _TRIED and slow and relaxation.estimate() - known > _FAR * gaps[0]:
             break  # it will not be closed: the sooner it is split, the better
-        if len(gaps) <= max(back, 2) + 1 or fresh > relaxation.n // 4 or (root and early):
+        if len(gaps) <= max(back, 2) + 1 or fresh > relaxation.n // 4:
             continue
         estimate = relaxation.estimate()
         if estimate > known and best - estimate < 0.3 * (best - known):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.bounds.alternating import prepare
 from solvers.dispersion.search.neighbourhood import ascend
-from solvers.dispersion.search.strong import Node, Outcome, Setting, examine
+from solvers.dispersion.search.strong import CHUNK, Node, Outcome, Setting, examine
 from solvers.dispersion.search.tree import Tree
 
 __all__ = ["StrongTree"]
@@ -47,7 +47,7 @@ class StrongTree:
         self.count = itertools.count()
         self.nodes = self.iterations = 0
         self.stopping = False
-        self.slice = math.inf  # iterations after which to leave the root for a while
+        self.slice = math.inf  # looks at the clock after which to leave the root for a while
         prepare(self.run)
         self.slowest = 3e-10  # seconds per free client cubed of an iteration, to know when to stop
 
@@ -74,7 +74,7 @@ class StrongTree:
 
     def advance(self, iterations: float = math.inf) -> None:
         """Look at the most promising open problems; the root is left open after so many iterations, to be continued."""
-        self.slice = iterations
+        self.slice = iterations * (1 + 1 / CHUNK)  # the clock is looked at once an iteration, and once a chunk
         batch: list[Node] = []
         while self.open and len(batch) < _BATCH:
             bound, _, node = heapq.heappop(self.open)
@@ -104,7 +104,7 @@ class StrongTree:
             if self.stopping or self.run.remaining <= reserve:
                 return Outcome(node.bound, [node])  # for want of time even for a certificate
             root = node.warm is None
-            looks = itertools.count()  # one an iteration
+            looks = itertools.count()
 
             def expired() -> bool:
                 return self.stopping or self.run.remaining <= reserve or (root and next(looks) >= self.slice)
