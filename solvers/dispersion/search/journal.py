@@ -167,13 +167,15 @@ class Journal:
         self.alive = False
         self.restart()
 
-    def certificate(self, reached: float, claim: float | None = None) -> Certificate | None:
+    def certificate(self, reached: float, objective: float, claim: float | None = None) -> Certificate | None:
         """The search as a certificate; None where it was given up.
 
         Parameters
         ----------
         reached : float
             What it dropped nodes at, in units of the tree.
+        objective : float
+            The incumbent's, in the problem's.
         claim : float, optional
             The bound to claim, where the values that a selection can have say more than the search.
         """
@@ -181,8 +183,10 @@ class Journal:
             return None
         above = self.normal.original(reached) + 2 * self.problem.rounding
         goal = math.floor((Fraction(above) - self.data.error) / self.data.unit)
+        proved = goal * self.data.unit + self.data.error
+        if proved < Fraction(objective):
+            return None  # costs that dwarf the distances: the grid is coarser than what was proved
         if claim is None:
-            proved = goal * self.data.unit + self.data.error
             claim = float(proved)
             claim = claim if Fraction(claim) >= proved else float(np.nextafter(claim, math.inf))
         used = sorted({form for form, _ in self._logs})  # not those that a fresh start has left behind

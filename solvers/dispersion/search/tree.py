@@ -229,7 +229,7 @@ class Tree:
         claim = None
         if self.settled < self.tolerance:  # what is attainable says more than the search
             claim = max(self.run.bound, self.run.objective + self._least)  # type: ignore[operator,type-var]
-        return self.journal.certificate(self.incumbent + self.tolerance, claim)
+        return self.journal.certificate(self.incumbent + self.tolerance, self.run.objective, claim)  # type: ignore[arg-type]
 
     def affordable(self, n: int, share: float = 1.0) -> bool:
         """Whether a relaxation over n clients takes at most this share of the time."""
