@@ -87,7 +87,9 @@ def branch_and_bound(
         run.tighten(problem.trivial_bound())
     try:
         # One shift for all clients takes milliseconds and is enough for many problems, if the kernel is there.
-        shifted = not run.proved and ready("ascent", run, problem.distances.dtype.name) is not None
+        # Where it is all there will be, it waits for the selection that it starts from.
+        few = problem.n <= largest and not run.proved
+        shifted = few and ready("ascent", run, problem.distances.dtype.name) is not None
         if shifted:
             bound_many(problem, run)
         while moves > 0 and not (run.expired or run.proved) and (done := search.advance(moves)):
@@ -105,10 +107,15 @@ def branch_and_bound(
             memory.keep(problem, run.x)
 
 
+def is_marginal(problem: DispersionProblem) -> bool:
+    """Whether it chooses one client, all, or all but one; or has nothing to choose by."""
+    return problem.size in (1, problem.n - 1, problem.n) or problem.scale == 0
+
+
 def marginal(problem: DispersionProblem, run: Run) -> bool:
     """Solve the problem if it chooses one client, all, or all but one; or has nothing to choose by; False if not."""
     n, m = problem.n, problem.size
-    if m not in (1, n - 1, n) and problem.scale > 0:
+    if not is_marginal(problem):
         return False
     x = np.zeros(n, dtype=np.int64)
     if problem.scale == 0:
