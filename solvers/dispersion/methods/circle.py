@@ -7,9 +7,9 @@ from contextlib import suppress
 from solvers.dispersion.circle.search import check_table, fits, search
 from solvers.dispersion.circle.shape import Shape, from_distances
 from solvers.dispersion.loading import OutOfTime
-from solvers.dispersion.methods.branch_and_bound import marginal
+from solvers.dispersion.methods.branch_and_bound import is_marginal, marginal
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
+from solvers.dispersion.search.neighbourhood import have_decision
 from solvers.errors import InvalidProblem
 from solvers.registry import method
 from solvers.run import Run
@@ -55,15 +55,13 @@ def circle(problem: DispersionProblem, run: Run) -> None:
 
 def recognised(problem: DispersionProblem, run: Run) -> Shape | None:
     """The circle or line of a problem that this method takes; ``None`` for any other."""
-    small = problem.size in (1, problem.n - 1, problem.n) or problem.scale == 0
-    return from_distances(problem, run) if not small and fits(problem) else None
+    return from_distances(problem, run) if not is_marginal(problem) and fits(problem) else None
 
 
 def begin(problem: DispersionProblem, run: Run) -> None:
     """A bound and a decision, for a run that has none."""
     run.tighten(problem.trivial_bound())
-    if run.x is None:
-        run.offer(ascend(problem, greedy_decision(problem), run))
+    have_decision(problem, run)
 
 
 def on_circle(problem: DispersionProblem, shape: Shape, run: Run) -> None:

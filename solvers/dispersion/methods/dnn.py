@@ -12,7 +12,7 @@ from solvers.dispersion.bounds.slice_form import Normal
 from solvers.dispersion.bounds.uniform_shift import bound_many
 from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
+from solvers.dispersion.search.neighbourhood import ascend, have_decision
 from solvers.dispersion.search.threads import one_thread
 from solvers.errors import InvalidOption
 from solvers.registry import method
@@ -73,8 +73,7 @@ def dnn(problem: DispersionProblem, run: Run, *, cuts: float = 5.0, iterations: 
     run.tighten(problem.trivial_bound())
     if marginal(problem, run):
         return
-    if run.x is None:
-        run.offer(ascend(problem, greedy_decision(problem), run))
+    have_decision(problem, run)
     if problem.n > _LARGEST or run.remaining < _LEAST_TIME * problem.n**3:
         bound_many(problem, run)
         reason: Stopped = "iterations" if problem.n > _LARGEST else "time-limit"

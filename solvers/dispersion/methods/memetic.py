@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.methods.tabu import Search
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, random_decision
+from solvers.dispersion.search.neighbourhood import climb, random_decision
 from solvers.dispersion.search.population import Population
 from solvers.errors import InvalidOption
 from solvers.registry import method
@@ -74,7 +74,7 @@ def memetic(
         raise InvalidOption(f"moves must be at least 1; got {moves}")
     if generations is not None and generations < 0:
         raise InvalidOption(f"generations must not be negative; got {generations}")
-    run.offer(ascend(problem, greedy_decision(problem) if run.x is None else problem.decision(run.x), run))
+    climb(problem, run)
     search = Memetic(problem, run, population, moves)
     endless = generations is None and run.time_limit is not None
     most = np.iinfo(np.int64).max if endless else _GENERATIONS if generations is None else generations

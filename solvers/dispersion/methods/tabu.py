@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from solvers.dispersion.bounds.slice_form import units
 from solvers.dispersion.compiled import kernel, ready
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
+from solvers.dispersion.search.neighbourhood import ascend, climb, incumbent
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
@@ -107,7 +107,7 @@ class Search:
     @classmethod
     def started(cls, problem: DispersionProblem, run: Run, patience: int | None = None, *, wait: bool = True) -> Search:
         """A search from ``start`` or the greedy selection, improved by swaps."""
-        run.offer(ascend(problem, greedy_decision(problem) if run.x is None else problem.decision(run.x), run))
+        climb(problem, run)
         return cls(problem, run, patience, wait)
 
     def begin(self, x: NDArray[np.int64]) -> None:

@@ -13,7 +13,7 @@ from solvers.dispersion.bounds.three_point import Averages, averages, certified,
 from solvers.dispersion.bounds.uniform_shift import bound_many
 from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
+from solvers.dispersion.search.neighbourhood import have_decision
 from solvers.dispersion.search.symmetry import closure
 from solvers.dispersion.search.threads import one_thread
 from solvers.registry import method
@@ -65,8 +65,7 @@ def three_point(problem: DispersionProblem, run: Run, *, symmetries: ArrayLike |
     run.tighten(problem.trivial_bound())
     if marginal(problem, run):
         return
-    if run.x is None:
-        run.offer(ascend(problem, greedy_decision(problem), run))
+    have_decision(problem, run)
     given, reason = None, ""
     largest = _LARGEST_PLAIN if symmetries is None else _LARGEST
     entries, unknowns = _entries(group), n * (n - 1) * (n - 2) // (6 * len(group))  # at least

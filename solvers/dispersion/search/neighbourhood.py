@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from solvers.dispersion.problem import DispersionProblem
 from solvers.run import Run
 
-__all__ = ["ascend", "greedy_decision", "incumbent", "random_decision"]
+__all__ = ["ascend", "climb", "greedy_decision", "have_decision", "incumbent", "random_decision"]
 
 
 def gains(problem: DispersionProblem, x: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -77,6 +77,17 @@ def ascend(problem: DispersionProblem, x: NDArray[np.int64], run: Run | None = N
         x[a], x[b] = 0, 1
         g += pair * (problem.distances[b].astype(np.float64) - problem.distances[a])
     return x
+
+
+def climb(problem: DispersionProblem, run: Run) -> None:
+    """Offer what the run has, or the greedy selection, improved by swaps."""
+    run.offer(ascend(problem, greedy_decision(problem) if run.x is None else problem.decision(run.x), run))
+
+
+def have_decision(problem: DispersionProblem, run: Run) -> None:
+    """Offer the greedy selection, improved by swaps, to a run that has none."""
+    if run.x is None:
+        climb(problem, run)
 
 
 def _best_swap(

@@ -239,8 +239,8 @@ class Tree:
         """New multipliers for an open problem of ``block``; ``None`` when it goes on with those it has."""
         free = np.flatnonzero(state == 0)
         cost = self._cost(block, block.ids[free])
-        if self._pending(block) and self._cost(block, block.ids) <= (len(self.open) + 1) * cost:
-            if self.work.lacking(self._cost(block, block.ids)) > 0:
+        if self._pending(block) and (whole := self._cost(block, block.ids)) <= (len(self.open) + 1) * cost:
+            if self.work.lacking(whole) > 0:
                 return None
             # One relaxation of the whole problem lowers every bound: everything starts again from it.
             self.open.clear()

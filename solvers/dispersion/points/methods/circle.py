@@ -32,7 +32,7 @@ def circle(problem: PointDispersionProblem, run: Run) -> None:
     ------
     InvalidProblem
         When the points do not lie on a circle or a line, to 1e-7 of their extent, or there are more than 20 million
-        pairs of a client and a rank.
+        pairs of a client and a rank (among those chosen or those left out, whichever are fewer).
     """
     run.tighten(problem.trivial_bound())
     if marginal(problem, run):
