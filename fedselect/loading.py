@@ -27,9 +27,9 @@ from fedselect.selectors import SELECTORS
 from fedselect.training.losses import LOSSES
 from fedselect.training.models import MODELS
 from solvers import method, methods
+from solvers.options import did_you_mean
 from solvers.problem import Problem
 from solvers.registry import Method
-from solvers.suggestions import did_you_mean
 
 __all__ = ["REGISTRIES", "Loaded", "load_parts", "loaded_parts", "own_parts"]
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from fedselect.errors import ConfigError
-from solvers.annotations import fits, in_words, wanted
-from solvers.suggestions import did_you_mean
+from solvers.options import did_you_mean, fits, in_words, wanted
 
 __all__ = ["Registry", "fits", "in_words", "names_file", "parsed", "placed", "seen_from", "with_files"]
 

@@ -7,6 +7,8 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -15,11 +17,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.errors import InvalidProblem
 from solvers.files import appearing_whole
-from solvers.outline import html_table, outline
 
-__all__ = ["FAMILIES", "Problem", "assembled", "digest", "frozen_array", "load", "parts"]
+__all__ = [
+    "FAMILIES",
+    "OPTIMALITY_GAP",
+    "Problem",
+    "assembled",
+    "digest",
+    "frozen_array",
+    "html_table",
+    "load",
+    "outline",
+    "parts",
+    "tolerance_at",
+]
 
 FORMAT = "solvers-problem/1"
+
+#: Difference of bound and objective, in the units of `tolerance_at`, at which a decision is called optimal: what MIP
+#: solvers ask for, and some 1e4 times the rounding of the largest sums here.
+OPTIMALITY_GAP = 1e-6
 
 #: Problem types by class name, filled as their modules are imported.
 _types: dict[str, type[Problem]] = {}
@@ -96,6 +113,10 @@ class Problem(ABC):
         """
         return float("inf")
 
+    def tolerance_at(self, value: float, relative: float = OPTIMALITY_GAP) -> float:
+        """Return the difference from ``value`` that is too small to matter: see `tolerance_at` and `scale`."""
+        return tolerance_at(value, self.scale, relative)
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the problem to ``path`` as a NumPy ``.npz`` archive; the file appears whole or not at all.
 
@@ -126,6 +147,15 @@ class Problem(ABC):
         if not isinstance(problem, cls):
             raise InvalidProblem(f"{path} holds a {type(problem).__name__}; a {cls.__name__} was asked for")
         return problem
+
+
+def tolerance_at(value: float, scale: float, relative: float = OPTIMALITY_GAP) -> float:
+    """Return ``relative`` · min(max(1, |value|), scale), a tolerance for objectives near ``value``.
+
+    A share of the value alone would ask the impossible where an objective is a difference of large terms and comes
+    out near 0; see `Problem.scale` for why the problem's own scale takes part.
+    """
+    return relative * min(max(1.0, abs(value)), scale)
 
 
 def load(path: str | os.PathLike[str]) -> Problem:
@@ -259,3 +289,26 @@ def frozen_array(value: ArrayLike, name: str, ndim: int = 1, dtype: type | np.dt
         array = array.copy()
         array.setflags(write=False)
     return array
+
+
+#: Text longer than this is left out of a repr.
+_LONGEST = 40
+
+
+def outline(data: Any) -> list[tuple[str, str]]:
+    """Describe the fields of a data class for a repr: scalars as they are, arrays by their shapes."""
+    fields = []
+    for field in dataclasses.fields(data):
+        value = getattr(data, field.name)
+        if isinstance(value, np.ndarray):
+            fields.append((field.name, "×".join(map(str, value.shape)) or "()"))
+        else:
+            text = f"{value:.6g}" if isinstance(value, float) else repr(value)
+            fields.append((field.name, text if len(text) <= _LONGEST else type(value).__name__))
+    return fields
+
+
+def html_table(title: str, rows: Sequence[tuple[str, str]]) -> str:
+    """Return names and values as an HTML table with a caption."""
+    body = "".join(f"<tr><th>{escape(name.strip())}</th><td>{escape(value)}</td></tr>" for name, value in rows)
+    return f"<table><caption>{escape(title)}</caption>{body}</table>"

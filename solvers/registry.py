@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args
 
-from solvers.annotations import fits, in_words, wanted
 from solvers.errors import InvalidOption, MissingBackend, UnknownMethod
+from solvers.options import did_you_mean, fits, in_words, wanted
 from solvers.problem import Problem
-from solvers.suggestions import did_you_mean
 
 __all__ = ["Method", "find", "method", "methods"]
 

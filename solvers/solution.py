@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -14,21 +15,25 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers import shown, stored
 from solvers.certificates import Certificate
-from solvers.errors import InvalidAnswer
-from solvers.problem import Problem
+from solvers.errors import InvalidAnswer, InvalidProblem
+from solvers.files import appearing_whole
+from solvers.problem import OPTIMALITY_GAP, Problem, assembled, digest, html_table, parts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["OPTIMALITY_GAP", "Solution", "Status", "Stopped", "TracePoint", "proves", "relative_gap"]
+__all__ = ["OPTIMALITY_GAP", "Solution", "Status", "Stopped", "TracePoint", "jsonable", "proves", "relative_gap"]
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 Stopped = Literal["proved", "gap", "time-limit", "iterations", "interrupted", "error"]
 
-#: Difference of bound and objective at which a decision is called optimal, in the units that `proves` states.
-OPTIMALITY_GAP = 1e-6
+FORMAT = "solvers-solution/1"
+
+#: Fields that are written as they are; the others have a form of their own.
+_FACTS = (
+    "method", "objective", "bound", "status", "stopped", "message", "seconds", "build_seconds", "nodes", "seed",
+)  # fmt: skip
 
 
 class TracePoint(NamedTuple):
@@ -58,12 +63,11 @@ def relative_gap(objective: float, bound: float) -> float:
 def proves(problem: Problem, objective: float | None, bound: float | None) -> bool:
     """Whether ``bound`` proves ``objective`` optimal: they differ by 1e-6 · min(max(1, |objective|), scale) at most.
 
-    A relative gap alone would ask the impossible where the objective is a difference of large terms and comes out
-    near 0; see `Problem.scale` for why the problem's own scale takes part.
+    See `Problem.tolerance_at` for the unit.
     """
     if objective is None or bound is None:
         return False
-    return abs(bound - objective) <= OPTIMALITY_GAP * min(max(1.0, abs(objective)), problem.scale)
+    return abs(bound - objective) <= problem.tolerance_at(objective)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +140,7 @@ class Solution:
         # How far the bound lies beyond the objective, on the side where it must not be.
         sign = 1.0 if self.problem.sense == "max" else -1.0
         wrong = sign * (self.objective - self.bound)
-        if wrong > 1e-9 * min(max(1.0, abs(self.objective)), self.problem.scale):
+        if wrong > self.problem.tolerance_at(self.objective, 1e-9):
             raise InvalidAnswer(
                 f"method {self.method!r} reported the bound {self.bound!r}, but its own decision has objective "
                 f"{self.objective!r}; no bound of a {self.problem.sense}imisation can lie on that side"
@@ -206,7 +210,15 @@ class Solution:
 
         In place of the problem's data stand its name and digest; `save` keeps them.
         """
-        return stored.as_dict(self)
+        problem = self.problem
+        values: dict[str, Any] = {"format": FORMAT, "problem": _summary_of(problem)}
+        values |= {name: jsonable(getattr(self, name)) for name in _FACTS}
+        values |= {"absolute_gap": jsonable(self.absolute_gap), "gap": jsonable(self.gap), "x": jsonable(self.x)}
+        if self.x is not None and hasattr(problem, "selected"):
+            values["selected"] = jsonable(self.selected)
+        values["trace"] = [list(point) for point in self.trace]
+        values["certificate"] = None if self.certificate is None else _claim(self.certificate)
+        return values | {"duals": jsonable(self.duals), "details": jsonable(self.details)}
 
     def to_json(self, indent: int | None = None) -> str:
         """`to_dict` as JSON text."""
@@ -218,20 +230,74 @@ class Solution:
         Decision, duals and the problem's arrays keep their bits; ``details`` are kept as JSON can hold them. Nothing
         is pickled, so a file from a stranger can be read.
         """
-        return stored.write(self, path)
+        header, arrays = parts(self.problem)
+        kept = {f"problem.{name}": array for name, array in arrays.items()}
+        if self.x is not None:
+            kept["x"] = np.asarray(self.x)
+        kept |= {f"duals.{name}": np.asarray(value) for name, value in self.duals.items()}
+        values = {name: getattr(self, name) for name in _FACTS}
+        values |= {"format": FORMAT, "problem": header, "details": jsonable(self.details)}
+        values["trace"] = [list(point) for point in self.trace]
+        if self.certificate is not None:
+            values["certificate"] = _claim(self.certificate)
+            kept |= {f"certificate.{name}": array for name, array in self.certificate.arrays.items()}
+        target = Path(path)
+        with appearing_whole(target) as stream:
+            text = json.dumps(values, default=jsonable)
+            np.savez_compressed(stream, header=np.array(text), **kept)  # type: ignore[arg-type]
+        return target
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Solution:
         """Read what `save` wrote; raises `InvalidProblem` when the file holds no solution."""
-        return stored.read(path)
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                values = json.loads(str(archive["header"]))
+                arrays = {name: archive[name] for name in archive.files if name != "header"}
+            if values.get("format") != FORMAT:
+                raise ValueError(f"its format is {values.get('format')!r}")
+            problem = assembled(values["problem"], _below(arrays, "problem."), str(path))
+            known = {name: values[name] for name in _FACTS}
+            trace = tuple(TracePoint(*point) for point in values["trace"])
+            details = values["details"]
+            certificate = None
+            if claim := values.get("certificate"):
+                facts = (str(claim["kind"]), str(claim["problem"]), float(claim["bound"]), int(claim["grid"]))
+                certificate = Certificate(*facts, _below(arrays, "certificate."))
+        except (zipfile.BadZipFile, ValueError, KeyError, EOFError, TypeError, AttributeError) as error:
+            raise InvalidProblem(f"{path} is not a solution file ({FORMAT}): {error}") from error
+        x = arrays.get("x")
+        if x is not None:
+            x.setflags(write=False)
+        duals = {name: value if value.ndim else value.item() for name, value in _below(arrays, "duals.").items()}
+        return Solution(
+            problem=problem, x=x, trace=trace, duals=duals, details=details, certificate=certificate, **known
+        )
 
     def summary(self) -> str:
-        """What a solver log ends with: status, objective, bound, gap and times, a line each."""
-        return shown.summary(self)
+        """Return status, objective, bound, gap and times, one line each, as a solver's log ends."""
+        return "\n".join(f"{name:<14} {value}" for name, value in self._rows())
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw objective and bound over the seconds, on ``axes`` or on a new figure (with matplotlib)."""
-        return shown.plot(self, axes)
+        """Draw objective and bound over the seconds, the gap between them shaded, on ``axes`` or on a new figure."""
+        if axes is None:
+            from matplotlib.figure import Figure
+
+            axes = Figure(figsize=(5.6, 3.8), layout="constrained").subplots()
+        end = max([self.seconds, *(point.second for point in self.trace)])
+        seconds = [*(point.second for point in self.trace), end]
+        lines = []
+        for name, style in (("objective", "-"), ("bound", "--")):
+            values = [np.nan if (value := getattr(point, name)) is None else value for point in self.trace]
+            values.append(values[-1] if values else np.nan)
+            axes.step(seconds, values, style, where="post", label=name)
+            lines.append(np.array(values, dtype=np.float64))
+        axes.fill_between(seconds, lines[0], lines[1], step="post", alpha=0.15, linewidth=0)
+        axes.set_xlabel("seconds")
+        axes.set_ylabel("value")
+        axes.set_title(f"{self.method}: {self.status}", fontsize=10)
+        axes.legend()
+        return axes
 
     def __getstate__(self) -> dict[str, Any]:
         # Read-only views of dicts cannot be pickled or copied.
@@ -245,7 +311,26 @@ class Solution:
         self.__dict__.update(state)
 
     def _repr_html_(self) -> str:
-        return shown.html_of_solution(self)
+        return html_table(f"Solution of a {type(self.problem).__name__}", self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = [("method", self.method), ("status", self.status), ("stopped", self.stopped)]
+        if self.message:
+            rows.append(("message", self.message))
+        if native := self.details.get("native_status"):
+            rows.append(("native status", str(native)))
+        rows.append(("objective", _number(self.objective)))
+        by = self.details.get("certified_by")
+        rows.append(("bound", _number(self.bound) + (f" (by {by})" if by else "")))
+        gap, absolute = self.gap, self.absolute_gap
+        if gap is not None and absolute is not None:
+            rows.append(("gap", f"{100 * gap:.4g} % ({absolute:.4g} absolute)"))
+        if self.nodes is not None:
+            rows.append(("nodes", str(self.nodes)))
+        rows.append(("seconds", f"{self.seconds:.3f}"))
+        phases: Sequence[Any] = self.details.get("phases", ())
+        rows += [(f"  {each['name']}", f"{each['seconds']:.3f} s") for each in phases if "seconds" in each]
+        return rows
 
     def __repr__(self) -> str:
         parts = [f"method={self.method!r}", f"status={self.status!r}", f"stopped={self.stopped!r}"]
@@ -257,3 +342,34 @@ class Solution:
             parts.append(f"gap={self.gap:.3g}")
         parts.append(f"seconds={self.seconds:.3g}")
         return f"Solution({', '.join(parts)})"
+
+
+def jsonable(value: Any) -> Any:
+    """Convert a value to JSON's types: lists for arrays, null for numbers that are not finite, else its repr."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.12g}"
+
+
+def _claim(certificate: Certificate) -> dict[str, Any]:
+    facts = {name: getattr(certificate, name) for name in ("kind", "problem", "bound", "grid")}
+    return facts | {"digest": certificate.digest}
+
+
+def _below(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _summary_of(problem: Problem) -> dict[str, Any]:
+    named = {"family": problem.family, "type": type(problem).__name__, "sense": problem.sense}
+    return named | {"n": getattr(problem, "n", None), "digest": digest(problem)}

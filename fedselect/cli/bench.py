@@ -31,8 +31,8 @@ from fedselect.loading import load_parts
 from fedselect.progress import progress_bar
 from solvers import instances as library
 from solvers import methods as registered
+from solvers.options import did_you_mean
 from solvers.problem import FAMILIES, Problem
-from solvers.suggestions import did_you_mean
 
 __all__ = ["bench"]
 

@@ -14,7 +14,7 @@ import typer
 
 from fedselect.cli.common import Format, Load, check_format, screen_width
 from fedselect.errors import ConfigError
-from solvers.suggestions import did_you_mean
+from solvers.options import did_you_mean
 
 __all__ = ["list_"]
 

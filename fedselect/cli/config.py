@@ -12,7 +12,7 @@ import typer
 from fedselect.cli.common import Format, check_format, check_writable, print_table, writing
 from fedselect.errors import ConfigError
 from solvers.files import write_atomically
-from solvers.suggestions import did_you_mean
+from solvers.options import did_you_mean
 
 __all__ = ["app", "init"]
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from fedselect.errors import ConfigError
-from solvers.suggestions import did_you_mean
+from solvers.options import did_you_mean
 
 __all__ = ["STUDIES", "reproduce"]
 

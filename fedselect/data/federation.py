@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedselect.data.samples import Samples, Targets
 from fedselect.errors import DataError
-from solvers.outline import html_table
+from solvers.problem import html_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,7 +18,7 @@ from fedselect.loading import load_parts
 from fedselect.options import fits, in_words, parsed, placed, with_files
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import TrainingSettings
-from solvers.suggestions import did_you_mean
+from solvers.options import did_you_mean
 
 __all__ = ["Choice", "Experiment", "read_config"]
 

@@ -13,7 +13,7 @@ from fedselect.errors import ConfigError
 from fedselect.experiments.config import Choice, Experiment
 from fedselect.options import parsed
 from fedselect.selectors import SELECTORS
-from solvers.suggestions import did_you_mean
+from solvers.options import did_you_mean
 
 __all__ = ["sweep", "sweep_values", "with_option"]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedselect.rounds.protocol import Outcome, Selection
 from solvers import Solution
-from solvers.plain import plain
+from solvers.solution import jsonable
 
 __all__ = ["round_record", "solution_record"]
 
@@ -57,12 +57,12 @@ def round_record(done: PlayedRound) -> dict[str, Any]:
         "select_seconds": done.select_seconds,
         "train_seconds": done.train_seconds,
     }
-    record |= {"metrics": plain(done.metrics)} if done.metrics else {}
-    return record | ({"notes": plain(selection.notes)} if selection.notes else {})
+    record |= {"metrics": jsonable(done.metrics)} if done.metrics else {}
+    return record | ({"notes": jsonable(selection.notes)} if selection.notes else {})
 
 
 def solution_record(solution: Solution) -> dict[str, Any]:
     """What is known about a solution, as JSON values: everything but problem, decision and trace."""
     known = ("method", "status", "stopped", "objective", "bound", "absolute_gap", "gap")
     spent = ("seconds", "build_seconds", "nodes", "details")
-    return {key: plain(getattr(solution, key)) for key in (*known, *spent)}
+    return {key: jsonable(getattr(solution, key)) for key in (*known, *spent)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from solvers.problem import tolerance_at
 from solvers.solution import relative_gap
 
 __all__ = [
@@ -32,7 +33,7 @@ def is_better(first: float, second: float, sense: str) -> bool:
 
 def slack(value: float, scale: float) -> float:
     """Difference at which two objectives count as one: rounding, 1e-9 · min(max(1, |value|), scale)."""
-    return 1e-9 * min(max(1.0, abs(value)), scale)
+    return tolerance_at(value, scale, 1e-9)
 
 
 def distance(objective: float, best: float) -> float:

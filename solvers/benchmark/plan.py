@@ -19,10 +19,10 @@ import numpy as np
 
 from solvers import instances
 from solvers.errors import BenchmarkError, MissingBackend
+from solvers.options import did_you_mean
 from solvers.problem import Problem, load
 from solvers.registry import Method, find, methods
 from solvers.solving import check_options
-from solvers.suggestions import did_you_mean
 
 __all__ = ["Cell", "Instance", "Plan", "Variant", "resolve_instance"]
 

@@ -20,9 +20,9 @@ import numpy as np
 from solvers import instances
 from solvers.errors import BenchmarkError
 from solvers.instances import ledger
+from solvers.options import did_you_mean
 from solvers.problem import FAMILIES, Problem
 from solvers.registry import methods as registered
-from solvers.suggestions import did_you_mean
 
 __all__ = ["LIMITS", "OURS", "SEEDS", "SUITES", "Suite", "suite"]
 

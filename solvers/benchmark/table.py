@@ -15,7 +15,8 @@ from solvers.benchmark.measures import (
     time_to_incumbent,
     time_to_proof,
 )
-from solvers.solution import OPTIMALITY_GAP, relative_gap
+from solvers.problem import tolerance_at
+from solvers.solution import relative_gap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -160,7 +161,7 @@ def _measures(record: Record, best_known: float | None, scale: float) -> dict[st
     if record["status"] == "infeasible":
         measures["time_to_proof"] = record["seconds"]
     if record["status"] == "optimal":
-        proved = time_to_proof(trace, OPTIMALITY_GAP * min(max(1.0, abs(objective or 0.0)), scale))
+        proved = time_to_proof(trace, tolerance_at(objective or 0.0, scale))
         measures["time_to_proof"] = record["seconds"] if math.isnan(proved) else proved
     if best_known is not None:
         if objective is not None:

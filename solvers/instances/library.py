@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.instances.coding import digest, unpack
+from solvers.options import did_you_mean
 from solvers.problem import FAMILIES, Problem
-from solvers.suggestions import did_you_mean
 
 __all__ = ["FOLDER", "InstanceInfo", "best", "info", "load", "names"]
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from solvers import InvalidOption, InvalidProblem, UnknownMethod, method, methods, solve
-from solvers.annotations import fits
 from solvers.dispersion import DispersionProblem
-from solvers.suggestions import did_you_mean
+from solvers.options import did_you_mean, fits
 
 
 def points(n=12, size=4):

@@ -12,7 +12,7 @@ from fedselect.experiments import Experiment
 from fedselect.integrations.loggers.mlflow_logger import MlflowLogger
 from fedselect.integrations.loggers.tensorboard_logger import TensorBoardLogger
 from fedselect.integrations.loggers.wandb_logger import WandbLogger
-from solvers.suggestions import did_you_mean
+from solvers.options import did_you_mean
 
 __all__ = ["LOGGERS", "check_logger", "open_logger", "open_loggers"]
 

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from solvers.dispersion.circle.form import Form
 from solvers.dispersion.loading import needed
 from solvers.run import Run
-from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["Tree"]
 
@@ -79,7 +78,7 @@ class Tree:
     def tolerance(self) -> float:
         """How far below a bound the incumbent may stay, in the problem's units: rounding, where that is possible."""
         objective, form = self.run.objective, self.form
-        optimal = OPTIMALITY_GAP * min(max(1.0, abs(objective or 0.0)), form.problem.scale)
+        optimal = form.problem.tolerance_at(objective or 0.0)
         return min(0.4 * optimal, 2 * form.margin)
 
     def advance(self) -> None:

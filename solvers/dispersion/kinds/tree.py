@@ -174,7 +174,7 @@ class Tree:
         assert run.objective is not None
         best = np.zeros(problem.k, dtype=np.int64)
         known = run.objective
-        self.tolerance = 0.4 * OPTIMALITY_GAP * min(max(1.0, abs(known)), problem.scale)
+        self.tolerance = problem.tolerance_at(known, 0.4 * OPTIMALITY_GAP)
         done, left, value = self.kernels.explore(
             *(form.q, form.start, form.steps, problem.size, lowers, uppers, points, bounds, count),
             *(known, self.tolerance, form.margin, form.enough, best, nodes),

@@ -125,7 +125,7 @@ class Part(Run):
         if self.whole.objective is not None:
             value = max(value, self.whole.objective)
         bound = max(self.bound + self.rest.constant + self.slack, self.beside)
-        return bound - value <= 0.9 * OPTIMALITY_GAP * min(max(1.0, abs(value)), self.rest.problem.scale)
+        return bound - value <= self.rest.problem.tolerance_at(value, 0.9 * OPTIMALITY_GAP)
 
     def offer(self, x: ArrayLike) -> float:
         """As `Run.offer`; what is better goes to the whole run at once where that is cheap."""

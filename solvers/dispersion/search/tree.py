@@ -193,7 +193,7 @@ class Tree:
         """Take over the run's incumbent, and what it takes to beat it."""
         run, problem = self.run, self.problem
         self.incumbent = self.normal.value(run.objective)  # type: ignore[arg-type]  # a start is always offered
-        self._least = 0.5 * OPTIMALITY_GAP * min(max(1.0, abs(run.objective)), problem.scale)  # type: ignore[arg-type]
+        self._least = problem.tolerance_at(run.objective, 0.5 * OPTIMALITY_GAP)  # type: ignore[arg-type]
         self.tolerance = self.settled = self._least * self.normal.factor
         step = self.attainable.above(self.incumbent) - self.incumbent
         if run.recording:  # the reader finds the next value by itself, and not to the last bit

@@ -13,7 +13,6 @@ from solvers.cp_sat import cut_short, solver_for
 from solvers.errors import SolversError
 from solvers.registry import method
 from solvers.run import Run
-from solvers.solution import OPTIMALITY_GAP
 from solvers.weighting.exclusion.methods.ca_fed import passes
 from solvers.weighting.exclusion.methods.convex import relax
 from solvers.weighting.exclusion.methods.sorting import keep, prefixes
@@ -87,7 +86,7 @@ class _Search:
 
     @property
     def tolerance(self) -> float:
-        return OPTIMALITY_GAP * min(max(1.0, abs(self.best)), self.problem.scale)
+        return self.problem.tolerance_at(self.best)
 
     def settled(self, bound: float, low: float, high: float) -> bool:
         """Whether a slice of this bound needs no more work: it reaches `target` but for what rounding took off."""

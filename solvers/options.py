@@ -1,11 +1,12 @@
-"""Values checked against the annotations of the parameters that they are meant for."""
+"""Options of functions: checked against annotations, and corrected where they are mistyped."""
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import math
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -84,3 +85,32 @@ def fits(value: Any, kind: Any) -> bool:
 
 def _is_union(origin: Any) -> bool:
     return origin is Union or origin is types.UnionType
+
+
+def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """``"; did you mean 'x'?"`` for the known name nearest to ``name``, or nothing where none is near.
+
+    Parameters
+    ----------
+    name : object
+        What was given; only text is near to anything.
+    known : iterable of str
+        The names there are.
+    cutoff : float
+        Likeness in [0, 1] that counts as near, as in `difflib.get_close_matches`.
+
+    Returns
+    -------
+    str
+        To be put behind the sentence that refuses the name.
+
+    Examples
+    --------
+    >>> did_you_mean("gredy", ["greedy", "tabu"])
+    "; did you mean 'greedy'?"
+    """
+    if not isinstance(name, str):
+        return ""
+    by_lower = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
+    return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
