@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("solvers", "graphs", "fedselect")
 
 #: Lines a file and a function may have.
-FILE, FUNCTION = 300, 80
+FILE, FUNCTION = 600, 80
 
 
 def _rooms() -> list[str]:
