@@ -41,7 +41,7 @@ class CSUCBQ(Described):
     beta : float
         β in [0, 1], the queue against the reward.
     aggregation : {"samples", "mean", "deadline"}
-        See `fedselect.selectors.registry.aggregate`; ``"samples"`` is FedSS's Eq. 3.
+        See `fedselect.selectors.aggregation.aggregate`; ``"samples"`` is FedSS's Eq. 3.
 
     Raises
     ------

@@ -57,7 +57,7 @@ class E3CS(Described):
         no feasible decision, only with ``draw="successive"``, which looks at their ratios alone. So do public
         implementations that make this mistake.
     aggregation : {"deadline", "samples", "mean"}
-        See `fedselect.selectors.registry.aggregate`; ``"deadline"`` is Eq. 5: weights :math:`n_i / \sum_{\text{all}}
+        See `fedselect.selectors.aggregation.aggregate`; ``"deadline"`` is Eq. 5: weights :math:`n_i / \sum_{\text{all}}
         n_j`, neither renormalised over the returned nor divided by p.
 
     Raises

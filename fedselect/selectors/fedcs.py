@@ -30,7 +30,7 @@ class FedCS(Stateless):
     size : int
         Clients to select, m; all of the available if they are fewer.
     aggregation : {"deadline", "samples", "mean"}
-        See `fedselect.selectors.registry.aggregate`; ``"deadline"`` in E3CS's comparison.
+        See `fedselect.selectors.aggregation.aggregate`; ``"deadline"`` in E3CS's comparison.
 
     Raises
     ------

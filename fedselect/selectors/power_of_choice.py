@@ -37,7 +37,7 @@ class PowerOfChoice(Stateless):
         d ≥ m; 2m by default (the paper tries several, E3CS does not give its own). Beyond the number of available
         clients all of them are candidates.
     aggregation : {"mean", "samples", "deadline"}
-        See `fedselect.selectors.registry.aggregate`: the plain ``"mean"`` in the paper and in FedGS's code,
+        See `fedselect.selectors.aggregation.aggregate`: the plain ``"mean"`` in the paper and in FedGS's code,
         ``"deadline"`` in E3CS's comparison.
 
     losses : {"training", "validation"}

@@ -27,7 +27,7 @@ class Uniform(Stateless):
     size : int
         Clients to select; all of the available if they are fewer.
     aggregation : {"samples", "mean", "deadline"}
-        See `fedselect.selectors.registry.aggregate`: ``"samples"`` in FedGS and FedSS, ``"deadline"`` in E3CS.
+        See `fedselect.selectors.aggregation.aggregate`: ``"samples"`` in FedGS and FedSS, ``"deadline"`` in E3CS.
 
     Raises
     ------

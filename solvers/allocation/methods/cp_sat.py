@@ -25,7 +25,7 @@ UNITS = 2.0**46
 
 
 @method(AllocationProblem, "cp-sat", kind="exact")
-def cp_sat(problem: AllocationProblem, run: Run, *, workers: int = 1) -> None:
+def cp_sat(problem: AllocationProblem, run: Run, *, workers: int = 1) -> None:  # noqa: C901
     """Minimise a sum of costs that lie above supporting lines, and add the lines that the answer violates; exact.
 
     The costs c_k (1/s − 1/N_k) are scaled to integers by one factor, so that their largest sum is 2^46, and rounded

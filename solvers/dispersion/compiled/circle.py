@@ -189,7 +189,7 @@ def _branching(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def look(  # type: ignore[no-untyped-def]
+def look(  # type: ignore[no-untyped-def]  # noqa: C901
     at, cosine, sine, linear, scale, curve, chords, lower, upper, sums, atoms, weights, x, least, steps, table, best,
     found,
 ):  # fmt: skip

@@ -91,7 +91,7 @@ def _keep(excess, order, found, count, value, i, j, k, middle, sign, level):  # 
 
 
 @kernel
-def triangles(products, enough, least, most, able):  # type: ignore[no-untyped-def]
+def triangles(products, enough, least, most, able):  # type: ignore[no-untyped-def]  # noqa: C901
     """The ``most`` violated cuts of at most three clients, in no order: excess, when seen, and the cuts.
 
     Only products of at least ``enough[c]`` with c are looked at for the triangles of c, ``able`` of them.
