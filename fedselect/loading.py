@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import logging
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -31,10 +32,12 @@ from solvers.options import did_you_mean
 from solvers.problem import Problem
 from solvers.registry import Method
 
-__all__ = ["REGISTRIES", "Loaded", "load_parts", "loaded_parts", "own_parts"]
+__all__ = ["REGISTRIES", "Loaded", "find_sources", "load_parts", "loaded_parts", "own_parts"]
 
 #: What a script may register, beside solver methods.
 REGISTRIES: tuple[Registry, ...] = (SELECTORS, AVAILABILITY, DROPOUT, DATASETS, PARTITIONS, MODELS, LOSSES)
+
+_log = logging.getLogger(__name__)
 
 _TOOLKIT = ("fedselect", "solvers", "graphs")
 
@@ -85,6 +88,20 @@ def load_parts(sources: Iterable[str], beside: Path | None = None) -> tuple[str,
         When a source is named twice, is not there, cannot be imported, registers nothing, or registers a name that
         is taken; the sentence names file and part.
     """
+    found = find_sources(sources, beside)
+    for name, source in found.items():
+        _load(name, source)
+    return tuple(found)
+
+
+def find_sources(sources: Iterable[str], beside: Path | None = None) -> dict[str, str]:
+    """Return the sources as another process finds them, with what was given; nothing is loaded.
+
+    Raises
+    ------
+    ConfigError
+        When a source is no text, or is named twice.
+    """
     found: dict[str, str] = {}
     for source in sources:
         if not isinstance(source, str) or not source.strip():
@@ -93,9 +110,7 @@ def load_parts(sources: Iterable[str], beside: Path | None = None) -> tuple[str,
         if name in found:
             raise ConfigError(f"{source} is loaded twice; name it once")
         found[name] = source
-    for name, source in found.items():
-        _load(name, source)
-    return tuple(found)
+    return found
 
 
 def loaded_parts() -> tuple[Loaded, ...]:
@@ -130,6 +145,7 @@ def _load(name: str, typed: str) -> None:
     known = _loaded.get(name)
     if known is not None and known.text == text:
         return
+    _log.info("loading %s, which executes it", name)
     before = _everything()
     if known is not None:  # changed since, in a notebook, say: what it registered then is no other's
         before = {key: builder for key, builder in before.items() if key not in known.parts}

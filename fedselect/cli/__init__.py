@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from typing import Annotated
@@ -63,6 +64,23 @@ def options(
     ] = False,
 ) -> None:
     """Client selection in federated learning as explicit optimisation problems."""
+    _say_what_is_executed()
+
+
+class _Stderr(logging.Handler):
+    """Log records as lines on whatever is stderr when they come."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(f"fedselect: {record.getMessage()}", file=sys.stderr)
+
+
+def _say_what_is_executed() -> None:
+    """Name each plugin on stderr before it is executed."""
+    log = logging.getLogger("fedselect.loading")
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    if not log.handlers:
+        log.addHandler(_Stderr())
 
 
 def main() -> None:

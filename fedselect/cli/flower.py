@@ -23,7 +23,7 @@ def export_flower(
     from fedselect.experiments import read_config
     from fedselect.integrations.flower import export_app
 
-    experiment, _ = read_config(config, set, load)
+    experiment, _ = read_config(config, set, load, trusted=False)
     export_app(experiment, folder)
     clients = len(experiment.federation())
     print("The environment is this one: keep Flower from building another for every run, then start a simulation")

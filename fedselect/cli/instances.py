@@ -226,7 +226,7 @@ def record(
         from fedselect.experiments import read_config
         from fedselect.recording import record as record_rounds
 
-        experiment, _ = read_config(what, set, load)
+        experiment, _ = read_config(what, set, load, trusted=False)
         numbers, options = seed_list(rounds, "round"), key_values(option)
         for t, found in record_rounds(experiment, numbers, train=train, problem=problem, options=options):
             written.append(_save(f"{experiment.name}-r{t}", found, out))

@@ -14,7 +14,7 @@ from typing import Any, get_type_hints
 from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import DATASETS, Federation, check_data, load_data
 from fedselect.errors import ConfigError
-from fedselect.loading import load_parts
+from fedselect.loading import find_sources, load_parts
 from fedselect.options import fits, in_words, parsed, placed, with_files
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import TrainingSettings
@@ -171,7 +171,7 @@ class Experiment:
 
 
 def read_config(
-    path: str | Path, overrides: Iterable[str] = (), load: Iterable[str] | None = ()
+    path: str | Path, overrides: Iterable[str] = (), load: Iterable[str] | None = (), *, trusted: bool = True
 ) -> tuple[Experiment, dict[str, dict[str, Any]]]:
     """Read a TOML file, and load the parts of one's own that it names (``load = ["my_parts.py"]``).
 
@@ -186,6 +186,9 @@ def read_config(
     load : iterable of str
         More scripts and modules to load; the file's own are looked up beside it, these in the current folder.
         None loads nothing: a configuration of parts that are registered already.
+    trusted : bool
+        Whether the plugins that the file names are loaded, which executes them. A command that only reads does not: the
+        file may then name only those that are in ``load``.
 
     Relative paths of files (see `fedselect.options.names_file`) start at the configuration's folder where it names
     them, and at the working directory where an override does.
@@ -200,7 +203,7 @@ def read_config(
     Raises
     ------
     ConfigError
-        When the file cannot be read, or a key or value is not accepted.
+        When the file cannot be read, a key or value is not accepted, or it names plugins that are not trusted.
     """
     try:
         tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -213,7 +216,7 @@ def read_config(
         if not (equals and dot and option):
             raise ConfigError(f"an override reads section.key=value; got {text!r}")
         _override(tables, section, option, parsed(value))
-    _load(tables, Path(path).parent, load)
+    _load(tables, Path(path), load, trusted)
     variants = tables.pop("compare", {})
     for label, table in variants.items():
         if not (isinstance(table, dict) and isinstance(table.get("name"), str)):
@@ -235,18 +238,26 @@ def _override(tables: dict[str, Any], section: str, option: str, value: Any) -> 
         tables.setdefault(section, {})[option] = value
 
 
-def _load(tables: dict[str, Any], beside: Path, more: Iterable[str] | None) -> None:
+def _load(tables: dict[str, Any], path: Path, more: Iterable[str] | None, trusted: bool) -> None:
     """Load what the file and the caller name, and leave it in the file's tables as other processes find it."""
     head = tables.get("experiment", {})
     named = [*_sources(tables.pop("load", [])), *_sources(head.pop("load", []) if isinstance(head, dict) else [])]
     if more is None:
         return
-    own = load_parts(named, beside)
-    given = load_parts(more)
-    if both := set(own) & set(given):
+    more = list(more)
+    if not trusted:
+        given = find_sources(more)
+        if unknown := [source for name, source in find_sources(named, path.parent).items() if name not in given]:
+            raise ConfigError(
+                f"{path} names the plugin {unknown[0]}, and this command executes nothing that a file names: "
+                f"give it with --load if you trust it"
+            )
+        named = []
+    own, added = load_parts(named, path.parent), load_parts(more)
+    if both := set(own) & set(added):
         raise ConfigError(f"{sorted(both)[0]} is loaded twice: the configuration names it already")
-    if own or given:
-        tables.setdefault("experiment", {})["load"] = [*own, *given]
+    if own or added:
+        tables.setdefault("experiment", {})["load"] = [*own, *added]
 
 
 def _sources(given: Any) -> list[str]:

@@ -31,7 +31,7 @@ def read_report(folder: str | Path, load: Iterable[str] = ()) -> Report:
         folder that holds the run folders); or a comparison of solver methods (``fedselect bench``). The TOML file of
         an experiment gives the report of its federation, before any run.
     load : iterable of str
-        Scripts and modules with parts of one's own (`fedselect.loading.load_parts`).
+        Plugins to load, which executes them (`fedselect.loading.load_parts`); what a configuration names itself is not.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def read_report(folder: str | Path, load: Iterable[str] = ()) -> Report:
     """
     folder = Path(folder)
     if folder.is_file():
-        return federation_report(read_config(folder, load=load)[0])
+        return federation_report(read_config(folder, load=load, trusted=False)[0])
     load_parts(load)
     if not folder.is_dir():
         raise RunError(f"there is no folder {folder}")
