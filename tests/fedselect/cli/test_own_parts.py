@@ -238,8 +238,9 @@ def test_what_cannot_be_loaded_is_a_sentence_and_changes_nothing(there, call, te
     (there / "parts.py").write_text(text)
     code, _, err = call("list", "--load", "parts.py")
     assert code == 2
-    assert len(err.strip().splitlines()) == 1
-    assert re.search(message, err), err
+    loading_it, sentence = err.strip().splitlines()
+    assert loading_it == f"fedselect: loading {there / 'parts.py'}, which executes it"
+    assert re.search(message, sentence), err
     after = loading._everything()
     assert all(after[key] == before[key] for key in before)
 
