@@ -35,6 +35,8 @@ class PlayedRound(Protocol):
     def train_seconds(self) -> float: ...
     @property
     def metrics(self) -> dict[str, float]: ...
+    @property
+    def refused(self) -> dict[int, str]: ...
 
 
 def round_record(done: PlayedRound) -> dict[str, Any]:
@@ -58,6 +60,7 @@ def round_record(done: PlayedRound) -> dict[str, Any]:
         "train_seconds": done.train_seconds,
     }
     record |= {"metrics": jsonable(done.metrics)} if done.metrics else {}
+    record |= {"refused": {str(client): why for client, why in done.refused.items()}} if done.refused else {}
     return record | ({"notes": jsonable(selection.notes)} if selection.notes else {})
 
 

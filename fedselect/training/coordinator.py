@@ -19,6 +19,7 @@ from fedselect.rounds.protocol import Probe, RoundFeedback, Selection, Selector
 from fedselect.rounds.scenario import World
 from fedselect.training.buffers import averaged
 from fedselect.training.local import Trained
+from fedselect.training.received import clipped, unusable
 from fedselect.training.server import server_rule
 from fedselect.training.settings import TrainingSettings
 
@@ -46,6 +47,8 @@ class Round:
         Wall time of the decision and of the local training.
     metrics : dict of str to float
         Further numbers of an evaluation, where the loop has some.
+    refused : dict of int to str
+        Clients whose answer cannot be used, and why; they are among the failed.
     """
 
     round: int
@@ -57,12 +60,30 @@ class Round:
     select_seconds: float
     train_seconds: float
     metrics: dict[str, float] = field(default_factory=dict)
+    refused: dict[int, str] = field(default_factory=dict)
+
+
+#: Weights, velocity and buffers of the global model.
+_State = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
+
+
+@dataclass(frozen=True, eq=False)
+class _Accepted:
+    """The answers of a round that are used, and what the model becomes by them (None: it stays)."""
+
+    clients: list[int]
+    trained: Trained
+    norms: NDArray[np.float64]
+    applied: NDArray[np.float64]
+    state: _State | None
+    refused: dict[int, str]
 
 
 class Coordinator:
     r"""The global model, the selector, and what passes between them in a round: `decide`, then `conclude`.
 
-    An update that is not finite makes its client *failed* and is not applied; :math:`w \leftarrow w + \eta \sum_i a_i
+    An update that is not finite or wildly large makes its client *failed* and is not applied
+    (`fedselect.training.received`), and no sum that is not finite is kept. :math:`w \leftarrow w + \eta \sum_i a_i
     \Delta_i` is summed in client order, or is what another server rule makes of the updates
     (`fedselect.training.server`).
 
@@ -146,42 +167,44 @@ class Coordinator:
         Round
         """
         t, selection = self.round, decision.selection
-        norms = torch.linalg.vector_norm(trained.updates, dim=1).cpu().numpy()
-        finite = np.isfinite(norms)
-        for place in np.flatnonzero(~finite):  # the norm of finite numbers may overflow
-            finite[place] = bool(torch.isfinite(trained.updates[place]).all())
-        if trained.buffers is not None:
-            finite &= torch.isfinite(trained.buffers).all(dim=1).cpu().numpy()
-        usable = [client for client, good in zip(clients, finite, strict=True) if good]
-        arrived = _among(selection.clients, usable)
-        updates = trained.updates if finite.all() else trained.updates[torch.from_numpy(finite).to(self.device)]
-        applied = selection.applied_weights(arrived)
-        change = self._rule.change(usable, applied[arrived].tolist(), updates, self.settings.rate(t))
+        accepted = self._accept(selection, clients, trained)
+        usable, updates = accepted.clients, accepted.trained.updates
 
         heard = _among(selection.clients, [*clients, *failed])
+        arrived = _among(selection.clients, usable)
         outcomes = replace(decision, returned=heard).outcomes(failed=heard & ~arrived)
         self.selector.update(
             RoundFeedback(
                 t,
                 selection,
                 outcomes,
-                losses=dict(zip(usable, trained.losses[finite].tolist(), strict=True)),
-                norms=dict(zip(usable, norms[finite].tolist(), strict=True)),
-                received_losses=dict(zip(usable, trained.received_losses[finite].tolist(), strict=True)),
+                losses=dict(zip(usable, accepted.trained.losses.tolist(), strict=True)),
+                norms=dict(zip(usable, accepted.norms.tolist(), strict=True)),
+                received_losses=dict(zip(usable, accepted.trained.received_losses.tolist(), strict=True)),
                 updates=_OfClients(usable, lambda place: updates[place].cpu().numpy()),
                 embeddings=_OfClients(usable if self.embeds else [], lambda place: self.embedding(updates[place])),
             )
         )
-        if trained.buffers is not None and self._buffers is not None:
-            arrived_buffers = trained.buffers[torch.from_numpy(finite).to(self.device)]
-            self._buffers = averaged(self._buffers, arrived_buffers, applied[arrived])
-        self._apply(change)  # behind the selector's update, which may ask for embeddings of the models as trained
+        if accepted.state is not None:  # after the selector's update, which may ask for embeddings of trained models
+            self._weights, self._velocity, self._buffers = accepted.state
+            self._rule.keep(usable, updates, self.settings.rate(t))
         self.round += 1
         if evaluate is None:
             evaluate = self.round % self.settings.evaluate_every == 0
         loss, accuracy = self.evaluate() if evaluate else (None, None)
         metrics = self.measure() if evaluate else {}
-        return Round(t, selection, outcomes, applied, loss, accuracy, decision.seconds, train_seconds, metrics)
+        return Round(
+            t,
+            selection,
+            outcomes,
+            accepted.applied,
+            loss,
+            accuracy,
+            decision.seconds,
+            train_seconds,
+            metrics,
+            accepted.refused,
+        )
 
     def evaluate(self) -> tuple[float | None, float | None]:
         """Loss and accuracy of the global model: not known to a server without a test set."""
@@ -221,18 +244,54 @@ class Coordinator:
         self._rule.load_state_dict(state["server"])
         self.selector.load_state_dict(state["selector"])
 
-    def _apply(self, change: torch.Tensor | None) -> None:
-        """Move the global model by what the server's rule gave."""
-        if change is None:
-            return
-        settings = self.settings
-        if settings.server_weight_decay:
-            change = change.sub(self._weights, alpha=settings.server_weight_decay)
-        if self._velocity is not None:
-            change = self._velocity.mul_(settings.server_momentum).add_(change)
-        self._weights.add_(change, alpha=settings.server_learning_rate)
-        if settings.projection is not None and (norm := float(self._weights.norm())) > settings.projection:
-            self._weights.mul_(settings.projection / norm)
+    def _accept(self, selection: Selection, clients: Sequence[int], trained: Trained) -> _Accepted:
+        """Check the answers, and compute what the model becomes, before anything of it is kept.
+
+        Where the sum of finite updates is not finite, the largest of them is left out until it is.
+        """
+        settings, rate = self.settings, self.settings.rate(self.round)
+        norms = torch.linalg.vector_norm(trained.updates, dim=1).cpu().numpy()
+        refused = unusable(
+            trained,
+            norms,
+            self._weights,
+            self._buffers,
+            limit=settings.update_limit,
+            rate=rate if self._rule.stores else None,
+        )
+        if settings.clip_norm is not None:
+            shorter, norms = clipped(trained.updates, norms, settings.clip_norm)
+            trained = replace(trained, updates=shorter)
+        while True:
+            places = [place for place in range(len(clients)) if place not in refused]
+            usable, kept = [clients[place] for place in places], trained.of(places)
+            arrived = _among(selection.clients, usable)
+            applied = selection.applied_weights(arrived)
+            change = self._rule.change(usable, applied[arrived].tolist(), kept.updates, rate)
+            state = self._moved(change, kept.buffers, applied[arrived])
+            if state is not None or not usable:
+                reasons = {clients[place]: reason for place, reason in sorted(refused.items())}
+                return _Accepted(usable, kept, norms[places], applied, state, reasons)
+            largest = int(np.argmax(np.abs(applied[arrived]) * norms[places]))
+            refused[places[largest]] = "its update is the largest of a sum that is not finite in single precision"
+
+    def _moved(
+        self, change: torch.Tensor | None, arrived_buffers: torch.Tensor | None, applied: NDArray[np.float64]
+    ) -> _State | None:
+        """Compute weights, velocity and buffers after the change of the server's rule; None where they overflow."""
+        settings, weights, velocity, buffers = self.settings, self._weights, self._velocity, self._buffers
+        if arrived_buffers is not None and buffers is not None:
+            buffers = averaged(buffers, arrived_buffers, applied)
+        if change is not None:
+            if settings.server_weight_decay:
+                change = change.sub(weights, alpha=settings.server_weight_decay)
+            if velocity is not None:
+                change = velocity = velocity.mul(settings.server_momentum).add_(change)
+            weights = weights.add(change, alpha=settings.server_learning_rate)
+            if settings.projection is not None and (norm := float(weights.norm())) > settings.projection:
+                weights.mul_(settings.projection / norm)
+        state = weights, velocity, buffers
+        return state if all(bool(torch.isfinite(part).all()) for part in state if part is not None) else None
 
 
 def _among(clients: NDArray[np.int64], some: Collection[int]) -> NDArray[np.bool_]:

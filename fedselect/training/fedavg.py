@@ -42,9 +42,9 @@ class FedAvg(Coordinator):
     r"""Federated averaging driven by a selector.
 
     Every round: who is available; the selector decides; those of the selected who return have trained from the current
-    model (`fedselect.training.local`); an update that is not finite makes its client *failed* and is not applied;
-    :math:`w \leftarrow w + \eta \sum_i a_i \Delta_i` in client order, or what another server rule makes of the updates
-    (`fedselect.training.server`); the selector learns the outcomes.
+    model (`fedselect.training.local`); an update that is not finite or wildly large makes its client *failed* and is
+    not applied (`fedselect.training.received`); :math:`w \leftarrow w + \eta \sum_i a_i \Delta_i` in client order, or
+    what another server rule makes of the updates (`fedselect.training.server`); the selector learns the outcomes.
 
     All randomness is a function of (seed, purpose, round, client), so that two selectors under one seed meet the
     same availability, dropouts, batches and initial model, and a loop restored from `state_dict` continues to the

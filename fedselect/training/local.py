@@ -58,6 +58,14 @@ class Trained:
     received_losses: NDArray[np.float64]
     buffers: Tensor | None = None
 
+    def of(self, places: Sequence[int]) -> Trained:
+        """Return the answers at these places, sorted; itself where these are all."""
+        if len(places) == len(self.losses):
+            return self
+        rows = list(places)
+        buffers = None if self.buffers is None else self.buffers[rows]
+        return Trained(self.updates[rows], self.losses[rows], self.received_losses[rows], buffers)
+
 
 class LocalTraining:
     """Clients' data on the device, and their SGD.

@@ -36,8 +36,13 @@ __all__ = ["FedAvgRule", "FedVarp", "Mifa", "ServerRule", "server_rule"]
 class ServerRule(Protocol):
     """Turns the updates of a round into the change of the model."""
 
+    @property
+    def stores(self) -> bool:
+        """Whether the rule keeps updates, per unit of step size."""
+        ...
+
     def change(self, clients: Sequence[int], weights: Sequence[float], updates: Tensor, rate: float) -> Tensor | None:
-        """Combine the updates that arrived.
+        """Combine the updates that arrived; the rule itself stays as it is until `keep`.
 
         Parameters
         ----------
@@ -57,6 +62,10 @@ class ServerRule(Protocol):
         """
         ...
 
+    def keep(self, clients: Sequence[int], updates: Tensor, rate: float) -> None:
+        """Store what later rounds need of these updates, once their change has been applied."""
+        ...
+
     def state_dict(self) -> dict[str, Any]:
         """Everything the next change depends on."""
         ...
@@ -69,9 +78,14 @@ class ServerRule(Protocol):
 class FedAvgRule:
     """The selection's formula, summed in client order."""
 
+    stores = False
+
     def change(self, clients: Sequence[int], weights: Sequence[float], updates: Tensor, rate: float) -> Tensor | None:
         """Combine the updates that arrived."""
         return _weighted_sum(weights, updates) if len(clients) else None
+
+    def keep(self, clients: Sequence[int], updates: Tensor, rate: float) -> None:
+        """Store nothing."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return nothing: there is no state."""
@@ -83,6 +97,8 @@ class FedAvgRule:
 
 class _Stored:
     """The latest update of every client, per unit of step size."""
+
+    stores = True
 
     def __init__(self, importance: NDArray[np.float64], parameters: int, device: torch.device) -> None:
         self.importance = torch.from_numpy(importance.astype(np.float32)).to(device)
@@ -96,6 +112,11 @@ class _Stored:
         """Restore the stored updates."""
         self.stored.copy_(torch.from_numpy(np.asarray(state["stored"], dtype=np.float32)))
 
+    def keep(self, clients: Sequence[int], updates: Tensor, rate: float) -> None:
+        """Store the updates."""
+        if len(clients):
+            self.stored[list(clients)] = updates / rate
+
     def _mean(self) -> Tensor:
         return self.importance @ self.stored
 
@@ -107,10 +128,7 @@ class FedVarp(_Stored):
         """Combine the updates that arrived with the stored ones."""
         if not len(clients):
             return None
-        rows = list(clients)
-        change = _weighted_sum(weights, updates - rate * self.stored[rows]) + rate * self._mean()
-        self.stored[rows] = updates / rate
-        return change
+        return _weighted_sum(weights, updates - rate * self.stored[list(clients)]) + rate * self._mean()
 
 
 class Mifa(_Stored):
@@ -118,8 +136,12 @@ class Mifa(_Stored):
 
     def change(self, clients: Sequence[int], weights: Sequence[float], updates: Tensor, rate: float) -> Tensor | None:
         """Combine the updates that arrived with the stored ones."""
-        self.stored[list(clients)] = updates / rate
-        return rate * self._mean()
+        rows = list(clients)
+        before = self.stored[rows]
+        self.keep(clients, updates, rate)
+        change = rate * self._mean()
+        self.stored[rows] = before
+        return change
 
 
 def server_rule(

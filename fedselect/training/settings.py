@@ -72,6 +72,13 @@ class TrainingSettings:
     importance : {"size", "equal"}
         The objective is Σ α_k F_k with α_k = n_k / Σ n ("size": FedGS, CA-Fed, E3CS, FedSS) or 1 / N ("equal": FedAU,
         FedVARP, MIFA). FedVARP and MIFA weigh stored updates with it; metrics compare realised importance with it.
+    update_limit : float
+        An update is refused, and its client *failed*, when its norm exceeds this many times the largest of 1, the norm
+        of the global model and, where at least three clients answered, the median norm of the round's updates;
+        ``inf`` accepts every finite update. See `fedselect.training.received`.
+    clip_norm : float, optional
+        Updates longer than this are scaled down to this norm before they are applied, stored, or shown to the selector
+        (not at all by default).
     evaluate_every : int
         The model is evaluated on the test set after every so many rounds (a run always evaluates its last).
     initialisation : {"fan-in", "kaiming"}
@@ -109,6 +116,8 @@ class TrainingSettings:
     server_momentum: float = 0.0
     server_weight_decay: float = 0.0
     projection: float | None = None
+    update_limit: float = 1000.0
+    clip_norm: float | None = None
     importance: str = "size"
     evaluate_every: int = 1
     initialisation: str = "fan-in"
@@ -125,10 +134,11 @@ class TrainingSettings:
             object.__setattr__(self, "local_steps", 10)
         for name in ("learning_rate", "decay", "batch_size", "server_learning_rate", "evaluate_every"):
             self._positive(name, getattr(self, name))
-        if self.local_steps is not None:
-            self._positive("local_steps", self.local_steps)
-        if self.projection is not None:
-            self._positive("projection", self.projection)
+        for name in ("local_steps", "projection", "clip_norm"):
+            if getattr(self, name) is not None:
+                self._positive(name, getattr(self, name))
+        if not self.update_limit > 0:
+            raise ConfigError(f"training: update_limit must be positive (inf for none); got {self.update_limit}")
         for epochs in self.epoch_choices:
             self._positive("local_epochs", epochs)
         if self.local_epochs == []:

@@ -126,6 +126,8 @@ class SelectorStrategy(Strategy):
             train_seconds=seconds,
             evaluate=True if t == self._last else None,
         )
+        for client, reason in done.refused.items():
+            self._faults.append(Fault(reason, client, self._sent[client].metadata.dst_node_id))
         record = round_record(done)
         self._on_round(record | {"faults": [fault.table() for fault in self._faults]})
         numbers = {key: len(record[key]) for key in ("available", "selected", "returned", "failed", "missing")}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import Federation, Samples, digits
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, Selection
+from fedselect.rounds.records import round_record
 from fedselect.selectors import Uniform
 from fedselect.training.settings import TrainingSettings
 
@@ -178,11 +181,104 @@ def test_a_huge_update_whose_norm_overflows_is_still_an_update(federation):
     """The norm of finite float32 numbers can be infinite; the client has not failed for that."""
     parts = [Samples(samples.features * 1e15, samples.labels) for samples in federation.clients]
     huge = Federation("huge", tuple(parts), federation.test, 10)
-    run = loop(huge, Fixed([3], [0.0]), rate=0.0, local_steps=1, learning_rate=1e6)
+    run = loop(huge, Fixed([3], [0.0]), rate=0.0, local_steps=1, learning_rate=1e6, update_limit=np.inf)
     done = run.step()
     assert np.isfinite(run.selector.told[0][1][3]).all()
     assert run.selector.told[0][0].norms[3] == np.inf
     assert done.outcomes[3] == Outcome.RETURNED
+
+
+class Attacked(FedAvg):
+    """A loop in which what some clients send in some rounds is replaced: {(round, client): value of every entry}."""
+
+    attacks: dict
+
+    def conclude(self, decision, clients, trained, **options):
+        for place, client in enumerate(clients):
+            if (self.round, client) in self.attacks:
+                trained.updates[place] = self.attacks[self.round, client]
+        return super().conclude(decision, clients, trained, **options)
+
+
+def attacked(federation, selector, attacks, **settings):
+    availability = AVAILABILITY.build("ideal", federation, 3)
+    run = Attacked(federation, selector, availability, settings=TrainingSettings(**settings), seed=3)
+    run.attacks = attacks
+    return run
+
+
+@pytest.mark.parametrize("value", [3e38, -1e6, 1e4, np.nan])
+@pytest.mark.parametrize(
+    "settings", [{}, {"server_rule": "fedvarp"}, {"server_rule": "mifa"}, {"server_momentum": 0.9}], ids=str
+)
+def test_one_update_does_not_destroy_the_model(federation, value, settings):
+    """The attacker's update alone is refused, and the model is that of the rounds in which it was not there."""
+    run = attacked(federation, Fixed([1, 3, 5, 7], [0.25] * 4), {(1, 5): value}, **settings)
+    clean = attacked(federation, Fixed([1, 3, 5, 7], [0.25] * 4), {(1, 5): np.nan}, **settings)
+    played = [run.step() for _ in range(4)]
+    for _ in range(4):
+        clean.step()
+    assert np.isfinite(run.weights).all()
+    assert np.array_equal(run.weights, clean.weights)
+    assert [np.flatnonzero(done.outcomes == Outcome.FAILED).tolist() for done in played] == [[], [5], [], []]
+    assert [sorted(done.refused) for done in played] == [[], [5], [], []]
+    assert round_record(played[1])["failed"] == [5]
+    assert played[1].applied.tolist() == [0.25, 0.25, 0, 0.25]
+    if np.isfinite(value):
+        assert re.search(r"its update has norm .*accepted is at most .* \(update_limit = 1000\)", played[1].refused[5])
+
+
+def test_the_limit_of_updates_is_what_the_settings_say(federation):
+    """Relative to the model or the median update, whichever is larger; infinite where nothing finite is refused."""
+    size = 650
+    selection = Fixed([1, 3, 5, 7], [0.0] * 4)
+    ordinary = np.linalg.norm(attacked(federation, Fixed([1], [1.0]), {}).weights)
+    for scale, limit, refused in ((50, 40, [5]), (50, 60, []), (1e30, np.inf, [])):
+        value = scale * max(1.0, ordinary) / np.sqrt(size)
+        done = attacked(federation, selection, {(0, 5): value}, update_limit=limit).step()
+        assert sorted(done.refused) == refused
+    many = {(0, client): 1e5 for client in (1, 3, 7)}  # a model with large weights: three that agree are believed
+    assert attacked(federation, selection, many).step().refused == {}
+    assert sorted(attacked(federation, selection, {(0, 1): 1e5, (0, 3): 1e5}).step().refused) == [1, 3]
+    assert sorted(attacked(federation, selection, many | {(0, 5): 1e9}).step().refused) == [5]
+
+
+def test_a_sum_that_overflows_is_not_kept(federation):
+    """Updates are finite and admitted; the largest is left out, the model stays finite, nobody is blamed later."""
+    attacks = {(0, 3): 3e38, (0, 5): 1.0}
+    run = attacked(federation, Fixed([1, 3, 5], [1.0, 4.0, 1.0]), attacks, update_limit=np.inf)
+    played = [run.step() for _ in range(2)]
+    assert played[0].refused == {3: "its update is the largest of a sum that is not finite in single precision"}
+    assert played[1].refused == {}
+    assert np.isfinite(run.weights).all()
+
+
+@pytest.mark.parametrize("rule", ["fedvarp", "mifa"])
+def test_no_stored_update_overflows(federation, rule):
+    """Finite per round, infinite per unit of a tiny step size: refused before it is stored."""
+    settings = {"server_rule": rule, "update_limit": np.inf, "learning_rate": 1e-30, "local_steps": 1}
+    run = attacked(federation, Fixed([1, 3, 5], [1 / 3] * 3), {(0, 3): 1e10}, **settings)
+    played = [run.step() for _ in range(3)]
+    assert [sorted(done.refused) for done in played] == [[3], [], []]
+    assert "cannot be stored" in played[0].refused[3]
+    assert np.isfinite(run.weights).all()
+    assert np.isfinite(run.state_dict()["server"]["stored"]).all()
+
+
+def test_clipping_bounds_what_a_client_moves(federation):
+    free = attacked(federation, Fixed([1, 3], [1.0, 0.0]), {})
+    held = attacked(federation, Fixed([1, 3], [1.0, 0.0]), {}, clip_norm=0.01)
+    before = free.weights
+    free.step()
+    held.step()
+    change = free.weights - before
+    np.testing.assert_allclose(held.weights - before, change * 0.01 / np.linalg.norm(change), atol=1e-7)
+    feedback, updates = held.selector.told[0]
+    assert feedback.norms == pytest.approx({1: 0.01, 3: 0.01})
+    assert np.linalg.norm(updates[3]) == pytest.approx(0.01, rel=1e-5)
+    far = attacked(federation, Fixed([1, 3], [1.0, 0.0]), {}, clip_norm=1e6)
+    far.step()
+    assert np.array_equal(far.weights, free.weights)
 
 
 def test_weights_of_the_failed_go_as_the_selection_says(poisoned):
@@ -249,6 +345,8 @@ def test_evaluation_in_batches_is_the_evaluation_of_all(federation, monkeypatch)
         ({"batching": "yes"}, "batching must be 'auto', 'never' or 'always'; got 'yes'"),
         ({"importance": "loss"}, "importance must be 'size' or 'equal'; got 'loss'"),
         ({"evaluate_every": 0}, "evaluate_every must be positive; got 0"),
+        ({"update_limit": 0}, "update_limit must be positive \\(inf for none\\); got 0"),
+        ({"clip_norm": -1.0}, "clip_norm must be positive; got -1.0"),
     ],
 )
 def test_bad_settings_are_sentences(options, sentence):

@@ -240,6 +240,7 @@ BAD = {
     "empty": (RecordDict(), "it answers round None; this is round 0"),
     "no update": (RecordDict({"metrics": content()["metrics"]}), "its answer has no update"),
     "nan loss": (content(loss=float("nan")), "its loss is nan; accepted is a finite number"),
+    "loss beyond single precision": (content(loss=1e300), "its loss is 1e\\+300; accepted is a finite number"),
     "no loss": (RecordDict({"metrics": MetricRecord({"client": 1, "round": 0})}), "its loss is None"),
     "another's name": (content(client=2), "it answers as client 2; client 1 was asked"),
     "an old answer": (content(round=-1), "it answers round -1; this is round 0"),
@@ -258,6 +259,27 @@ def test_bad_answers_are_refused_and_the_round_goes_on(kind):
     (fault,) = records[0]["faults"]
     assert fault["client"] == 1
     assert re.search(sentence, fault["reason"]), fault["reason"]
+
+
+@pytest.mark.parametrize("value", [3e38, 1e6])
+def test_one_update_does_not_destroy_the_model(value):
+    """The attacker is named and counted once; the honest go on, and the model is theirs."""
+
+    def attack(message):
+        round = int(message.metadata.group_id)
+        return Message(
+            content(array([value] * 3) if round == 1 else array(delta(1, round)), round=round), reply_to=message
+        )
+
+    strategy, records = play(everyone(), LocalGrid(answering(1, attack), N), rounds=3)
+    assert [record["failed"] for record in records] == [[], [1], []]
+    (fault,) = (fault for record in records for fault in record["faults"])
+    assert fault["client"] == 1
+    assert "accepted is at most" in fault["reason"]
+    assert fault["reason"] == records[1]["refused"]["1"]
+    after = expected({0: 0.5, 1: 0.25, 2: 2.0, 3: -1.0})
+    after = expected({0: 0.5, 2: 2.0, 3: -1.0}, 1, after)
+    assert np.array_equal(strategy.coordinator.weights, expected({0: 0.5, 1: 0.25, 2: 2.0, 3: -1.0}, 2, after))
 
 
 def test_a_traceback_becomes_its_last_line():
