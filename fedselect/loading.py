@@ -27,10 +27,8 @@ from fedselect.options import Registry
 from fedselect.selectors import SELECTORS
 from fedselect.training.losses import LOSSES
 from fedselect.training.models import MODELS
-from solvers import method, methods
 from solvers.options import did_you_mean
-from solvers.problem import Problem
-from solvers.registry import Method
+from solvers.registry import Method, method_registries, put
 
 __all__ = ["REGISTRIES", "Loaded", "find_sources", "load_parts", "loaded_parts", "own_parts"]
 
@@ -120,16 +118,7 @@ def loaded_parts() -> tuple[Loaded, ...]:
 
 def own_parts() -> Parts:
     """Everything registered here that is not the toolkit's own."""
-    found: Parts = {}
-    for registry in REGISTRIES:
-        for name in registry.names:
-            if _module(registry[name]).partition(".")[0] not in _TOOLKIT:
-                found[registry.kind, name] = registry[name]
-    for problem in Problem.types():
-        for entry in methods(problem):
-            if entry.problem is problem and _module(entry.function).partition(".")[0] not in _TOOLKIT:
-                found[f"method for a {problem.__name__}", entry.name] = entry
-    return found
+    return {key: part for key, part in _everything().items() if _module(part).partition(".")[0] not in _TOOLKIT}
 
 
 def _load(name: str, typed: str) -> None:
@@ -243,13 +232,13 @@ def _maker(kind: type) -> Callable[..., Any]:
     return build
 
 
+def _registries() -> tuple[Any, ...]:
+    """The toolkit's registries, and those of methods."""
+    return (*REGISTRIES, *method_registries())
+
+
 def _everything() -> Parts:
-    found: Parts = {(registry.kind, name): registry[name] for registry in REGISTRIES for name in registry.names}
-    for problem in Problem.types():
-        for entry in methods(problem):
-            if entry.problem is problem:
-                found[f"method for a {problem.__name__}", entry.name] = entry
-    return found
+    return {(registry.kind, name): registry[name] for registry in _registries() for name in registry.names}
 
 
 def _put_back(before: Parts) -> None:
@@ -270,14 +259,13 @@ def _forget(known: Loaded) -> None:
 def register(kind: str, name: str, builder: Any) -> None:
     """Register a part, as its own decorator would."""
     if isinstance(builder, Method):
-        again = method(builder.problem, name, kind=builder.kind, requires=builder.requires, install=builder.install)
-        again(builder.function)
-        return
-    next(each for each in REGISTRIES if each.kind == kind).register(name)(builder)
+        put(builder)
+    else:
+        next(each for each in REGISTRIES if each.kind == kind).put(name, builder)
 
 
 def _discard(kind: str, name: str) -> None:
-    for registry in REGISTRIES:
+    for registry in _registries():
         if registry.kind == kind:
             registry.discard(name)
 

@@ -1,4 +1,8 @@
-"""Options of functions: checked against annotations, and corrected where they are mistyped."""
+"""Options of functions: described, checked against their annotations, and corrected where they are mistyped.
+
+The options of a function are its keyword-only parameters, and their annotations say what is accepted:
+``Literal["pairs", "paper"]``, ``int | None``, ``Annotated[int, AtLeast(1)]``.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,14 @@ import difflib
 import inspect
 import math
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-__all__ = ["fits", "in_words", "wanted"]
+__all__ = ["Above", "AtLeast", "annotation_of", "check_options", "describe_type", "did_you_mean", "matches", "options"]
 
 _WORDS = {
     bool: "true or false",
@@ -24,8 +29,78 @@ _WORDS = {
 }
 
 
-def wanted(function: Callable[..., Any], option: str) -> Any:
-    """The annotation of one parameter, resolved alone: others may name what only a type checker imports.
+@dataclass(frozen=True)
+class AtLeast:
+    """Accept numbers from ``least`` on: ``Annotated[int, AtLeast(1)]``; its repr stands in messages."""
+
+    least: float
+
+    def accepts(self, value: Any) -> bool:
+        """Return True for ``least`` and more."""
+        return bool(value >= self.least)
+
+    def __repr__(self) -> str:
+        return f"at least {self.least:g}"
+
+
+@dataclass(frozen=True)
+class Above:
+    """Accept numbers larger than ``limit``: ``Annotated[float, Above(0)]``."""
+
+    limit: float
+
+    def accepts(self, value: Any) -> bool:
+        """Return True for what is larger than ``limit``."""
+        return bool(value > self.limit)
+
+    def __repr__(self) -> str:
+        return f"above {self.limit:g}"
+
+
+def options(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return a function's options and their defaults (``inspect.Parameter.empty`` where one is required)."""
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def check_options(
+    owner: str,
+    function: Callable[..., Any],
+    given: Mapping[str, Any],
+    error: type[Exception],
+    others: Iterable[str] = (),
+) -> None:
+    """Raise ``error`` where an option is unknown, missing, or does not match its annotation.
+
+    Parameters
+    ----------
+    owner : str
+        Whose options they are, for the message: ``"method 'tabu'"``.
+    function : callable
+        Its keyword-only parameters are the options.
+    given : mapping
+        The options, by name.
+    error : type
+        The exception to raise.
+    others : iterable of str
+        Names that the caller accepts beside them: a typing error may have meant one of these.
+    """
+    known = options(function)
+    for option, value in given.items():
+        if option not in known:
+            accepted = ", ".join(sorted(known)) or "none"
+            hint = did_you_mean(option, [*known, *others])
+            raise error(f"{owner} has no option {option!r}{hint} (accepted: {accepted})")
+        kind = annotation_of(function, option)
+        if kind is not None and not matches(value, kind):
+            raise error(f"{owner}: option {option!r} must be {describe_type(kind)}; got {value!r}")
+    for option, default in known.items():
+        if default is inspect.Parameter.empty and option not in given:
+            raise error(f"{owner} needs the option {option!r}")
+
+
+def annotation_of(function: Callable[..., Any], option: str) -> Any:
+    """Return the annotation of one parameter, resolved alone: others may name what only a type checker imports.
 
     ``None`` where there is none, or where it names something that is not there at run time.
     """
@@ -34,41 +109,43 @@ def wanted(function: Callable[..., Any], option: str) -> Any:
         return None
     alone = type("_", (), {"__annotations__": {option: annotation}, "__module__": function.__module__})
     try:
-        return get_type_hints(alone)[option]
+        return get_type_hints(alone, include_extras=True)[option]
     except NameError:
         return None
 
 
-def in_words(kind: Any) -> str:
-    """An annotation as a person would say it."""
+def describe_type(kind: Any) -> str:
+    """Describe in words what an annotation accepts: ``"an integer, at least 1"``."""
     origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return ", ".join([describe_type(inner[0]), *(repr(each) for each in inner[1:] if hasattr(each, "accepts"))])
     if origin is list:
-        return f"a list of entries that are each {in_words(inner[0])}"
+        return f"a list of entries that are each {describe_type(inner[0])}"
     if origin is Literal:
         return " or ".join(map(repr, inner))
     if _is_union(origin):
-        return " or ".join(in_words(each) for each in inner if each is not type(None))
+        return " or ".join(describe_type(each) for each in inner if each is not type(None))
     if kind in _WORDS:
         return _WORDS[kind]
     name = getattr(origin or kind, "__name__", None) or repr(kind)
     return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
-def fits(value: Any, kind: Any) -> bool:
-    """Whether a value may stand where an annotation stands.
+def matches(value: Any, kind: Any) -> bool:
+    """Return True if a value may stand where an annotation stands.
 
     Numbers are of any library's types, an integer is a number too, and truth values are no numbers; neither is NaN.
-    Of containers other than lists only the outer type is looked at, and what is not a type fits everything.
+    Of containers other than lists only the outer type is looked at, and what is not a type accepts everything.
     """
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return fits(value, inner[0])
+        return matches(value, inner[0]) and all(each.accepts(value) for each in inner[1:] if hasattr(each, "accepts"))
     if _is_union(origin):
-        return any(fits(value, each) for each in inner)
+        return any(matches(value, each) for each in inner)
     if origin is Literal:
         return any(type(value) is type(each) and value == each for each in inner)
     if origin is list:
-        return isinstance(value, list) and all(fits(item, inner[0]) for item in value)
+        return isinstance(value, list) and all(matches(item, inner[0]) for item in value)
     if kind is None:
         return value is None
     if kind is bool:
@@ -88,7 +165,7 @@ def _is_union(origin: Any) -> bool:
 
 
 def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """``"; did you mean 'x'?"`` for the known name nearest to ``name``, or nothing where none is near.
+    """Return ``"; did you mean 'x'?"`` for the known name nearest to ``name``, or nothing where none is near.
 
     Parameters
     ----------

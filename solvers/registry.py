@@ -1,29 +1,120 @@
-"""The registry of methods."""
+"""Registries: entries by name, with checked options; and the registry of methods for each type of problem."""
 
 from __future__ import annotations
 
 import importlib.util
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 from solvers.errors import InvalidOption, MissingBackend, UnknownMethod
-from solvers.options import did_you_mean, fits, in_words, wanted
+from solvers.options import check_options, did_you_mean, options
 from solvers.problem import Problem
 
-__all__ = ["Method", "find", "method", "methods"]
+__all__ = ["Method", "Registry", "find", "method", "method_registries", "methods", "restore", "snapshot"]
 
-Kind = Literal["exact", "relaxation", "heuristic"]
+Entry = TypeVar("Entry")
 Function = TypeVar("Function", bound=Callable[..., Any])
+Kind = Literal["exact", "relaxation", "heuristic"]
+
+
+class Registry(Generic[Entry]):
+    """Entries by name, and by the other names people know.
+
+    An entry is a function or class whose keyword-only parameters are its options, or has such a ``function``.
+
+    Parameters
+    ----------
+    kind : str
+        What an entry is, for messages: "selector", say.
+    error : type
+        The exception for an unknown name and for options that are not accepted.
+    """
+
+    def __init__(self, kind: str, error: type[Exception] = InvalidOption) -> None:
+        self.kind = kind
+        self.error = error
+        self._entries: dict[str, Entry] = {}
+        self._aliases: dict[str, str] = {}
+
+    def put(self, name: str, entry: Entry, *aliases: str) -> None:
+        """Register an entry; one of the same name is replaced."""
+        self._entries[name] = entry
+        self._aliases.update(dict.fromkeys(aliases, name))
+
+    def discard(self, name: str) -> None:
+        """Forget an entry and its other names, where there is one."""
+        self._entries.pop(name, None)
+        self._aliases = {alias: known for alias, known in self._aliases.items() if known != name}
+
+    def snapshot(self) -> tuple[dict[str, Entry], dict[str, str]]:
+        """Return what is registered, for `restore`."""
+        return dict(self._entries), dict(self._aliases)
+
+    def restore(self, state: tuple[Mapping[str, Entry], Mapping[str, str]]) -> None:
+        """Register what was registered at a `snapshot`, and nothing else."""
+        self._entries, self._aliases = dict(state[0]), dict(state[1])
+
+    @property
+    def names(self) -> list[str]:
+        """Registered names, sorted, without aliases."""
+        return sorted(self._entries)
+
+    def name_of(self, name: object) -> str:
+        """Return the registered name that a name or alias stands for; raise the registry's error when there is none."""
+        if not isinstance(name, str):
+            raise self.error(f"a {self.kind} is named by a text ({', '.join(self.names)}); got {name!r:.80}")
+        name = self._aliases.get(name, name)
+        if name not in self._entries:
+            hint = did_you_mean(name, self._entries)
+            raise self.error(f"there is no {self.kind} {name!r}{hint} (known: {', '.join(self.names)})")
+        return name
+
+    def __getitem__(self, name: str) -> Entry:
+        """The entry of this name or alias; raises the registry's error when there is none."""
+        return self._entries[self.name_of(name)]
+
+    def options(self, name: str) -> dict[str, Any]:
+        """Return the options of an entry and their defaults (``inspect.Parameter.empty`` where one is required)."""
+        return options(_function(self[name]))
+
+    def summary(self, name: str) -> str:
+        """Return the first line of an entry's docstring."""
+        return (inspect.getdoc(_function(self[name])) or "").partition("\n")[0]
+
+    def check(self, name: str, given: Mapping[str, Any]) -> None:
+        """Raise the registry's error when the name or an option is unknown, missing or not accepted."""
+        check_options(f"{self.kind} {name!r}", _function(self[name]), given, self.error)
+
+
+def _function(entry: Any) -> Callable[..., Any]:
+    return entry.function if isinstance(entry, Method) else entry
+
 
 #: What `solvers.solve` takes for itself, so that no method would ever be given it.
-_TAKEN = {"method", "time_limit", "gap", "seed", "start", "certify", "certificate", "watch", "log"}
+TAKEN = ("method", "time_limit", "gap", "seed", "start", "certify", "certificate", "watch", "log")
 
 #: What methods call their number of threads; `solvers.solve` takes it as ``threads`` for all of them.
 _THREADS = ("threads", "workers")
 
-_registry: dict[type[Problem], dict[str, Method]] = {}
+#: Names of solve's own arguments in other libraries, which are not near enough to be recognised by their letters.
+_ELSEWHERE = {
+    "callback": "watch",
+    "max_time": "time_limit",
+    "mip_gap": "gap",
+    "mipgap": "gap",
+    "n_jobs": "threads",
+    "num_workers": "threads",
+    "random_state": "seed",
+    "timeout": "time_limit",
+    "verbose": "log",
+    "warm_start": "start",
+    "workers": "threads",
+    "x0": "start",
+}
+
+_methods: dict[type[Problem], Registry[Method]] = {}
 
 
 @dataclass(frozen=True)
@@ -64,28 +155,20 @@ class Method:
     @property
     def options(self) -> dict[str, Any]:
         """The method's own options and their defaults."""
-        parameters = inspect.signature(self.function).parameters.values()
-        return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+        return options(self.function)
 
     @property
     def threads(self) -> str | None:
         """The option that says in how many threads the method runs; ``None`` where it has none."""
         return next((name for name in _THREADS if name in self.options), None)
 
-    def check(self, options: Mapping[str, Any]) -> None:
-        """Raise `InvalidOption` where an option is unknown, missing, or does not fit its annotation."""
-        known = self.options
-        for option, value in options.items():
-            if option not in known:
-                accepted = ", ".join(sorted(known)) or "none"
-                hint = did_you_mean(option, known)
-                raise InvalidOption(f"method {self.name!r} has no option {option!r}{hint} (accepted: {accepted})")
-            kind = wanted(self.function, option)
-            if kind is not None and not fits(value, kind):
-                raise InvalidOption(f"method {self.name!r}: option {option!r} must be {in_words(kind)}; got {value!r}")
-        for option, default in known.items():
-            if default is inspect.Parameter.empty and option not in options:
-                raise InvalidOption(f"method {self.name!r} needs the option {option!r}")
+    def check(self, given: Mapping[str, Any]) -> None:
+        """Raise `InvalidOption` where an option is unknown, missing, or does not match its annotation."""
+        for option in given:
+            if option in _ELSEWHERE and option not in self.options:
+                hint = f"; solve calls it {_ELSEWHERE[option]!r}"
+                raise InvalidOption(f"method {self.name!r} has no option {option!r}{hint}")
+        check_options(f"method {self.name!r}", self.function, given, InvalidOption, ("threads", *TAKEN))
 
     def __repr__(self) -> str:
         return f"Method({self.name!r}, kind={self.kind!r}, requires={self.requires!r})"
@@ -101,8 +184,9 @@ def method(
 ) -> Callable[[Function], Function]:
     """Register a function as a method for a problem type.
 
-    The function is called as ``function(problem, run, **options)``; its options are its keyword-only parameters. It
-    offers decisions and bounds through the `Run` as it finds them, or simply returns a decision.
+    The function is called as ``function(problem, run, **options)``. Its options are its keyword-only parameters, and
+    are checked against their annotations before it is called: ``restarts: Annotated[int, AtLeast(0)] = 0``. It offers
+    decisions and bounds through the `Run` as it finds them, or simply returns a decision.
 
     Parameters
     ----------
@@ -152,18 +236,39 @@ def method(
     packages = (requires,) if isinstance(requires, str) else tuple(requires)
 
     def register(function: Function) -> Function:
-        if taken := sorted(_TAKEN & set(inspect.signature(function).parameters)):
+        if taken := sorted(set(TAKEN) & set(inspect.signature(function).parameters)):
             raise InvalidOption(f"method {name!r} cannot have an option {taken[0]!r}: solve takes that for itself")
         summary = (inspect.getdoc(function) or "").partition("\n")[0]
-        entry = Method(name, kind, problem, function, packages, install or " ".join(packages), summary)
-        _registry.setdefault(problem, {})[name] = entry
+        put(Method(name, kind, problem, function, packages, install or " ".join(packages), summary))
         return function
 
     return register
 
 
+def put(entry: Method) -> None:
+    """Register a method that was made elsewhere: in another process, say."""
+    known = _methods.setdefault(entry.problem, Registry(f"method for a {entry.problem.__name__}", UnknownMethod))
+    known.put(entry.name, entry)
+
+
+def method_registries() -> tuple[Registry[Method], ...]:
+    """Return the registries of methods, one for each problem type that has any of its own."""
+    return tuple(_methods.values())
+
+
+def snapshot() -> dict[type[Problem], Any]:
+    """Return all methods that are registered, for `restore`."""
+    return {problem: known.snapshot() for problem, known in _methods.items()}
+
+
+def restore(state: Mapping[type[Problem], Any]) -> None:
+    """Register the methods that were registered at a `snapshot`, and no others."""
+    for problem, known in _methods.items():
+        known.restore(state.get(problem, ({}, {})))
+
+
 def methods(problem: Problem | type[Problem]) -> list[Method]:
-    """The methods registered for a problem or problem type: exact ones first, then by name.
+    """Return the methods registered for a problem or problem type: exact ones first, then by name.
 
     Parameters
     ----------
@@ -175,19 +280,14 @@ def methods(problem: Problem | type[Problem]) -> list[Method]:
     list of Method
         Methods that need a missing package are listed too; see `Method.missing`.
     """
-    found = {entry.name: entry for entry in _entries(problem)}
+    ancestors = [_methods[each] for each in reversed(_type(problem).__mro__) if each in _methods]
+    found = {name: known[name] for known in ancestors for name in known.names}
     order = get_args(Kind)
     return sorted(found.values(), key=lambda entry: (order.index(entry.kind), entry.name))
 
 
-def _entries(problem: Problem | type[Problem]) -> Iterator[Method]:
-    kind = problem if isinstance(problem, type) else type(problem)
-    for ancestor in reversed(kind.__mro__):
-        yield from _registry.get(ancestor, {}).values()
-
-
 def find(problem: Problem | type[Problem], name: str) -> Method:
-    """The method registered under ``name``, ready to run.
+    """Return the method registered under ``name``, ready to run.
 
     Raises
     ------
@@ -198,10 +298,9 @@ def find(problem: Problem | type[Problem], name: str) -> Method:
     """
     known = {entry.name: entry for entry in methods(problem)}
     if not isinstance(name, str) or name not in known:
-        kind = problem if isinstance(problem, type) else type(problem)
         hint = did_you_mean(name, known)
         raise UnknownMethod(
-            f"there is no method {name!r} for a {kind.__name__}{hint} (known: {', '.join(sorted(known))})"
+            f"there is no method {name!r} for a {_type(problem).__name__}{hint} (known: {', '.join(sorted(known))})"
         )
     entry = known[name]
     if entry.missing:
@@ -209,3 +308,7 @@ def find(problem: Problem | type[Problem], name: str) -> Method:
             f"method {name!r} needs {', '.join(entry.missing)}, which is not installed: pip install '{entry.install}'"
         )
     return entry
+
+
+def _type(problem: Problem | type[Problem]) -> type[Problem]:
+    return problem if isinstance(problem, type) else type(problem)

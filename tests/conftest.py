@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import threading
@@ -18,9 +19,21 @@ settings.load_profile("fedselect")
 
 
 @pytest.fixture
-def scratch_registry(monkeypatch):
+def scratch_registry():
     """Let a test register methods that are gone after it."""
-    monkeypatch.setattr(registry, "_registry", {problem: dict(known) for problem, known in registry._registry.items()})
+    before = registry.snapshot()
+    yield
+    registry.restore(before)
+
+
+@pytest.fixture
+def restoring(request):
+    """Let a test register entries of the registries it names; they are gone after it."""
+
+    def keep(known):
+        request.addfinalizer(functools.partial(known.restore, known.snapshot()))
+
+    return keep
 
 
 @pytest.fixture

@@ -56,8 +56,8 @@ def test_python_in_the_readme_runs(scratch_registry, tmp_path, monkeypatch):
     assert solution.selected.size == 8
 
 
-def test_templates_in_contributing_run(scratch_registry, monkeypatch):
-    monkeypatch.setattr(SELECTORS, "_builders", dict(SELECTORS._builders))
+def test_templates_in_contributing_run(scratch_registry, restoring):
+    restoring(SELECTORS)
     namespace: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL):
         exec(compile(block, "CONTRIBUTING.md", "exec"), namespace)

@@ -15,10 +15,10 @@ from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import DATASETS, Federation, check_data, load_data
 from fedselect.errors import ConfigError
 from fedselect.loading import find_sources, load_parts
-from fedselect.options import fits, in_words, parsed, placed, with_files
+from fedselect.options import parsed, placed, with_files
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import TrainingSettings
-from solvers.options import did_you_mean
+from solvers.options import describe_type, did_you_mean, matches
 
 __all__ = ["Choice", "Experiment", "read_config"]
 
@@ -295,5 +295,5 @@ def _known(where: str, table: Mapping[str, Any], keys: Iterable[str]) -> None:
 def _typed(where: str, table: Mapping[str, Any], owner: type) -> None:
     hints = get_type_hints(owner)
     for key, value in table.items():
-        if not fits(value, hints[key]):
-            raise ConfigError(f"{where}: {key} must be {in_words(hints[key])}; got {value!r}")
+        if not matches(value, hints[key]):
+            raise ConfigError(f"{where}: {key} must be {describe_type(hints[key])}; got {value!r}")

@@ -100,7 +100,7 @@ def _register(name: str, pickled: bytes) -> None:
     except Exception as error:
         _unusable[name] = f"it cannot be loaded in a solver process: {type(error).__name__}: {error}"
     else:
-        registry._registry.setdefault(entry.problem, {})[entry.name] = entry
+        registry.put(entry)
 
 
 @lru_cache(maxsize=4)

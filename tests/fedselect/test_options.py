@@ -7,7 +7,8 @@ from typing import Literal
 import pytest
 
 from fedselect.errors import ConfigError
-from fedselect.options import Registry, fits, in_words
+from fedselect.options import Registry
+from solvers.options import describe_type, matches
 
 THINGS: Registry = Registry("thing")
 
@@ -44,11 +45,11 @@ def test_bad_options_are_sentences(name, options, sentence):
 
 
 def test_literals_list_their_values():
-    assert fits("pairs", Literal["pairs", "paper"])
-    assert not fits("pear", Literal["pairs", "paper"])
-    assert in_words(Literal["pairs", "paper"]) == "'pairs' or 'paper'"
+    assert matches("pairs", Literal["pairs", "paper"])
+    assert not matches("pear", Literal["pairs", "paper"])
+    assert describe_type(Literal["pairs", "paper"]) == "'pairs' or 'paper'"
 
 
 def test_a_literal_may_be_left_out():
     wanted = Literal["a", "b"] | None
-    assert [value for value in ("a", "b", None, "c", 1) if fits(value, wanted)] == ["a", "b", None]
+    assert [value for value in ("a", "b", None, "c", 1) if matches(value, wanted)] == ["a", "b", None]

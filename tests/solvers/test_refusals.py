@@ -1,13 +1,15 @@
 """What a person mistypes is refused in one sentence, before anything runs."""
 
 import math
+from typing import Annotated, Literal
 
 import numpy as np
 import pytest
 
-from solvers import InvalidOption, InvalidProblem, UnknownMethod, method, methods, solve
+from solvers import InvalidOption, InvalidProblem, UnknownMethod, method, methods, registry, solve
 from solvers.dispersion import DispersionProblem
-from solvers.options import did_you_mean, fits
+from solvers.options import Above, AtLeast, did_you_mean, matches
+from solvers.registry import Registry
 
 
 def points(n=12, size=4):
@@ -27,6 +29,10 @@ def points(n=12, size=4):
         ("random", {"draws": 1e3}, "option 'draws' must be an integer; got 1000.0"),
         ("auto", {"memory": "yes"}, "option 'memory' must be a Memory; got 'yes'"),
         ("tabu", {"move": 3}, "has no option 'move'; did you mean 'moves'"),
+        ("greedy", {"timelimit": 5}, "'greedy' has no option 'timelimit'; did you mean 'time_limit'"),
+        ("greedy", {"sead": 1}, "'greedy' has no option 'sead'; did you mean 'seed'"),
+        ("greedy", {"n_jobs": 2}, "'greedy' has no option 'n_jobs'; solve calls it 'threads'"),
+        ("greedy", {"timeout": 2}, "'greedy' has no option 'timeout'; solve calls it 'time_limit'"),
         ("greedy", {"time_limit": "5"}, "time_limit must be a positive number of seconds or None; got '5'"),
         ("greedy", {"time_limit": True}, "time_limit must be a positive number"),
         ("greedy", {"start": [1, 0]}, "start must be a decision of this DispersionProblem: x must have one entry"),
@@ -49,8 +55,8 @@ def test_a_method_that_there_is_not(name):
 
 def test_numbers_of_any_library_are_numbers():
     assert solve(points(), "random", draws=np.int64(3)).x is not None
-    assert fits(np.float32(0.5), float)
-    assert not fits(np.bool_(True), float)
+    assert matches(np.float32(0.5), float)
+    assert not matches(np.bool_(True), float)
 
 
 def test_a_registration_with_a_wrong_kind_leaves_nothing_behind(scratch_registry):
@@ -67,7 +73,7 @@ def test_an_option_that_would_never_arrive_is_refused(scratch_registry):
     """`solve` takes ``log`` for itself; ``threads`` it passes on."""
     import inspect
 
-    from solvers.registry import _TAKEN
+    from solvers.registry import TAKEN
 
     with pytest.raises(InvalidOption, match="cannot have an option 'log'"):
 
@@ -75,8 +81,59 @@ def test_an_option_that_would_never_arrive_is_refused(scratch_registry):
         def own(problem, run, *, log: str = ""):
             """Never be given a log."""
 
-    own_arguments = inspect.signature(solve).parameters.values()
-    assert {each.name for each in own_arguments if each.kind is not each.VAR_KEYWORD} - {"problem", "threads"} <= _TAKEN
+    named = {each.name for each in inspect.signature(solve).parameters.values() if each.kind is not each.VAR_KEYWORD}
+    assert named - {"problem", "threads"} <= set(TAKEN)
+
+
+def test_annotations_say_what_an_option_accepts(scratch_registry):
+    @method(DispersionProblem, "typed", kind="heuristic")
+    def typed(
+        problem,
+        run,
+        *,
+        draws: Annotated[int, AtLeast(1)] = 1,
+        step: Annotated[float, Above(0)] | None = None,
+        rule: Literal["first", "last"] = "first",
+    ):
+        """Take the first clients."""
+        return np.arange(problem.n) < problem.size
+
+    for options in ({"draws": 1, "step": 1e-9, "rule": "last"}, {"step": None, "draws": np.int64(3)}):
+        assert solve(points(), "typed", **options).x is not None
+    for options, sentence in (
+        ({"draws": 0}, "method 'typed': option 'draws' must be an integer, at least 1; got 0"),
+        ({"draws": 1.5}, "option 'draws' must be an integer, at least 1; got 1.5"),
+        ({"step": 0.0}, "option 'step' must be a number, above 0; got 0.0"),
+        ({"step": math.nan}, "option 'step' must be a number, above 0; got nan"),
+        ({"rule": "middle"}, "option 'rule' must be 'first' or 'last'; got 'middle'"),
+    ):
+        with pytest.raises(InvalidOption, match=sentence):
+            solve(points(), "typed", **options)
+
+
+def test_a_registry_is_restored_as_it_was():
+    known = Registry("thing")
+    known.put("first", len, "one")
+    before = known.snapshot()
+    known.put("first", max)
+    known.put("second", min, "two")
+    known.restore(before)
+    assert known.names == ["first"]
+    assert known["one"] is len
+    with pytest.raises(InvalidOption, match="there is no thing 'two'"):
+        known["two"]
+    known.discard("first")
+    with pytest.raises(InvalidOption, match="there is no thing 'one'"):
+        known["one"]
+
+
+def test_methods_are_restored_as_they_were():
+    before = {each.name for each in methods(DispersionProblem)}
+    state = registry.snapshot()
+    method(DispersionProblem, "fleeting", kind="heuristic")(lambda problem, run: None)
+    assert "fleeting" in {each.name for each in methods(DispersionProblem)}
+    registry.restore(state)
+    assert {each.name for each in methods(DispersionProblem)} == before
 
 
 def test_an_option_without_default_is_asked_for(scratch_registry):

@@ -13,12 +13,9 @@ from solvers import registry
 @pytest.fixture
 def forgetting():
     """Let a test load parts of somebody's own into this process: registries and import path forget them afterwards."""
-    before, path = loading._everything(), list(sys.path)
+    before, path = registry.snapshot(), list(sys.path)
     yield
     for known in loading.loaded_parts():
         loading._forget(known)
-    for kind, name in set(loading._everything()) - set(before):
-        for known in registry._registry.values():
-            if kind.startswith("method"):
-                known.pop(name, None)
+    registry.restore(before)
     sys.path[:] = path

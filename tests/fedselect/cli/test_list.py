@@ -70,7 +70,7 @@ def test_objects_say_what_they_are_in_a_line():
         assert len(said) < 300
 
 
-def test_a_selector_without_its_methods_is_refused_before_anything_runs(monkeypatch):
+def test_a_selector_without_its_methods_is_refused_before_anything_runs(restoring):
     class Half:
         def __init__(self, scenario):
             pass
@@ -78,7 +78,8 @@ def test_a_selector_without_its_methods_is_refused_before_anything_runs(monkeypa
         def select(self, round):
             raise AssertionError
 
-    monkeypatch.setitem(SELECTORS._builders, "half", Half)
+    restoring(SELECTORS)
+    SELECTORS.register("half")(Half)
     scenario = build_scenario(Experiment(clients_per_round=2, data=Choice("digits", {"clients": 4})))
     sentence = "selector 'half' is a Half, which has no update, state_dict, load_state_dict: a selector has select"
     with pytest.raises(ConfigError, match=sentence):

@@ -62,7 +62,7 @@ def mine(tmp_path, monkeypatch):
         return replace(EXPERIMENT, selector=Choice("mine"))
 
     yield load
-    SELECTORS._builders.pop("mine", None)
+    SELECTORS.discard("mine")
     for name in ("my_keys", "my_parts"):
         sys.modules.pop(name, None)
 

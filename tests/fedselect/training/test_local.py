@@ -48,9 +48,9 @@ OPTIONS = {
 
 
 @pytest.fixture(autouse=True)
-def architectures(monkeypatch):
+def architectures(restoring):
     """The models of this file, known by name for a test."""
-    monkeypatch.setattr(MODELS, "_builders", {**MODELS._builders})
+    restoring(MODELS)
     for name, build in ARCHITECTURES.items():
         if name not in ("linear", "mlp"):
             MODELS.register(name)(lambda federation, build=build: build())

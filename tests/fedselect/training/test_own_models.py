@@ -107,8 +107,8 @@ def test_a_class_draws_from_the_seed_and_an_instance_keeps_its_values(blobs):
     assert _bits(_loop(blobs, model=lambda federation: Net(federation.classes)).model) == _bits(same)
 
 
-def test_a_registered_model_keeps_the_ones_of_its_layers_of_normalisation(blobs, monkeypatch):
-    monkeypatch.setattr(MODELS, "_builders", dict(MODELS._builders))
+def test_a_registered_model_keeps_the_ones_of_its_layers_of_normalisation(blobs, restoring):
+    restoring(MODELS)
     MODELS.register("own-net")(lambda federation: Net(federation.classes))
     model = _loop(blobs, settings={"model": "own-net"}).model
     assert model.norm.weight.tolist() == [1.0] * 8
