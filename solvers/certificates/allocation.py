@@ -1,4 +1,4 @@
-r"""The reader of proofs for allocation problems: the price of a client, in fractions.
+r"""Checker of bounds of allocation problems: the price of a client, in fractions.
 
 For any price λ ≥ 0, :math:`\sum_k \min_s (c_k / s + \lambda s) - \lambda S - \sum_k c_k / N_k` is a lower bound. In
 whole clients the minimum is one where neither neighbour is lower, as the terms are convex; in real numbers
@@ -18,10 +18,8 @@ __all__ = ["check_allocation"]
 
 
 def check_allocation(problem: Any, grid: int, arrays: Mapping[str, Any]) -> Fraction:
-    """The lower bound that ``price`` proves; for allocations in whole clients alone where ``whole`` is 1."""
+    """Return the lower bound of ``price``; for allocations in whole clients alone where ``whole`` is 1."""
     (price,), (whole,) = arrays["price"].tolist(), arrays["whole"].tolist()
-    if price < 0 or abs(grid) > 2000 or whole not in (0, 1):
-        raise CertificateError("the price of a client must not be negative, and whole must be 0 or 1")
     rate = Fraction(price) * Fraction(2) ** grid
     sizes, lower, upper = (getattr(problem, name).tolist() for name in ("sizes", "lower", "upper"))
     everybody = sum(size for size, most in zip(sizes, upper, strict=True) if most > 0)

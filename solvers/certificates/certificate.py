@@ -1,17 +1,19 @@
-"""What proves a bound, as a value and as a file."""
+"""Certificates: the numbers that prove a bound, as a value and as a file."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
+import math
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +25,13 @@ __all__ = ["Certificate", "problem_digest"]
 
 FORMAT = "solvers-certificate/1"
 
+#: Most bytes of the arrays of a file: more is refused before memory is taken.
+_BYTES = 1 << 28
+
 #: What reading a damaged archive raises, as its bytes fall.
 _UNREADABLE = (
-    *(zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, OSError, OverflowError),
-    *(RuntimeError, SyntaxError, TypeError, ValueError),
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, KeyError, NotImplementedError, OSError, OverflowError),
+    *(RuntimeError, SyntaxError, TypeError, ValueError, MemoryError),
 )
 
 
@@ -106,18 +111,19 @@ class Certificate:
             When the file is no certificate, or what it holds is not what was written.
         """
         try:
-            with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-                header = json.loads(str(archive["header"]))
-                arrays = {name: archive[name] for name in archive.files if name != "header"}
+            with Path(path).open("rb") as stream:
+                _require_honest_sizes(stream)
+                with np.load(stream, allow_pickle=False) as archive:
+                    header = json.loads(str(archive["header"]))
+                    arrays = {name: archive[name] for name in archive.files if name != "header"}
             if header["format"] != FORMAT:
                 raise ValueError(f"it has format {header['format']!r}")
-            found = cls(
-                str(header["kind"]),
-                str(header["problem"]),
-                float.fromhex(header["bound"]),
-                int(header["grid"]),
-                arrays,
-            )
+            if type(header["grid"]) is not int:
+                raise ValueError(f"its grid is {header['grid']!r}")
+            if other := next((array.dtype for array in arrays.values() if array.dtype.kind not in "iu"), None):
+                raise ValueError(f"its arrays must hold whole numbers, not {other}")
+            kind, problem = str(header["kind"]), str(header["problem"])
+            found = cls(kind, problem, float.fromhex(header["bound"]), header["grid"], arrays)
         except _UNREADABLE as error:
             raise CertificateError(f"{path} is not a certificate file ({FORMAT}): {error}") from error
         if header.get("digest") != found.digest:
@@ -135,6 +141,24 @@ class Certificate:
     def __repr__(self) -> str:
         numbers = sum(array.size for array in self.arrays.values())
         return f"Certificate(kind={self.kind!r}, bound={self.bound!r}, {numbers} numbers)"
+
+
+def _require_honest_sizes(stream: IO[bytes]) -> None:
+    """Refuse an archive whose arrays state other sizes than they have, or more than `_BYTES` altogether."""
+    with zipfile.ZipFile(stream) as archive:
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > _BYTES:
+            raise ValueError(f"its arrays take more than {_BYTES} bytes")
+        for member in members:
+            with archive.open(member) as content:
+                version = np.lib.format.read_magic(content)
+                if version not in ((1, 0), (2, 0)):
+                    raise ValueError(f"array {member.filename} is of version {version}")
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(content)
+                if content.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
+                    raise ValueError(f"array {member.filename} states another size than it has")
+    stream.seek(0)
 
 
 def problem_digest(problem: Any) -> str:

@@ -1,4 +1,4 @@
-"""``check``: read a certificate without trusting who wrote it."""
+"""``check``: verify a certificate without trusting who wrote it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from solvers.certificates.decimals import check_capping, check_cutoff
 from solvers.certificates.dispersion import check_dispersion
 from solvers.certificates.exclusion import check_exclusion
 from solvers.certificates.points import check_points
+from solvers.certificates.schema import SCHEMAS, validated
 from solvers.certificates.search import check_search
 from solvers.certificates.weighting import check_optimization_error, check_total_error
 from solvers.errors import CertificateError
 
-__all__ = ["READERS", "check"]
+__all__ = ["CHECKERS", "check"]
 
-#: The readers by the kind of certificate, and whether its problems are maximised or minimised.
-READERS: dict[str, tuple[Callable[[Any, int, Mapping[str, Any]], Fraction], str]] = {
-    "dispersion": (check_dispersion, "max"),
-    "dispersion-search": (check_search, "max"),
-    "points": (check_points, "max"),
-    "allocation": (check_allocation, "min"),
-    "exclusion": (check_exclusion, "min"),
-    "optimization-error": (check_optimization_error, "min"),
-    "total-error": (check_total_error, "min"),
-    "capping": (check_capping, "min"),
-    "cutoff": (check_cutoff, "min"),
+#: The checkers by the kind of certificate; `solvers.certificates.schema` says what each of them is given.
+CHECKERS: dict[str, Callable[[Any, int, Mapping[str, Any]], Fraction]] = {
+    "dispersion": check_dispersion,
+    "dispersion-search": check_search,
+    "points": check_points,
+    "allocation": check_allocation,
+    "exclusion": check_exclusion,
+    "optimization-error": check_optimization_error,
+    "total-error": check_total_error,
+    "capping": check_capping,
+    "cutoff": check_cutoff,
 }
 
 
@@ -44,7 +45,7 @@ def check(problem: Any, certificate: Certificate) -> float:
     problem : Problem
         The problem that it is about.
     certificate : Certificate
-        What is said to prove the bound.
+        The numbers that are said to prove the bound.
 
     Returns
     -------
@@ -55,34 +56,31 @@ def check(problem: Any, certificate: Certificate) -> float:
     Raises
     ------
     CertificateError
-        When it belongs to another problem, cannot be read, or does not prove the bound it claims; for a tree the
-        sentence names the node that fails.
+        When it belongs to another problem, is not of the form that its kind has, or does not prove the bound it
+        claims; for a tree the sentence names the node that fails.
     """
+    kind, claim = certificate.kind, certificate.bound
+    if not isinstance(kind, str) or kind not in CHECKERS:
+        raise CertificateError(f"certificates of kind {kind!r:.80} are not known (known: {', '.join(CHECKERS)})")
+    # The very type, as a subclass may mean something else by the same fields.
+    schema, named = SCHEMAS[kind], type(problem).__name__
+    if named != schema.about or type(problem).__module__.partition(".")[0] != "solvers":
+        raise CertificateError(f"a certificate of kind {kind!r} is about a {schema.about}, not about a {named}")
     if certificate.problem != problem_digest(problem):
-        raise CertificateError(f"the certificate is about another problem than this {type(problem).__name__}")
-    if not math.isfinite(certificate.bound):
-        raise CertificateError(f"the certificate claims the bound {certificate.bound}, which is no number")
-    for name, array in certificate.arrays.items():
-        if array.dtype.kind not in "iu":
-            raise CertificateError(f"array {name!r} of the certificate must hold whole numbers, not {array.dtype}")
-    if certificate.kind not in READERS:
-        known = ", ".join(READERS)
-        raise CertificateError(f"certificates of kind {certificate.kind!r} are not known (known: {known})")
-    reader, sense = READERS[certificate.kind]
-    if getattr(problem, "sense", None) != sense:
-        raise CertificateError(f"a certificate of kind {certificate.kind!r} is about a {sense}imisation")
+        raise CertificateError(f"the certificate is about another problem than this {named}")
+    if not isinstance(claim, float) or not math.isfinite(claim):
+        raise CertificateError(f"the certificate claims the bound {claim!r:.80}, which is no number")
+    arrays = validated(schema, problem, certificate.grid, certificate.arrays)
+    sign = 1 if problem.sense == "max" else -1
     try:
-        proved = reader(problem, certificate.grid, certificate.arrays)
-        sign = 1 if sense == "max" else -1
-        if certificate.kind in ("dispersion", "dispersion-search") and proved > Fraction(certificate.bound):
+        proved = CHECKERS[kind](problem, certificate.grid, arrays)
+        if schema.about == "DispersionProblem" and proved > Fraction(claim):
             proved = attainable(problem, proved)
-    except KeyError as error:
-        raise CertificateError(f"the certificate lacks the array {error}") from error
-    except (AttributeError, ValueError, ArithmeticError) as error:
-        raise CertificateError(f"the certificate cannot be read as one of its kind: {error}") from error
-    safe = _away(proved, sign)
-    if sign * proved > sign * Fraction(certificate.bound):
-        raise CertificateError(f"the certificate claims the bound {certificate.bound!r}, but proves only {safe!r}")
+        safe = _away(proved, sign)
+    except ArithmeticError as error:
+        raise CertificateError(f"the certificate's numbers leave the range of those computed with: {error}") from error
+    if sign * proved > sign * Fraction(claim):
+        raise CertificateError(f"the certificate claims the bound {claim!r}, but proves only {safe!r}")
     return safe
 
 

@@ -1,4 +1,9 @@
-"""Tangent bounds in whole numbers: the problem rounded to a grid, multipliers on it, concavity seen exactly."""
+"""Tangent bounds in whole numbers: the problem rounded to a grid, multipliers on it, concavity seen exactly.
+
+Sums of 64 bits are bounded by what `solvers.certificates.schema` and `Rounded.of` leave possible: at most 2^16 clients,
+numbers of the rounded problem below 2^40 of which m² sum to less than 2^61, multipliers below 2^40 and each pair's
+given once, a diagonal raised by less than 2^44.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.certificates.schema import CLIENTS, POINT
 from solvers.errors import CertificateError
 
-__all__ = ["FORM", "POINT", "Form", "Rounded", "part_of"]
+__all__ = ["FORM", "Form", "Rounded", "largest_of", "part_of"]
 
-#: A point's coordinates are multiples of this.
-POINT = 1 << 20
-
-#: Largest integer a rounded number of the problem or of the multipliers may have.
+#: Numbers of the rounded problem are smaller.
 LARGEST = 1 << 40
+
+#: Allowance for products of weight and distance that vanish, in units of the grid: it is at least 2^-900.
+_VANISHED = Fraction(1, 1 << 100)
 
 #: Arrays of a form; those of all forms stand one after the other.
 FORM = ("ones", "ids", "diagonal", "nonnegative", "dominated")
@@ -39,19 +45,28 @@ class Rounded:
 
     @classmethod
     def of(cls, problem: Any, grid: int) -> Rounded:
-        """Round ``problem``; refuse a grid so fine that sums would leave 64 bits."""
+        """Round ``problem``; refuse a grid so fine that sums would leave 64 bits.
+
+        The product of weight and distance is rounded to a double, by a part of 2^-53 of it (or, where it is subnormal,
+        by 2^-1075), and that to the grid, by half of its unit. Scaling by a power of two is exact upwards, and from
+        below 2^-1022 it is not; so what is exact is seen by scaling back, where no number is below 2^-900 but 0.
+        """
         unit = Fraction(2) ** grid
         m, h = int(problem.size), np.asarray(problem.distances, dtype=np.float64)
-        c = np.asarray(problem.costs, dtype=np.float64)
-        largest = Fraction(float(problem.weight)) * Fraction(float(h.max())) / unit
-        if max(largest, Fraction(float(np.abs(c).max())) / unit) >= min(LARGEST, (1 << 61) // (m * m)) or grid < -900:
+        weight, c = float(problem.weight), np.asarray(problem.costs, dtype=np.float64)
+        if c.size > CLIENTS:
+            raise CertificateError(f"certificates of dispersion are read up to {CLIENTS} clients; here are {c.size}")
+        largest = Fraction(weight) * Fraction(float(h.max())) / unit
+        extremes = [abs(Fraction(float(end))) / unit for end in (c.min(), c.max())]
+        if max(largest, *extremes) >= min(LARGEST, (1 << 61) // (m * m)):
             raise CertificateError(f"the grid 2^{grid} is too fine for the problem's numbers")
-        # weight · h is rounded once by the multiplication and once to the grid; scaling by a power of two is exact.
-        products, scaled = np.ldexp(float(problem.weight) * h, -grid), np.ldexp(c, -grid)
-        pair, cost = np.rint(products).astype(np.int64), np.rint(scaled).astype(np.int64)
-        exact = math.frexp(float(problem.weight))[0] in (0.0, 0.5) and np.array_equal(pair, products)
-        error = Fraction(0) if exact else m * (m - 1) * (Fraction(1, 2) + largest / (1 << 52))
-        error += Fraction(0) if np.array_equal(cost, scaled) else Fraction(m, 2)
+        products = weight * h
+        pair, cost = (np.rint(np.ldexp(values, -grid)).astype(np.int64) for values in (products, c))
+        # A power of two leaves a product as exact as it was, unless it vanishes.
+        exact = math.frexp(weight)[0] == 0.5 and bool((np.abs(products[h > 0]) >= 2.0**-1000).all())
+        exact = (exact and np.array_equal(np.ldexp(pair.astype(np.float64), grid), products)) or largest == 0
+        error = Fraction(0) if exact else m * (m - 1) * (Fraction(1, 2) + largest / (1 << 52) + _VANISHED)
+        error += Fraction(0) if np.array_equal(np.ldexp(cost.astype(np.float64), grid), c) else Fraction(m, 2)
         return cls(pair, cost, m, unit, error * unit)
 
     def value(self, chosen: list[int]) -> int:
@@ -68,27 +83,34 @@ class Form:
     def __init__(self, data: Rounded, part: Mapping[str, Integers], room: int | None = None) -> None:
         ones, ids = part["ones"], part["ids"]
         n = data.cost.size
-        if np.unique(np.concatenate([ones, ids])).size != ones.size + ids.size or _outside(np.append(ones, ids), n):
-            raise CertificateError("a form names a client twice, or one that does not exist")
+        if np.unique(np.concatenate([ones, ids])).size != ones.size + ids.size:
+            raise CertificateError("a form names a client twice")
         self.ones, self.ids = ones, ids
         self.open = data.size - ones.size
         self.place = np.full(n, -1)
         self.place[ids] = np.arange(ids.size)
         self.constant = data.value(ones.tolist())
         matrix = data.pair[np.ix_(ids, ids)].copy()
+        # At most 2^40 and, of numbers below 2^40, twice as many as are chosen.
         self.linear = -data.cost[ids] + 2 * data.pair[np.ix_(ids, ones)].sum(axis=1)
-        diagonal = part["diagonal"].astype(np.int64)
+        diagonal = part["diagonal"]
         raised, dominated = (part[k].reshape(-1, 3) for k in ("nonnegative", "dominated"))
         for triples in (raised, dominated):
-            if _outside(triples[:, :2], ids.size) or (triples[:, 0] == triples[:, 1]).any():
+            pairs = triples[:, :2]
+            if pairs.size and (
+                int(pairs.min()) < 0 or int(pairs.max()) >= ids.size or (pairs[:, 0] == pairs[:, 1]).any()
+            ):
                 raise CertificateError("a multiplier's pair is not one of two different open clients of its form")
-        if diagonal.shape != ids.shape or max(_most(diagonal), _most(raised), _most(dominated)) >= LARGEST:
-            raise CertificateError("multipliers are missing, or too large for the grid")
+        # The product of i and j is that of j and i; who comes before whom is not.
+        if _repeated(np.sort(raised[:, :2], axis=1), ids.size) or _repeated(dominated[:, :2], ids.size):
+            raise CertificateError("a form gives the multiplier of a pair twice")
         if (raised[:, 2] < 0).any():
             raise CertificateError("a multiplier of a product, which may only raise the objective, is negative")
+        # An entry is that of the problem, one of ``raised`` and two of ``dominated``, each below 2^40.
         for triples, sign in ((raised, 1), (dominated, -1)):  # half of the product's multiplier on either side
             np.add.at(matrix, (triples[:, 0], triples[:, 1]), sign * triples[:, 2])
             np.add.at(matrix, (triples[:, 1], triples[:, 0]), sign * triples[:, 2])
+        # At most one for each other client: with the above, below 2^40 (1 + 2 m + 2 n) <= 2^59.
         np.add.at(self.linear, dominated[:, 1], 2 * dominated[:, 2])
         self.dominated = [(int(ids[i]), int(ids[j])) for i, j, _ in dominated]
         self.raised = raised
@@ -96,26 +118,22 @@ class Form:
         if room is not None and room < least:
             raise CertificateError("the multipliers do not make the objective concave")
         self.room = least if room is None else room
-        diagonal = diagonal + self.room
-        if _most(diagonal) >= 1 << 44:
-            raise CertificateError("the multipliers do not make the objective concave")
+        diagonal = diagonal + self.room  # below 2^40 + 2^44
         self.matrix = matrix
         self.matrix[np.arange(ids.size), np.arange(ids.size)] -= diagonal
         self.linear = self.linear + diagonal
 
     def tangent(self, point: Integers) -> tuple[list[int], int]:
         """The gradient at ``point / POINT`` (in units of 1 / POINT) and ``yᵀMy`` (in units of 1 / POINT²)."""
-        if point.shape != self.ids.shape or (point < 0).any() or (point > POINT).any():
-            raise CertificateError("a point has coordinates outside [0, 1], or not one for every open client")
+        if point.shape != self.ids.shape:
+            raise CertificateError("a point has not one coordinate for every open client")
         if int(point.sum()) != self.open * POINT:
             raise CertificateError("a point does not lie on the slice: its coordinates have the wrong sum")
-        high, low = self.matrix >> 21, self.matrix & ((1 << 21) - 1)
-        if _most(high) * self.open * POINT >= 1 << 53:  # below it these sums are exact, in any order
-            raise CertificateError("the multipliers are too large for the grid")
-        y = point.astype(np.float64)
-        towards = (high @ y).astype(np.int64).astype(object) * (1 << 21) + (low @ y).astype(np.int64).astype(object)
-        gradient = [int(a) * POINT + 2 * b for a, b in zip(self.linear, towards, strict=True)]
-        return gradient, sum(int(a) * b for a, b in zip(point, towards, strict=True))
+        # Entries are below 2^45: sums of up to 2^16 products of 2^20 with 2^22 and with 2^23 stay below 2^59.
+        high, low = self.matrix >> 23, self.matrix & ((1 << 23) - 1)
+        towards = [(a << 23) + b for a, b in zip((high @ point).tolist(), (low @ point).tolist(), strict=True)]
+        gradient = [a * POINT + 2 * b for a, b in zip(self.linear.tolist(), towards, strict=True)]
+        return gradient, sum(a * b for a, b in zip(point.tolist(), towards, strict=True))
 
 
 def excess(matrix: Integers, diagonal: Integers) -> int:
@@ -130,15 +148,16 @@ def excess(matrix: Integers, diagonal: Integers) -> int:
     n = len(diagonal)
     if n < 2:
         return 0
+    # Entries are below 2^43 and rows of 2^16 sum to less than 2^59; u, t and a are below 2^46.
     means = (matrix.sum(axis=1) - diagonal) / n
     u = np.rint(means - means.mean() / 2).astype(np.int64)
-    t = max(_most(matrix), _most(diagonal)) // n
+    t = max(largest_of(matrix), largest_of(diagonal)) // n
     a = u[:, None] + u + t - matrix
     index = np.arange(n)
     a[index, index] += diagonal
     added = 0
     for attempt in range(60):
-        if _most(a) + added >= 1 << 52:  # up to here doubles are exact
+        if largest_of(a) + added >= 1 << 52:  # up to here doubles are exact
             break
         shifted = a.astype(np.float64)
         shifted[index, index] += added
@@ -159,13 +178,16 @@ def excess(matrix: Integers, diagonal: Integers) -> int:
 
 def part_of(arrays: Mapping[str, Any], name: str, index: int) -> Integers:
     """Part ``index`` of the arrays that are kept one after the other: those of a form, or the points."""
-    start, end = (int(arrays[f"{name}_start"][k]) for k in (index, index + 1))
-    return arrays[name][max(start, 0) : max(end, 0)].astype(np.int64)
+    start, end = arrays[f"{name}_start"][index : index + 2].tolist()
+    part: Integers = arrays[name][start:end]
+    return part
 
 
-def _outside(values: Integers, n: int) -> bool:
-    return bool(values.size and (values.min() < 0 or values.max() >= n))
+def _repeated(pairs: Integers, n: int) -> bool:
+    """Whether a pair of numbers below n stands there twice."""
+    return np.unique(pairs[:, 0] * n + pairs[:, 1]).size != len(pairs)
 
 
-def _most(values: Integers) -> int:
-    return int(np.abs(values).max(initial=0))
+def largest_of(values: Integers) -> int:
+    """The largest absolute value, which for -2^63 is no number of 64 bits."""
+    return max(-int(values.min()), int(values.max())) if values.size else 0

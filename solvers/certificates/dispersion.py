@@ -1,4 +1,4 @@
-r"""An independent reader of proofs for dispersion problems, in integers.
+r"""Checker of a tree over the selections of a dispersion problem, in integers.
 
 Nothing of the solvers is used here, and no rounding is trusted. The data are rounded to multiples of 2^grid, which can
 move the objective of a selection by at most a known fraction; the rest is arithmetic of whole numbers.
@@ -30,8 +30,9 @@ from typing import Any
 
 import numpy as np
 
-from solvers.certificates.concave import FORM, POINT, Form, Integers, Rounded, part_of
+from solvers.certificates.concave import FORM, Form, Integers, Rounded, part_of
 from solvers.certificates.exchanges import Exchanges
+from solvers.certificates.schema import POINT
 from solvers.errors import CertificateError
 
 __all__ = ["check_dispersion"]
@@ -63,6 +64,8 @@ class _Tree:
         self.problem, self.data, self.arrays = problem, data, arrays
         self.forms: dict[int, Form] = {}
         self.tangents: dict[int, tuple[int, list[int], int, list[int]]] = {}
+        if arrays["permutations"].size % data.cost.size:
+            raise CertificateError("a symmetry does not say where every client goes")
         self.permutations = arrays["permutations"].reshape(-1, data.cost.size)
         self.exchanges = Exchanges(problem, arrays["order"], ties=len(self.permutations) == 0)
         for g in self.permutations:
@@ -93,6 +96,8 @@ class _Tree:
                     raise CertificateError(f"its code {code} means nothing")
                 check, count = self.leaves[code]
                 arguments, at = codes[at : at + count], at + count
+                if min(arguments, default=0) < 0:
+                    raise CertificateError("it refers to something by a negative number")
                 bound = check(_Node.of(path, self.data.cost.size), *arguments)
             except (IndexError, TypeError):
                 raise CertificateError(f"node {where} refers to something the certificate does not hold") from None
@@ -115,8 +120,6 @@ class _Tree:
         return Fraction(self.data.value([*node.ones, *(node.free if missing else [])]))
 
     def _tangent(self, node: _Node, index: int) -> Fraction:
-        if index < 0:
-            raise CertificateError("a point has a negative number")
         if index not in self.tangents:
             owner = int(self.arrays["point_form"][index])
             gradient, inner = self._form(owner).tangent(part_of(self.arrays, "point", index))
@@ -138,8 +141,6 @@ class _Tree:
         return form.constant + Fraction((total + sum(best)) * POINT - inner, POINT * POINT)
 
     def _form(self, index: int) -> Form:
-        if index < 0:
-            raise CertificateError("a form has a negative number")
         if index not in self.forms:
             form = Form(self.data, {name: part_of(self.arrays, f"form_{name}", index) for name in FORM})
             for i, j in form.dominated:
@@ -154,7 +155,7 @@ class _Tree:
         return None
 
     def _symmetric(self, node: _Node, which: int, depth: int) -> Fraction | None:
-        if which < 0 or not 0 <= depth < len(node.path):
+        if which >= len(self.permutations) or depth >= len(node.path):
             raise CertificateError("its symmetry or the branch it refers to does not exist")
         g, (client, side) = self.permutations[which].tolist(), node.path[depth]
         before = node.path[:depth]

@@ -1,4 +1,4 @@
-r"""The reader of proofs for CA-Fed's exclusion problem, in fractions.
+r"""Checker of bounds of CA-Fed's exclusion problem, in fractions.
 
 No set is worth less than ρ exactly when :math:`\sum_S \alpha_k (e_k - \rho) + \Gamma' a (T - a)^2 \ge 0` for every
 set S, of importance :math:`a = \alpha(S)`, T being that of all. Of clients that are equally important those of least
@@ -88,13 +88,11 @@ class Groups:
 
 
 def check_exclusion(problem: Any, grid: int, arrays: Mapping[str, Any]) -> Fraction:
-    """The bound ρ that the ``tree`` proves: ``target`` times 2^grid, as all of its numbers but groups and counts.
+    """Return the bound ρ that the ``tree`` proves: ``target`` times 2^grid, as all numbers but groups and counts.
 
     The tree is in preorder: a group with the number at which it is split, its lower side first; -2 with the importance
     at which that is split; -1, a leaf, with its slope.
     """
-    if abs(grid) > 2000:
-        raise CertificateError(f"the grid 2^{grid} is out of range")
     unit, groups = Fraction(2) ** grid, Groups(problem)
     (target,), codes = arrays["target"].tolist(), arrays["tree"].tolist()
     rho, at, stack = target * unit, 0, [groups.everything()]

@@ -1,4 +1,4 @@
-r"""The reader of a search that was written down as it went, in integers.
+r"""Checker of a search that was written down as it went, in integers.
 
 Where `solvers.certificates.dispersion` is told why every leaf is closed, a search says less: of each node the point at
 which it took the tangent, and on whom it branched. What follows from that is worked out here anew, in whole numbers:
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.certificates.concave import FORM, Form, Integers, Rounded, part_of
+from solvers.certificates.concave import FORM, Form, Integers, Rounded, largest_of, part_of
 from solvers.certificates.exchanges import Exchanges
 from solvers.errors import CertificateError
 
@@ -33,6 +33,9 @@ FREE, ONE, ZERO = 0, 1, 2
 
 #: The origin of what has no node of its own.
 _SPENT = -2
+
+#: Pairs of clients that are kept of all forms together, some twenty bytes each.
+_MEMORY = 1 << 27
 
 States = NDArray[np.int8]
 
@@ -61,22 +64,18 @@ class _Search:
         self.exchanges = Exchanges(problem, arrays["order"], ties=True)
         self.forms: dict[int, tuple[Form, Integers, NDArray[np.bool_]]] = {}
         (self.goal,), (self.grain,) = arrays["goal"].tolist(), arrays["grain"].tolist()
-        origins, sizes = arrays["origin"].tolist(), np.diff(arrays["form_ids_start"].astype(np.int64))
-        if any(arrays[name].shape != (len(origins),) for name in ("client", "form")):
-            raise CertificateError("there is not one client and one form for each node")
-        if not (1 <= self.grain <= 1 << 14 and (sizes >= 0).all()):
-            raise CertificateError("the grain of the points, or the sizes of the forms, are out of range")
+        origins, sizes = arrays["origin"].tolist(), np.diff(arrays["form_ids_start"])
         self.node = {origin: node for node, origin in enumerate(origins)}
         if len(self.node) != len(origins) or any(origin >= 2 * node for node, origin in enumerate(origins)):
             raise CertificateError("two nodes lie on the same side of one, or one lies above itself")
         self.points: dict[int, Integers] = {}  # of each node; they are kept form by form, and there client by client
-        end = 0
-        for form, size in enumerate(sizes.tolist()):
-            nodes = np.flatnonzero(arrays["form"] == form)
+        by_form, end = np.argsort(arrays["form"], kind="stable"), 0
+        for nodes in np.split(by_form, np.flatnonzero(np.diff(arrays["form"][by_form])) + 1) if origins else ():
+            size = int(sizes[arrays["form"][nodes[0]]])
             start, end = end, end + size * nodes.size
             if end > arrays["point"].size:
                 break
-            block = arrays["point"][start:end].astype(np.int64).reshape(size, nodes.size)
+            block = arrays["point"][start:end].reshape(size, nodes.size)
             self.points |= zip(nodes.tolist(), np.ascontiguousarray(block.T), strict=True)
         if end != arrays["point"].size or len(self.points) != len(origins):
             raise CertificateError("there is not one share for each open client of each node's form")
@@ -95,8 +94,6 @@ class _Search:
                     stack += self._below(self.node[origin], state, above)
                 except CertificateError as error:
                     raise CertificateError(f"node {self.node[origin]}: {error}") from None
-                except (IndexError, TypeError):
-                    raise CertificateError(f"node {self.node[origin]} refers to something that is not there") from None
             elif not any(self._closes(tangent, state) for tangent in reversed(above)):
                 side = f"the side {'with' if origin % 2 else 'without'} whom node {origin // 2} branches on"
                 raise CertificateError(f"{side if origin >= 0 else 'the root'} is missing, and no tangent closes it")
@@ -149,7 +146,7 @@ class _Search:
     def _tangent(self, node: int, form: Form, raised: Integers, state: States) -> _Tangent:
         """The tangent at a node's point, without the multipliers of products with those that are chosen for good."""
         point = self.points[node]
-        if (point < 0).any() or (point > self.grain).any() or int(point.sum()) != form.open * self.grain:
+        if (point > self.grain).any() or int(point.sum()) != form.open * self.grain:
             raise CertificateError("its point does not lie on the slice")
         away = np.ones(state.size, dtype=bool)
         away[form.ones] = away[form.ids] = False
@@ -159,7 +156,7 @@ class _Search:
         rest = np.flatnonzero(~done)
         exact = form.matrix[:, done] - raised[:, done]
         base = form.constant + int(form.linear[done].sum()) + int(exact[done].sum())
-        towards = form.matrix[np.ix_(rest, rest)] @ point[rest]
+        towards = form.matrix[np.ix_(rest, rest)] @ point[rest]  # shares are not negative, and sum to less than open
         inner = sum(share * value for share, value in zip(point[rest].tolist(), towards.tolist(), strict=True))
         gradient = np.zeros(state.size, dtype=np.int64)
         linear = form.linear[rest] + 2 * exact[rest].sum(axis=1)
@@ -168,23 +165,29 @@ class _Search:
 
     def _form(self, index: int) -> tuple[Form, Integers, NDArray[np.bool_]]:
         """A form, the multipliers of its products as a matrix, and who of its clients comes before whom."""
-        if index < 0:
-            raise CertificateError("a form has a negative number")
         if index not in self.forms:
             part = {name: part_of(self.arrays, f"form_{name}", index) for name in FORM}
+            before = part_of(self.arrays, "form_better", index).reshape(-1, 2)
+            if before.size and int(before.max()) >= part["ids"].size:
+                raise CertificateError("a pair of one client before another is not one of its form's clients")
             form = Form(self.data, part, int(self.arrays["form_room"][index]))
-            largest = int(np.abs(form.matrix).max(initial=0)) + int(np.abs(form.raised[:, 2]).max(initial=0))
-            linear = int(np.abs(form.linear).max(initial=0))
-            if max(self.grain * (linear + 8 * form.open * largest), form.open**2 * largest) >= 1 << 62:
+            # What every sum of `_tangent` stays below: at most ``open`` shares are whole, and all sum to as much.
+            largest, linear = largest_of(form.matrix) + largest_of(form.raised[:, 2]), largest_of(form.linear)
+            if (self.grain * (form.open + 1) * linear + 8 * self.grain * form.open * largest) >> 62 or (
+                form.open**2 * largest >> 62
+            ):
                 raise CertificateError("the multipliers are too large for the grid")
             raised, better = np.zeros_like(form.matrix), np.zeros((self.data.cost.size,) * 2, dtype=bool)
             for i, j, half in form.raised.tolist():
                 raised[i, j] += half
                 raised[j, i] += half
-            before = form.ids[part_of(self.arrays, "form_better", index).reshape(-1, 2)]
+            before = form.ids[before]
             better[before[:, 0], before[:, 1]] = True
             for i, j in [*form.dominated, *before.tolist()]:
                 self.exchanges.require(i, j, form.ones.tolist(), form.ids.tolist())
+            room = max(_MEMORY // (self.data.cost.size**2 + 1), 1)  # what does not fit is made again
+            while len(self.forms) >= room:
+                del self.forms[next(iter(self.forms))]
             self.forms[index] = form, raised, better
         return self.forms[index]
 
@@ -217,7 +220,7 @@ def check_search(problem: Any, grid: int, arrays: Mapping[str, Integers]) -> Fra
     grid : int
         The whole numbers of the certificate are multiples of 2^grid, in the units of the objective.
     arrays : mapping of str to array of int
-        As described at `solvers.certificates.Certificate`.
+        As `solvers.certificates.schema` passes them.
 
     Returns
     -------

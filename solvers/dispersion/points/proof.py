@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from solvers.certificates import Certificate, problem_digest
-from solvers.certificates.concave import POINT
+from solvers.certificates.schema import POINT
 from solvers.dispersion.points.methods.tangent import relaxed as climbed
 from solvers.dispersion.points.problem import PointDispersionProblem
 from solvers.proving import prover

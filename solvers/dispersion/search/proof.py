@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.certificates import Certificate
-from solvers.certificates.concave import POINT
+from solvers.certificates.schema import POINT
 from solvers.dispersion.search.nodes import FREE, ONE, ZERO
 from solvers.dispersion.search.proof_bounds import Bounds, Multipliers
 

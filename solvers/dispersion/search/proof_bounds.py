@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.certificates.concave import FORM, POINT, Form, Rounded
+from solvers.certificates.concave import FORM, Form, Rounded
+from solvers.certificates.schema import POINT
 from solvers.dispersion.bounds.dominance import dominance
 from solvers.dispersion.bounds.semidefinite import Multipliers as SdpMultipliers
 from solvers.dispersion.bounds.semidefinite import relax

@@ -123,7 +123,6 @@ class Record:
 
     def certificate(self, bound: float) -> Certificate:
         """What was written, without forms and points that no leaf uses, as a certificate that claims ``bound``."""
-        n = self.problem.n
         tree = np.array(self._tree, dtype=np.int64)
         kept, tree[self._tangents] = np.unique(tree[self._tangents], return_inverse=True)
         points = [self.points[k] for k in kept.tolist()]
@@ -132,7 +131,7 @@ class Record:
             "tree": tree,
             **one_after_the_other("point", [point for _, point in points]),
             "point_form": numbers.astype(np.int64),
-            "permutations": np.array(self._permutations, dtype=np.int64).reshape(-1, n),
+            "permutations": np.array(self._permutations, dtype=np.int64).reshape(-1),
         }
         return self.told("dispersion", bound, arrays, owners.tolist())
 

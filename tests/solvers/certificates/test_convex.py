@@ -121,9 +121,9 @@ def test_a_claim_above_the_optimum_or_another_problem_is_refused(kind):
         check(other, good)
     with pytest.raises(CertificateError, match="which is no number"):
         check(problem, replace(good, bound=float("nan")))
-    with pytest.raises(CertificateError, match=r"lacks the array|cannot be read"):
+    with pytest.raises(CertificateError, match="lacks the array"):
         check(problem, replace(good, arrays={}))
-    with pytest.raises(CertificateError, match="is about a maximisation"):
+    with pytest.raises(CertificateError, match="is about a DispersionProblem, not about a"):
         check(problem, replace(good, kind="dispersion"))
 
 

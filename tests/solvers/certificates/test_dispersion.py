@@ -179,10 +179,10 @@ def test_symmetry_closes_the_other_side():
     certificate = record.certificate(optimum(problem))
     assert check(problem, certificate) == optimum(problem)
     wrong = certificate.arrays["permutations"].copy()
-    wrong[2, [0, 1]] = wrong[2, [1, 0]]
+    wrong[2 * n + np.array([0, 1])] = wrong[2 * n + np.array([1, 0])]
     with pytest.raises(CertificateError, match="does not leave the distances"):
         check(problem, replace(certificate, arrays={**certificate.arrays, "permutations": wrong}))
-    turned = {**certificate.arrays, "permutations": np.roll(certificate.arrays["permutations"], 1, axis=0)}
+    turned = {**certificate.arrays, "permutations": np.roll(certificate.arrays["permutations"], n)}
     with pytest.raises(CertificateError, match="does not carry it"):
         check(problem, replace(certificate, arrays=turned))
 

@@ -68,7 +68,7 @@ def test_what_is_not_read_says_so():
     assert solve(other, certificate=True).certificate is None
     problem = PointDispersionProblem(rng.normal(size=(8, 2)), None, 3)
     found = solve(problem, certificate=True).certificate
-    with pytest.raises(CertificateError, match="does not lie on the slice"):
+    with pytest.raises(CertificateError, match="whose shares sum to the size"):
         check(problem, replace(found, arrays={**found.arrays, "shares": found.arrays["shares"] // 2}))
     with pytest.raises(CertificateError, match="another problem"):
         check(other, found)

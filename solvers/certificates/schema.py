@@ -1,0 +1,219 @@
+"""The form of every kind of certificate, tested before any checker runs: which numbers it holds, and in which ranges.
+
+A checker computes with what this module returns and with nothing else of a certificate: one-dimensional arrays of
+int64 whose lengths fit each other and whose entries lie in the ranges below. The ranges are what its sums rest on;
+where a sum of them could leave 64 bits, the checker proves that it does not, or adds in Python's integers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.errors import CertificateError
+
+__all__ = ["CLIENTS", "GRAIN", "MULTIPLIER", "POINT", "ROOM", "SCHEMAS", "Array", "Schema", "validated"]
+
+Integers = NDArray[np.int64]
+
+#: Most clients of a dispersion problem; with the ranges below no sum of the checkers leaves 64 bits.
+CLIENTS = 1 << 16
+
+#: Multipliers of a form are smaller, and what its diagonal is raised by.
+MULTIPLIER, ROOM = 1 << 40, 1 << 44
+
+#: Points of a tree are multiples of 1 / POINT, those of a search of 1 / grain, which is at most GRAIN.
+POINT, GRAIN = 1 << 20, 1 << 14
+
+#: Most entries of an array: what is read is tested in minutes.
+ENTRIES = 1 << 23
+
+#: Any whole number that is kept in 64 bits, and one whose double is as well.
+_ANY, _WIDE = (1 << 63) - 1, (1 << 62) - 1
+
+
+@dataclass(frozen=True)
+class Array:
+    """Entries from ``least`` to ``most`` (``"last"``: the last client; ``"last form"``: the last form).
+
+    ``length`` is a number, ``"clients"``, or the name of an array of the same length. Where ``parts`` is given, the
+    array holds one part after the other, each of which is a whole number of groups of ``group`` entries; part k has
+    the entries from ``<name>_start[k]`` to ``<name>_start[k + 1]``. There is one part for each ``parts``, and it is as
+    long as that of the array ``like``.
+    """
+
+    least: int
+    most: int | str
+    length: int | str | None = None
+    parts: str | None = None
+    group: int = 1
+    like: str | None = None
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The type of problem that a kind of certificate is about, the arrays it holds, and the range of its grid."""
+
+    about: str
+    arrays: Mapping[str, Array]
+    grid: tuple[int, int] = (0, 0)
+
+
+def _forms() -> dict[str, Array]:
+    """Order of the clients, and multipliers, form by form."""
+    return {
+        "order": Array(0, "last", "clients"),
+        "form_ones": Array(0, "last", parts="forms"),
+        "form_ids": Array(0, "last", parts="forms"),
+        "form_diagonal": Array(1 - MULTIPLIER, MULTIPLIER - 1, parts="forms", like="form_ids"),
+        "form_nonnegative": Array(0, MULTIPLIER - 1, parts="forms", group=3),
+        "form_dominated": Array(1 - MULTIPLIER, MULTIPLIER - 1, parts="forms", group=3),
+    }
+
+
+#: Doubles, the smallest of which is 2^-1074, as multiples of 2^grid with 52 or 60 bits.
+_DOUBLES = (-1200, 1200)
+
+SCHEMAS: dict[str, Schema] = {
+    "dispersion": Schema(
+        "DispersionProblem",
+        {
+            **_forms(),
+            "point_form": Array(0, "last form"),
+            "tree": Array(-4, ENTRIES),
+            "point": Array(0, POINT, parts="point_form"),
+            "permutations": Array(0, "last"),
+        },
+        (-900, 900),
+    ),
+    "dispersion-search": Schema(
+        "DispersionProblem",
+        {
+            **_forms(),
+            "form": Array(0, "last form"),
+            "form_room": Array(0, ROOM - 1, "forms"),
+            "form_better": Array(0, "last", parts="forms", group=2),
+            "goal": Array(-_WIDE, _WIDE, 1),
+            "grain": Array(1, GRAIN, 1),
+            "origin": Array(-1, 2 * ENTRIES, "form"),
+            "client": Array(-1, "last", "form"),
+            "point": Array(0, GRAIN),
+        },
+        (-900, 900),
+    ),
+    "points": Schema(
+        "PointDispersionProblem", {"clients": Array(0, "last", "shares"), "shares": Array(0, POINT)}, (0, 0)
+    ),
+    "allocation": Schema("AllocationProblem", {"price": Array(0, _ANY, 1), "whole": Array(0, 1, 1)}, _DOUBLES),
+    "exclusion": Schema("ExclusionProblem", {"target": Array(-_ANY, _ANY, 1), "tree": Array(-_ANY, _ANY)}, _DOUBLES),
+    "optimization-error": Schema("OptimizationErrorProblem", {"q": Array(0, _ANY, "clients")}, _DOUBLES),
+    "total-error": Schema(
+        "TotalErrorProblem", {"q": Array(0, _ANY, "clients"), "multiplier": Array(0, _ANY, 1)}, _DOUBLES
+    ),
+    "capping": Schema("CappingProblem", {"multiplier": Array(-_ANY, _ANY, 1)}, _DOUBLES),
+    "cutoff": Schema("CutoffProblem", {"cutoff": Array(1, 10**12, 1)}, (0, 0)),
+}
+
+
+def validated(schema: Schema, problem: Any, grid: Any, arrays: Any) -> dict[str, Integers]:
+    """Return a certificate's arrays as int64, or raise `CertificateError` with the rule that is broken.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of the certificate's kind.
+    problem : Problem
+        Of the type that the schema names.
+    grid : object
+        The certificate's; a Python int in the schema's range passes.
+    arrays : object
+        The certificate's; a mapping of names to arrays of integers passes.
+    """
+    least, most = schema.grid
+    if type(grid) is not int or not least <= grid <= most:
+        raise CertificateError(f"the grid must be a whole number from {least} to {most}; got {grid!r:.40}")
+    if not isinstance(arrays, Mapping):
+        raise CertificateError(f"a certificate's arrays must be a mapping of names; got a {type(arrays).__name__}")
+    wanted = dict(schema.arrays)
+    for name, array in schema.arrays.items():
+        if array.parts is not None:
+            wanted[f"{name}_start"] = Array(0, ENTRIES)
+    if strange := sorted(map(repr, set(arrays) - set(wanted))):
+        raise CertificateError(f"the certificate holds arrays that none of its kind has: {', '.join(strange):.80}")
+    found: dict[str, Integers] = {}
+    for name in wanted:
+        if name not in arrays:
+            raise CertificateError(f"the certificate lacks the array {name!r}")
+        found[name] = _integers(name, arrays[name])
+    n = _clients(problem)
+    counts = {"clients": n, "forms": _parts(found, "form_ids") if "form_ids" in found else 0}
+    lasts = {"last": n - 1, "last form": counts["forms"] - 1}
+    for name, array in wanted.items():
+        most = lasts[array.most] if isinstance(array.most, str) else array.most
+        _in_range(name, found[name], array.least, most)
+        if array.length is not None:
+            _of_length(name, found[name].size, _length(array.length, counts, found))
+    for name, array in schema.arrays.items():
+        if array.parts is not None:
+            _in_parts(name, array, found, _length(array.parts, counts, found))
+    return found
+
+
+def _clients(problem: Any) -> int:
+    """Number of clients (groups, for an allocation), by the field of the problem that has one entry for each."""
+    for field in dataclasses.fields(problem):
+        value = getattr(problem, field.name)
+        if isinstance(value, np.ndarray):
+            return len(value)
+    raise CertificateError(f"a {type(problem).__name__} holds no array")
+
+
+def _integers(name: str, array: Any) -> Integers:
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu":
+        got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+        raise CertificateError(f"array {name!r} of the certificate must hold whole numbers, not {got}")
+    if (array.ndim != 1 and array.size) or array.size > ENTRIES:
+        raise CertificateError(
+            f"array {name!r} of the certificate must have one dimension and at most {ENTRIES} entries; "
+            f"its shape is {array.shape}"
+        )
+    if array.dtype.kind == "u" and array.size and int(array.max()) > _ANY:
+        raise CertificateError(f"array {name!r} of the certificate holds {int(array.max())}, which 64 bits do not")
+    return array.astype(np.int64).ravel()
+
+
+def _in_range(name: str, values: Integers, least: int, most: int) -> None:
+    # Not by absolute values: that of -2^63 is negative.
+    if values.size and (int(values.min()) < least or int(values.max()) > most):
+        wrong = int(values.min()) if int(values.min()) < least else int(values.max())
+        raise CertificateError(f"the entries of {name!r} must lie between {least} and {most}; one is {wrong}")
+
+
+def _length(rule: int | str, counts: Mapping[str, int], found: Mapping[str, Integers]) -> int:
+    if isinstance(rule, int):
+        return rule
+    return counts[rule] if rule in counts else found[rule].size
+
+
+def _of_length(name: str, size: int, wanted: int) -> None:
+    if size != wanted:
+        raise CertificateError(f"array {name!r} of the certificate must have {wanted} entries; it has {size}")
+
+
+def _parts(found: Mapping[str, Integers], name: str) -> int:
+    return max(found[f"{name}_start"].size - 1, 0)
+
+
+def _in_parts(name: str, array: Array, found: Mapping[str, Integers], count: int) -> None:
+    starts, size = found[f"{name}_start"], found[name].size
+    _of_length(f"{name}_start", starts.size, count + 1)
+    sizes = np.diff(starts)  # of numbers from 0 to ENTRIES
+    if starts[0] != 0 or starts[-1] != size or (sizes < 0).any() or (sizes % array.group != 0).any():
+        raise CertificateError(f"the parts of {name!r} must follow each other, in groups of {array.group}")
+    if array.like is not None and not np.array_equal(starts, found[f"{array.like}_start"]):
+        raise CertificateError(f"the parts of {name!r} must be as long as those of {array.like!r}")

@@ -1,0 +1,363 @@
+"""Certificates that a liar would write: each broke a rule of the checker that was missing, and is refused now."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from solvers import solve
+from solvers.allocation import AllocationProblem
+from solvers.capping import CappingProblem
+from solvers.certificates import Certificate, CertificateError, check, concave, problem_digest, schema
+from solvers.dispersion import DispersionProblem, KindDispersionProblem
+from solvers.participation import CutoffProblem
+
+NONE = np.zeros(0, dtype=np.int64)
+
+
+def integers(*numbers):
+    return np.array(numbers, dtype=np.int64)
+
+
+def uniform(seed, n, m, weight=1.0):
+    h = np.triu(np.random.default_rng(seed).uniform(0, 1, (n, n)), 1)
+    return DispersionProblem(h + h.T, size=m, weight=weight)
+
+
+def alike(n, m, distance=1.0):
+    """All clients at the same distance: optimum m (m - 1) times it."""
+    return DispersionProblem(distance * (1.0 - np.eye(n)), size=m)
+
+
+def one_node(problem, *, bound, grid, goal, diagonal=0, room=0, grain=1, triples=NONE, share=None):
+    """A search of one node that one form over all clients closes; by default at the first clients."""
+    n, m = problem.n, problem.size
+    point = integers(*[grain] * m, *[0] * (n - m)) if share is None else np.full(n, share)
+    arrays = {
+        "order": np.arange(n),
+        "form_ones": NONE,
+        "form_ones_start": integers(0, 0),
+        "form_ids": np.arange(n),
+        "form_ids_start": integers(0, n),
+        "form_diagonal": np.full(n, diagonal),
+        "form_diagonal_start": integers(0, n),
+        "form_nonnegative": triples,
+        "form_nonnegative_start": integers(0, triples.size),
+        "form_dominated": NONE,
+        "form_dominated_start": integers(0, 0),
+        "form_better": NONE,
+        "form_better_start": integers(0, 0),
+        "form_room": integers(room),
+        "goal": integers(goal),
+        "grain": integers(grain),
+        "origin": integers(-1),
+        "client": integers(-1),
+        "form": integers(0),
+        "point": point,
+    }
+    return Certificate("dispersion-search", problem_digest(problem), float(bound), grid, arrays)
+
+
+def every_branch(problem, *, grid, room=100, goal=0):
+    """A search that branches until one selection is left, and whose tangents close and fix nothing."""
+    n, m = problem.n, problem.size
+    one = one_node(problem, bound=0.0, grid=grid, goal=goal, room=room, grain=n, share=m)
+    origins, clients = [], []
+
+    def visit(origin, client, chosen):
+        if 0 < m - chosen < n - client:
+            number = len(origins)
+            origins.append(origin)
+            clients.append(client)
+            visit(2 * number, client + 1, chosen)
+            visit(2 * number + 1, client + 1, chosen + 1)
+
+    visit(-1, 0, 0)
+    count = len(origins)
+    nodes = {"origin": integers(*origins), "client": integers(*clients), "form": np.zeros(count, dtype=np.int64)}
+    return replace(one, arrays={**one.arrays, **nodes, "point": np.full(count * n, m)})
+
+
+def refused(problem, certificate, match):
+    """Refused by a sentence of this error and no other."""
+    with pytest.raises(CertificateError, match=match) as caught:
+        check(problem, certificate)
+    assert type(caught.value) is CertificateError
+
+
+# -- the grid ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("grid", [2000, 1100, 10**10, -(10**10), 44.0, True, "0", None, np.int64(3)])
+def test_grid_is_a_python_int_in_its_range(grid):
+    """At 2^2000 all data became 0 and that counted as exact; 2^(10^10) took all memory; a float made all inexact."""
+    problem = uniform(0, 6, 3)
+    refused(
+        problem, one_node(problem, bound=0.0, grid=grid, goal=0), "the grid must be a whole number from -900 to 900"
+    )
+    allocation = AllocationProblem([8, 5], [1.0, 2.0], 6)
+    good = solve(allocation, certificate=True).certificate
+    refused(allocation, replace(good, grid=float(good.grid)), "the grid must be a whole number")
+    refused(allocation, replace(good, grid=10**10), "the grid must be a whole number")
+
+
+@pytest.mark.parametrize("grid", [100, 600, 900])
+def test_data_that_vanish_on_a_coarse_grid_are_not_exact(grid):
+    """At 2^900 the smallest doubles become 0 when they are scaled, not only when they are rounded."""
+    tiny = DispersionProblem((1.0 - np.eye(6)) * 2.0**-200, size=3)
+    for problem in (uniform(0, 6, 3), tiny, DispersionProblem(np.zeros((6, 6)), np.full(6, -(2.0**-200)), size=3)):
+        data = concave.Rounded.of(problem, grid)
+        assert not data.pair.any()
+        assert data.error >= Fraction(2) ** grid
+        refused(problem, every_branch(problem, grid=grid), "proves only")
+    assert check(alike(6, 3), replace(every_branch(alike(6, 3), grid=0), bound=6.0)) == 6.0
+
+
+def test_products_that_vanish_are_not_exact():
+    """Weight times distance underflows to 0, which a power of two as weight does not make exact."""
+    problem = DispersionProblem(1.0 - np.eye(4), size=2, weight=2.0**-1000)
+    tiny = DispersionProblem((1.0 - np.eye(4)) * 2.0**-1000, size=2, weight=2.0**-1000)
+    assert concave.Rounded.of(problem, -900).error > 0
+    assert concave.Rounded.of(tiny, -900).error > 0
+    refused(tiny, every_branch(tiny, grid=-900), "proves only")
+
+
+# -- multipliers -------------------------------------------------------------------------------------------------------
+
+
+def test_a_diagonal_that_wraps_is_refused():
+    """1 + (2^63 - 1) is -2^63, whose absolute value is negative: concavity was not tested."""
+    problem = alike(6, 2, 0.5)
+    lie = one_node(problem, bound=0.0, grid=-1, goal=0, diagonal=1, room=2**63 - 1, grain=6, share=2)
+    refused(problem, lie, "entries of 'form_room' must lie between 0 and")
+
+
+def test_a_diagonal_of_the_least_number_is_refused():
+    problem = alike(6, 2, 0.5)
+    lie = one_node(problem, bound=0.0, grid=-1, goal=0, diagonal=-(2**63), grain=6, share=2)
+    refused(problem, lie, "entries of 'form_diagonal' must lie between")
+
+
+def test_multipliers_that_are_not_concave_are_refused():
+    """Without curvature the tangent at a vertex is below the optimum elsewhere."""
+    problem = DispersionProblem(np.array([[0, 0, 1, 1], [0, 0, 1, 1], [1, 1, 0, 9], [1, 1, 9, 0]], dtype=float), size=2)
+    refused(problem, one_node(problem, bound=0.0, grid=0, goal=0), "do not make the objective concave")
+
+
+def test_a_multiplier_given_twice_is_refused():
+    """Many of one product wrap to a negative one; a few cancel what is then thought to be small."""
+    problem = alike(4, 2)
+    for pair in ((0, 1), (1, 0)):
+        triples = integers(0, 1, 2**39, *pair, 2**39)
+        lie = one_node(problem, bound=2.0, grid=-1, goal=4, diagonal=2**36, room=2**42, triples=triples)
+        refused(problem, lie, "gives the multiplier of a pair twice")
+    certificate = one_node(problem, bound=2.0, grid=-1, goal=4, diagonal=2, room=100)
+    dominated = {"form_dominated": integers(0, 1, 5, 0, 1, -5), "form_dominated_start": integers(0, 6)}
+    refused(problem, replace(certificate, arrays={**certificate.arrays, **dominated}), "of a pair twice")
+
+
+@pytest.mark.parametrize(
+    ("triple", "match"),
+    [
+        ((0, 1, -1), "entries of 'form_nonnegative' must lie between 0 and"),
+        ((0, 1, 2**40), "entries of 'form_nonnegative' must lie between 0 and"),
+        ((0, 0, 1), "two different open clients"),
+        ((0, 9, 1), "two different open clients"),
+    ],
+)
+def test_a_multiplier_is_of_two_clients_and_not_negative(triple, match):
+    problem = alike(4, 2)
+    refused(problem, one_node(problem, bound=2.0, grid=-1, goal=4, diagonal=2, triples=integers(*triple)), match)
+
+
+def test_sums_that_could_leave_64_bits_are_refused():
+    """Each number is in its range, and what is added up of them is not."""
+    n = 200
+    problem = alike(n, 100)
+    lie = one_node(problem, bound=0.0, grid=0, goal=0, diagonal=2**40 - 1, room=2**44 - 1, grain=2**14)
+    refused(problem, lie, "multipliers are too large for the grid|proves only|tangent lies above")
+    big = DispersionProblem(problem.distances * 2.0**45, size=100)
+    refused(big, one_node(big, bound=0.0, grid=-4, goal=0), "too fine for the problem's numbers")
+
+
+# -- problems ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_certificate_of_clients_is_none_of_their_kinds():
+    """As many kinds as clients: read as if kind i were client i, the bound was 1 and the optimum 10."""
+    distances = np.array([[10.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]])
+    kinds = KindDispersionProblem(distances, kinds=[0, 0, 1, 2], size=2, weight=0.5)
+    lie = one_node(alike(3, 2, 0.5), bound=1.0, grid=-1, goal=2, diagonal=1, room=10)
+    refused(kinds, replace(lie, problem=problem_digest(kinds)), "about a DispersionProblem, not about a KindDisp")
+
+
+def test_a_subclass_is_another_problem():
+    @dataclass(frozen=True, eq=False)
+    class Doubled(DispersionProblem):
+        def objective(self, x):
+            return 2 * super().objective(x)
+
+    problem = alike(4, 2)
+    other = Doubled(problem.distances, size=2)
+    refused(
+        other, replace(one_node(problem, bound=2.0, grid=0, goal=2), problem=problem_digest(other)), "not about a Doub"
+    )
+    for thing in (None, 3, "problem", np.ones(3), object()):
+        refused(thing, one_node(problem, bound=2.0, grid=0, goal=2), "is about a DispersionProblem")
+
+
+# -- form --------------------------------------------------------------------------------------------------------------
+
+
+def certificates():
+    """One small certificate of each kind, with its problem."""
+    from solvers.dispersion import PointDispersionProblem
+    from solvers.weighting import ExclusionProblem, OptimizationErrorProblem, TotalErrorProblem
+
+    rng = np.random.default_rng(5)
+    common = rng.uniform(0.1, 1, 4), rng.uniform(0.1, 3, 4), 1.0, 2.0
+    problems = [
+        AllocationProblem([8, 5, 3], [1.0, 2.0, 1.0], 6),
+        CappingProblem(weights=[8.0, 4.0, 1.0, 1.0], size=2, floor=0.1),
+        CutoffProblem([0.2, 0.5, 0.9], 500),
+        ExclusionProblem([0.2, 0.3, 0.5], [1.0, 0.2, 0.4], 0.5, [0.5] * 3, [0.0] * 3),
+        OptimizationErrorProblem(*common),
+        TotalErrorProblem(*common, importance=[0.25] * 4, bias="tv", bias_weight=0.3),
+        PointDispersionProblem(rng.normal(size=(6, 2)), size=3),
+        uniform(1, 7, 3),
+    ]
+    found = [(problem, solve(problem, certificate=True).certificate) for problem in problems]
+    clients = alike(6, 3)
+    return [*found, (clients, replace(every_branch(clients, grid=0), bound=6.0))]
+
+
+@pytest.fixture(scope="module")
+def each_kind():
+    found = certificates()
+    assert {certificate.kind for _, certificate in found} == set(schema.SCHEMAS)
+    for problem, certificate in found:
+        assert np.isfinite(check(problem, certificate))
+    return found
+
+
+RECORD = np.zeros(1, dtype=[("a", np.int64)])
+SHAPES = {
+    "no dimension": lambda array: np.array(3),
+    "two dimensions": lambda array: np.array([array, array]) if array.size else np.zeros((1, 1), np.int64),
+    "doubles": lambda array: array.astype(float),
+    "text": lambda array: array.astype(str),
+    "bytes": lambda array: array.astype("S8"),
+    "booleans": lambda array: array.astype(bool),
+    "complex": lambda array: array.astype(complex),
+    "dates": lambda array: array.astype("M8[s]"),
+    "objects": lambda array: array.astype(object),
+    "records": lambda array: RECORD,
+    "beyond 64 bits": lambda array: np.array([2**64 - 1], dtype=np.uint64),
+    "a list": lambda array: array.tolist(),
+    "nothing": lambda array: None,
+    "longer": lambda array: np.append(array, 0),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_array_has_its_form(each_kind, shape):
+    """Whatever stands in the place of an array of whole numbers: a sentence, and no other error."""
+    tried = 0
+    for problem, certificate in each_kind:
+        for name, array in certificate.arrays.items():
+            if (
+                shape == "longer"
+                and schema.SCHEMAS[certificate.kind].arrays.get(name, schema.Array(0, 0)).length is None
+            ):
+                continue
+            arrays = {**certificate.arrays, name: SHAPES[shape](array)}
+            refused(problem, replace(certificate, arrays=arrays), "the certificate|entries|parts")
+            tried += 1
+    assert tried >= (8 if shape == "longer" else 30)
+
+
+def test_every_entry_has_its_range(each_kind):
+    for problem, certificate in each_kind:
+        for name, rule in schema.SCHEMAS[certificate.kind].arrays.items():
+            array = certificate.arrays[name].astype(np.int64)
+            for wrong in (rule.least - 1, -(2**63), 2**63 - 1):
+                if array.size and not rule.least <= wrong <= (rule.most if isinstance(rule.most, int) else 100):
+                    changed = array.copy()
+                    changed[-1] = wrong
+                    arrays = {**certificate.arrays, name: changed}
+                    refused(problem, replace(certificate, arrays=arrays), f"the entries of '{name}' must lie between")
+
+
+def test_every_array_is_there_and_no_other(each_kind):
+    for problem, certificate in each_kind:
+        for name in certificate.arrays:
+            arrays = {key: array for key, array in certificate.arrays.items() if key != name}
+            refused(problem, replace(certificate, arrays=arrays), f"lacks the array '{name}'")
+        refused(
+            problem, replace(certificate, arrays={**certificate.arrays, "more": NONE}), "none of its kind has: 'more'"
+        )
+        refused(problem, replace(certificate, arrays=[1, 2]), "arrays must be a mapping")
+
+
+def test_parts_follow_each_other(each_kind):
+    for problem, certificate in each_kind:
+        for name, rule in schema.SCHEMAS[certificate.kind].arrays.items():
+            if rule.parts is None:
+                continue
+            starts = certificate.arrays[f"{name}_start"].astype(np.int64)
+            size = certificate.arrays[name].size
+            for wrong in (
+                starts + 1,
+                np.append(starts, size),
+                starts[:-1],
+                np.append(starts[:-1], size + 1),
+                starts[:0],
+            ):
+                arrays = {**certificate.arrays, f"{name}_start": wrong}
+                refused(problem, replace(certificate, arrays=arrays), "parts of|entries of|must have")
+
+
+@pytest.mark.parametrize("bound", [float("nan"), float("inf"), None, "1", 10**400, 1 + 2j, True])
+def test_the_claim_is_a_number(each_kind, bound):
+    for problem, certificate in each_kind:
+        refused(problem, replace(certificate, bound=bound), "which is no number")
+        refused(problem, replace(certificate, kind=bound), "are not known")
+
+
+# -- decimals ----------------------------------------------------------------------------------------------------------
+
+
+def test_capping_claims_nothing_beyond_rounding():
+    """Terms that cancel were allowed for by what was left of them: 10^-59 was accepted, and the optimum is 0."""
+    problem = CappingProblem(weights=[1.0, 1.0, 1.0], size=1)
+    assert solve(problem).objective == 0.0
+    for raw, grid in itertools.product((1, -1, 2**52, -(2**52)), range(-230, -100, 7)):
+        arrays = {"multiplier": integers(raw)}
+        certificate = Certificate("capping", problem_digest(problem), -1.0, grid, arrays)
+        assert check(problem, certificate) == 0.0
+        refused(problem, replace(certificate, bound=1e-80), "proves only 0.0")
+
+
+def test_capping_is_below_the_optimum_whatever_the_multiplier():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        n = int(rng.integers(2, 6))
+        size = int(rng.integers(1, n + 1))
+        problem = CappingProblem(log_weights=rng.normal(0, 5, n), size=size, floor=float(rng.uniform(0, size / n)))
+        best = solve(problem).objective
+        for raw in rng.integers(-(2**52), 2**52, 20).tolist():
+            arrays = {"multiplier": integers(raw)}
+            assert check(problem, Certificate("capping", problem_digest(problem), -1.0, -50, arrays)) <= best + 1e-12
+
+
+def test_a_cutoff_beside_a_better_one_is_refused():
+    problem = CutoffProblem([0.2, 0.5, 0.9], 500)
+    best = int(solve(problem).x)
+    for k in (best - 1, best + 1, 1, 10**12):
+        arrays = {"cutoff": integers(k)}
+        if k != best:
+            refused(problem, Certificate("cutoff", problem_digest(problem), -1.0, 0, arrays), "is no worse than")
