@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, get_args
 
-from solvers.errors import InvalidOption, MissingBackend, UnknownMethod
+from solvers.errors import InvalidOption, InvalidProblem, MissingBackend, UnknownMethod
 from solvers.options import check_options, did_you_mean, options
 from solvers.problem import Problem
 
@@ -137,6 +137,8 @@ class Method:
         What ``pip install`` brings them.
     summary : str
         First line of the function's docstring.
+    accepts : callable, optional
+        ``accepts(problem)`` returns None where the method takes a problem, and a sentence that says why not elsewhere.
     """
 
     name: str
@@ -146,6 +148,11 @@ class Method:
     requires: tuple[str, ...] = ()
     install: str = ""
     summary: str = ""
+    accepts: Callable[[Any], str | None] | None = None
+
+    def refusal(self, problem: Problem | type[Problem]) -> str | None:
+        """Return why the method does not take a problem; None where it does, and for a type, of which all is open."""
+        return None if self.accepts is None or isinstance(problem, type) else self.accepts(problem)
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -181,6 +188,7 @@ def method(
     kind: Kind,
     requires: tuple[str, ...] | str = (),
     install: str = "",
+    accepts: Callable[[Any], str | None] | None = None,
 ) -> Callable[[Function], Function]:
     """Register a function as a method for a problem type.
 
@@ -200,6 +208,9 @@ def method(
         Import names of packages beside the light core.
     install : str
         The argument of ``pip install`` that brings them; defaults to their names.
+    accepts : callable, optional
+        ``accepts(problem)`` returns None for a problem that the method takes, and the sentence of the error for any
+        other; by default it takes all problems of the type. It must be quick beside the method itself.
 
     Returns
     -------
@@ -239,7 +250,7 @@ def method(
         if taken := sorted(set(TAKEN) & set(inspect.signature(function).parameters)):
             raise InvalidOption(f"method {name!r} cannot have an option {taken[0]!r}: solve takes that for itself")
         summary = (inspect.getdoc(function) or "").partition("\n")[0]
-        put(Method(name, kind, problem, function, packages, install or " ".join(packages), summary))
+        put(Method(name, kind, problem, function, packages, install or " ".join(packages), summary, accepts))
         return function
 
     return register
@@ -268,7 +279,7 @@ def restore(state: Mapping[type[Problem], Any]) -> None:
 
 
 def methods(problem: Problem | type[Problem]) -> list[Method]:
-    """Return the methods registered for a problem or problem type: exact ones first, then by name.
+    """Return the methods of a problem type, or those that accept a problem: exact ones first, then by name.
 
     Parameters
     ----------
@@ -280,10 +291,15 @@ def methods(problem: Problem | type[Problem]) -> list[Method]:
     list of Method
         Methods that need a missing package are listed too; see `Method.missing`.
     """
-    ancestors = [_methods[each] for each in reversed(_type(problem).__mro__) if each in _methods]
-    found = {name: known[name] for known in ancestors for name in known.names}
+    found = {name: entry for name, entry in _known(problem).items() if entry.refusal(problem) is None}
     order = get_args(Kind)
     return sorted(found.values(), key=lambda entry: (order.index(entry.kind), entry.name))
+
+
+def _known(problem: Problem | type[Problem]) -> dict[str, Method]:
+    """All methods of a problem's type by name, those of a subclass in the place of inherited ones."""
+    ancestors = [_methods[each] for each in reversed(_type(problem).__mro__) if each in _methods]
+    return {name: known[name] for known in ancestors for name in known.names}
 
 
 def find(problem: Problem | type[Problem], name: str) -> Method:
@@ -295,8 +311,10 @@ def find(problem: Problem | type[Problem], name: str) -> Method:
         When there is none; the sentence lists those there are.
     MissingBackend
         When a package it needs is not installed; the sentence says what to install.
+    InvalidProblem
+        When the method does not accept this problem; the sentence says why.
     """
-    known = {entry.name: entry for entry in methods(problem)}
+    known = _known(problem)
     if not isinstance(name, str) or name not in known:
         hint = did_you_mean(name, known)
         raise UnknownMethod(
@@ -307,6 +325,8 @@ def find(problem: Problem | type[Problem], name: str) -> Method:
         raise MissingBackend(
             f"method {name!r} needs {', '.join(entry.missing)}, which is not installed: pip install '{entry.install}'"
         )
+    if (reason := entry.refusal(problem)) is not None:
+        raise InvalidProblem(reason)
     return entry
 
 

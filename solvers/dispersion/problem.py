@@ -16,6 +16,8 @@ from solvers.problem import frozen_array
 
 __all__ = ["DispersionProblem"]
 
+_EPS = float(np.finfo(np.float64).eps)
+
 
 @dataclass(frozen=True, eq=False)
 class DispersionProblem(Selecting):
@@ -154,6 +156,15 @@ class DispersionProblem(Selecting):
         """The largest distance."""
         return float(self.distances.max())
 
+    def row(self, client: int | np.integer[Any]) -> NDArray[np.float64]:
+        """The distances from one client, given by place, in double precision."""
+        return self.distances[client].astype(np.float64, copy=False)
+
+    def reach(self) -> tuple[NDArray[np.float64], float]:
+        """Sum of the distances from each client to all, and a bound on the error of such a sum."""
+        n = self.n
+        return self.distances.sum(axis=1, dtype=np.float64), n * (n + 4) * _EPS * self.farthest
+
     @cached_property
     def concave_on_slice(self) -> bool:
         r"""Whether the objective is concave on :math:`1^\top s = m`: whether the distances are of negative type.
@@ -202,4 +213,4 @@ class DispersionProblem(Selecting):
         terms = self.size * self.size
         magnitude = self.weight * self.farthest * terms
         magnitude += self.size * float(np.abs(self.costs).max())
-        return 2.0 * (terms + 4) * np.finfo(np.float64).eps * magnitude
+        return 2.0 * (terms + 4) * _EPS * magnitude

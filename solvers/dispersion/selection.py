@@ -17,6 +17,10 @@ from solvers.solution import OPTIMALITY_GAP
 __all__ = ["Selecting"]
 
 
+#: Numbers that rounding errors can be told from: products with 2⁻⁵² neither vanish nor overflow by a wide margin.
+_SMALLEST, _LARGEST = 1e-280, 1e280
+
+
 class Selecting(Problem):
     """The decisions of a problem that chooses ``size`` of ``n`` clients, whose ids are ``clients``."""
 
@@ -39,8 +43,7 @@ class Selecting(Problem):
         weight = float(self.weight)
         if not (math.isfinite(weight) and weight >= 0):
             raise InvalidProblem(f"weight must be finite and non-negative; got {weight}")
-        if not math.isfinite(weight * largest * size * size):
-            raise InvalidProblem(f"weight {weight:g} times {what} overflows; rescale them")
+        _check_range(weight, largest, what, float(np.abs(costs).max()), size)
         clients = frozen_array(np.arange(n) if self.clients is None else self.clients, "clients", dtype=np.int64)
         if clients.shape != (n,) or (np.diff(clients) <= 0).any():
             raise InvalidProblem(f"clients must be {n} strictly increasing ids; got {clients}")
@@ -58,20 +61,49 @@ class Selecting(Problem):
         """A number no distance exceeds."""
 
     @property
+    def pairs_are_alike(self) -> bool:
+        """Whether every selection has the same distances among its clients, so that costs decide alone."""
+        return self.weight * self.farthest == 0
+
+    @property
+    def can_reach(self) -> bool:
+        """Whether there is time for `reach`."""
+        return True
+
+    @abstractmethod
+    def reach(self) -> tuple[NDArray[np.float64], float]:
+        """Sum of the distances from each client to all, and a bound on the error of such a sum."""
+
+    @property
     @abstractmethod
     def rounding(self) -> float:
         """A bound on the floating-point error of one evaluation of the objective, in its units."""
 
     @cached_property
-    def scale(self) -> float:
-        """Largest absolute sum of the objective's terms, with the costs' common part (a constant) left out.
+    def common_cost(self) -> float:
+        """The median cost: a constant under ``1ᵀs = m`` that would only spend digits."""
+        return float(np.median(self.costs))
 
-        Never so small that a bound could not be told from the objective for rounding.
-        """
+    @cached_property
+    def linear(self) -> NDArray[np.float64]:
+        """What clients are worth by themselves, ``common_cost − costs``."""
+        return self.common_cost - self.costs
+
+    @cached_property
+    def spread(self) -> float:
+        """Largest difference of a cost from their common part."""
+        return float(np.abs(self.linear).max())
+
+    @property
+    def terms(self) -> float:
+        """Largest absolute sum of the objective's terms, with the costs' common part left out."""
         m = self.size
-        spread = float(np.abs(self.costs - np.median(self.costs)).max())
-        terms = self.weight * self.farthest * m * (m - 1) + m * spread
-        return max(terms, 4 * self.rounding / OPTIMALITY_GAP)
+        return self.weight * self.farthest * m * (m - 1) + m * self.spread
+
+    @cached_property
+    def scale(self) -> float:
+        """As `terms`, but never so small that a bound could not be told from the objective for rounding."""
+        return max(self.terms, 4 * self.rounding / OPTIMALITY_GAP)
 
     def decision(self, x: ArrayLike) -> NDArray[np.int64]:
         """``x`` as a vector of n integers; raises `ValueError` for another shape or fractional entries."""
@@ -91,3 +123,21 @@ class Selecting(Problem):
         """Largest of: excess over 0/1, and distance of ``1ᵀx`` from ``size``."""
         s = self.decision(x)
         return float(max(abs(int(s.sum()) - self.size), s.max(initial=0) - 1, -s.min(initial=0)))
+
+
+def _check_range(weight: float, largest: float, what: str, dearest: float, size: int) -> None:
+    """Raise `InvalidProblem` where terms of the objective are so large or small that rounding cannot be bounded."""
+    if not weight * largest * size * size < _LARGEST:
+        raise InvalidProblem(f"weight {weight:g} times {what} overflows; rescale them")
+    if not dearest * size < _LARGEST:
+        raise InvalidProblem(f"costs up to {dearest:g} overflow; rescale them")
+    if 0 < largest < _SMALLEST:
+        raise InvalidProblem(
+            f"{what} are too small to be computed with (accepted: 0, or from {_SMALLEST:g}); rescale them"
+        )
+    unit = max(weight * largest, dearest)
+    if unit < _SMALLEST and (dearest > 0 or (weight > 0 and largest > 0)):
+        raise InvalidProblem(
+            f"weight times distances and costs are at most {unit:g}, too small to be computed with "
+            f"(accepted: 0, or from {_SMALLEST:g}); rescale them"
+        )

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from solvers import InvalidOption, InvalidProblem, UnknownMethod, method, methods, registry, solve
-from solvers.dispersion import DispersionProblem
+from solvers.dispersion import DispersionProblem, PointDispersionProblem
 from solvers.options import Above, AtLeast, did_you_mean, matches
-from solvers.registry import Registry
+from solvers.registry import Registry, find
 
 
 def points(n=12, size=4):
@@ -152,6 +152,29 @@ def test_an_option_without_default_is_asked_for(scratch_registry):
 def test_brute_force_says_how_many_selections_are_too_many():
     with pytest.raises(InvalidProblem, match=r"about 10\^\d+ selections of 1000 out of 3000"):
         solve(DispersionProblem(np.zeros((3000, 3000)), np.zeros(3000), size=1000), "brute-force")
+
+
+def test_a_method_is_listed_for_the_problems_that_it_accepts(scratch_registry):
+    @method(DispersionProblem, "few", kind="heuristic", accepts=lambda problem: "too many" if problem.n > 3 else None)
+    def few(problem, run):
+        return np.eye(problem.n)[0]
+
+    for n, listed in ((3, True), (4, False)):
+        problem = DispersionProblem(np.ones((n, n)) - np.eye(n), size=1)
+        assert ("few" in {each.name for each in methods(problem)}) is listed
+        assert find(DispersionProblem, "few").refusal(problem) == (None if listed else "too many")
+    with pytest.raises(InvalidProblem, match="too many"):
+        solve(problem, "few")
+    assert "few" in {each.name for each in methods(DispersionProblem)}
+
+
+def test_circle_is_listed_where_it_does_not_refuse():
+    rng = np.random.default_rng(0)
+    for embedded in (True, False):
+        places = rng.random((9, 1 if embedded else 3))
+        matrix = np.linalg.norm(places[:, None] - places, axis=2)
+        for problem in (DispersionProblem(matrix, size=4), PointDispersionProblem(places, size=4)):
+            assert ("circle" in {each.name for each in methods(problem)}) is embedded
 
 
 def test_one_way_to_say_what_was_meant():

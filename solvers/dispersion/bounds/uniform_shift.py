@@ -25,6 +25,9 @@ _EPS = float(np.finfo(np.float64).eps)
 #: Up to this many clients all eigenvalues are computed.
 _DENSE = 300
 
+#: Calls in a row that hardly lower the bound, after which it is over.
+_STALE = 20
+
 #: Swaps of weight between two looks at the clock.
 _STEPS = 2_000
 
@@ -61,8 +64,8 @@ def bound_many(problem: DispersionProblem, run: Run, *, accuracy: float = 1e-4) 
     g = linear + 2 * (q * _times(problem, y) - shift * y)
     reach = float(np.abs(linear).max()) + 2 * m * (q * problem.farthest + abs(shift))
     margin = 2 * m * (2 * n + 16) * _EPS * reach + problem.rounding * factor
-    best = np.inf
-    while not run.expired:
+    best, known, stale = np.inf, np.inf, 0
+    while not run.expired and stale < _STALE:
         violation = steps.climb(problem.distances, q, shift, m, y, g, _STEPS, 1e-9)
         g = linear + 2 * (q * _times(problem, y) - shift * y)  # fresh, free of drift
         inner = float(y @ (linear - g)) / 2
@@ -70,6 +73,8 @@ def bound_many(problem: DispersionProblem, run: Run, *, accuracy: float = 1e-4) 
         value = inner + top + margin
         best = min(best, value)
         run.tighten(best / factor - offset + problem.rounding)
+        # Rounding may keep the steps from their goal; the bound is finite and falls by so much, or it is over.
+        known, stale = (best, 0) if best < known - 0.01 * accuracy * problem.terms * factor else (known, stale + 1)
         if run.proved or violation <= 1e-9 or top - float(y @ g) <= accuracy * problem.scale * factor:
             return
 

@@ -9,10 +9,9 @@ from solvers.dispersion.circle.shape import Shape
 from solvers.dispersion.circle.tree import Tree
 from solvers.dispersion.compiled import give_way, ready, start
 from solvers.dispersion.selection import Selecting
-from solvers.errors import InvalidProblem
 from solvers.run import Run
 
-__all__ = ["LARGEST", "check_table", "fits", "loaded", "search"]
+__all__ = ["LARGEST", "fits", "loaded", "search", "too_large"]
 
 #: Entries of the table of longest paths, at most (8 bytes each).
 LARGEST = 20_000_000
@@ -29,20 +28,15 @@ def fits(problem: Selecting) -> bool:
     return problem.n * min(problem.size, problem.n - problem.size) <= LARGEST
 
 
-def check_table(problem: Selecting) -> None:
-    """Refuse a problem whose table of longest paths is too large.
-
-    Raises
-    ------
-    InvalidProblem
-        When it has more than ``LARGEST`` entries.
-    """
-    if not fits(problem):
-        ranks = min(problem.size, problem.n - problem.size)  # of those chosen, or of those left out
-        raise InvalidProblem(
-            f"circle makes a table of {problem.n} clients by {ranks} ranks; it accepts at most {LARGEST:.3g} entries "
-            "(use 'auto')"
-        )
+def too_large(problem: Selecting) -> str | None:
+    """Return why the table of longest paths would be too large; None where it fits."""
+    if fits(problem):
+        return None
+    ranks = min(problem.size, problem.n - problem.size)  # of those chosen, or of those left out
+    return (
+        f"circle makes a table of {problem.n} clients by {ranks} ranks; it accepts at most {LARGEST:.3g} entries "
+        "(use 'auto')"
+    )
 
 
 def loaded(run: Run) -> bool:

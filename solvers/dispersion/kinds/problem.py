@@ -145,6 +145,16 @@ class KindDispersionProblem(Selecting):
         """The largest distance."""
         return float(self.distances.max())
 
+    @property
+    def pairs_are_alike(self) -> bool:
+        """Whether every selection has the same distances among its clients, so that costs decide alone."""
+        return self.k == 1 or super().pairs_are_alike
+
+    def reach(self) -> tuple[NDArray[np.float64], float]:
+        """Sum of the distances from each client to all, and a bound on the error of such a sum."""
+        sums = self.distances @ np.bincount(self.kinds, minlength=self.k) - self.distances.diagonal()
+        return sums[self.kinds], self.n * (self.k + 4) * _EPS * self.farthest
+
     @cached_property
     def rounding(self) -> float:
         """A bound on the floating-point error of one evaluation of the objective, in its units."""

@@ -16,7 +16,7 @@ from solvers.dispersion.loading import OutOfTime, needed
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
 
-__all__ = ["Tree", "filled", "in_time", "marginal"]
+__all__ = ["Tree", "filled", "in_time"]
 
 #: Seconds between two looks at the clock.
 _SPELL = 0.05
@@ -35,17 +35,6 @@ def in_time(problem: KindDispersionProblem, run: Run) -> Iterator[None]:
             x = np.zeros(problem.n, dtype=np.int64)
             x[np.argsort(problem.costs, kind="stable")[: problem.size]] = 1
             run.offer(x)
-
-
-def marginal(problem: KindDispersionProblem, run: Run) -> bool:
-    """Solve the problem if pairs do not matter: one client, all of them, one kind, or no weight; False if they do."""
-    n, m = problem.n, problem.size
-    if m not in (1, n) and problem.k > 1 and problem.weight * problem.farthest > 0:
-        return False
-    x = np.zeros(n, dtype=np.int64)
-    x[np.argsort(problem.costs, kind="stable")[:m]] = 1
-    run.tighten(run.offer(x))  # no rounding: costs are summed exactly, and no pair differs
-    return True
 
 
 def filled(form: Counts, run: Run) -> NDArray[np.int64]:

@@ -59,3 +59,5 @@ def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None, 
             on_circle(problem, shape, run)
     if not (run.proved or run.expired):
         branch_and_bound(problem, run, memory=memory, workers=workers)
+    if run.x is None:
+        begin(problem, run)  # however short the time was

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from solvers.dispersion.bounds.uniform_shift import bound_many
@@ -15,6 +14,7 @@ from solvers.dispersion.search.race import Race
 from solvers.dispersion.search.symmetry import closure
 from solvers.dispersion.search.threads import one_thread
 from solvers.dispersion.search.tree import Tree
+from solvers.dispersion.trivial import solve_trivial
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
@@ -77,7 +77,7 @@ def branch_and_bound(
     if isinstance(workers, bool) or not hasattr(workers, "__index__") or workers < 1:
         raise InvalidOption(f"workers must be a positive integer; got {workers!r}")
     group = None if symmetries is None else closure(problem, symmetries)
-    if marginal(problem, run):
+    if solve_trivial(problem, run):
         return
     if memory is not None:
         for x in memory.start(problem):
@@ -105,28 +105,3 @@ def branch_and_bound(
     finally:
         if memory is not None:
             memory.keep(problem, run.x)
-
-
-def is_marginal(problem: DispersionProblem) -> bool:
-    """Whether it chooses one client, all, or all but one; or has nothing to choose by."""
-    return problem.size in (1, problem.n - 1, problem.n) or problem.scale == 0
-
-
-def marginal(problem: DispersionProblem, run: Run) -> bool:
-    """Solve the problem if it chooses one client, all, or all but one; or has nothing to choose by; False if not."""
-    n, m = problem.n, problem.size
-    if not is_marginal(problem):
-        return False
-    x = np.zeros(n, dtype=np.int64)
-    if problem.scale == 0:
-        x[:m] = 1
-    elif m == 1:
-        x[problem.costs.argmin()] = 1
-    else:
-        x[:] = 1
-        if m < n:
-            reach = problem.distances.sum(axis=1, dtype=np.float64)
-            x[(2 * problem.weight * reach - problem.costs).argmin()] = 0
-    # One value is known to its rounding; the least of n gains, each a difference, to that of all of them.
-    run.tighten(run.offer(x) + (1 if m == n else 2 * n) * problem.rounding)
-    return True

@@ -8,7 +8,6 @@ import math
 import numpy as np
 
 from solvers.dispersion.problem import DispersionProblem
-from solvers.errors import InvalidProblem
 from solvers.registry import method
 from solvers.run import Run
 
@@ -20,7 +19,17 @@ LARGEST = 20_000_000
 _CHUNK = 20_000
 
 
-@method(DispersionProblem, "brute-force", kind="exact")
+def _accepts(problem: DispersionProblem) -> str | None:
+    count = math.comb(problem.n, problem.size)
+    if count <= LARGEST:
+        return None
+    return (
+        f"brute-force would look at {_rounded(count)} selections of {problem.size} out of {problem.n}; "
+        f"it accepts at most {LARGEST:.3g} (use 'cp-sat' or 'auto')"
+    )
+
+
+@method(DispersionProblem, "brute-force", kind="exact", accepts=_accepts)
 def brute_force(problem: DispersionProblem, run: Run) -> None:
     """Evaluate all n-choose-m selections; the reference that other methods are tested against.
 
@@ -29,18 +38,12 @@ def brute_force(problem: DispersionProblem, run: Run) -> None:
     InvalidProblem
         When there are more than 20 million selections.
     """
-    count = math.comb(problem.n, problem.size)
-    if count > LARGEST:
-        raise InvalidProblem(
-            f"brute-force would look at {_rounded(count)} selections of {problem.size} out of {problem.n}; "
-            f"it accepts at most {LARGEST:.3g} (use 'cp-sat' or 'auto')"
-        )
     run.tighten(problem.trivial_bound())
     subsets = itertools.combinations(range(problem.n), problem.size)
     best = -math.inf
     while chunk := list(itertools.islice(subsets, _CHUNK)):
         chosen = np.array(chunk)
-        pairs = problem.distances[chosen[:, :, None], chosen[:, None, :]].sum(axis=(1, 2))
+        pairs = problem.distances[chosen[:, :, None], chosen[:, None, :]].sum(axis=(1, 2), dtype=np.float64)
         values = problem.weight * pairs - problem.costs[chosen].sum(axis=1)
         top = int(values.argmax())
         if values[top] > best:

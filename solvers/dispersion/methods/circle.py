@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from solvers.dispersion.circle.search import check_table, fits, search
+from solvers.dispersion.circle.search import fits, search, too_large
 from solvers.dispersion.circle.shape import Shape, from_distances
 from solvers.dispersion.loading import OutOfTime
-from solvers.dispersion.methods.branch_and_bound import is_marginal, marginal
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import have_decision
+from solvers.dispersion.trivial import is_trivial, solve_trivial
 from solvers.errors import InvalidProblem
 from solvers.registry import method
 from solvers.run import Run
@@ -17,7 +17,19 @@ from solvers.run import Run
 __all__ = ["begin", "circle", "on_circle", "recognised"]
 
 
-@method(DispersionProblem, "circle", kind="exact")
+_NOT_ONE = (
+    "circle needs distances between points on a circle or a line, to 1e-7 of the largest distance; these are not "
+    "(use 'auto')"
+)
+
+
+def _accepts(problem: DispersionProblem) -> str | None:
+    if is_trivial(problem):
+        return None
+    return too_large(problem) or (None if from_distances(problem) is not None else _NOT_ONE)
+
+
+@method(DispersionProblem, "circle", kind="exact", accepts=_accepts)
 def circle(problem: DispersionProblem, run: Run) -> None:
     """Prove optimality for points on a circle or a line, by longest paths through the clients in order.
 
@@ -39,23 +51,19 @@ def circle(problem: DispersionProblem, run: Run) -> None:
         When the distances are not those of points on a circle or a line, or there are more than 20 million pairs of a
         client and a rank (among those chosen or those left out, whichever are fewer).
     """
-    if marginal(problem, run):
+    if solve_trivial(problem, run):
         return
-    check_table(problem)
     begin(problem, run)
     shape = from_distances(problem, run)
     if shape is not None:
         on_circle(problem, shape, run)
     elif not run.expired:
-        raise InvalidProblem(
-            "circle needs distances between points on a circle or a line, to 1e-7 of the largest distance; these are "
-            "not (use 'auto')"
-        )
+        raise InvalidProblem(_NOT_ONE)  # a difference among the distances that had not been looked at before
 
 
 def recognised(problem: DispersionProblem, run: Run) -> Shape | None:
     """The circle or line of a problem that this method takes; ``None`` for any other."""
-    return from_distances(problem, run) if not is_marginal(problem) and fits(problem) else None
+    return from_distances(problem, run) if not is_trivial(problem) and fits(problem) else None
 
 
 def begin(problem: DispersionProblem, run: Run) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from solvers.cp_sat import cut_short, follower, solver_for
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
+from solvers.dispersion.trivial import solve_trivial
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
@@ -116,9 +117,8 @@ def _tangent(problem: DispersionProblem, run: Run, workers: int) -> None:
     from ortools.sat.python import cp_model
 
     from solvers.dispersion.bounds.tangents import Tangents
-    from solvers.dispersion.methods.branch_and_bound import marginal
 
-    if marginal(problem, run):
+    if solve_trivial(problem, run):
         return
     tangents = Tangents(problem, run)
     scale = 2.0**36  # values are about m in these units
@@ -171,9 +171,9 @@ class _Integers:
 
     def __init__(self, problem: DispersionProblem) -> None:
         m = problem.size
-        self.shift = float(np.median(problem.costs)) * m
-        pairs = 2 * problem.weight * problem.distances
-        costs = problem.costs - np.median(problem.costs)
+        self.shift = problem.common_cost * m
+        pairs = 2 * problem.weight * problem.distances.astype(np.float64)
+        costs = -problem.linear
         largest = float(pairs.max()) * m * (m - 1) / 2 + float(np.abs(costs).max()) * m
         # A power of two scales exactly, so that rounding to integers is the only error made here.
         exponent = math.floor(math.log2(_LARGEST_OBJECTIVE / largest)) if largest > 0 else 0

@@ -10,10 +10,10 @@ from solvers.dispersion.bounds.alternating import prepare
 from solvers.dispersion.bounds.doubly_nonnegative import Relaxation
 from solvers.dispersion.bounds.slice_form import Normal
 from solvers.dispersion.bounds.uniform_shift import bound_many
-from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, have_decision
 from solvers.dispersion.search.threads import one_thread
+from solvers.dispersion.trivial import solve_trivial
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
@@ -71,7 +71,7 @@ def dnn(problem: DispersionProblem, run: Run, *, cuts: float = 5.0, iterations: 
     if iterations < 1:
         raise InvalidOption(f"iterations must be at least 1; got {iterations}")
     run.tighten(problem.trivial_bound())
-    if marginal(problem, run):
+    if solve_trivial(problem, run):
         return
     have_decision(problem, run)
     if problem.n > _LARGEST or run.remaining < _LEAST_TIME * problem.n**3:

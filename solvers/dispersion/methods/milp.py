@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.bounds.slice_form import Normal
 from solvers.dispersion.bounds.tangents import Tangents
-from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
 from solvers.dispersion.search.threads import one_thread
+from solvers.dispersion.trivial import solve_trivial
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
@@ -62,7 +62,7 @@ def milp(problem: DispersionProblem, run: Run, *, formulation: str = "tangent") 
     if formulation not in FORMULATIONS:
         raise InvalidOption(f"formulation must be one of {', '.join(FORMULATIONS)}; got {formulation!r}")
     run.tighten(problem.trivial_bound())
-    if marginal(problem, run):
+    if solve_trivial(problem, run):
         return
     run.offer(ascend(problem, greedy_decision(problem), run))
     if run.expired or run.proved:

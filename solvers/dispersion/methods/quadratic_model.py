@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.bounds.slice_form import Normal
 from solvers.dispersion.bounds.tangents import Tangents
-from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
+from solvers.dispersion.trivial import solve_trivial
 from solvers.errors import InvalidOption
 from solvers.run import Run
 
@@ -57,7 +57,7 @@ class QuadraticModel:
         if formulation not in ("nonconvex", "projected"):
             raise InvalidOption(f"formulation must be nonconvex or projected; got {formulation!r}")
         run.tighten(problem.trivial_bound())
-        if marginal(problem, run):
+        if solve_trivial(problem, run):
             return None
         run.offer(ascend(problem, greedy_decision(problem), run))
         if run.expired or run.proved:

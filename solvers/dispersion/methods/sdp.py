@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from solvers.dispersion.bounds.semidefinite import relax
 from solvers.dispersion.bounds.slice_form import Normal, SliceForm
 from solvers.dispersion.bounds.uniform_shift import bound_many
-from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.search.threads import one_thread
+from solvers.dispersion.trivial import solve_trivial
 from solvers.errors import InvalidOption, MissingBackend
 from solvers.registry import method
 from solvers.run import Run
@@ -84,7 +84,7 @@ def sdp(
     if not accuracy > 0:
         raise InvalidOption(f"accuracy must be positive; got {accuracy}")
     run.tighten(problem.trivial_bound())
-    if marginal(problem, run):
+    if solve_trivial(problem, run):
         return
     run.offer(ascend(problem, greedy_decision(problem), run))
     if engine == "own" and run.remaining < _LEAST * problem.n**3:

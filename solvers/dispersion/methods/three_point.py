@@ -11,11 +11,11 @@ from solvers.dispersion.bounds.interior import points
 from solvers.dispersion.bounds.slice_form import Normal
 from solvers.dispersion.bounds.three_point import Averages, averages, certified, program, uniform_start
 from solvers.dispersion.bounds.uniform_shift import bound_many
-from solvers.dispersion.methods.branch_and_bound import marginal
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import have_decision
 from solvers.dispersion.search.symmetry import closure
 from solvers.dispersion.search.threads import one_thread
+from solvers.dispersion.trivial import solve_trivial
 from solvers.registry import method
 from solvers.run import Run
 from solvers.solution import Stopped
@@ -63,7 +63,7 @@ def three_point(problem: DispersionProblem, run: Run, *, symmetries: ArrayLike |
     n, m = problem.n, problem.size
     group = np.arange(n)[None] if symmetries is None else closure(problem, symmetries)
     run.tighten(problem.trivial_bound())
-    if marginal(problem, run):
+    if solve_trivial(problem, run):
         return
     have_decision(problem, run)
     given, reason = None, ""

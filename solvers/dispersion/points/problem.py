@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.dispersion.fedgs import round_terms
-from solvers.dispersion.points.sums import potentials
+from solvers.dispersion.points.sums import FEW, potentials
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.selection import Selecting
 from solvers.errors import InvalidProblem
@@ -160,6 +160,16 @@ class PointDispersionProblem(Selecting):
     def distance_error(self) -> float:
         """Relative error of one computed distance: d differences, squares and additions, and a root."""
         return (self.coordinates.shape[0] / 2 + 4) * _EPS
+
+    @property
+    def can_reach(self) -> bool:
+        """Whether there is time for `reach`."""
+        return self.n**2 <= FEW
+
+    def reach(self) -> tuple[NDArray[np.float64], float]:
+        """Sum of the distances from each client to all, and a bound on the error of such a sum."""
+        c, n = self.coordinates, self.n
+        return potentials(c, c, np.ones(n)), n * (self.distance_error + (n + 4) * _EPS) * self.farthest
 
     @cached_property
     def rounding(self) -> float:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from solvers.dispersion.loading import OutOfTime, needed
 from solvers.run import Run
 
-__all__ = ["potentials"]
+__all__ = ["FEW", "potentials"]
 
 #: Distances up to which NumPy is quicker than loading compiled code.
-_FEW = 2_000_000
+FEW = 2_000_000
 
 #: Distances between two looks at the clock: some tens of milliseconds.
 _WORK = 40_000_000
@@ -50,7 +50,7 @@ def potentials(
         When the run's time is over.
     """
     n, count = coordinates.shape[1], weights.size
-    if n * count <= _FEW:
+    if n * count <= FEW:
         return _in_numpy(coordinates, centres, weights)
     add_distances = needed("points", run).add_distances
     totals = np.zeros(n)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.search.neighbourhood import gains
 
 __all__ = ["Memory"]
 
@@ -77,11 +78,11 @@ def complete(problem: DispersionProblem, x: NDArray[np.int64]) -> NDArray[np.int
     """Add the clients of largest gain, or drop those of smallest, until ``size`` are chosen."""
     x = x.copy()
     pair = 2 * problem.weight
-    g = pair * problem.distances[np.flatnonzero(x)].sum(axis=0, dtype=np.float64) - problem.costs
+    g = gains(problem, x)
     while (count := int(x.sum())) != problem.size:
         wanted = count < problem.size
         candidates = np.flatnonzero(x == (0 if wanted else 1))
         client = candidates[g[candidates].argmax() if wanted else g[candidates].argmin()]
         x[client] = int(wanted)
-        g += (pair if wanted else -pair) * problem.distances[client]
+        g += (pair if wanted else -pair) * problem.row(client)
     return x

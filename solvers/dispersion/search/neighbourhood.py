@@ -10,23 +10,25 @@ from numpy.typing import NDArray
 from solvers.dispersion.problem import DispersionProblem
 from solvers.run import Run
 
-__all__ = ["ascend", "climb", "greedy_decision", "have_decision", "incumbent", "random_decision"]
+_EPS = float(np.finfo(np.float64).eps)
+
+__all__ = ["ascend", "climb", "gains", "greedy_decision", "have_decision", "incumbent", "random_decision"]
 
 
 def gains(problem: DispersionProblem, x: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Marginal value of each client beside those chosen: ``g = 2·weight·Hx − costs``."""
+    """Marginal value of each client beside those chosen, ``g = 2·weight·Hx − costs``, less the costs' common part."""
     rows = problem.distances[np.flatnonzero(x)]
-    return 2 * problem.weight * rows.sum(axis=0, dtype=np.float64) - problem.costs
+    return 2 * problem.weight * rows.sum(axis=0, dtype=np.float64) + problem.linear
 
 
 def greedy_decision(problem: DispersionProblem) -> NDArray[np.int64]:
     """Add the client of largest marginal gain until ``size`` are chosen; ties go to the lowest index."""
     x = np.zeros(problem.n, dtype=np.int64)
-    g = -problem.costs
+    g = problem.linear
     for _ in range(problem.size):
         client = int(np.argmax(np.where(x == 0, g, -np.inf)))
         x[client] = 1
-        g = g + 2 * problem.weight * problem.distances[client]
+        g = g + 2 * problem.weight * problem.row(client)
     return x
 
 
@@ -49,6 +51,10 @@ def ascend(problem: DispersionProblem, x: NDArray[np.int64], run: Run | None = N
     Replacing the chosen ``a`` by ``b`` changes the objective by ``g_b − g_a − 2·weight·H_ab``; each swap updates
     the gains in O(n).
 
+    The end does not depend on rounding: after n swaps the gains are computed afresh, and the ascent goes on only from a
+    selection of larger value than n swaps before. That value is a function of the selection alone, so that none of
+    these selections comes twice, and there are finitely many.
+
     Parameters
     ----------
     problem : DispersionProblem
@@ -64,19 +70,31 @@ def ascend(problem: DispersionProblem, x: NDArray[np.int64], run: Run | None = N
         A decision no swap improves by more than rounding (unless time ran out).
     """
     x = x.copy()
-    g = gains(problem, x)
-    pair = 2 * problem.weight
-    least = 1e-12 * problem.scale  # a smaller gain may be rounding, and could cycle
-    while run is None or not run.expired:
-        inside, outside = np.flatnonzero(x == 1), np.flatnonzero(x == 0)
-        if outside.size == 0:
-            break
-        a, b, gain = _best_swap(problem, g, inside, outside)
-        if gain <= least:
-            break
-        x[a], x[b] = 0, 1
-        g += pair * (problem.distances[b].astype(np.float64) - problem.distances[a])
-    return x
+    if problem.size == problem.n:
+        return x
+    pair, least = 2 * problem.weight, _smallest_gain(problem)
+    best, known = x, -np.inf
+    while True:
+        g = gains(problem, x)
+        value = float((g + problem.linear)[x == 1].sum())  # twice the objective, less a constant
+        if value <= known:
+            return best
+        best, known = x.copy(), value
+        for _ in range(problem.n):
+            if run is not None and run.expired:
+                return x
+            a, b, gain = _best_swap(problem, g, np.flatnonzero(x == 1), np.flatnonzero(x == 0))
+            if gain <= least:
+                return x
+            x[a], x[b] = 0, 1
+            g += pair * (problem.row(b) - problem.row(a))
+
+
+def _smallest_gain(problem: DispersionProblem) -> float:
+    """Gain from which on a swap counts: a smaller one may be the rounding of freshly computed gains."""
+    n, m = problem.n, problem.size
+    reach = 2 * problem.weight * problem.farthest * m + problem.spread
+    return max(1e-12 * problem.terms, 4 * (min(m, n - m) + 4) * _EPS * reach)
 
 
 def climb(problem: DispersionProblem, run: Run) -> None:
@@ -101,7 +119,7 @@ def _best_swap(
     while True:
         first, second = inside[:width], outside[:width]
         change: NDArray[Any] = g[second] - g[first][:, None]
-        change = change - 2 * problem.weight * problem.distances[np.ix_(first, second)]
+        change = change - 2 * problem.weight * problem.distances[np.ix_(first, second)].astype(np.float64)
         best = int(change.argmax())
         gain = float(change.flat[best])
         # What a client beyond the width could still bring.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from solvers.dispersion.kinds.methods.branch_and_bound import branch_and_bound
 from solvers.dispersion.kinds.problem import KindDispersionProblem
 from solvers.dispersion.kinds.restated import Restated
-from solvers.dispersion.kinds.tree import marginal
+from solvers.dispersion.trivial import solve_trivial
 from solvers.registry import find, method
 from solvers.run import Run
 
@@ -30,7 +30,7 @@ def auto(problem: KindDispersionProblem, run: Run) -> None:
         branch_and_bound(problem, run)
         return
     run.tighten(problem.trivial_bound())
-    if marginal(problem, run):
+    if solve_trivial(problem, run):
         return
     small = problem.expanded()
     inner = Restated(small, run, problem.rounding + small.rounding)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from solvers.dispersion.kinds.counts import Counts
 from solvers.dispersion.kinds.problem import KindDispersionProblem
-from solvers.dispersion.kinds.tree import Tree, filled, in_time, marginal
+from solvers.dispersion.kinds.tree import Tree, filled, in_time
 from solvers.dispersion.loading import needed
+from solvers.dispersion.trivial import solve_trivial
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
@@ -40,7 +41,7 @@ def branch_and_bound(problem: KindDispersionProblem, run: Run, *, nodes: int | N
         raise InvalidOption(f"nodes must not be negative; got {nodes}")
     run.nodes = 0
     run.tighten(problem.trivial_bound())
-    if marginal(problem, run):
+    if solve_trivial(problem, run):
         return
     with in_time(problem, run):
         form = Counts(problem)

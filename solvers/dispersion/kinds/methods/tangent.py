@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from solvers.dispersion.kinds.counts import Counts
 from solvers.dispersion.kinds.problem import KindDispersionProblem
-from solvers.dispersion.kinds.tree import Tree, filled, in_time, marginal
+from solvers.dispersion.kinds.tree import Tree, filled, in_time
+from solvers.dispersion.trivial import solve_trivial
 from solvers.registry import method
 from solvers.run import Run
 
@@ -15,7 +16,7 @@ __all__ = ["tangent"]
 def tangent(problem: KindDispersionProblem, run: Run) -> None:
     """Bound by the concave relaxation over counts and its tangent; round it to a decision."""
     run.tighten(problem.trivial_bound())
-    if marginal(problem, run):
+    if solve_trivial(problem, run):
         return
     with in_time(problem, run):
         form = Counts(problem)

@@ -9,12 +9,12 @@ from solvers.dispersion.circle.shape import from_points
 from solvers.dispersion.kinds.restated import solve_by_kinds
 from solvers.dispersion.methods.auto import auto as auto_with_matrix
 from solvers.dispersion.points.ascent import in_time, started
-from solvers.dispersion.points.marginal import marginal
 from solvers.dispersion.points.methods.branch_and_bound import branch_and_bound
 from solvers.dispersion.points.methods.circle import on_circle
 from solvers.dispersion.points.part import Part, Rest
 from solvers.dispersion.points.problem import PointDispersionProblem
 from solvers.dispersion.points.repeated import repeated
+from solvers.dispersion.trivial import solve_trivial
 from solvers.registry import method
 from solvers.run import Run
 
@@ -45,14 +45,14 @@ def auto(problem: PointDispersionProblem, run: Run) -> None:
         shape = from_points(problem.coordinates.T, problem.farthest) if fits(problem) else None
         if shape is not None and not run.expired and loaded(run):
             run.tighten(problem.trivial_bound())
-            if marginal(problem, run):
+            if solve_trivial(problem, run):
                 return
             on_circle(problem, shape, run)
         if not (run.proved or (run.expired and run.x is not None)):
             branch_and_bound(problem, run)
         return
     run.tighten(problem.trivial_bound())
-    if marginal(problem, run):
+    if solve_trivial(problem, run):
         return
     with in_time(problem, run):
         relaxation = started(problem, run)

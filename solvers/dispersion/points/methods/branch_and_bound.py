@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.methods.branch_and_bound import branch_and_bound as branch_and_bound_with_matrix
 from solvers.dispersion.points.ascent import improve, in_time
-from solvers.dispersion.points.marginal import marginal
 from solvers.dispersion.points.methods.local_search import swaps
 from solvers.dispersion.points.methods.tangent import relaxed
 from solvers.dispersion.points.part import Part, Rest
 from solvers.dispersion.points.problem import PointDispersionProblem
 from solvers.dispersion.points.relaxation import FREE, ONE, ZERO, Relaxation
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.trivial import solve_trivial
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
@@ -51,7 +51,7 @@ def branch_and_bound(problem: PointDispersionProblem, run: Run, *, largest: int 
         raise InvalidOption(f"largest must not be negative; got {largest}")
     run.nodes = 0
     run.tighten(problem.trivial_bound())
-    if marginal(problem, run):
+    if solve_trivial(problem, run):
         return
     with in_time(problem, run):
         relaxation = relaxed(problem, run)

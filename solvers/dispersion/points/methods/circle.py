@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from solvers.dispersion.circle.search import check_table, search
+from solvers.dispersion.circle.search import search, too_large
 from solvers.dispersion.circle.shape import Shape, from_points
 from solvers.dispersion.points.ascent import in_time
 from solvers.dispersion.points.construction import greedy_decision
-from solvers.dispersion.points.marginal import marginal
 from solvers.dispersion.points.problem import PointDispersionProblem
-from solvers.errors import InvalidProblem
+from solvers.dispersion.trivial import is_trivial, solve_trivial
 from solvers.registry import method
 from solvers.run import Run
 
 __all__ = ["circle", "on_circle"]
 
 
-@method(PointDispersionProblem, "circle", kind="exact")
+def _accepts(problem: PointDispersionProblem) -> str | None:
+    if is_trivial(problem):
+        return None
+    if (reason := too_large(problem)) is not None:
+        return reason
+    if from_points(problem.coordinates.T, problem.farthest) is not None:
+        return None
+    return "circle needs points on a circle or a line, to 1e-7 of their extent; these are not (use 'auto')"
+
+
+@method(PointDispersionProblem, "circle", kind="exact", accepts=_accepts)
 def circle(problem: PointDispersionProblem, run: Run) -> None:
     """Prove optimality for points on a circle or a line, by longest paths through the clients in order.
 
@@ -35,14 +44,10 @@ def circle(problem: PointDispersionProblem, run: Run) -> None:
         pairs of a client and a rank (among those chosen or those left out, whichever are fewer).
     """
     run.tighten(problem.trivial_bound())
-    if marginal(problem, run):
+    if solve_trivial(problem, run):
         return
-    check_table(problem)
     shape = from_points(problem.coordinates.T, problem.farthest)
-    if shape is None:
-        raise InvalidProblem(
-            "circle needs points on a circle or a line, to 1e-7 of their extent; these are not (use 'auto')"
-        )
+    assert shape is not None  # as it was when the problem was accepted
     on_circle(problem, shape, run)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from solvers.dispersion.points.ascent import improve, in_time, started
-from solvers.dispersion.points.marginal import marginal
 from solvers.dispersion.points.methods.local_search import swaps
 from solvers.dispersion.points.problem import PointDispersionProblem
 from solvers.dispersion.points.relaxation import Relaxation
+from solvers.dispersion.trivial import solve_trivial
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
@@ -38,7 +38,7 @@ def tangent(problem: PointDispersionProblem, run: Run, *, accuracy: float = 1e-8
     if not accuracy >= 0:
         raise InvalidOption(f"accuracy must not be negative; got {accuracy}")
     run.tighten(problem.trivial_bound())
-    if marginal(problem, run):
+    if solve_trivial(problem, run):
         return
     with in_time(problem, run):
         relaxed(problem, run, accuracy)

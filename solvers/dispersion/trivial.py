@@ -1,0 +1,60 @@
+"""Selections that need no search: one client, all clients, all but one, or nothing to choose by but the costs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvers.dispersion.selection import Selecting
+from solvers.run import Run
+
+__all__ = ["is_trivial", "solve_trivial"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def is_trivial(problem: Selecting) -> bool:
+    """Whether `solve_trivial` solves the problem."""
+    return problem.size in (1, problem.n) or problem.pairs_are_alike or _leaves_out_one(problem)
+
+
+def solve_trivial(problem: Selecting, run: Run) -> bool:
+    r"""Solve a problem without a search where that is possible, whatever its distances are stated by; False elsewhere.
+
+    The decision is exact in three of four cases, and the bound is its computed value :math:`\hat f` and what rounding
+    can have taken from that:
+
+    * m = 1: the cheapest client. Its value is minus its cost, nothing is added up, and the bound is the value.
+    * all selections have the same distances (m = n, weight 0, all points equal, one kind): the m cheapest clients,
+      found by comparisons alone, are the optimum; its value is off by ``rounding`` at most.
+    * m = n − 1: leave out the client i of least gain :math:`2 w \sum_j H_{ij} - c_i`. With gains computed to an error
+      e each, the client found is worse than the best one by 2e at most; its value is off by ``rounding``. The costs'
+      common part is taken off the gains first, so that e is small beside ``rounding`` however large that part is,
+      and the bound proves the decision.
+
+    Parameters
+    ----------
+    problem : Selecting
+        The problem, in any geometry.
+    run : Run
+        Is given decision and bound.
+    """
+    if not is_trivial(problem):
+        return False
+    m = problem.size
+    x = np.zeros(problem.n, dtype=np.int64)
+    margin = 0.0 if m == 1 else problem.rounding
+    if m == 1 or m == problem.n or problem.pairs_are_alike:
+        x[np.argsort(problem.costs, kind="stable")[:m]] = 1
+    else:
+        reach, error = problem.reach()
+        gains = 2 * problem.weight * reach + problem.linear
+        x[:] = 1
+        x[gains.argmin()] = 0
+        largest = 2 * problem.weight * problem.farthest * problem.n + problem.spread
+        margin += 2 * (2 * problem.weight * error + 4 * _EPS * largest)
+    run.tighten(run.offer(x) + margin)
+    return True
+
+
+def _leaves_out_one(problem: Selecting) -> bool:
+    return problem.size == problem.n - 1 and problem.can_reach
