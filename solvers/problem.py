@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.errors import InvalidProblem
 from solvers.files import appearing_whole
+from solvers.reading import Unreadable, parse_json, read_arrays
 
 __all__ = [
     "FAMILIES",
@@ -176,21 +177,11 @@ def load(path: str | os.PathLike[str]) -> Problem:
     InvalidProblem
         When the file is not such an archive, or its data do not state a valid problem.
     """
-    import zipfile
-    import zlib
-
-    damaged = (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, TypeError, NotImplementedError)
     try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):  # what `numpy.save` writes
-            raise ValueError("it holds a single array")
-        with archive:
-            header = json.loads(str(archive["header"]))
-            arrays = {name: archive[name] for name in archive.files if name != "header"}
-    except damaged as error:
+        arrays = read_arrays(path)
+        header = parse_json(str(arrays.pop("header", "")))
+    except Unreadable as error:
         raise InvalidProblem(f"{path} is not a problem file ({FORMAT}): {error}") from error
-    except (PermissionError, IsADirectoryError) as error:
-        raise InvalidProblem(f"cannot read {path}: {error.strerror}") from error
     return assembled(header, arrays, str(path))
 
 

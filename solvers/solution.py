@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +17,9 @@ from numpy.typing import NDArray
 from solvers.certificates import Certificate
 from solvers.errors import InvalidAnswer, InvalidProblem
 from solvers.files import appearing_whole
+from solvers.options import describe_type, matches
 from solvers.problem import OPTIMALITY_GAP, Problem, assembled, digest, html_table, parts
+from solvers.reading import parse_json, read_arrays
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,10 +31,11 @@ Stopped = Literal["proved", "gap", "time-limit", "iterations", "interrupted", "e
 
 FORMAT = "solvers-solution/1"
 
-#: Fields that are written as they are; the others have a form of their own.
-_FACTS = (
-    "method", "objective", "bound", "status", "stopped", "message", "seconds", "build_seconds", "nodes", "seed",
-)  # fmt: skip
+#: Fields that are written as they are, with what a file may say of each; the others have a form of their own.
+_FACTS: dict[str, Any] = {
+    "method": str, "objective": float | None, "bound": float | None, "status": Status, "stopped": Stopped,
+    "message": str, "seconds": float, "build_seconds": float, "nodes": int | None, "seed": int,
+}  # fmt: skip
 
 
 class TracePoint(NamedTuple):
@@ -251,25 +253,32 @@ class Solution:
     def load(path: str | os.PathLike[str]) -> Solution:
         """Read what `save` wrote; raises `InvalidProblem` when the file holds no solution."""
         try:
-            with np.load(path, allow_pickle=False) as archive:
-                values = json.loads(str(archive["header"]))
-                arrays = {name: archive[name] for name in archive.files if name != "header"}
+            arrays = read_arrays(path)
+            values = parse_json(str(arrays.pop("header", "")))
             if values.get("format") != FORMAT:
                 raise ValueError(f"its format is {values.get('format')!r}")
             problem = assembled(values["problem"], _below(arrays, "problem."), str(path))
             known = {name: values[name] for name in _FACTS}
+            if wrong := [name for name, kind in _FACTS.items() if not matches(known[name], kind)]:
+                raise ValueError(
+                    f"its {wrong[0]} is {known[wrong[0]]!r}; accepted is {describe_type(_FACTS[wrong[0]])}"
+                )
             trace = tuple(TracePoint(*point) for point in values["trace"])
-            details = values["details"]
+            if not all(matches(number, float | None) for point in trace for number in point):
+                raise ValueError("its trace must hold numbers")
+            details = dict(values["details"])
+            x, duals = arrays.get("x"), _below(arrays, "duals.")
+            if wrong := [name for name, value in {"x": x, **duals}.items() if value is not None and not _real(value)]:
+                raise ValueError(f"its {wrong[0]} must hold finite numbers")
             certificate = None
             if claim := values.get("certificate"):
                 facts = (str(claim["kind"]), str(claim["problem"]), float(claim["bound"]), int(claim["grid"]))
                 certificate = Certificate(*facts, _below(arrays, "certificate."))
-        except (zipfile.BadZipFile, ValueError, KeyError, EOFError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise InvalidProblem(f"{path} is not a solution file ({FORMAT}): {error}") from error
-        x = arrays.get("x")
         if x is not None:
             x.setflags(write=False)
-        duals = {name: value if value.ndim else value.item() for name, value in _below(arrays, "duals.").items()}
+        duals = {name: value if value.ndim else value.item() for name, value in duals.items()}
         return Solution(
             problem=problem, x=x, trace=trace, duals=duals, details=details, certificate=certificate, **known
         )
@@ -359,6 +368,11 @@ def jsonable(value: Any) -> Any:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.12g}"
+
+
+def _real(value: NDArray[Any]) -> bool:
+    """Whether an array holds finite real numbers alone."""
+    return value.dtype.kind in "biuf" and bool(np.isfinite(value).all())
 
 
 def _claim(certificate: Certificate) -> dict[str, Any]:

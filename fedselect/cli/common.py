@@ -114,7 +114,7 @@ def key_values(texts: Sequence[str]) -> dict[str, Any]:
 def screen_width() -> int:
     """Characters in a line: as wide as the terminal; in a pipe as wide as ``COLUMNS`` says, or 200."""
     columns = os.environ.get("COLUMNS", "")
-    return Console().width if sys.stdout.isatty() else int(columns) if columns.isdigit() else 200
+    return Console().width if sys.stdout.isatty() else int(columns) if columns.isascii() and columns.isdigit() else 200
 
 
 def print_table(

@@ -16,6 +16,7 @@ from fedselect.errors import ConfigError
 from solvers import Problem, instances, load, methods
 from solvers.instances import InstanceInfo
 from solvers.problem import FAMILIES
+from solvers.reading import Unreadable, read_bytes
 
 __all__ = [
     "FILES",
@@ -51,7 +52,10 @@ def problem_of(text: str, size: int | None = None) -> tuple[Problem, InstanceInf
         return instances.load(text), instances.info(text)
     if not path.is_file():
         raise ConfigError(f"there is no file {text}")
-    return _READERS[path.suffix](path, size), None
+    try:
+        return _READERS[path.suffix](path, size), None
+    except Unreadable as error:
+        raise ConfigError(f"cannot read {path}: {error}") from error
 
 
 def _stored(path: Path, size: int | None) -> Problem:
@@ -69,8 +73,8 @@ def _dat(path: Path, size: int | None) -> Problem:
     """QAPLIB's files hold n and two n by n matrices; a simple graph of that many numbers would have too many edges."""
     from solvers.dispersion import read_densest_subgraph, read_qaplib_grey
 
-    words = path.read_text(encoding="utf-8", errors="replace").split()
-    if words and words[0].isdigit() and len(words) == 1 + 2 * int(words[0]) ** 2:
+    words = read_bytes(path).split()
+    if words and words[0].isdigit() and len(words[0]) < 10 and len(words) == 1 + 2 * int(words[0]) ** 2:
         _settled(path, size)
         return read_qaplib_grey(path)
     return read_densest_subgraph(path, _needed(path, size))

@@ -13,6 +13,7 @@ from solvers.dispersion.linear_form import linear_form
 from solvers.dispersion.points.problem import PointDispersionProblem
 from solvers.dispersion.problem import DispersionProblem
 from solvers.errors import InvalidOption, InvalidProblem
+from solvers.reading import Unreadable, read_matrix, read_text
 
 __all__ = [
     "read_mdplib",
@@ -50,7 +51,7 @@ def read_mdplib(path: PathLike, size: int | None = None) -> DispersionProblem:
         When the file is not of this format.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
+        lines = read_text(path).split("\n")
         n, m = (int(word) for word in lines[0].split())
         rows = np.array([line.split() for line in lines[1:] if line.strip()], dtype=np.float64)
         if rows.shape != (n * (n - 1) // 2, 3):
@@ -88,7 +89,7 @@ def read_tsplib(path: PathLike, size: int) -> PointDispersionProblem:
         When the file has no coordinates, or not as many as its DIMENSION says.
     """
     try:
-        lines = [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+        lines = [line.strip() for line in read_text(path).splitlines()]
         heads = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines) if value}
         start = lines.index("NODE_COORD_SECTION") + 1
         rows = []
@@ -123,14 +124,8 @@ def read_points(path: PathLike) -> NDArray[np.float64]:
         When the file does not hold an array of numbers with rows and columns.
     """
     try:
-        if os.fspath(path).endswith(".npy"):
-            points = np.load(path, allow_pickle=False)
-        else:
-            points = np.loadtxt(path, delimiter=",", ndmin=2)
-        if points.dtype.kind not in "biuf":
-            raise ValueError(f"its entries are {points.dtype}, no real numbers")
-        points = np.asarray(points, dtype=np.float64)
-    except (ValueError, EOFError) as error:
+        points = np.asarray(read_matrix(path), dtype=np.float64)
+    except Unreadable as error:
         raise InvalidProblem(f"{path} does not hold points: {error}") from error
     if points.ndim != 2 or points.size == 0:
         raise InvalidProblem(f"{path} must hold one point a row; got shape {points.shape}")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.problem import DispersionProblem
 from solvers.errors import InvalidProblem
+from solvers.reading import read_text
 
 __all__ = ["grey_pattern", "read_densest_subgraph", "read_qaplib_grey", "torus_symmetries"]
+
+#: Vertices that a graph may have however few edges it lists: 8 MB of distances.
+_VERTICES = 1000
 
 
 def read_densest_subgraph(path: str | os.PathLike[str], size: int) -> DispersionProblem:
@@ -39,7 +42,7 @@ def read_densest_subgraph(path: str | os.PathLike[str], size: int) -> Dispersion
         When the file is not of this format.
     """
     try:
-        lines = [line.split() for line in Path(path).read_text(encoding="utf-8").splitlines()]
+        lines = [line.split() for line in read_text(path).splitlines()]
         rows = [row for row in lines if row and not row[0].startswith(("c", "#"))]
         if not rows:
             raise ValueError("it is empty")
@@ -47,6 +50,9 @@ def read_densest_subgraph(path: str | os.PathLike[str], size: int) -> Dispersion
         edges = [row[1:] if row[0] == "e" else row for row in rows[1:]]
         if len(edges) != count:
             raise ValueError(f"its first line promises {count} edges; there are {len(edges)}")
+        # Memory for n² distances is asked for by so many words, or by few vertices.
+        if not 0 <= n <= max(_VERTICES, sum(map(len, rows))):
+            raise ValueError(f"its first line promises {n} vertices, for {count} edges")
         distances = np.zeros((n, n))
         for edge in edges:
             i, j = int(edge[0]) - 1, int(edge[1]) - 1
@@ -55,7 +61,7 @@ def read_densest_subgraph(path: str | os.PathLike[str], size: int) -> Dispersion
             if distances[i, j]:
                 raise ValueError(f"the edge {i + 1} {j + 1} appears twice")
             distances[i, j] = distances[j, i] = float(edge[2]) if len(edge) == 3 else 1.0
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, MemoryError) as error:
         raise InvalidProblem(f"{path} is not a graph for the densest subgraph: {error}") from error
     return DispersionProblem(distances, np.zeros(n), size, 0.5)
 
@@ -108,10 +114,10 @@ def read_qaplib_grey(path: str | os.PathLike[str]) -> DispersionProblem:
         When the file is not of this format, or neither matrix is such a block, or the other one is not symmetric.
     """
     try:
-        words = np.array(Path(path).read_text(encoding="utf-8").split(), dtype=np.float64)
+        words = np.array(read_text(path).split(), dtype=np.float64)
         n = int(words[0])
         first, second = words[1:].reshape(2, n, n)
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, OverflowError) as error:
         raise InvalidProblem(f"{path} is not a QAPLIB file: {error}") from error
     for block, other in ((first, second), (second, first)):
         size = int(np.count_nonzero(block.sum(axis=1)))

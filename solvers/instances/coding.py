@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 import json
 import lzma
-import zipfile
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from solvers.errors import InvalidProblem
 from solvers.problem import Problem, assembled, digest, parts
+from solvers.reading import expand, parse_json, read_arrays
 
 __all__ = ["digest", "pack", "unpack"]
 
@@ -71,11 +71,10 @@ def unpack(data: bytes, path: str) -> tuple[Problem, NDArray[Any] | None]:
         When the data are of another kind or damaged.
     """
     try:
-        with np.load(io.BytesIO(lzma.decompress(data)), allow_pickle=False) as archive:
-            stored = {name: archive[name] for name in archive.files}
-        header, best = json.loads(str(stored.pop("header"))), stored.pop(_BEST, None)
+        stored = read_arrays(expand(data, "xz"))
+        header, best = parse_json(str(stored.pop("header", ""))), stored.pop(_BEST, None)
         arrays = {name.removesuffix(_VALUES): _decoded(name, stored) for name in stored if not name.endswith(_PLACES)}
-    except (lzma.LZMAError, zipfile.BadZipFile, ValueError, KeyError, IndexError, EOFError) as error:
+    except (ValueError, LookupError) as error:
         raise InvalidProblem(f"{path} is not an instance of the library: {error}") from error
     return assembled(header, arrays, path), best
 
