@@ -5,13 +5,16 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test coverage lint docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/fedselect compare examples/demo.toml --seeds 0-2 --jobs 2 --out runs --report demo-report
 
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+coverage: $(VENV)/.installed
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov=solvers --cov=graphs --cov=fedselect --cov-report=term:skip-covered --cov-report=xml
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
