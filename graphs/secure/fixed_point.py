@@ -27,8 +27,8 @@ def unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
     return vector / np.sqrt(vector @ vector)
 
 
-def encode(name: str, vector: ArrayLike, fraction_bits: int) -> Words:
-    """A party's vector in fixed point, or a sentence that names the party; see `Party`."""
+def encode(name: str, vector: ArrayLike, fraction_bits: int, room: float = 0.0) -> Words:
+    """Return a party's vector in fixed point, with ``room`` for noise in its products; see `Party`."""
     if not 0 <= fraction_bits <= 31:
         raise ProtocolError(f"fraction_bits is {fraction_bits}; accepted are 0 to 31.")
     values = np.asarray(vector, dtype=np.float64)
@@ -37,9 +37,10 @@ def encode(name: str, vector: ArrayLike, fraction_bits: int) -> Words:
     if not np.isfinite(values).all():
         raise ProtocolError(f"the vector of {name} holds a value that is not finite.")
     scaled = np.rint(values * 2.0**fraction_bits)
-    limit = 2.0 ** (31.5 - fraction_bits)
+    largest = np.sqrt(max(0.0, 2.0**63 - room))
+    limit = largest / 2.0**fraction_bits
     # A millionth below the limit, because the norm itself is rounded.
-    if not (np.linalg.norm(scaled) < 2.0**31.5 * (1 - 1e-6)):
+    if not (np.linalg.norm(scaled) < largest * (1 - 1e-6)):
         raise ProtocolError(
             f"the vector of {name} has norm {np.linalg.norm(values):g}; with fraction_bits = {fraction_bits} "
             f"accepted are norms below {limit:g}. Scale the vectors down or use fewer bits."

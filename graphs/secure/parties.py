@@ -26,6 +26,11 @@ class Randomness:
             return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
         return self._rng.integers(0, 1 << 64, size=count, dtype=np.uint64)
 
+    def normal(self) -> float:
+        """Draw a standard normal number; at most 8.6 in size (Box and Muller's, of two uniform numbers)."""
+        uniform = (self.draw(2) >> np.uint64(11)) * 2.0**-53
+        return float(np.sqrt(-2.0 * np.log1p(-uniform[0])) * np.cos(2.0 * np.pi * uniform[1]))
+
 
 class CommodityServer:
     """Hands out correlated masks before anyone speaks; never sees a vector, a masked vector or a share.
@@ -66,19 +71,33 @@ class Party:
         of 2^−fraction_bits.
     rng
         As for `CommodityServer`.
+    noise
+        Standard deviation of what both parties of a product together add to it; each adds a normal number of
+        variance noise²/2 to its share. The same for all parties; 0 (default) is the exact product.
 
     Raises
     ------
     ProtocolError
-        If the encoded vector's norm reaches 2^31.5. Each party checks its own, and by Cauchy–Schwarz the
-        product of any two then fits a signed 64-bit integer.
+        If the encoded vector's norm reaches 2^31.5 (less, with noise). Each party checks its own, and by
+        Cauchy–Schwarz the product of any two, with its noise, then fits a signed 64-bit integer.
     """
 
     def __init__(
-        self, name: str, vector: ArrayLike, fraction_bits: int, rng: np.random.Generator | None = None
+        self,
+        name: str,
+        vector: ArrayLike,
+        fraction_bits: int,
+        rng: np.random.Generator | None = None,
+        *,
+        noise: float = 0.0,
     ) -> None:
+        if name in (COMMODITY_SERVER, AGGREGATOR):
+            raise ProtocolError(f"the name of a party must not be that of a server; got {name!r}.")
+        if not (noise >= 0 and np.isfinite(noise)):
+            raise ProtocolError(f"noise must be a standard deviation, finite and not negative; got {noise}.")
         self.name = name
-        self._encoded = encode(name, vector, fraction_bits)
+        self._deviation = noise / np.sqrt(2.0) * 4.0 ** min(fraction_bits, 31) if noise else 0.0
+        self._encoded = encode(name, vector, fraction_bits, room=2 * 8.6 * self._deviation)
         self._random = Randomness(rng)
         self._commodities: dict[tuple[str, str], Words] = {}
         self._masked: dict[tuple[str, str], Words] = {}
@@ -87,17 +106,26 @@ class Party:
     def receive(self, message: Message) -> None:
         """Take a message in.
 
+        Who sends it is checked, so that a peer cannot issue masks and read the vector under them; that the name of
+        the sender is true is the transport's business.
+
         Raises
         ------
         ProtocolError
-            If the message is for somebody else, of the wrong length, or comes twice or too early.
+            If the message is for somebody else, of the wrong sender, kind or length, or comes twice or too early.
         """
-        if message.receiver != self.name or self.name not in message.pair:
-            raise ProtocolError(
-                f"{self.name} got a {message.kind} message for {message.receiver} about {message.pair}."
-            )
         pair, length = message.pair, len(self._encoded)
-        expected = {"commodity": length + 1, "masked": length, "blinded": 1}.get(message.kind)
+        if message.receiver != self.name or self.name not in pair or len(set(pair)) != 2:
+            raise ProtocolError(f"{self.name} got a {message.kind} message for {message.receiver} about {pair}.")
+        peer = pair[1] if pair[0] == self.name else pair[0]
+        # A blinded number goes from the second party of a pair to the first alone.
+        senders = {"commodity": COMMODITY_SERVER, "masked": peer, "blinded": peer if pair[0] == self.name else None}
+        if message.kind not in senders or senders[message.kind] != message.sender:
+            raise ProtocolError(
+                f"{self.name} got a {message.kind} message about {pair} from {message.sender}; it takes masks from the "
+                f"{COMMODITY_SERVER}, a masked vector from the other party, and a blinded number from the second."
+            )
+        expected = {"commodity": length + 1, "masked": length, "blinded": 1}[message.kind]
         if message.payload.size != expected:
             raise ProtocolError(
                 f"{self.name} got a {message.kind} message of {message.payload.size} numbers from "
@@ -108,6 +136,11 @@ class Party:
                 raise ProtocolError(f"{self.name} got masks for {pair} twice; each run needs fresh ones.")
             self._commodities[pair] = message.payload
         elif message.kind == "masked":
+            if pair not in self._commodities or pair in self._masked:
+                raise ProtocolError(
+                    f"{self.name} got a masked vector for {pair} twice or before its masks; the steps were run out "
+                    "of order."
+                )
             self._masked[pair] = message.payload
         else:
             # Step 4: v1 = w − R_a·b' + r_a. The masks have done their work and are forgotten.
@@ -133,8 +166,11 @@ class Party:
         return Message(self.name, pair[0], "blinded", pair, dot(masked, self._encoded) + commodity[-1:] - share)
 
     def share(self, pair: tuple[str, str]) -> Message:
-        """Step 5: send the own share, uniform by itself, to the aggregator, and forget it."""
-        return Message(self.name, AGGREGATOR, "share", pair, self._take(self._shares, pair, "a share"))
+        """Step 5: send the own share, uniform by itself, with its noise to the aggregator, and forget it."""
+        share = self._take(self._shares, pair, "a share")
+        if self._deviation:
+            share = share + np.rint([self._deviation * self._random.normal()]).astype(np.int64).view(np.uint64)
+        return Message(self.name, AGGREGATOR, "share", pair, share)
 
     def _take(self, kept: dict[tuple[str, str], Words], pair: tuple[str, str], what: str) -> Words:
         if pair not in kept:
@@ -155,9 +191,10 @@ class Aggregator:
         Raises
         ------
         ProtocolError
-            If it is no share of a pair the sender belongs to, or comes twice.
+            If it is no share of a pair the sender belongs to, is not one number, or comes twice.
         """
-        if message.kind != "share" or message.receiver != AGGREGATOR or message.sender not in message.pair:
+        is_share = message.kind == "share" and message.receiver == AGGREGATOR and message.payload.size == 1
+        if not is_share or message.sender not in message.pair:
             raise ProtocolError(
                 f"the aggregator takes shares of a pair from its parties; got a {message.kind} message about "
                 f"{message.pair} from {message.sender} for {message.receiver}."
@@ -165,7 +202,8 @@ class Aggregator:
         if message.pair not in self._waiting:
             self._waiting[message.pair] = (message.sender, message.payload)
             return
-        sender, payload = self._waiting.pop(message.pair)
+        sender, payload = self._waiting[message.pair]
         if sender == message.sender:
             raise ProtocolError(f"{message.sender} sent its share of {message.pair} twice.")
+        del self._waiting[message.pair]
         self.products[message.pair] = int((payload + message.payload).view(np.int64)[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,6 +18,7 @@ from graphs import (
     ProtocolError,
     dependency_graph,
     distances,
+    edge_scores,
     secure_product,
     secure_similarity,
     similarity,
@@ -213,6 +216,119 @@ def test_limit_a_wrong_message_goes_unnoticed():
     aggregator.receive(first.share(pair))
     aggregator.receive(second.share(pair))
     assert aggregator.products[pair] / 4**BITS == 2.0
+
+
+def test_a_forged_commodity_of_the_peer_is_refused():
+    """Masks that the peer chose would let it read the whole masked vector."""
+    first, zeros = Party("a", [0.25, 0.5], BITS), np.zeros(3, dtype=np.uint64)
+    with pytest.raises(
+        ProtocolError, match=r"a got a commodity message about \('a', 'b'\) from b; it takes masks from"
+    ):
+        first.receive(Message("b", "a", "commodity", ("a", "b"), zeros))
+    with pytest.raises(ProtocolError, match="a has no masks"):
+        first.mask(("a", "b"))
+
+
+@pytest.mark.parametrize("sender", ["a", "b", "c", "commodity server", "aggregator"])
+@pytest.mark.parametrize("kind", ["commodity", "masked", "blinded", "share"])
+@pytest.mark.parametrize("pair", [("a", "b"), ("b", "a")])
+def test_a_message_counts_from_its_own_sender_alone(sender, kind, pair):
+    """Every combination of sender, kind and place in the pair: those of the protocol pass, and no other."""
+    server, party, other = CommodityServer(), Party("a", [1.0, 2.0], BITS), Party("b", [3.0, 4.0], BITS)
+    messages = {m.receiver: m for m in server.issue(*pair, 2)}
+    other.receive(messages["b"])
+    sizes = {"commodity": 3, "masked": 2, "blinded": 1, "share": 1}
+    if kind != "commodity":
+        party.receive(messages["a"])
+    if kind == "blinded":
+        party.receive(other.mask(pair))
+    right = {"commodity": "commodity server", "masked": "b", "blinded": "b" if pair[0] == "a" else None}
+    message = Message(sender, "a", kind, pair, np.zeros(sizes[kind], dtype=np.uint64))
+    if right.get(kind) == sender:
+        party.receive(message)
+    else:
+        with pytest.raises(ProtocolError, match="a got a "):
+            party.receive(message)
+
+
+def test_a_masked_vector_comes_once_and_after_the_masks():
+    party, pair = Party("a", [1.0, 2.0], BITS), ("a", "b")
+    masked = Message("b", "a", "masked", pair, np.zeros(2, dtype=np.uint64))
+    with pytest.raises(ProtocolError, match="twice or before its masks"):
+        party.receive(masked)
+    party.receive(CommodityServer().issue(*pair, 2)[0])
+    party.receive(masked)
+    with pytest.raises(ProtocolError, match="twice or before its masks"):
+        party.receive(masked)
+
+
+def test_a_pair_is_of_two_and_no_party_has_a_servers_name():
+    with pytest.raises(ProtocolError, match="must not be that of a server; got 'aggregator'"):
+        Party("aggregator", [1.0], BITS)
+    with pytest.raises(ProtocolError, match="a got a commodity message"):
+        Party("a", [1.0], BITS).receive(
+            Message("commodity server", "a", "commodity", ("a", "a"), np.zeros(2, dtype=np.uint64))
+        )
+
+
+# -- what a product reveals, and noise -----------------------------------------------------------------------------
+
+
+def counts_that_fit(seen, mine, samples, bits, width):
+    """Ways to spread samples over labels whose cosine with ``mine`` lies within ``width`` of what was seen."""
+    bars = np.array(list(itertools.combinations(range(samples + mine.size - 1), mine.size - 1)))
+    edges = np.column_stack([np.full(len(bars), -1), bars, np.full(len(bars), samples + mine.size - 1)])
+    everything = np.diff(edges, axis=1) - 1
+    encoded = np.rint(everything / np.linalg.norm(everything, axis=1, keepdims=True) * 2.0**bits).astype(np.int64)
+    known = np.rint(mine / np.linalg.norm(mine) * 2.0**bits).astype(np.int64)
+    return everything[np.abs(encoded @ known / 4.0**bits - seen) <= width]
+
+
+def test_limit_one_cosine_with_one_known_vector_reveals_small_counts():
+    known, secret = np.random.default_rng(0).random(6), np.array([2, 0, 3, 1, 5, 1])
+    exact = secure_similarity(np.stack([known, secret])).matrix[0, 1]
+    assert counts_that_fit(exact, known, 12, 30, 0.0).tolist() == [secret.tolist()]  # one of 6 188
+    noisy = secure_similarity(np.stack([known, secret]), noise=0.01, rng=np.random.default_rng(1)).matrix[0, 1]
+    assert len(counts_that_fit(noisy, known, 12, 30, 0.02)) > 100
+    rounded = secure_similarity(np.stack([known, secret]), fraction_bits=3).matrix[0, 1]
+    assert len(counts_that_fit(rounded, known, 12, 3, 0.0)) > 20
+
+
+@pytest.mark.parametrize("deviation", [1e-3, 0.5])
+def test_noise_has_its_standard_deviation_and_no_bias(deviation):
+    rng = np.random.default_rng(3)
+    found = np.array([secure_product([0.6, 0.8], [1.0, 0.0], noise=deviation, rng=rng).value for _ in range(2000)])
+    assert found.std() == pytest.approx(deviation, rel=0.08)
+    assert found.mean() == pytest.approx(0.6, abs=4 * deviation / np.sqrt(2000))
+    assert secure_product([0.6], [1.0], noise=deviation).value != secure_product([0.6], [1.0], noise=deviation).value
+
+
+def test_noise_leaves_room_in_the_integers():
+    """The largest vectors admitted with noise do not wrap, whatever the noise."""
+    noise, bits = 0.01, 24
+    limit = np.sqrt(2.0**63 - 2 * 8.6 * noise / np.sqrt(2) * 4.0**bits) / 2.0**bits * (1 - 2e-6)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        assert secure_product([limit], [limit], noise=noise, rng=rng).value == pytest.approx(limit**2, abs=0.1)
+    with pytest.raises(ProtocolError, match="vector of first has norm"):
+        secure_product([181.0193], [1.0], noise=1.0)
+    for wrong in (-1.0, np.nan, np.inf):
+        with pytest.raises(ProtocolError, match="noise must be a standard deviation"):
+            secure_product([1.0], [1.0], noise=wrong)
+
+
+def test_noise_costs_edges_and_a_higher_threshold_brings_them_back():
+    """Two labels for each client: most products are 0, and noise makes edges of them under the preset's threshold."""
+    rng = np.random.default_rng(2)
+    U = np.zeros((20, 10))
+    for row in U:
+        row[rng.choice(10, 2, replace=False)] = 0.5
+    exact = dependency_graph(similarity(U))
+    rough = secure_similarity(U, noise=0.01, rng=np.random.default_rng(0)).matrix
+    f1 = [edge_scores(dependency_graph(rough, epsilon=epsilon), exact).f1 for epsilon in (None, 0.25)]
+    assert f1[0] < 0.7
+    assert f1[1] == 1.0
+    assert edge_scores(dependency_graph(secure_similarity(U).matrix), exact).f1 == 1.0
 
 
 def test_steps_out_of_order_are_refused():
