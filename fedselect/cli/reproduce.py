@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import shlex
 import time
 from pathlib import Path
@@ -11,21 +10,10 @@ from typing import Annotated
 import typer
 
 from fedselect.errors import ConfigError
+from fedselect.studies import STUDIES
 from solvers.options import did_you_mean
 
-__all__ = ["STUDIES", "reproduce"]
-
-#: Modules of `fedselect.studies` by the name of the study.
-STUDIES = {
-    "fedgs": "fedgs",
-    "ca-fed": "ca_fed",
-    "fedau": "fedau",
-    "e3cs": "e3cs",
-    "fedss": "fedss",
-    "exact-vs-heuristic": "exact_vs_heuristic",
-    "e3cs-regret": "e3cs_regret",
-    "graph-worth": "graph_worth",
-}
+__all__ = ["reproduce"]
 
 
 def reproduce(
@@ -52,23 +40,16 @@ def reproduce(
         raise ConfigError("all studies have their own data sets and folders: leave --dataset and --out, or name one")
     if study != "all" and study not in STUDIES:
         raise ConfigError(f"there is no study {study!r}{did_you_mean(study, STUDIES)} (there are {', '.join(STUDIES)})")
+    from fedselect.studies.gallery import collect, write_provenance
+    from fedselect.studies.study import load_study, run_study
+
     for each in STUDIES if study == "all" else [study]:
-        began, name = time.perf_counter(), STUDIES[each]
-        arguments = ["--paper" if paper else "--quick", "--root", str(root), "--jobs", str(jobs)]
-        arguments += ["--out", str(Path("studies") / name if out is None else out)]
-        arguments += [] if dataset is None else ["--dataset", dataset]
-        folder = importlib.import_module(f"fedselect.studies.{name}").main(arguments)
-        _conclude(folder, each, arguments, time.perf_counter() - began)
+        began, module = time.perf_counter(), each.replace("-", "_")
+        below = Path("studies") / module if out is None else out
+        folder = run_study(load_study(each), below, paper=paper, dataset=dataset, root=root, jobs=jobs)
+        command = ["fedselect", "reproduce", each, "--paper" if paper else "--quick", "--root", str(root)]
+        command += ["--jobs", str(jobs), "--out", str(below)] + ([] if dataset is None else ["--dataset", dataset])
+        print(f"provenance: {write_provenance(folder, shlex.join(command), time.perf_counter() - began)}")
         if gallery is not None:
-            from fedselect.studies.gallery import collect
-
-            collect(folder, name if dataset is None else f"{name}_{dataset.replace('-', '_')}", gallery)
+            collect(folder, module if dataset is None else f"{module}_{dataset.replace('-', '_')}", gallery)
             print(f"gallery: {gallery}")
-
-
-def _conclude(folder: Path, study: str, arguments: list[str], seconds: float) -> None:
-    """Write down where a study's tables are from."""
-    from fedselect.studies.provenance import write_provenance
-
-    command = shlex.join(["fedselect", "reproduce", study, *arguments])
-    print(f"provenance: {write_provenance(folder, command, seconds)}")

@@ -1,9 +1,5 @@
 """CA-Fed's Table I and Figures 1 to 3, as its paper and as its code have them (Rodio et al., INFOCOM 2023).
 
-    python fedselect/studies/ca_fed.py
-    python fedselect/studies/ca_fed.py --paper
-    python fedselect/studies/ca_fed.py --paper --dataset swapped-mnist --root DATA
-
 ``--paper`` has the paper's grid of learning rates and the scripts' nine seeds; swapped-mnist is Table I's second
 column. Four readings stand side by side:
 
@@ -30,42 +26,119 @@ methods meet the same clients.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from fedselect.experiments import Choice, Experiment, read_records, read_summary
-from fedselect.experiments.figures import save_figure
-from fedselect.experiments.metrics import late_deviation, learning_curve, round_table
+from fedselect.experiments import Choice, Experiment, build_scenario
+from fedselect.experiments.figures import panels_figure
+from fedselect.experiments.metrics import late_deviation, realised_importance
 from fedselect.progress import progress_bar
-from fedselect.studies.ca_fed_pictures import (
-    CLASSES,
-    accuracy_figure,
-    activity,
-    activity_figure,
-    classes,
-    importance_figure,
-)
-from fedselect.studies.ca_fed_setting import PAPER, QUICK, READINGS, SCRIPTS, Scale, experiments
-from fedselect.studies.grid import run_grid
-from fedselect.studies.paired import of_baseline
-from fedselect.studies.parts import write_tables
-from fedselect.studies.printing import show
-from fedselect.studies.published import beside_paper, published_table
-from fedselect.studies.script import run_script, study_arguments
+from fedselect.rounds.history import History
+from fedselect.studies.comparison import baseline_values, beside_paper, published_table
+from fedselect.studies.study import FinishedRun, Picture, Setup, Study, Table, curves
 from fedselect.studies.tuning import tune
+from fedselect.training.settings import TrainingSettings
 
-# -- the paper's numbers ---------------------------------------------------------------------------------------------
+# -- setting -----------------------------------------------------------------------------------------------------------
+
+#: Local and server learning rates in the authors' scripts, where these have them.
+SCRIPTS = {
+    "clustered": {"Unbiased": (0.03, 0.03), "F3AST": (0.03, 0.03), "AdaFed": (0.001, 1.0), "CA-Fed": (0.01, 0.3)},
+    "swapped-mnist": {"CA-Fed": (0.001, 0.1)},
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Parts of the setting that are the authors' code's: availability, the rest, one pair of rates for all methods."""
+
+    classes: str
+    code: bool = False
+    equal_rates: bool = False
+
+
+READINGS = {
+    "paper": Reading(classes="paper"),
+    "code's classes": Reading(classes="code"),
+    "code": Reading(classes="code", code=True),
+    "code, equal rates": Reading(classes="code", code=True, equal_rates=True),
+}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Amount that is run: rounds, seeds, and the learning rates that are tried."""
+
+    rounds: int
+    seeds: tuple[int, ...]
+    local: tuple[float, ...]
+    server: tuple[float, ...]
+
+
+PAPER = Scale(
+    rounds=150,
+    seeds=(12, 123, 1234, 12345, 57, 1453, 1927, 1956, 2011),  # the scripts'; the paper averages three runs
+    local=(1e-3, 10**-2.5, 1e-2, 10**-1.5, 1e-1),
+    server=(1e-2, 10**-1.5, 1e-1, 10**-0.5, 1.0),
+)
+QUICK = replace(PAPER, seeds=PAPER.seeds[:3], local=PAPER.local[3:], server=PAPER.server[2:])
+
+#: The authors' optimisers where they differ from the paper's text.
+CODE_OPTIMISERS: Mapping[str, Any] = {
+    "momentum": 0.9,
+    "momentum_buffers": "kept",
+    "server_momentum": 0.9,
+    "server_weight_decay": 0.01,
+}
+
+
+def experiments(reading: str, dataset: str, root: Path, rounds: int) -> dict[str, Experiment]:
+    """Plan the runs of a reading by method, but for seeds and learning rates."""
+    code, images = READINGS[reading].code, dataset == "swapped-mnist"
+    if images:
+        data = {"root": str(root), "swapped": "both" if code else "second", "validation_fraction": 0.0 if code else 0.2}
+    else:
+        data = {"samples": 50, "test_samples": 150} if code else {"samples": 150, "test_samples": 500}
+    authors = {"variant": "authors", "beta": 1.0 if images else 0.8} if code else {}
+    methods = {
+        "Unbiased": Choice("unbiased"),
+        "F3AST": Choice("f3ast", {"variant": "ca-fed"}),
+        "AdaFed": Choice("adafed"),
+        "CA-Fed": Choice("ca-fed", {"oracle": True, **authors}),
+        "CA-Fed, no oracle": Choice("ca-fed", authors),  # estimates π and λ (the code: with a prior at the truth)
+    }
+    base = Experiment(
+        name="ca-fed",
+        rounds=rounds,
+        clients_per_round=12,
+        checkpoint_every=25,
+        data=Choice(dataset, {"seed": 42, **data}),
+        availability=Choice("ca-fed", {"design": READINGS[reading].classes}),
+        training=TrainingSettings(
+            "linear" if images else "logistic",
+            decay=1.0,
+            local_epochs=2,
+            batch_size=64 if images else 32,
+            weight_decay=0.01,
+            **(CODE_OPTIMISERS if code else {}),
+        ),
+    )
+    return {method: replace(base, selector=choice) for method, choice in methods.items()}
+
+
+# -- measures ----------------------------------------------------------------------------------------------------------
 
 #: Table I, in per cent.
 TABLE_I = published_table("ca_fed", "Table I, %")
-
-# -- statistics -----------------------------------------------------------------------------------------------------
 
 #: What may be meant by the columns of Table I: the column's place, and the statistic of a run's accuracies by round.
 MEASURES: Mapping[str, tuple[int, Callable[[pd.Series], float]]] = {
@@ -87,19 +160,48 @@ AVERAGES = ("time average", "time average, logged rounds")
 
 
 def logged(rounds: int) -> NDArray[np.int64]:
-    """Rounds, from 0, after which the authors' code logs; it also does before the first, where all methods agree."""
+    """List the rounds, from 0, after which the authors' code logs; it also logs before the first, where all agree."""
     found = [t for t in range(rounds) if t + 1 in range(2, 39, 3) or (t + 1 > 38 and (t + 1) % 10 == 0)]
     return np.array(found, dtype=np.int64)
 
 
-# -- what is run -----------------------------------------------------------------------------------------------------
+CLASSES = ("often there,\ncorrelated", "often there", "seldom there,\ncorrelated", "seldom there")
 
 
-def with_rates(dataset: str, root: Path, scale: Scale, out: Path, jobs: int) -> dict[tuple[str, str], Experiment]:
-    """All experiments by (reading, method), with the scripts' learning rates where they are asked for, else tuned."""
+def classes(experiment: Experiment) -> np.ndarray:
+    """Return the class of each client, shape (N,), as an index into `CLASSES`."""
+    chains: Any = build_scenario(experiment).availability  # two-state chains, which know more than any availability
+    return 2 * (chains.stationary < 0.5) + (chains.correlation < 0.5)
+
+
+def activity(records: Sequence[Mapping[str, Any]], clients: int) -> np.ndarray:
+    """Compute each client's state in each round, shape (N, T): 0 inactive, 1 active but excluded, 2 selected."""
+    states = np.zeros((clients, len(records)), dtype=np.int64)
+    for t, record in enumerate(records):
+        states[record["available"], t] = 1
+        states[record["selected"], t] = 2
+    return states
+
+
+def measures(run: FinishedRun) -> dict[str, Any]:
+    """Measure one run, accuracies in per cent."""
+    training, accuracies = run.experiment.training, 100 * run.curve().reset_index(drop=True)
+    return (
+        {"local rate": training.learning_rate, "server rate": training.server_learning_rate}
+        | {measure: statistic(accuracies) for measure, (_, statistic) in MEASURES.items()}
+        | {"importance distance": run.summary()["importance_distance"]}
+    )
+
+
+# -- what is run -------------------------------------------------------------------------------------------------------
+
+
+def with_rates(setup: Setup[Scale]) -> dict[tuple[str, str], Experiment]:
+    """Plan all experiments by (reading, method), at the scripts' learning rates where asked for, else at tuned ones."""
+    scale, dataset = setup.scale, setup.dataset
     ready, elsewhere = {}, {}
     for name, reading in READINGS.items():
-        for method, each in experiments(name, dataset, root, scale.rounds).items():
+        for method, each in experiments(name, dataset, setup.root, scale.rounds).items():
             ready[name, method] = each
             known = SCRIPTS[dataset].get("CA-Fed" if reading.equal_rates else method.removesuffix(", no oracle"))
             if reading.code and known is not None:
@@ -111,33 +213,17 @@ def with_rates(dataset: str, root: Path, scale: Scale, out: Path, jobs: int) -> 
                 elsewhere[name, method] = [replace(each, name="tuning", seed=42, data=data)]
     grid = {"learning_rate": scale.local, "server_learning_rate": scale.server}
     with progress_bar("tuning", 1) as progress:
-        best, _ = tune(elsewhere, grid, out, jobs, progress, criterion="mean accuracy")
+        best, _ = tune(elsewhere, grid, setup.out / "runs", setup.jobs, progress, criterion="mean accuracy")
     return ready | {cell: replace(ready[cell], training=training) for cell, training in best.items()}
 
 
-def run_seeds(ready: Mapping[tuple[str, str], Experiment], seeds: Sequence[int], out: Path, jobs: int) -> pd.DataFrame:
-    """Run everything under every seed; one row a run, accuracies in per cent."""
-    planned = {(*cell, seed): replace(each, seed=seed) for seed in seeds for cell, each in ready.items()}
-    rows = []
-    for (reading, method, seed), folder in run_grid(planned, out, jobs).items():
-        each, summary = planned[reading, method, seed], read_summary(folder)
-        curve = 100 * learning_curve(round_table(read_records(folder))).to_numpy()
-        rows.append(
-            {"reading": reading, "method": method, "seed": seed}
-            | {"local rate": each.training.learning_rate, "server rate": each.training.server_learning_rate}
-            | {measure: statistic(pd.Series(curve)) for measure, (_, statistic) in MEASURES.items()}
-            | {"importance distance": summary["importance_distance"], "folder": folder, "experiment": each}
-        )
-    return pd.DataFrame(rows)
-
-
-# -- tables ----------------------------------------------------------------------------------------------------------
+# -- tables ------------------------------------------------------------------------------------------------------------
 
 
 def table_one(runs: pd.DataFrame, dataset: str, why: Mapping[tuple[str, ...], str]) -> pd.DataFrame:
-    """Table I beside ours; then the distances from Unbiased, paired by seed, which no level of the data moves."""
+    """Put Table I beside ours; then the distances from Unbiased, paired by seed, which no level of the data moves."""
     ours = runs.melt(["reading", "method", "seed"], list(MEASURES), "measure", "value")
-    base = of_baseline(ours, "method", "Unbiased", ["measure", "reading", "seed"])
+    base = baseline_values(ours, "method", "Unbiased", ["measure", "reading", "seed"])
     beyond = ours.assign(value=ours["value"] - base, measure=ours["measure"] + " - Unbiased's")
     beyond = beyond[beyond["method"] != "Unbiased"]
     paper = {}
@@ -156,7 +242,7 @@ _RUNS = 3
 
 
 def weighed(table: pd.DataFrame) -> pd.DataFrame:
-    """Verdicts that say no more than they can.
+    """Weaken verdicts that say more than they can.
 
     A level that meets the paper's where Unbiased's does not is no agreement: levels are the draw's. And what is open
     gets the probability of such a distance if the paper's number is a mean of three runs that deviate as ours do
@@ -175,7 +261,7 @@ def weighed(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def reasons(ready: Mapping[tuple[str, str], Experiment]) -> dict[tuple[str, ...], str]:
-    """What explains that our numbers are not the table's."""
+    """Give the reasons why our numbers are not the table's."""
     why: dict[tuple[str, ...], str] = {}
     for name, reading in READINGS.items():
         if reading.code and not reading.equal_rates:
@@ -210,12 +296,12 @@ def reasons(ready: Mapping[tuple[str, str], Experiment]) -> dict[tuple[str, ...]
 
 
 def exclusions(runs: pd.DataFrame) -> pd.DataFrame:
-    """Per cent of the rounds it is active in that CA-Fed excludes a client, by class; over all seeds."""
+    """Compute the share (per cent) of its active rounds in which CA-Fed excludes a client, by class; over all seeds."""
     rows = []
     ca_fed = runs[runs["method"].str.startswith("CA-Fed")]
     for (reading, method), group in ca_fed.groupby(["reading", "method"], sort=False):
-        of_client = [classes(each) for each in group["experiment"]]
-        states = [activity(read_records(path), len(own)) for path, own in zip(group["folder"], of_client, strict=True)]
+        of_client = [classes(run.experiment) for run in group["run"]]
+        states = [activity(run.records(), len(own)) for run, own in zip(group["run"], of_client, strict=True)]
         row = {"reading": reading, "method": method}
         for number, name in enumerate(CLASSES):
             own = np.concatenate(states)[np.concatenate(of_client) == number]
@@ -225,26 +311,95 @@ def exclusions(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def main(argv: Sequence[str] | None = None) -> Path:
-    """Run the study; see this file's first lines; return the folder of tables and figures."""
-    arguments = study_arguments(__doc__.partition("\n")[0], "ca_fed", ("clustered", "swapped-mnist"), argv)
-    out, scale = arguments.out, PAPER if arguments.paper else QUICK
-    ready = with_rates(arguments.dataset, arguments.root, scale, out / "runs", arguments.jobs)
-    runs = run_seeds(ready, scale.seeds, out / "runs", arguments.jobs)
-    table, excluded = table_one(runs, arguments.dataset, reasons(ready)), exclusions(runs)
+# -- figures -----------------------------------------------------------------------------------------------------------
+
+_STYLES = {
+    "Unbiased": ("#000000", ":", "o"),
+    "F3AST": ("#E69F00", "-.", "s"),
+    "AdaFed": ("#56B4E9", "--", "^"),
+    "CA-Fed": ("#D55E00", "-", "D"),
+}
+
+
+def of_first_seed(runs: pd.DataFrame, reading: str, method: str) -> tuple[list[dict[str, Any]], np.ndarray]:
+    """Read a method's first run in a reading: its records, and its clients' classes."""
+    run: FinishedRun = runs[(runs["reading"] == reading) & (runs["method"] == method)].iloc[0]["run"]
+    return run.records(), classes(run.experiment)
+
+
+def activity_figure(runs: pd.DataFrame) -> Figure:
+    """Draw Figure 1: when each client is inactive, active but excluded by CA-Fed, or selected; one run."""
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    for axis, reading in zip(figure.subplots(1, 2), ("paper", "code"), strict=True):
+        records, of_client = of_first_seed(runs, reading, "CA-Fed")
+        states = activity(records, of_client.size)[np.argsort(of_client, kind="stable")]
+        colours = ListedColormap(["white", "#E07050", "black"])
+        axis.imshow(states, cmap=colours, vmin=0, vmax=2, aspect="auto", interpolation="none")
+        _mark_classes(axis.set_yticks, axis.axhline, of_client)
+        axis.set_title(f"reading: {reading}", fontsize=9)
+        axis.set_xlabel("round (white: inactive, red: excluded, black: selected)", fontsize=8)
+        axis.tick_params(labelsize=7)
+    return figure
+
+
+def importance_figure(runs: pd.DataFrame) -> Figure:
+    """Draw Figure 2: the share of each client in all applied weights, beside the target; one run."""
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    for axis, reading in zip(axes, ("paper", "code"), strict=True):
+        for method, (colour, _, marker) in _STYLES.items():
+            records, of_client = of_first_seed(runs, reading, method)
+            share = realised_importance(History.from_records(records, of_client.size))
+            order = np.argsort(of_client, kind="stable")
+            axis.plot(share[order], marker, color=colour, label=method, markersize=4, fillstyle="none")
+        axis.axhline(1 / of_client.size, color="grey", linewidth=0.8)
+        _mark_classes(axis.set_xticks, axis.axvline, of_client)
+        axis.set_title(f"reading: {reading} (grey: target importance)", fontsize=9)
+        axis.tick_params(labelsize=7)
+    axes[0].set_ylabel("realised importance")
+    axes[0].legend(fontsize=7)
+    return figure
+
+
+def accuracy_figure(runs: pd.DataFrame) -> Figure:
+    """Draw Figure 3: time average of the test accuracy up to each round, mean over seeds."""
+    shown = runs[runs["method"].isin(_STYLES)]
+    shown = shown.assign(reading="reading: " + shown["reading"])
+    panels = curves(shown, "reading", "method", lambda run: 100 * run.curve().expanding().mean())
+    return panels_figure(panels, _STYLES, "mean accuracy so far, %", size=(11, 3), sharey=False)
+
+
+def _mark_classes(ticks: Any, line: Any, of_client: np.ndarray) -> None:
+    """Name the classes along an axis of clients in class order, with lines between them."""
+    ends = np.cumsum(np.bincount(of_client, minlength=len(CLASSES)))
+    starts = np.concatenate(([0], ends[:-1]))
+    there = ends > starts
+    ticks((starts + ends)[there] / 2 - 0.5, np.array(CLASSES)[there])
+    for end in ends[there][:-1]:
+        line(end - 0.5, color="grey", linewidth=0.6)
+
+
+def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
+    """Tune, run everything under every seed, and yield Table I, the exclusions and Figures 1 to 3."""
+    ready = with_rates(setup)
+    planned = {(*cell, seed): replace(each, seed=seed) for seed in setup.scale.seeds for cell, each in ready.items()}
+    runs = setup.measure(planned, ("reading", "method", "seed"), measures)
+    table = table_one(runs, setup.dataset, reasons(ready))
 
     rates = runs.groupby(["reading", "method"], sort=False)[["local rate", "server rate", "importance distance"]].mean()
-    show(rates.reset_index(), "Learning rates, and total variation between target and realised importance", 4)
+    title = "Learning rates, and total variation between target and realised importance"
+    yield Table(rates.reset_index(), title, digits=4)
     for reading, part in table.groupby("reading", sort=False):
-        show(part.drop(columns="reading"), f"Table I ({arguments.dataset}), test accuracy in per cent: {reading}", 2)
-    show(excluded, "How often CA-Fed excludes an active client, per cent of its active rounds", 1)
-    results = runs.drop(columns=["folder", "experiment"])
-    write_tables(out, {"results": results, "table1": table, "exclusions": excluded})
+        title = f"Table I ({setup.dataset}), test accuracy in per cent: {reading}"
+        yield Table(part.drop(columns="reading"), title, digits=2)
+    title = "How often CA-Fed excludes an active client, per cent of its active rounds"
+    yield Table(exclusions(runs), title, "exclusions", 1)
+    yield Table(runs, file="results")
+    yield Table(table, file="table1")
     pictures = {"activity": activity_figure, "importance": importance_figure, "accuracy": accuracy_figure}
     for name, draw in pictures.items():
-        print(save_figure(draw(runs), out / f"{name}.png"))
-    return out
+        yield Picture(draw(runs), name, dpi=150)
+        yield str(setup.out / f"{name}.png")
 
 
-if __name__ == "__main__":
-    run_script(main)
+STUDY = Study(__doc__.partition("\n")[0], QUICK, PAPER, results, ("clustered", "swapped-mnist"))

@@ -1,8 +1,5 @@
 """Does exact selection matter? Every heuristic's gap to the certified optimum, and what the gap did to the federation.
 
-    python fedselect/studies/exact_vs_heuristic.py
-    python fedselect/studies/exact_vs_heuristic.py --paper
-
 FedGS, CA-Fed, FedSS and E3CS each solve an optimisation problem every round. Here whole federations are run once with
 the exact method and once with each heuristic, under paired seeds: the same availability, batches and initial model.
 Beside every decision of a heuristic stands the exact method's bound for the same round, so the gap is known; what it
@@ -13,15 +10,14 @@ it says how large a difference could be.
 Intervals are Student's t at 95 %, one at a time. Stars take into account how many comparisons there are: of the starred
 differences of heuristics (and of those of "no optimisation", apart), at most 5 % are expected to be none (Benjamini and
 Hochberg). Exact and heuristic decisions may be different optima of equal value: then runs differ without any gap. Where
-everybody is there, FedGS's selections are the same under every seed, and so is their difference: it is certain, of one
-federation.
+all clients are there, FedGS's selections are the same under every seed, and so is their difference: it is certain, of
+one federation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,15 +25,138 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import false_discovery_control, ttest_1samp
 
-from fedselect.experiments import read_records, read_summary
-from fedselect.studies.grid import run_grid
-from fedselect.studies.paired import half_width
-from fedselect.studies.parts import write_tables
-from fedselect.studies.printing import show
-from fedselect.studies.regimes import LIGHT, PAPER, QUICK, Regime
-from fedselect.studies.script import run_script, study_arguments
+from fedselect.experiments import Choice, Experiment
+from fedselect.studies.comparison import half_width
+from fedselect.studies.study import FinishedRun, Picture, Setup, Study, Table
+from fedselect.training.settings import TrainingSettings
 
-# -- settings --------------------------------------------------------------------------------------------------------
+# -- setting -----------------------------------------------------------------------------------------------------------
+
+#: A random or a plain scheme of the same paper.
+LIGHT = "no optimisation"
+
+
+@dataclass(frozen=True)
+class Regime:
+    """A federation, the exact way to select in it, and others."""
+
+    paper: str
+    title: str
+    setting: Experiment
+    exact: Choice
+    others: dict[str, Choice]
+
+
+def regime(
+    paper: str,
+    title: str,
+    setting: Experiment,
+    selector: Choice,
+    heuristics: dict[str, str],
+    light: Choice | None = None,
+) -> Regime:
+    """Build a regime: a paper's selector with the exact method and each heuristic (by label), gaps certified."""
+
+    def by(method: str, **more: Any) -> Choice:
+        return Choice(selector.name, {**selector.options, "method": method, **more})
+
+    certify = {} if selector.name == "e3cs" else {"certify": "auto"}
+    others = {label: by(method, **certify) for label, method in heuristics.items()}
+    return Regime(paper, title, setting, by("auto"), others if light is None else others | {LIGHT: light})
+
+
+def fedgs(title: str, *, alpha: float = 1.0, scale: str = "pairs", **changes: Any) -> Regime:
+    """Build a regime of FedGS; by default 10 of 100 clients of digits, Dirichlet(0.5), log-normal availability."""
+    data = Choice("digits", {"partition": "dirichlet", "concentration": 0.5})
+    setting = replace(Experiment(rounds=100, data=data, availability=Choice("lognormal")), **changes)
+    heuristics = {"local-search": "local-search", "greedy": "greedy", LIGHT: "random"}
+    return regime("FedGS", title, setting, Choice("fedgs", {"alpha": alpha, "scale": scale}), heuristics)
+
+
+def ca_fed(title: str, bias_weight: float, data: Choice, training: TrainingSettings) -> Regime:
+    """Build a regime of CA-Fed: Algorithm 1's greedy against the exact exclusion; no exclusion is "Unbiased"."""
+    setting = Experiment(rounds=150, data=data, availability=Choice("ca-fed"), training=training)
+    selector = Choice("ca-fed", {"bias_weight": bias_weight})
+    return regime("CA-Fed", title, setting, selector, {"Algorithm 1": "ca-fed"}, Choice("unbiased"))
+
+
+def fedss(title: str, size: int) -> Regime:
+    """Build a regime of FedSS-O on ten groups that come and go; proportional allocation is FedSS-P."""
+    setting = Experiment(
+        rounds=150,
+        data=Choice("digits", {"partition": "sorted-blocks", "ratio": 0.8}),
+        availability=Choice("group-trace"),
+        clients_per_round=size,
+    )
+    heuristics = {"largest-remainder": "largest-remainder", "proportional": "proportional"}
+    return regime("FedSS", title, setting, Choice("fedss", {"largest": 10}), heuristics, Choice("uniform"))
+
+
+def e3cs(title: str, quota: float) -> Regime:
+    """Build a regime of E3CS: 20 of 100 clients that return with probability 0.1 to 0.9, drawn as the paper draws."""
+    setting = Experiment(
+        rounds=300,
+        data=Choice("digits", {"partition": "primary-label", "samples": 50}),
+        dropout=Choice("success-classes", {"shuffle": True}),
+        clients_per_round=20,
+    )
+    selector = Choice("e3cs", {"quota": quota, "draw": "successive"})
+    light = Choice("uniform", {"aggregation": "deadline"})
+    return regime("E3CS", title, setting, selector, {"one-pass": "one-pass"}, light)
+
+
+CLUSTERED = Choice("clustered"), TrainingSettings(learning_rate=0.03, local_epochs=2, batch_size=32)
+UNEQUAL = Choice("digits", {"clients": 50, "partition": "dirichlet-unequal"}), TrainingSettings()
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Amount that is run."""
+
+    rounds: int | None  #: each regime's where None
+    seeds: int
+    regimes: tuple[Regime, ...]
+
+
+QUICK = Scale(
+    rounds=60,
+    seeds=4,
+    regimes=(
+        fedgs("α = 1"),
+        ca_fed("equal clients", 1.0, *CLUSTERED),
+        ca_fed("unequal clients", 1.0, *UNEQUAL),
+        fedss("11 for 10 groups", 11),
+        e3cs("quota 0", 0.0),
+    ),
+)
+
+#: Where a gap might matter: much or little weight on the distances, few clients, a problem that is hard to prove, ...
+PAPER = Scale(
+    rounds=None,
+    seeds=8,
+    regimes=(
+        fedgs("α = 1"),
+        fedgs("α = 5", alpha=5.0),
+        fedgs("α = 1, the paper's scale", scale="paper"),
+        fedgs("3 a round", clients_per_round=3),
+        fedgs("two labels, α = 5", alpha=5.0, data=Choice("digits", {"partition": "two-label"})),
+        fedgs(
+            "everybody there, α = 5",
+            alpha=5.0,
+            data=Choice("synthetic"),
+            availability=Choice("ideal"),
+            clients_per_round=6,
+        ),
+        ca_fed("equal clients", 1.0, *CLUSTERED),
+        ca_fed("unequal clients", 1.0, *UNEQUAL),
+        ca_fed("unequal, Γ' / 10", 0.1, *UNEQUAL),
+        fedss("11 for 10 groups", 11),
+        fedss("20 for 10 groups", 20),
+        e3cs("quota 0", 0.0),
+        e3cs("quota 0.2", 0.2),
+        e3cs("quota 0.5", 0.5),
+    ),
+)
 
 #: What is compared, by its name in a run's summary: heading and decimals.
 OUTCOMES = {
@@ -48,41 +167,40 @@ OUTCOMES = {
     "final_accuracy": ("accuracy", 4),
 }
 
-# -- what is run -----------------------------------------------------------------------------------------------------
+
+# -- what is run -------------------------------------------------------------------------------------------------------
 
 
-def play(regimes: Sequence[Regime], rounds: int | None, seeds: int, out: Path, jobs: int) -> pd.DataFrame:
-    """One row a run: gap, share of proved decisions, seconds, and the outcomes."""
+def planned(scale: Scale) -> dict[tuple[Any, ...], Experiment]:
+    """Plan all runs by paper, regime, method and seed."""
     # Seeds outside, so that a study cut short has all methods under the seeds it reached.
-    grid = {
+    return {
         (regime.paper, regime.title, method, seed): replace(
             regime.setting,
             name=f"{regime.paper}-{regime.title}".replace("/", "over"),
-            rounds=rounds or regime.setting.rounds,
+            rounds=scale.rounds or regime.setting.rounds,
             seed=seed,
             checkpoint_every=25,
             time_limit=2.0,
             selector=selector,
         )
-        for seed in range(seeds)
-        for regime in regimes
+        for seed in range(scale.seeds)
+        for regime in scale.regimes
         for method, selector in {"exact": regime.exact, **regime.others}.items()
     }
-    rows = []
-    for cell, folder in run_grid(grid, out / "runs", jobs).items():
-        summary = read_summary(folder)
-        seconds = summary["median_solve_seconds"]
-        rows.append(
-            dict(zip(("paper", "regime", "method", "seed"), cell, strict=True))
-            | decisions(read_records(folder), grid[cell].clients_per_round)
-            | {"ms": np.nan if seconds is None else 1e3 * seconds}
-            | {outcome: summary[outcome] for outcome in OUTCOMES}
-        )
-    return pd.DataFrame(rows)
+
+
+def measures(run: FinishedRun) -> dict[str, Any]:
+    """Measure one run: gap, share of proved decisions, milliseconds, and the outcomes."""
+    summary = run.summary()
+    seconds = summary["median_solve_seconds"]
+    found: dict[str, Any] = decisions(run.records(), run.experiment.clients_per_round)
+    found["ms"] = np.nan if seconds is None else 1e3 * seconds
+    return found | {outcome: summary[outcome] for outcome in OUTCOMES}
 
 
 def decisions(records: Sequence[dict[str, Any]], size: int) -> dict[str, float]:
-    """A run's gap, the sum of the gaps of its rounds over that of the bounds, and the share of proved decisions.
+    """Compute a run's gap (sum of its rounds' gaps over that of the bounds) and the share of proved decisions.
 
     The gap of E3CS's one pass, which is no feasible decision, is the share of the k draws that it does not allot.
     """
@@ -101,7 +219,7 @@ def decisions(records: Sequence[dict[str, Any]], size: int) -> dict[str, float]:
 
 
 def compare(runs: pd.DataFrame) -> pd.DataFrame:
-    """Paired differences to the exact runs: mean, 95 % interval, p-value, and p adjusted for their number."""
+    """Compute paired differences to the exact runs: mean, 95 % interval, p-value, and p adjusted for their number."""
     rows = []
     for (paper, regime), group in runs.groupby(["paper", "regime"], sort=False):
         by_method = {name: each.set_index("seed").sort_index() for name, each in group.groupby("method", sort=False)}
@@ -120,7 +238,7 @@ def compare(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def paired(differences: np.ndarray) -> dict[str, float]:
-    """Mean difference, half of its 95 % interval, and the p-value of "no difference", over seeds."""
+    """Compute the mean difference, half of its 95 % interval, and the p-value of "no difference", over seeds."""
     mean = float(differences.mean())
     if np.ptp(differences) == 0.0:
         return {"difference": mean, "half": 0.0, "p": 1.0 if mean == 0.0 else 0.0}
@@ -129,7 +247,7 @@ def paired(differences: np.ndarray) -> dict[str, float]:
 
 
 def printed(runs: pd.DataFrame, effects: pd.DataFrame) -> pd.DataFrame:
-    """One row a method: its gap and its differences; the exact row has the values themselves."""
+    """Lay out one row per method: its gap and its differences; the exact row has the values themselves."""
     cells = {(row.paper, row.regime, row.method, row.outcome): row for row in effects.itertuples()}
     rows = []
     for key, group in runs.groupby(["paper", "regime", "method"], sort=False):
@@ -149,7 +267,7 @@ def printed(runs: pd.DataFrame, effects: pd.DataFrame) -> pd.DataFrame:
 
 
 def verdict(effects: pd.DataFrame) -> Iterator[str]:
-    """The answer in words, computed."""
+    """Put the answer in words."""
     fairness, learning = list(OUTCOMES)[:3], list(OUTCOMES)[3:]
     for paper, group in effects.groupby("paper", sort=False):
         for kind in ("heuristics", LIGHT):
@@ -169,7 +287,7 @@ def verdict(effects: pd.DataFrame) -> Iterator[str]:
 
 
 def effects_figure(effects: pd.DataFrame) -> Figure:
-    """Effects on counts and on test loss against the gap, with 95 % intervals; full marks have a star in the table."""
+    """Draw effects on counts and test loss against the gap, with 95 % intervals; full marks: starred in the table."""
     least, unknown = 0.003, 300.0  # where gaps of nothing, and those that are not known, are drawn
     papers = list(effects.paper.unique())
     figure = Figure(figsize=(2.5 * len(papers) + 0.8, 4.6), layout="constrained")
@@ -206,30 +324,17 @@ def effects_figure(effects: pd.DataFrame) -> Figure:
     return figure
 
 
-def main(
-    argv: Sequence[str] | None = None,
-    regimes: Sequence[Regime] | None = None,
-    rounds: int | None = None,
-    seeds: int | None = None,
-) -> Path:
-    """Run every federation that is not there yet, show what gaps did, and return the folder of tables and figures."""
-    arguments = study_arguments(__doc__.partition("\n")[0], "exact_vs_heuristic", argv=argv)
-    regimes = regimes or (PAPER if arguments.paper else QUICK)
-    if not arguments.paper:
-        rounds = rounds or 60
-    seeds = seeds or (8 if arguments.paper else 4)
-    runs = play(regimes, rounds, seeds, arguments.out, arguments.jobs)
+def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
+    """Run every federation, and yield what gaps did: tables, sentences, figure."""
+    runs = setup.measure(planned(setup.scale), ("paper", "regime", "method", "seed"), measures)
     effects = compare(runs)
-    write_tables(arguments.out, {"runs": runs, "results": effects})
-    table = printed(runs, effects)
-    table.to_csv(arguments.out / "table.csv", index=False, float_format="%.4g")
-    show(table, f"The gap and what it did: differences to exact, {seeds} paired seeds")
-    for sentence in verdict(effects):
-        print(sentence)
-    effects_figure(effects).savefig(arguments.out / "exact_vs_heuristic.png", dpi=80)
-    print(f"results and figure: {arguments.out}")
-    return arguments.out
+    yield Table(runs, file="runs")
+    yield Table(effects, file="results")
+    title = f"The gap and what it did: differences to exact, {setup.scale.seeds} paired seeds"
+    yield Table(printed(runs, effects), title, "table", number="%.4g")
+    yield from verdict(effects)
+    yield Picture(effects_figure(effects), "exact_vs_heuristic", 80)
+    yield f"results and figure: {setup.out}"
 
 
-if __name__ == "__main__":
-    run_script(main)
+STUDY = Study(__doc__.partition("\n")[0], QUICK, PAPER, results)

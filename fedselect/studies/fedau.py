@@ -1,9 +1,5 @@
 """FedAU's comparison under unknown participation, and its weights against Theorem 3 (Wang & Ji, ICLR 2024).
 
-    python fedselect/studies/fedau.py
-    python fedselect/studies/fedau.py --paper --dataset synthetic
-    python fedselect/studies/fedau.py --paper --dataset cifar10 --root DATA
-
 250 clients whose data and participation rates depend on the same label mixes, 5 local steps on batches of 16, under
 three patterns of participation. The paper's numbers are known for image data alone (its poster's table, which leaves
 out FedVARP and MIFA). On other data only orders and signs compare, and that is what is printed: how far FedAU leads
@@ -12,7 +8,7 @@ every other method, and how alike the orders of the methods are.
 Learning rates: ``--quick`` takes those of the authors' README (for CIFAR-10). ``--paper`` tunes a pair for each method:
 of a grid of half decades, the best three after 250 rounds go on to the full length, and the lowest objective on average
 over the three patterns wins, each pattern under a seed of its own that is reported nowhere else. A pair serves all
-patterns, since nobody knows the pattern, and a lead under one pattern cannot come from rates tuned to it. Data, rates
+patterns, since the pattern is unknown, and a lead under one pattern cannot come from rates tuned to it. Data, rates
 of participation, model and batches all depend on the seed, as in the authors' code. Weights and server rate are
 confounded, so FedAU (K = 50) also meets known participation at equal rates. With images, models are
 initialised and batches augmented as in the code.
@@ -21,8 +17,8 @@ initialised and batches augmented as in the code.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,22 +26,109 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
-from fedselect.experiments import read_records, read_summary
-from fedselect.experiments.figures import panels_figure, save_figure
-from fedselect.experiments.metrics import learning_curve, round_table
+from fedselect.availability import AVAILABILITY
+from fedselect.experiments import Choice, Experiment
+from fedselect.experiments.figures import panels_figure
 from fedselect.progress import progress_bar
-from fedselect.studies.fedau_setting import IMAGES, METHODS, PAPER, PATTERNS, QUICK, TUNING_SEEDS, Scale, experiment
-from fedselect.studies.fedau_weights import error_table, weight_errors, weights_figure
-from fedselect.studies.grid import run_grid
-from fedselect.studies.paired import half_width
-from fedselect.studies.parts import write_tables
-from fedselect.studies.printing import show
-from fedselect.studies.published import beside_paper, published_table
-from fedselect.studies.script import run_script, study_arguments
+from fedselect.studies.comparison import beside_paper, half_width, published_table
+from fedselect.studies.study import FinishedRun, Picture, Setup, Study, Table, curves
 from fedselect.studies.tuning import tune
 from fedselect.training.settings import TrainingSettings
+from solvers import solve
+from solvers.participation import CutoffProblem, ParticipationWeights, expected_weight, weight_error
 
-# -- the paper's numbers -----------------------------------------------------------------------------------------------
+# -- setting -----------------------------------------------------------------------------------------------------------
+
+#: Image data, in the order of the columns of the poster's table.
+IMAGES = ("svhn", "cifar10", "cifar100", "cinic10")
+
+PATTERNS = {"Bernoulli": "fedau-bernoulli", "Markov": "fedau-markov", "cyclic": "fedau-cyclic"}
+
+#: Selector and server rule; local and server learning rates of the authors' README.
+METHODS = {
+    "FedAU, K = ∞": (Choice("fedau"), "fedavg", 0.1, 1.0),
+    "FedAU, K = 50": (Choice("fedau", {"cutoff": 50}), "fedavg", 0.1, 1.0),
+    "average participating": (Choice("average-participating"), "fedavg", 0.0562, 1.78),
+    "average all": (Choice("average-all"), "fedavg", 0.1, 10.0),
+    "known participation": (Choice("known-participation"), "fedavg", 0.0562, 1.0),
+    "FedVARP": (Choice("average-participating"), "fedvarp", 0.0562, 1.0),
+    "MIFA": (Choice("average-participating"), "mifa", 0.0562, 1.0),
+}
+
+#: The paper's CNNs; the small tasks have one hidden layer of 64.
+MODELS = {"svhn": "cnn-fedau-svhn", "cifar10": "cnn-fedau-cifar10"}
+MODELS |= dict.fromkeys(("cifar100", "cinic10"), "cnn-fedau-cifar100")
+
+#: Of the authors' code.
+AUGMENTATION = {"svhn": "crop", "cifar10": "crop-flip", "cifar100": "fedau-cifar100", "cinic10": "crop-flip"}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Amount that is run; without learning rates to try, the README's are taken."""
+
+    clients: int
+    rounds: int
+    seeds: tuple[int, ...]
+    horizons: tuple[int, ...]
+    equal: tuple[float, ...]  # server rates at which FedAU (K = 50) and known participation meet
+    local: tuple[float, ...] = ()
+    server: tuple[float, ...] = ()
+    screening: tuple[int, int] | None = None  # rounds, and how many pairs of rates go on to the full length
+
+
+# 2 000 rounds are the code's default; the README has 10 000 for CIFAR-10. The paper has five seeds: three keep this to
+# an hour of one processor, most of which is tuning.
+PAPER = Scale(
+    clients=250,
+    rounds=2000,
+    seeds=(1, 2, 3),
+    horizons=(500, 2000, 10000),
+    equal=(10**0.5, 10.0),
+    local=(10**-1.5, 0.1, 10**-0.5),
+    server=(1.0, 10**0.5, 10.0),  # up to the README's largest; 10^1.5 learns fast under one seed and fails under others
+    screening=(250, 3),
+)
+QUICK = Scale(clients=250, rounds=300, seeds=(1, 2), horizons=(500, 2000), equal=(1.0,))
+
+#: Under each pattern rates are tuned with a seed of its own.
+TUNING_SEEDS = {"Bernoulli": 1000, "Markov": 1001, "cyclic": 1002}
+
+
+def experiment(pattern: str, method: str, dataset: str, root: Path, scale: Scale, seed: int) -> Experiment:
+    """Plan one run, at the README's learning rates."""
+    selector, rule, local, server = METHODS[method]
+    data: dict[str, object] = {"clients": scale.clients, "seed": seed}
+    if dataset == "synthetic":
+        data["samples"] = 200
+    else:
+        data["partition"] = "dirichlet-per-class"
+    if dataset in IMAGES:
+        data["root"] = str(root)
+    return Experiment(
+        name="fedau",
+        rounds=scale.rounds,
+        seed=seed,
+        clients_per_round=1,  # of no account: everybody who is there takes part
+        checkpoint_every=200,
+        data=Choice(dataset, data),
+        availability=Choice(PATTERNS[pattern]),
+        selector=selector,
+        training=TrainingSettings(
+            model=MODELS.get(dataset, "mlp"),
+            learning_rate=local,
+            decay=1.0,
+            local_steps=5,
+            batch_size=16,
+            server_rule=rule,
+            server_learning_rate=server,
+            importance="equal",
+            evaluate_every=10,
+            initialisation="kaiming" if dataset in IMAGES else "fan-in",
+            augmentation=AUGMENTATION.get(dataset, "none"),
+        ),
+    )
+
 
 #: Test accuracy in per cent on SVHN, CIFAR-10, CIFAR-100 and CINIC-10, from the poster.
 PUBLISHED = published_table("fedau", "test accuracy, %")
@@ -53,18 +136,112 @@ PUBLISHED = published_table("fedau", "test accuracy, %")
 #: Training accuracy in the same order; FedVARP and MIFA are not in the poster.
 PUBLISHED_TRAINING = published_table("fedau", "training accuracy, %")
 
+# -- weights, without training -----------------------------------------------------------------------------------------
+
+CUTOFFS = (1, 2, 5, 10, 20, 50, 100, 200, None)
+
+PATTERN_STYLES = {
+    "Bernoulli": ("#0072B2", "-", "o"),
+    "Markov": ("#D55E00", "--", "s"),
+    "cyclic": ("#009E73", ":", "^"),
+}
+
+
+def histories(dataset: str, root: Path, scale: Scale, seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Draw which clients participate in each round, (T, N), and the rates p, (N,), under each pattern."""
+    federation = experiment("Bernoulli", "MIFA", dataset, root, scale, seed).federation()
+    found = {}
+    for pattern, name in PATTERNS.items():
+        availability = AVAILABILITY.build(name, federation, seed)
+        rounds = [availability.available(t) for t in range(max(scale.horizons))]
+        found[pattern] = np.array(rounds), availability.rates(0)
+    return found
+
+
+def weight_errors(setup: Setup[Scale]) -> pd.DataFrame:
+    """Compute the weight error by pattern, seed, horizon T and cutoff K, with Theorem 3's bound (constant factor 1)."""
+    parts, seeds = [], setup.scale.seeds
+    with progress_bar("weights", len(seeds)) as progress:
+        for seed in seeds:
+            arguments = (seed, setup.dataset, setup.root, setup.scale)
+            parts.append(setup.cached(f"weights-{seed}.csv", weight_errors_of, *arguments))
+            progress(len(parts), len(seeds))
+    return pd.concat(parts, ignore_index=True)
+
+
+def weight_errors_of(seed: int, dataset: str, root: Path, scale: Scale) -> pd.DataFrame:
+    """Compute the weight error under one seed."""
+    rows = []
+    for pattern, (history, rates) in histories(dataset, root, scale, seed).items():
+        for horizon in scale.horizons:
+            problem = CutoffProblem(rates, horizon)
+            best = {"corollary 4": solve(problem, method="corollary").x, "bound's best": solve(problem).x}
+            rows += [
+                {"pattern": pattern, "seed": seed, "T": horizon, "K": k or math.inf}
+                | {"error": weight_error(history[:horizon], rates, k)}
+                | {"bound": problem.objective(k) if k else math.nan}
+                | best
+                for k in CUTOFFS
+            ]
+    return pd.DataFrame(rows)
+
+
+def error_table(errors: pd.DataFrame) -> pd.DataFrame:
+    """Average weight errors over seeds: a row for each T and K, a column for each pattern, beside the bound."""
+    table = errors.pivot_table(index=["T", "K"], columns="pattern", values="error")[list(PATTERNS)]
+    table["Theorem 3"] = errors[errors["pattern"] == "Bernoulli"].groupby(["T", "K"])["bound"].mean()
+    table["Bernoulli / Theorem 3"] = table["Bernoulli"] / table["Theorem 3"]
+    return table.reset_index()
+
+
+def weights_figure(errors: pd.DataFrame, setup: Setup[Scale]) -> Figure:
+    """Draw the weight error against the cutoff, and what the weights of K = 50 become for clients of each rate."""
+    scale, figure = setup.scale, Figure(figsize=(9, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    last = errors[errors["T"] == max(scale.horizons)]
+    bounded = last[np.isfinite(last["K"])]
+    for pattern, (colour, dashes, marker) in PATTERN_STYLES.items():
+        means = last[last["pattern"] == pattern].groupby("K")["error"].mean()
+        places = [min(k, 2.5 * bounded["K"].max()) for k in means.index]
+        left.plot(places, means, dashes, color=colour, marker=marker, markersize=4, label=pattern)
+    bound = bounded[bounded["pattern"] == "Bernoulli"].groupby("K")["bound"].mean()
+    left.plot(bound.index, bound, color="grey", linewidth=2.5, alpha=0.6, label="Theorem 3, constant 1")
+    left.set_xscale("log")
+    left.set_yscale("log")
+    left.set_xticks(places, [f"{k:g}" if math.isfinite(k) else "∞" for k in means.index])
+    left.minorticks_off()
+    left.set_xlabel("cutoff K")
+    left.set_ylabel(f"weight error, T = {max(scale.horizons)}")
+    for pattern, (history, rates) in histories(setup.dataset, setup.root, scale, scale.seeds[0]).items():
+        online = ParticipationWeights(rates.size, 50)
+        for participated in history:
+            online.update(participated)
+        colour, _, marker = PATTERN_STYLES[pattern]
+        right.plot(rates, rates * online.weights, marker, color=colour, markersize=3, fillstyle="none", alpha=0.6)
+    grid = np.geomspace(0.01, 1, 100)
+    right.plot(grid, grid * expected_weight(grid, 50), color="grey", label="limit under Bernoulli")
+    right.set_xscale("log")
+    right.set_xlabel("participation rate p")
+    right.set_ylabel(f"p ω after {max(scale.horizons)} rounds, K = 50")
+    for axis in (left, right):
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=7)
+    return figure
+
+
 # -- what is run -------------------------------------------------------------------------------------------------------
 
 Rates = dict[str, TrainingSettings]
 
-#: Who meets at equal rates; weights alone tell them apart.
+#: Methods that meet at equal rates; weights alone tell them apart.
 RIVALS = ("FedAU, K = 50", "known participation")
 
 
-def own_rates(dataset: str, root: Path, scale: Scale, out: Path, jobs: int) -> tuple[Rates, pd.DataFrame]:
-    """Each method's settings at its own rates, the same under all patterns, and what was tried to find them."""
+def own_rates(setup: Setup[Scale]) -> tuple[Rates, pd.DataFrame]:
+    """Tune each method's settings, the same under all patterns; return them, and all trials."""
+    scale = setup.scale
     runs = {
-        method: [experiment(p, method, dataset, root, scale, seed) for p, seed in TUNING_SEEDS.items()]
+        method: [experiment(p, method, setup.dataset, setup.root, scale, seed) for p, seed in TUNING_SEEDS.items()]
         for method in METHODS
     }
     if not scale.local:
@@ -72,7 +249,7 @@ def own_rates(dataset: str, root: Path, scale: Scale, out: Path, jobs: int) -> t
     named = {method: [replace(each, name="tuning") for each in own] for method, own in runs.items()}
     grid = {"learning_rate": scale.local, "server_learning_rate": scale.server}
     with progress_bar("tuning", 1) as progress:
-        rates, trials = tune(named, grid, out / "runs", jobs, progress, screening=scale.screening)
+        rates, trials = tune(named, grid, setup.out / "runs", setup.jobs, progress, screening=scale.screening)
     rows = [
         {"method": trial.label, "rounds": trial.rounds}
         | {"local rate": trial.settings["learning_rate"], "server rate": trial.settings["server_learning_rate"]}
@@ -83,40 +260,42 @@ def own_rates(dataset: str, root: Path, scale: Scale, out: Path, jobs: int) -> t
 
 
 def at_server_rate(own: Rates, server: float) -> Rates:
-    """The rivals' settings at FedAU's local rate and this server rate."""
+    """Return the rivals' settings at FedAU's local rate and this server rate."""
     local = own[RIVALS[0]].learning_rate
     return {method: replace(own[method], learning_rate=local, server_learning_rate=server) for method in RIVALS}
 
 
-def compare_methods(settings: Rates, dataset: str, root: Path, scale: Scale, out: Path, jobs: int) -> pd.DataFrame:
-    """Run every method under every pattern and seed; one row a run, accuracies in per cent."""
+def measures(run: FinishedRun) -> dict[str, float]:
+    """Measure one run, accuracies in per cent; the accuracy is over the last tenth of the rounds."""
+    summary, training, curve = run.summary(), run.experiment.training, run.curve()
+    clients = pd.read_csv(run.folder / "clients.csv")
+    return (
+        {"local rate": training.learning_rate, "server rate": training.server_learning_rate}
+        | {"accuracy": 100 * curve.tail(math.ceil(len(curve) / 10)).mean()}
+        | {"training accuracy": 100 * float(np.average(clients["accuracy"], weights=clients["samples"]))}
+        | {"objective": summary["client_loss_mean"], "worst client's loss": summary["client_loss_worst"]}
+        | {"importance distance": summary["importance_distance"]}
+    )
+
+
+def compare_methods(settings: Rates, setup: Setup[Scale]) -> pd.DataFrame:
+    """Run every method under every pattern and seed; one row per run."""
     planned = {
-        (pattern, method, seed): replace(experiment(pattern, method, dataset, root, scale, seed), training=training)
-        for seed in scale.seeds
+        (pattern, method, seed): replace(
+            experiment(pattern, method, setup.dataset, setup.root, setup.scale, seed), training=training
+        )
+        for seed in setup.scale.seeds
         for pattern in PATTERNS
         for method, training in settings.items()
     }
-    rows = []
-    for (pattern, method, seed), folder in run_grid(planned, out / "runs", jobs).items():
-        summary, training = read_summary(folder), settings[method]
-        clients = pd.read_csv(folder / "clients.csv")
-        curve = learning_curve(round_table(read_records(folder)))
-        rows.append(
-            {"pattern": pattern, "method": method, "seed": seed}
-            | {"local rate": training.learning_rate, "server rate": training.server_learning_rate}
-            | {"accuracy": 100 * curve.tail(math.ceil(len(curve) / 10)).mean()}  # over the last tenth
-            | {"training accuracy": 100 * float(np.average(clients["accuracy"], weights=clients["samples"]))}
-            | {"objective": summary["client_loss_mean"], "worst client's loss": summary["client_loss_worst"]}
-            | {"importance distance": summary["importance_distance"], "folder": folder}
-        )
-    return pd.DataFrame(rows)
+    return setup.measure(planned, ("pattern", "method", "seed"), measures)
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
 def of_dataset(table: Mapping[str, Mapping[str, tuple[float, ...]]], dataset: str) -> dict[tuple[str, ...], float]:
-    """The poster's numbers of a data set by (pattern, method); empty where it has none."""
+    """Select the poster's numbers of a data set by (pattern, method); empty where it has none."""
     if dataset not in IMAGES:
         return {}
     column = IMAGES.index(dataset)
@@ -124,7 +303,7 @@ def of_dataset(table: Mapping[str, Mapping[str, tuple[float, ...]]], dataset: st
 
 
 def leads(runs: pd.DataFrame) -> pd.DataFrame:
-    """How far FedAU (K = 50) leads each method in test accuracy, with a 95 % interval over seeds, beside the paper."""
+    """Compute FedAU's (K = 50) lead over each method in test accuracy, with a 95 % interval, beside the paper's."""
     wide = runs.pivot(index=["pattern", "seed"], columns="method", values="accuracy")
     rows = []
     for pattern, methods in PUBLISHED.items():
@@ -143,7 +322,7 @@ def leads(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _verdict(low: float, high: float, theirs: np.ndarray) -> str:
-    """What an interval of ours says, and whether it is what the paper's four leads say."""
+    """Say what an interval of ours says, and whether it is what the paper's four leads say."""
     if low <= 0 <= high:
         return "open"
     words, sign = ("ahead", 1) if low > 0 else ("behind", -1)
@@ -159,7 +338,7 @@ def _verdict(low: float, high: float, theirs: np.ndarray) -> str:
 
 
 def orders(runs: pd.DataFrame) -> pd.DataFrame:
-    """Spearman's rank correlation of our order of the methods with the paper's on each of its data sets."""
+    """Compute Spearman's rank correlation of our order of the methods with the paper's on each of its data sets."""
     ours = runs.groupby(["pattern", "method"])["accuracy"].mean().round(9)  # rounding errors are no order
     rows = []
     for pattern, methods in PUBLISHED.items():
@@ -184,27 +363,18 @@ METHOD_STYLES = {
 
 
 def accuracy_figure(runs: pd.DataFrame) -> Figure:
-    """Test accuracy over the rounds under each pattern, mean over seeds."""
-    panels: dict[str, dict[str, list[pd.Series]]]
-    panels = {pattern: {method: [] for method in METHODS} for pattern in PATTERNS}
-    for row in runs.itertuples():
-        panels[row.pattern][row.method].append(100 * learning_curve(round_table(read_records(row.folder))))
+    """Draw test accuracy over the rounds under each pattern, mean over seeds."""
+    panels = curves(runs, "pattern", "method", lambda run: 100 * run.curve())
     return panels_figure(panels, METHOD_STYLES, "test accuracy, %", size=(9, 3.2))
 
 
-def main(argv: Sequence[str] | None = None) -> Path:
-    """Run the study; see this file's first lines; return the folder of tables and figures."""
-    datasets = ("digits", "synthetic", *IMAGES)
-    arguments = study_arguments(__doc__.partition("\n")[0], "fedau", datasets, argv)
-    dataset, root, out = arguments.dataset, arguments.root, arguments.out
-    scale = PAPER if arguments.paper else QUICK
-    errors = weight_errors(dataset, root, scale, out)
-    own, tried = own_rates(dataset, root, scale, out, arguments.jobs)
-    runs = compare_methods(own, dataset, root, scale, out, arguments.jobs)
-    rivals = {
-        server: compare_methods(at_server_rate(own, server), dataset, root, scale, out, arguments.jobs)
-        for server in scale.equal
-    }
+def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
+    """Compute the weights' errors, tune, run, and yield the tables and figures."""
+    dataset, scale = setup.dataset, setup.scale
+    errors = weight_errors(setup)
+    own, tried = own_rates(setup)
+    runs = compare_methods(own, setup)
+    rivals = {server: compare_methods(at_server_rate(own, server), setup) for server in scale.equal}
 
     order = ["pattern", "method"]
     published, of_training = (of_dataset(table, dataset) for table in (PUBLISHED, PUBLISHED_TRAINING))
@@ -213,39 +383,36 @@ def main(argv: Sequence[str] | None = None) -> Path:
     trained = beside_paper(runs, of_training, order, "training accuracy", why)
     more = ["local rate", "server rate", "objective", "worst client's loss"]
     table = table.merge(runs.groupby(order, sort=False)[more].mean().reset_index(), on=order)
-    weights, ahead, alike = error_table(errors), leads(runs), orders(runs)
+    weights = error_table(errors)
     local = own[RIVALS[0]].learning_rate
     equal_rates = pd.concat(
         [leads(each).assign(**{"local rate": local, "server rate": server}) for server, each in rivals.items()]
     )
 
+    def printed(compared: pd.DataFrame) -> pd.DataFrame:
+        return compared if published else compared.drop(columns=["paper", "verdict", "why"])
+
     cutoffs = weights["K"].map(lambda k: f"{k:.0f}" if math.isfinite(k) else "∞")
-    show(weights.assign(K=cutoffs), "Weight error (mean over seeds) and Theorem 3's bound with constant 1", 4)
+    yield Table(
+        weights.assign(K=cutoffs), "Weight error (mean over seeds) and Theorem 3's bound with constant 1", digits=4
+    )
     best = errors[errors["pattern"] == "Bernoulli"].groupby("T")[["corollary 4", "bound's best"]].mean().reset_index()
     best["measured best"] = [weights["K"][part["Bernoulli"].idxmin()] for _, part in weights.groupby("T")]
-    show(best, "Best cutoff K (mean over seeds)", 1)
-    printed = table if published else table.drop(columns=["paper", "verdict", "why"])
-    show(printed, f"Test accuracy on {dataset} over the last tenth of the rounds, per cent", 3)
-    show(ahead, "Lead of FedAU (K = 50), percentage points; the paper's on four image data sets", 2)
-    show(equal_rates, "The same at equal rates, where weights alone tell the two apart", 2)
+    yield Table(best, "Best cutoff K (mean over seeds)", digits=1)
+    yield Table(printed(table), f"Test accuracy on {dataset} over the last tenth of the rounds, per cent")
+    title = "Lead of FedAU (K = 50), percentage points; the paper's on four image data sets"
+    yield Table(leads(runs), title, "leads", 2)
+    yield Table(equal_rates, "The same at equal rates, where weights alone tell the two apart", "leads-equal-rates", 2)
     if not tried.empty:
-        show(tried, "Learning rates tried: the objective, mean and under each pattern's tuning seed", 3)
-    show(
-        trained if published else trained.drop(columns=["paper", "verdict", "why"]),
-        f"Training accuracy on {dataset} after the last round, per cent",
-        2,
-    )
-    show(alike, "Rank correlation of the order of five methods with the paper's", 2)
-    tables = {"results": runs.drop(columns="folder"), "weights": weights, "accuracy": table, "leads": ahead}
-    tables |= {"orders": alike, "training-accuracy": trained, "leads-equal-rates": equal_rates}
-    if not tried.empty:
-        tables["tuning"] = tried
-    tables["results-equal-rates"] = pd.concat(list(rivals.values())).drop(columns="folder")
-    write_tables(out, tables)
-    print(save_figure(weights_figure(errors, dataset, root, scale), out / "weights.png"))
-    print(save_figure(accuracy_figure(runs), out / "curves.png"))
-    return out
+        yield Table(tried, "Learning rates tried: the objective, mean and under each pattern's tuning seed", "tuning")
+    yield Table(printed(trained), f"Training accuracy on {dataset} after the last round, per cent", digits=2)
+    yield Table(orders(runs), "Rank correlation of the order of five methods with the paper's", "orders", 2)
+    written = {"results": runs, "weights": weights, "accuracy": table, "training-accuracy": trained}
+    for file, frame in (written | {"results-equal-rates": pd.concat(list(rivals.values()))}).items():
+        yield Table(frame, file=file)
+    for name, figure in (("weights", weights_figure(errors, setup)), ("curves", accuracy_figure(runs))):
+        yield Picture(figure, name, dpi=150)
+        yield str(setup.out / f"{name}.png")
 
 
-if __name__ == "__main__":
-    run_script(main)
+STUDY = Study(__doc__.partition("\n")[0], QUICK, PAPER, results, ("digits", "synthetic", *IMAGES))

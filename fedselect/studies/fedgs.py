@@ -1,9 +1,5 @@
 """FedGS (Wang et al., AAAI 2023): Table 2, Figs. 4 and 5 and Table 3, the paper's numbers beside ours.
 
-    python fedselect/studies/fedgs.py
-    python fedselect/studies/fedgs.py --paper
-    python fedselect/studies/fedgs.py --paper --dataset cifar10 --root DATA
-
 The default is the paper's Synthetic(0.5, 0.5) with its 30 clients, whose data are generated; Fig. 4's counts and Table
 3's graphs are then those of scikit-learn's digits, split as the paper splits FashionMNIST (two labels each) and CIFAR10
 (Dirichlet). With the files of either, ``--dataset`` runs all three on it.
@@ -20,38 +16,126 @@ they fit the table best; their plot configuration has T = 300, which leaves ever
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
-from fedselect.experiments import Choice, Experiment, build_scenario, read_summary
-from fedselect.experiments.figures import save_figure
+from fedselect.availability import AVAILABILITY
+from fedselect.data import Federation, Samples, load_data
+from fedselect.embeddings import client_embeddings
+from fedselect.experiments import Choice, Experiment, build_scenario
+from fedselect.experiments.figures import panels_figure
+from fedselect.progress import progress_bar
 from fedselect.rounds.history import History
-from fedselect.studies.fedgs_graphs import recovery
-from fedselect.studies.fedgs_pictures import Losses, counts_figure, loss_figure, table_2_figure
-from fedselect.studies.fedgs_setting import PAPER, QUICK, Plan, Setting, availability, methods, settings
-from fedselect.studies.grid import run_grid, without_training
-from fedselect.studies.parts import write_tables
-from fedselect.studies.printing import show
-from fedselect.studies.published import beside_paper, published_cells
-from fedselect.studies.script import run_script, study_arguments
+from fedselect.rounds.protocol import RoundFeedback
+from fedselect.selectors import AllAvailable
+from fedselect.studies.comparison import beside_paper, published_cells
+from fedselect.studies.study import FinishedRun, Picture, Setup, Study, Table, curves, select_without_training
+from fedselect.training.settings import TrainingSettings
+from graphs import dependency_graph, epsilon_sweep, similarity
 
-# -- the paper's numbers ---------------------------------------------------------------------------------------------
+#: Test losses by (mode, method).
+Losses = Mapping[tuple[str, str], float]
+
+# -- setting -----------------------------------------------------------------------------------------------------------
+
+DIGITS = {
+    "two labels": Choice("digits", {"partition": "two-label"}),
+    "Dirichlet": Choice("digits", {"partition": "dirichlet-unequal"}),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Setting of a data set: the paper's, and assumptions where it is silent."""
+
+    data: Choice
+    training: TrainingSettings
+    rounds: int
+    sizes: tuple[int, ...]
+    modes: tuple[str, ...]
+    beta: float
+    features: str = "labels"
+    graphs: Mapping[str, Choice] = field(default_factory=lambda: DIGITS)
+
+
+def settings(root: Path) -> dict[str, Setting]:
+    """Return the settings by data set; files are looked for below ``root``."""
+    images = {"root": str(root), "validation_fraction": 0.2}
+    fashion = Choice("fashion-mnist", {"partition": "two-label", **images})
+    cifar = Choice("cifar10", {"partition": "dirichlet-unequal", **images})
+    small, five = TrainingSettings(), ("IDL", "LN", "SLN", "LDF", "MDF")
+    of_fashion = TrainingSettings("cnn-fashion", batch_size=32)
+    of_cifar = TrainingSettings("cnn-cifar", learning_rate=0.03, batch_size=32)
+    return {
+        "synthetic": Setting(Choice("synthetic", {"draw": "authors"}), small, 1000, (6, 10), five, 0.7, "parameters"),
+        "digits": Setting(DIGITS["Dirichlet"], small, 300, (10,), five, 0.7),
+        "cifar10": Setting(cifar, of_cifar, 1000, (10,), five, 0.9, graphs={"Dirichlet": cifar}),
+        "fashion-mnist": Setting(
+            fashion, of_fashion, 300, (10,), ("IDL", "YMF", "YC"), 0.9, graphs={"two labels": fashion}
+        ),
+    }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Amount that is run."""
+
+    rounds: int | None  #: the setting's where None
+    seeds: int
+    draws: int  #: of generated data; all but the first under the first seed alone
+    sizes: int  #: of the setting's values of M, so many are tried; likewise
+    count_rounds: int  #: of Fig. 4
+    rates: tuple[float, ...]  #: local step sizes of Table 3
+
+
+QUICK = Plan(rounds=100, seeds=2, draws=1, sizes=1, count_rounds=200, rates=(0.1,))
+PAPER = Plan(rounds=None, seeds=3, draws=3, sizes=2, count_rounds=1000, rates=(0.03, 0.1, 0.3))
+
+
+def availability(mode: str, beta: float) -> Choice:
+    """Return one of the paper's availability modes; the authors' code draws a round again when no client is there."""
+    return {
+        "IDL": Choice("ideal"),
+        "LN": Choice("lognormal", {"beta": 0.5, "draw": "authors"}),
+        "SLN": Choice("sin-lognormal", {"beta": 0.5, "empty": "redraw", "draw": "authors"}),
+        "LDF": Choice("less-data-first", {"beta": beta}),
+        "MDF": Choice("more-data-first", {"beta": beta}),
+        "YMF": Choice("max-label-first", {"beta": 0.9, "empty": "redraw"}),
+        "YC": Choice("label-cycle", {"beta": 0.9, "empty": "redraw"}),
+    }[mode]
+
+
+def methods(features: str) -> dict[str, tuple[Choice, float]]:
+    """Return the rows of Table 2: selector and FedProx's μ."""
+    rows = {
+        "UniformSample": (Choice("uniform"), 0.0),
+        "MDSample": (Choice("md-sample"), 0.0),
+        "MDSample, once each": (Choice("md-sample", {"duplicates": "once"}), 0.0),  # not in the paper, nor its code
+        "Power-of-Choice": (Choice("power-of-choice", {"variant": "fedgs"}), 0.0),
+        "FedProx μ=0.01": (Choice("md-sample", {"among": "all"}), 0.01),  # their default; the absent are dropped
+    }
+    for alpha in (0.0, 0.5, 1.0, 2.0, 5.0):
+        rows[f"FedGS α={alpha:g}"] = (Choice("fedgs", {"alpha": alpha, "features": features}), 0.0)
+    return rows
 
 
 def published(dataset: str) -> Losses:
-    """The paper's Table 2 (smallest test loss, mean of three seeds); empty for a data set it does not have."""
+    """Read the paper's Table 2 (smallest test loss, mean of three seeds); empty for a data set it does not have."""
     cells = published_cells("fedgs", "Table 2").items()
     return {(mode, method): loss for (group, method, mode), loss in cells if group == dataset}
 
 
-# -- what is run -----------------------------------------------------------------------------------------------------
+# -- what is run -------------------------------------------------------------------------------------------------------
 
 
-def play(setting: Setting, plan: Plan, out: Path, jobs: int) -> pd.DataFrame:
-    """All runs of Table 2, and of what else it might have been; one row a run."""
+def table_2_grid(setting: Setting, plan: Plan) -> dict[tuple[Any, ...], Experiment]:
+    """Plan the runs of Table 2, and of what else it might have been, by draw, M, mode, method and seed."""
     generated = setting.data.name == "synthetic"
     variants = [(draw, setting.sizes[0]) for draw in range(plan.draws if generated else 1)]
     variants += [(0, size) for size in setting.sizes[1 : plan.sizes]]
@@ -71,17 +155,11 @@ def play(setting: Setting, plan: Plan, out: Path, jobs: int) -> pd.DataFrame:
                         selector=selector,
                         training=replace(setting.training, proximal=proximal),
                     )
-    finished = run_grid(grid, out / "runs", jobs, "Table 2, rounds")
-    keys = ("draw", "m", "mode", "method", "seed")
-    rows = [
-        dict(zip(keys, cell, strict=True)) | read_summary(folder) | {"folder": folder}
-        for cell, folder in finished.items()
-    ]
-    return pd.DataFrame(rows).astype({"proved": float, "max_gap": float})
+    return grid
 
 
 def counts(data: Choice, split: str, rounds: int) -> dict[str, History]:
-    """Participation without training. Swap ascent is enough here: ``exact_vs_heuristic.py`` shows what it misses."""
+    """Select without training. Swap ascent is enough here: `exact_vs_heuristic` shows what it misses."""
     there = availability("YMF" if split == "two labels" else "LN", 0.9)
     scenario = build_scenario(Experiment(rounds=rounds, clients_per_round=10, data=data, availability=there))
     selectors = {
@@ -90,11 +168,74 @@ def counts(data: Choice, split: str, rounds: int) -> dict[str, History]:
         "FedGS α=1": Choice("fedgs", {"alpha": 1.0, "method": "local-search"}),
     }
     return {
-        label: History.collect(without_training(scenario, each), scenario.clients) for label, each in selectors.items()
+        label: History.collect(select_without_training(scenario, each), scenario.clients)
+        for label, each in selectors.items()
     }
 
 
-# -- tables ----------------------------------------------------------------------------------------------------------
+class UpdateKeeper(AllAvailable):
+    """Selector of all available clients that keeps their updates."""
+
+    def update(self, feedback: RoundFeedback) -> None:
+        """Keep the updates, one row per client."""
+        self.updates = np.stack([feedback.updates[client] for client in feedback.selection.clients.tolist()])
+
+
+def recovery(setup: Setup[Plan], setting: Setting) -> pd.DataFrame:
+    """Compute Table 3: one row per score, over splits, seeds, step sizes and methods."""
+    model = setting.training.model if setting.training.model.startswith("cnn") else "cnn-fashion"
+    cells = list(itertools.product(setting.graphs.items(), range(setup.scale.seeds), setup.scale.rates))
+    rows = []
+    with progress_bar("Table 3, graphs", len(cells)) as advance:
+        for done, ((split, data), seed, rate) in enumerate(cells):
+            advance(done, len(cells))
+            training = TrainingSettings(model, learning_rate=rate, batch_size=setting.training.batch_size)
+            found = setup.cached(f"graphs/{split}-{rate:g}-s{seed}.npz", recovered, data, training, seed)
+            for method, scores in found.items():
+                rows += [(split, f"{rate:g}", method, score, seed, value) for score, value in scores.items()]
+    return pd.DataFrame(rows, columns=["split", "rate", "method", "score", "seed", "value"])
+
+
+def recovered(data: Choice, training: TrainingSettings, seed: int) -> dict[str, dict[str, float]]:
+    """Train all clients for a round, and score the 3DG of their updates at the best of the paper's thresholds."""
+    import torch
+    from torch.nn.utils import vector_to_parameters
+
+    from fedselect.training.fedavg import FedAvg
+    from fedselect.training.models import MODELS
+
+    torch.set_num_threads(1)
+    federation, selector = as_images(load_data(data.name, **{**data.options, "seed": seed})), UpdateKeeper()
+    loop = FedAvg(federation, selector, AVAILABILITY.build("ideal", federation, seed), settings=training, seed=seed)
+    start = loop.weights
+    loop.step(evaluate=False)
+
+    def models() -> Iterator[torch.nn.Module]:
+        network = MODELS.build(training.model, federation)
+        for update in selector.updates:
+            vector_to_parameters(torch.from_numpy(start + update), network.parameters())
+            yield network
+
+    # The noise of Eq. 12 has the moments of inputs that the server has; nothing is evaluated on these here.
+    noise = client_embeddings(models(), federation.test.features, np.random.default_rng(seed))
+    oracle = dependency_graph(similarity(federation.label_distributions, "dot"), "paper")
+    found = {"func-sim": similarity(noise, "functional"), "cos-sim": similarity(selector.updates, "update")}
+    best = {method: epsilon_sweep(matrix, oracle).best for method, matrix in found.items()}
+    return {name: {"precision": b.precision, "recall": b.recall, "F1": b.f1} for name, b in best.items()}
+
+
+def as_images(federation: Federation) -> Federation:
+    """Reshape digits to 1 x 8 x 8 images, for a convolutional network; leave images as they are."""
+    if federation.test.features.ndim > 2:
+        return federation
+
+    def image(samples: Samples) -> Samples:
+        return Samples(samples.features.reshape(-1, 1, 8, 8), samples.labels)
+
+    return replace(federation, clients=tuple(map(image, federation.clients)), test=image(federation.test))
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
 
 #: What else stands between a row of Table 2 and ours.
 ROWS = {
@@ -104,14 +245,14 @@ ROWS = {
 
 
 def over_draws(runs: pd.DataFrame, setting: Setting) -> dict[tuple[str, str], tuple[float, float]]:
-    """The smallest and the largest of our numbers over the draws of the data, by cell in the table's order."""
+    """Find the smallest and the largest of our numbers over the draws of the data, by cell in the table's order."""
     drawn = runs[runs.m == setting.sizes[0]].groupby(["mode", "method", "draw"], sort=False).best_loss.mean()
     ends = drawn.groupby(level=[0, 1], sort=False).agg(["min", "max"])
     return {cell: (low, high) for cell, low, high in ends.itertuples()}
 
 
 def reasons(runs: pd.DataFrame, paper: Losses, setting: Setting) -> dict[tuple[str, ...], str]:
-    """Why a cell of Table 2 may differ: what other draws of the data give, where there are any."""
+    """Give reasons why a cell of Table 2 may differ: what other draws of the data give, where there are any."""
     why: dict[tuple[str, ...], str] = {}
     for cell, (low, high) in over_draws(runs, setting).items():
         if setting.data.name != "synthetic":
@@ -131,7 +272,7 @@ def reasons(runs: pd.DataFrame, paper: Losses, setting: Setting) -> dict[tuple[s
 
 
 def variants(runs: pd.DataFrame, paper: Losses) -> dict[str, Losses]:
-    """Table 2 as the paper has it, and as it is for every draw of the data and every M."""
+    """Collect Table 2 as the paper has it, and as it is for every draw of the data and every M."""
     means = runs.groupby(["draw", "m", "mode", "method"], sort=False).best_loss.mean()
     ours = {
         f"draw {draw}, M = {m}": {cell[2:]: loss for cell, loss in part.items()}
@@ -141,7 +282,7 @@ def variants(runs: pd.DataFrame, paper: Losses) -> dict[str, Losses]:
 
 
 def claims(tables: Mapping[str, Losses], modes: Sequence[str]) -> pd.DataFrame:
-    """What the paper's text says of Table 2, computed from its numbers and from ours."""
+    """Compute what the paper's text says of Table 2, from its numbers and from ours."""
     fedgs = [name for name in methods("labels") if name.startswith("FedGS")]
     rows = []
     for title, losses in tables.items():
@@ -163,7 +304,7 @@ def claims(tables: Mapping[str, Losses], modes: Sequence[str]) -> pd.DataFrame:
 
 
 def ratios(tables: Mapping[str, Losses], modes: Sequence[str]) -> pd.DataFrame:
-    """FedGS's loss in units of UniformSample's."""
+    """Compute FedGS's loss in units of UniformSample's."""
     return pd.DataFrame(
         {"data": title, **{mode: losses[mode, "FedGS α=1"] / losses[mode, "UniformSample"] for mode in modes}}
         for title, losses in tables.items()
@@ -171,7 +312,7 @@ def ratios(tables: Mapping[str, Losses], modes: Sequence[str]) -> pd.DataFrame:
 
 
 def spread(counted: Mapping[str, Mapping[str, History]]) -> pd.DataFrame:
-    """The counts in a few numbers; the paper has them as bars alone."""
+    """Put the counts in a few numbers; the paper has them as bars alone."""
     rows = []
     for split, histories in counted.items():
         for label, history in histories.items():
@@ -181,27 +322,83 @@ def spread(counted: Mapping[str, Mapping[str, History]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def main(argv: Sequence[str] | None = None, plan: Plan | None = None) -> Path:
-    """Run everything that is not there yet, and show it; return the folder of tables and figures."""
-    datasets = ("synthetic", "digits", "cifar10", "fashion-mnist")
-    arguments = study_arguments(__doc__.partition("\n")[0], "fedgs", datasets, argv)
-    plan = plan or (PAPER if arguments.paper else QUICK)
-    setting, out = settings(arguments.root)[arguments.dataset], arguments.out
+# -- figures -----------------------------------------------------------------------------------------------------------
 
-    runs, paper = play(setting, plan, out, arguments.jobs), published(arguments.dataset)
+
+def table_2_figure(panels: Mapping[str, Losses], modes: Sequence[str]) -> Figure:
+    """Draw Table 2, losses in units of UniformSample's under IDL."""
+    shown = ["UniformSample", "MDSample", "Power-of-Choice", "FedProx μ=0.01", "FedGS α=0", "FedGS α=1", "FedGS α=5"]
+    figure = Figure(figsize=(8, 3.2), layout="constrained")
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axis, (title, losses) in zip(axes, panels.items(), strict=True):
+        for place, (name, marker) in enumerate(zip(shown, "os^Dvx+", strict=True)):
+            values = [losses[mode, name] / losses["IDL", "UniformSample"] for mode in modes]
+            grey = "black" if name.startswith("FedGS") else "0.55"
+            axis.plot(np.arange(len(modes)) + 0.06 * (place - 3), values, marker, color=grey, label=name, markersize=5)
+        axis.set_xticks(range(len(modes)), modes)
+        axis.set_title(title, fontsize=10)
+        axis.grid(axis="y", alpha=0.3)
+    figure.axes[0].set_ylabel("test loss, UniformSample under IDL = 1")
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
+    return figure
+
+
+#: The curves of Fig. 5.
+CURVES = {
+    "UniformSample": ("black", "--"),
+    "MDSample": ("0.5", ":"),
+    "Power-of-Choice": ("#009E73", "-."),
+    "FedGS α=1": ("#D55E00", "-"),
+}
+
+
+def loss_figure(runs: pd.DataFrame, modes: Sequence[str]) -> Figure:
+    """Draw Fig. 5: test loss over the rounds, means over seeds with the band from smallest to largest."""
+    shown = runs[runs["mode"].isin(modes) & runs["method"].isin(CURVES)]
+    panels = curves(shown, "mode", "method", lambda run: run.curve("loss"))
+    return panels_figure(panels, CURVES, "test loss", size=(4 * len(panels), 3.2), banded=list(CURVES), sharey=False)
+
+
+def counts_figure(counted: Mapping[str, Mapping[str, History]]) -> Figure:
+    """Draw Fig. 4: one bar per client, the most available first; the line is how often it was there."""
+    columns = len(next(iter(counted.values())))
+    figure = Figure(figsize=(2.6 * columns, 2.1 * len(counted)), layout="constrained")
+    rows = figure.subplots(len(counted), columns, sharey="row", squeeze=False)
+    for axes, (split, histories) in zip(rows, counted.items(), strict=True):
+        top = 1.1 * max(history.counts.max() for history in histories.values())
+        for axis, (label, history) in zip(axes, histories.items(), strict=True):
+            order = np.argsort(-history.available, kind="stable")
+            axis.bar(np.arange(history.clients), history.counts[order], width=1.0, color="0.35")
+            axis.plot(history.available[order], "k--", linewidth=0.8)
+            axis.set_ylim(0, top)
+            axis.set_title(f"{label}: variance {history.counts.var(ddof=1):.0f}", fontsize=9)
+            axis.tick_params(labelsize=8)
+        axes[0].set_ylabel(f"{split}\ntimes selected", fontsize=9)
+    for axis in rows[-1]:
+        axis.set_xlabel("clients, most available first", fontsize=9)
+    return figure
+
+
+def results(setup: Setup[Plan]) -> Iterator[Table | Picture | str]:
+    """Run Table 2, count, compare graphs, and yield the tables and figures."""
+    plan, setting = setup.scale, settings(setup.root)[setup.dataset]
+    paper = published(setup.dataset)
+    labels = ("draw", "m", "mode", "method", "seed")
+    runs = setup.measure(table_2_grid(setting, plan), labels, FinishedRun.summary, "Table 2, rounds")
+    runs = runs.astype({"proved": float, "max_gap": float})
     main_runs = runs[(runs.draw == 0) & (runs.m == setting.sizes[0])]
     table = beside_paper(main_runs, paper, ("mode", "method"), "best_loss", reasons(runs, paper, setting))
     table.insert(6, "over draws", ["{:.3f}-{:.3f}".format(*ends) for ends in over_draws(runs, setting).values()])
-    show(table, f"Table 2, {arguments.dataset}: smallest test loss, M = {setting.sizes[0]}")
+    yield Table(table, f"Table 2, {setup.dataset}: smallest test loss, M = {setting.sizes[0]}")
     tables = variants(runs, paper)
-    show(claims(tables, setting.modes), "What the paper says of Table 2", digits=2)
-    show(ratios(tables, setting.modes), "Loss of FedGS α=1 over that of UniformSample")
+    yield Table(claims(tables, setting.modes), "What the paper says of Table 2", digits=2)
+    yield Table(ratios(tables, setting.modes), "Loss of FedGS α=1 over that of UniformSample")
     proofs = main_runs[main_runs.method.str.startswith("FedGS")]
-    print(f"FedGS: {100 * proofs.proved.mean():.1f} % of the decisions proved, largest gap {proofs.max_gap.max():.1e}")
+    yield f"FedGS: {100 * proofs.proved.mean():.1f} % of the decisions proved, largest gap {proofs.max_gap.max():.1e}"
 
     counted = {title: counts(choice, title, plan.count_rounds) for title, choice in setting.graphs.items()}
     spreads = spread(counted)
-    show(spreads, "Fig. 4: how often clients were selected")
+    yield Table(spreads, "Fig. 4: how often clients were selected")
 
     edges_paper = {
         (split, f"{rate:g}", name, score): value
@@ -210,22 +407,20 @@ def main(argv: Sequence[str] | None = None, plan: Plan | None = None) -> Path:
         if split in setting.graphs
     }
     why = {(): "other data and network; the paper's local training before the graph is not described"}
-    edges = recovery(setting.graphs, setting.training, plan.seeds, plan.rates, out)
-    graphs = beside_paper(edges, edges_paper, ("split", "rate", "method", "score"), "value", why)
-    show(graphs, "Table 3: edges of the oracle's 3DG found after one round of local training")
+    edges = beside_paper(recovery(setup, setting), edges_paper, ("split", "rate", "method", "score"), "value", why)
+    yield Table(edges, "Table 3: edges of the oracle's 3DG found after one round of local training")
 
-    shown = {"Table 2": table, "Fig. 4": spreads, "Table 3": graphs}
-    results = pd.concat([each.assign(table=title) for title, each in shown.items()])
-    results.insert(0, "table", results.pop("table"))
-    write_tables(out, {"runs": runs.drop(columns="folder"), "results": results})
+    shown = {"Table 2": table, "Fig. 4": spreads, "Table 3": edges}
+    everything = pd.concat([each.assign(table=title) for title, each in shown.items()])
+    everything.insert(0, "table", everything.pop("table"))
+    yield Table(runs, file="runs")
+    yield Table(everything, file="results")
     # The paper's: FashionMNIST under YMF, CIFAR-10 under LN.
     shown_modes = [mode for mode in setting.modes if mode in ("LN", "YMF")] or list(setting.modes[:1])
-    save_figure(loss_figure(main_runs, shown_modes), out / "loss.png", dpi=100)
-    table_2_figure(dict(itertools.islice(tables.items(), 2)), setting.modes).savefig(out / "table2.png", dpi=100)
-    counts_figure(counted).savefig(out / "counts.png", dpi=90)
-    print(f"results and figures: {out}")
-    return out
+    yield Picture(loss_figure(main_runs, shown_modes), "loss", 100)
+    yield Picture(table_2_figure(dict(itertools.islice(tables.items(), 2)), setting.modes), "table2", 100)
+    yield Picture(counts_figure(counted), "counts", 90)
+    yield f"results and figures: {setup.out}"
 
 
-if __name__ == "__main__":
-    run_script(main)
+STUDY = Study(__doc__.partition("\n")[0], QUICK, PAPER, results, ("synthetic", "digits", "cifar10", "fashion-mnist"))

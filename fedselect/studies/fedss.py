@@ -1,13 +1,9 @@
 """FedSS (Tang & Wong, INFOCOM 2023): the bias of Lemma 1, and Tables I and II.
 
-    python fedselect/studies/fedss.py
-    python fedselect/studies/fedss.py --paper
-    python fedselect/studies/fedss.py --paper --dataset cifar10 --root DATA
-
 100 clients have one label in the main; groups of one label come and go together. First nothing is trained: a client's
 vector is its label distribution, to which Lemmas 1 and 2 apply as to its model. By Lemma 1 a uniform draw from the
-available clients (FedAvg) has all the bias of who is available, whatever the number drawn; by Lemma 2 a stratified one
-(FedSS) has none of it, as long as every group has somebody there. Then everybody trains: rounds to a target loss.
+available clients (FedAvg) has all the bias of availability, whatever the number drawn; by Lemma 2 a stratified one
+(FedSS) has none of it, as long as every group has a client there. Then all algorithms train: rounds to a target loss.
 
 The paper's availability trace is not public, and it states neither model, step size, batch, local epochs nor seeds.
 Groups here rise and fall like time zones (`fedselect.availability.groups`), with at least one client of each there
@@ -19,25 +15,90 @@ bit. In Table I the paper has up to 20 % between them (39 and 47 rounds), which 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedselect.experiments import Choice, read_records, read_summary
-from fedselect.experiments.figures import panels_figure, save_figure
-from fedselect.experiments.metrics import late_deviation, learning_curve, round_table, rounds_to
-from fedselect.studies.fedss_bias import DRAWS, WHY_BIAS, bias_figure, biases, shares_figure
-from fedselect.studies.fedss_setting import FEDSS_O, FEDSS_P, PAPER, QUICK, TASKS, Scale, Task, experiment
-from fedselect.studies.grid import run_grid
-from fedselect.studies.paired import half_width, of_baseline
-from fedselect.studies.parts import write_tables
-from fedselect.studies.printing import show
-from fedselect.studies.published import beside_paper, published_cells
-from fedselect.studies.script import run_script, study_arguments
+from fedselect.data import Federation
+from fedselect.experiments import Choice, Experiment, build_scenario
+from fedselect.experiments.figures import panels_figure
+from fedselect.experiments.metrics import late_deviation, rounds_to
+from fedselect.progress import progress_bar
+from fedselect.rounds.protocol import Outcome
+from fedselect.studies.comparison import baseline_values, beside_paper, half_width, published_cells
+from fedselect.studies.study import (
+    FinishedRun,
+    Picture,
+    Setup,
+    Study,
+    Table,
+    curves,
+    long_form,
+    select_without_training,
+)
+from fedselect.training.settings import TrainingSettings
+from solvers.allocation import availability_bias, availability_variation, group_clients
+
+# -- setting -----------------------------------------------------------------------------------------------------------
+
+RATIOS = ("80 %", "90 %", "95 %")
+CLIENTS, LABELS = 100, 10
+FEDSS_O = Choice("fedss", {"largest": LABELS})
+FEDSS_P = Choice("fedss", {"largest": LABELS, "variant": "proportional"})
+
+
+@dataclass(frozen=True)
+class Task:
+    """Training on a data set. Only the target loss of MNIST and CIFAR-10 is the paper's; the rest it leaves open."""
+
+    published: str
+    targets: tuple[float, ...]  # the first is the one that is shown
+    rounds: int
+    steps: tuple[float, ...]  # local; the first has all the settings, the last Tables I and II, others Table I
+    settings: dict[str, Any]
+
+
+TASKS = {
+    "digits": Task("mnist", (0.5, 1.0, 0.3), 400, (0.05, 0.5, 1.0), {"model": "mlp"}),
+    "mnist": Task("mnist", (0.1,), 200, (0.05,), {"model": "cnn-fashion"}),
+    "cifar10": Task("cifar10", (1.5,), 400, (0.05,), {"model": "cnn-cifar", "batch_size": 50}),
+}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Amount that is run."""
+
+    traces: int  # seeds of the part without training
+    days: int  # of 24 rounds in each
+    rounds: float  # share of the task's
+    seeds: int
+    ratios: tuple[str, ...]
+    sizes: tuple[int, ...]  # clients a round in Table II
+
+
+QUICK = Scale(20, 2, 0.5, 3, ("80 %", "95 %"), (10, 30))
+PAPER = Scale(200, 2, 1.0, 5, RATIOS, (10, 20, 30))
+
+
+def experiment(dataset: str, root: Path, ratio: str = "95 %", size: int = 10, per_group: int = 1) -> Experiment:
+    """Build a run in the paper's setting, as far as it is stated."""
+    data = {"partition": "sorted-blocks", "ratio": float(ratio.strip(" %")) / 100, "clients": CLIENTS}
+    if dataset != "digits":
+        data["root"] = str(root)
+    return Experiment(
+        clients_per_round=size,
+        checkpoint_every=50,
+        data=Choice(dataset, data),
+        availability=Choice("group-trace", {"per_group": per_group}),
+        training=TrainingSettings(**{"decay": 1.0, "local_epochs": 5, "batch_size": 10} | TASKS[dataset].settings),
+    )
+
 
 KEYS = ("step", "ratio", "size", "per_group", "algorithm")
 
@@ -56,50 +117,113 @@ IN_TABLE_2 = tuple(name for name in ALGORITHMS if name != "CS-UCB-Q")
 
 
 def published(table: str, dataset: str) -> dict[tuple[str, str], float]:
-    """Rounds to the target loss by column and row: of Table I by non-IID ratio, of II by clients a round (at 95 %)."""
+    """Read rounds to the target loss by column and row: Table I by non-IID ratio, II by clients a round (at 95 %)."""
     cells = published_cells("fedss", table).items()
     return {(column, name): rounds for (group, name, column), rounds in cells if group == dataset}
+
+
+# -- bias, without training --------------------------------------------------------------------------------------------
+
+#: Selector, clients a round and clients at least there in each group; and how much of Lemma 1's bias it should have.
+DRAWS = {
+    "FedAvg, S = 10": (Choice("uniform"), 10, 1, 1.0),
+    "FedAvg, S = 20": (Choice("uniform"), 20, 1, 1.0),
+    "FedAvg, S = 30": (Choice("uniform"), 30, 1, 1.0),
+    "FedSS, S = 10": (FEDSS_P, 10, 1, 0.0),
+    "FedSS, S = 30": (FEDSS_P, 30, 1, 0.0),
+    "FedSS, S = 10, groups may be empty": (FEDSS_P, 10, 0, 0.0),
+    "CS-UCB-Q, S = 10": (Choice("cs-ucb-q"), 10, 1, None),
+}
+
+WHY_BIAS = {
+    ("FedSS, S = 10, groups may be empty",): "Lemma 2 needs a client of every group each round; an absent group's "
+    "weight goes to the others",
+}
+
+
+def watch(federation: Federation, strata: list[int], draw: str, rounds: int, seed: int) -> dict[str, np.ndarray]:
+    """Draw without training: by round, the average's label mix minus the population's, and Eq. 7."""
+    choice, size, per_group, _ = DRAWS[draw]
+    setting = experiment("digits", Path(), size=size, per_group=per_group)
+    scenario = build_scenario(replace(setting, rounds=rounds, seed=seed), federation)
+    if choice.name == "fedss":
+        choice = Choice("fedss", {**choice.options, "groups": strata})
+    vectors = federation.label_distributions
+    groups: np.ndarray = scenario.availability.groups  # type: ignore[attr-defined]  # a group trace's own
+    sizes = np.bincount(groups)
+    means = np.stack([vectors[groups == k].mean(axis=0) for k in range(sizes.size)])
+    found, lemma, variation = [], [], []
+    # One sample each, as the lemmas have it: clients differ by one otherwise.
+    for played in select_without_training(scenario, choice, sizes=[1] * CLIENTS):
+        present = np.bincount(groups[played.outcomes != Outcome.UNAVAILABLE], minlength=sizes.size)
+        found.append(played.applied @ vectors[played.selection.clients] - vectors.mean(axis=0))
+        lemma.append(availability_bias(sizes, present) @ means)
+        variation.append(availability_variation(sizes, present))
+    return {"found": np.array(found), "lemma": np.array(lemma), "variation": np.array(variation)}
+
+
+def biases(setup: Setup[Scale]) -> tuple[pd.DataFrame, dict[str, list[dict[str, np.ndarray]]]]:
+    """Compute the share of Lemma 1's bias that each draw has, one row per trace, and the rounds behind it."""
+    # Digits, whatever is trained later: only the labels count here.
+    federation = experiment("digits", Path()).federation()
+    strata = group_clients(federation.label_distributions, LABELS).labels.tolist()  # once, as it takes a second
+    scale, rounds = setup.scale, 24 * setup.scale.days
+    rows: list[dict[str, Any]] = []
+    watched: dict[str, list[dict[str, np.ndarray]]] = {draw: [] for draw in DRAWS}
+    with progress_bar("drawing", scale.traces * len(DRAWS)) as update:
+        for seed in range(scale.traces):
+            for draw, mine in watched.items():
+                name = f"draws/{draw.replace(' ', '')}-{rounds}-s{seed}.npz"
+                mine.append(setup.cached(name, watch, federation, strata, draw, rounds, seed))
+                found, lemma = mine[-1]["found"], mine[-1]["lemma"]
+                # Regression of what happened on Eq. 7; given who is there, the draw only adds noise of mean zero.
+                share = float((found * lemma).sum() / (lemma**2).sum())
+                values = {"share of Lemma 1's bias": share, "TV of availability": float(mine[-1]["variation"].mean())}
+                rows += [
+                    {"part": "bias", "draw": draw, "seed": seed, "measure": measure, "value": value}
+                    for measure, value in values.items()
+                ]
+                update(len(rows) // 2, scale.traces * len(DRAWS))
+    return pd.DataFrame(rows), watched
 
 
 # -- what is run -------------------------------------------------------------------------------------------------------
 
 
-def training(scale: Scale, dataset: str, root: Path, out: Path, jobs: int) -> tuple[pd.DataFrame, dict]:
-    """Train everything; one row for each run and measure, and the accuracy curves."""
-    task, grid = TASKS[dataset], {}
-    rounds = max(1, round(task.rounds * scale.rounds))
+def training_grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
+    """Plan everything that is trained by step size, ratio, clients a round, clients per group, algorithm and seed."""
+    scale, task = setup.scale, TASKS[setup.dataset]
     first, worst = task.steps[0], scale.ratios[-1]
     ends = dict.fromkeys((first, task.steps[-1]))
     settings = [(step, ratio, 10, 1, name) for step in task.steps for ratio in scale.ratios for name in ALGORITHMS]
     settings += [(step, worst, s, 1, name) for step in ends for s in scale.sizes if s != 10 for name in IN_TABLE_2]
     settings += [(first, worst, 10, 0, name) for name in ("FedAvg", "FedSS-P", "CS-UCB-Q")]
+    grid = {}
     for seed in range(scale.seeds):
         for step, ratio, size, per_group, name in settings:
             selector, proximal = ALGORITHMS[name]
-            base = experiment(dataset, root, ratio, size, per_group)
+            base = experiment(setup.dataset, setup.root, ratio, size, per_group)
             grid[step, ratio, size, per_group, name, seed] = replace(
                 base,
                 name=f"ratio{ratio.strip(' %')}-{size}-clients",
-                rounds=rounds,
+                rounds=max(1, round(task.rounds * scale.rounds)),
                 seed=seed,
                 selector=selector,
                 training=replace(base.training, learning_rate=step, proximal=proximal),
             )
-    rows: list[dict[str, Any]] = []
-    curves: dict[tuple[Any, ...], list[pd.Series]] = {}
-    for (*key, seed), folder in run_grid(grid, out / "runs", jobs, "training").items():
-        table = round_table(read_records(folder))
-        values: dict[str, float | None] = {
-            f"rounds to loss {target:g}": rounds_to(table, target, "loss") for target in task.targets
-        }
-        values["rounds to 80 % accuracy"] = rounds_to(table, 0.8)
-        values["final accuracy"] = 100 * read_summary(folder)["final_accuracy"]
-        values["accuracy after 30 rounds"] = 100 * table["accuracy"].iloc[min(30, rounds) - 1]
-        values["late deviation of accuracy"] = 100 * late_deviation(table["accuracy"])
-        labels = dict(zip(KEYS, key, strict=True)) | {"seed": seed}
-        rows += [{"part": "training", **labels, "measure": name, "value": value} for name, value in values.items()]
-        curves.setdefault(tuple(key), []).append(learning_curve(table))
-    return pd.DataFrame(rows).astype({"value": float, "size": str, "step": str}), curves
+    return grid
+
+
+def measures(run: FinishedRun, targets: Sequence[float]) -> dict[str, float | None]:
+    """Measure one run, accuracies in per cent."""
+    table = run.rounds()
+    values: dict[str, float | None] = {
+        f"rounds to loss {target:g}": rounds_to(table, target, "loss") for target in targets
+    }
+    values["rounds to 80 % accuracy"] = rounds_to(table, 0.8)
+    values["final accuracy"] = 100 * run.summary()["final_accuracy"]
+    values["accuracy after 30 rounds"] = 100 * table["accuracy"].iloc[min(30, len(table)) - 1]
+    return values | {"late deviation of accuracy": 100 * late_deviation(table["accuracy"])}
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -114,7 +238,7 @@ WHY_DATA = "model, step size, batch, local epochs and trace are not stated in th
 
 
 def why(dataset: str, task: Task, column: Sequence[str]) -> dict[tuple[str, ...], str]:
-    """What explains that speed-ups differ, by step size, column of the paper's table and algorithm."""
+    """Give the reasons why speed-ups differ, by step size, column of the paper's table and algorithm."""
     steps = [str(step) for step in task.steps]
     found: dict[tuple[str, ...], str] = {(step, here, "FedProx"): WHY_PROX for step in steps for here in column}
     found |= {(step, "10"): WHY_SIZE for step in steps}  # of Table II
@@ -122,13 +246,13 @@ def why(dataset: str, task: Task, column: Sequence[str]) -> dict[tuple[str, ...]
 
 
 def speed_ups(rows: pd.DataFrame) -> pd.DataFrame:
-    """FedAvg's rounds divided by those of each algorithm, within a seed and setting."""
+    """Divide FedAvg's rounds by those of each algorithm, within a seed and setting."""
     cell = [*(key for key in KEYS if key != "algorithm"), "seed"]
-    return rows.assign(value=of_baseline(rows, "algorithm", "FedAvg", cell) / rows["value"])
+    return rows.assign(value=baseline_values(rows, "algorithm", "FedAvg", cell) / rows["value"])
 
 
 def beside(rows: pd.DataFrame, paper: Mapping[Any, float], column: str, why: Mapping) -> pd.DataFrame:
-    """The speed-ups of one of the paper's tables beside ours; ``column`` names its columns."""
+    """Put the speed-ups of one of the paper's tables beside ours; ``column`` names its columns."""
     ours = speed_ups(rows)
     ours = ours[ours["algorithm"] != "FedAvg"]
     keys = ["step", column, "algorithm"]
@@ -140,12 +264,12 @@ def beside(rows: pd.DataFrame, paper: Mapping[Any, float], column: str, why: Map
 
 
 def interval(values: pd.Series) -> str:
-    """Mean and half its 95 % confidence interval, as text."""
+    """Format mean and half its 95 % confidence interval, as text."""
     return f"{values.mean():.2f} ± {half_width(values):.2f}" if values.count() else "never"
 
 
 def claims(rows: pd.DataFrame, task: Task, scale: Scale) -> pd.DataFrame:
-    """What the paper says about its results, held against ours by paired seeds."""
+    """Test the paper's statements about its results on ours, by paired seeds."""
     target, early = f"rounds to loss {task.targets[0]:g}", "accuracy after 30 rounds"
     late = "late deviation of accuracy"
     mild, worst, largest = scale.ratios[0], scale.ratios[-1], str(scale.sizes[-1])
@@ -185,7 +309,7 @@ def claims(rows: pd.DataFrame, task: Task, scale: Scale) -> pd.DataFrame:
 
 
 def averages(rows: pd.DataFrame) -> pd.DataFrame:
-    """Every setting and measure, means over seeds."""
+    """Average every setting and measure over seeds."""
     table = rows.groupby([*KEYS, "measure"], sort=False)["value"].apply(interval).unstack("measure", sort=False)
     table = table.reset_index().replace({"per_group": {1: "always", 0: "not always"}})
     return table.rename(columns={"per_group": "every group there"})
@@ -206,62 +330,108 @@ STYLES = {
 }
 
 
-def accuracy_figure(curves: Mapping[tuple, list[pd.Series]], step: float, ratios: Sequence[str]) -> Figure:
-    """Fig. 2: test accuracy, means over seeds; for some with the band from lowest to highest."""
-    panels = {
-        f"{names[0]}, non-IID ratio {ratio}": {
-            name: curves[step, ratio, 10, 1, name] for name in names if name in ALGORITHMS
-        }
-        for names in CURVES
-        for ratio in dict.fromkeys((ratios[0], ratios[-1]))
-    }
+def accuracy_figure(runs: pd.DataFrame, task: Task, ratios: Sequence[str]) -> Figure:
+    """Draw Fig. 2: test accuracy, means over seeds; for some with the band from lowest to highest."""
+    first = runs[(runs["step"] == task.steps[0]) & (runs["size"] == 10) & (runs["per_group"] == 1)]
+    panels = {}
+    for names in CURVES:
+        for ratio in dict.fromkeys((ratios[0], ratios[-1])):
+            drawn = curves(first[first["ratio"] == ratio], "ratio", "algorithm")[ratio]
+            panels[f"{names[0]}, non-IID ratio {ratio}"] = {name: drawn[name] for name in names if name in drawn}
     banded = ("FedAvg", "FedSS-P", "FedProx", "FedProxSS-P")
     return panels_figure(panels, STYLES, "test accuracy", banded=banded, size=(4 * len(panels), 3.2))
 
 
-def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> Path:
-    """Run what is missing of the study and show it; return the folder of its tables and figures."""
-    arguments = study_arguments(__doc__.partition("\n")[0], "fedss", tuple(TASKS), argv)
-    scale = scale or (PAPER if arguments.paper else QUICK)
-    dataset, out, task = arguments.dataset, arguments.out, TASKS[arguments.dataset]
-    experiment(dataset, arguments.root).federation()  # missing files are noticed now, not after the first part
+def shares_figure(rounds: Sequence[int] = (0, 4, 8, 12, 16, 20)) -> Figure:
+    """Draw Fig. 1 (a): each group's share of all clients, and of those available at some hours of the day."""
+    setting = replace(experiment("digits", Path()), rounds=24)
+    scenario = build_scenario(setting)
+    groups: np.ndarray = scenario.availability.groups  # type: ignore[attr-defined]  # a group trace's own
+    bars = {"all": np.bincount(groups) / groups.size}
+    for t in rounds:
+        there = np.bincount(groups[scenario.availability.available(t)], minlength=groups.max() + 1)
+        bars[str(t)] = there / there.sum()
+    figure = Figure(figsize=(6, 3.2), layout="constrained")
+    axis, bottom = figure.subplots(), np.zeros(len(bars))
+    for group, heights in enumerate(np.column_stack(list(bars.values()))):
+        axis.bar(
+            list(bars), heights, bottom=bottom, width=0.75, label=f"group {group}", edgecolor="white", linewidth=0.4
+        )
+        bottom += heights
+    axis.set_xlabel("clients, and those available in a round")
+    axis.set_ylabel("share of each group")
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside right center", fontsize=7)
+    return figure
 
-    bias, watched = biases(scale, out)
+
+def bias_figure(watched: Mapping[str, list[dict[str, np.ndarray]]], rows: pd.DataFrame) -> Figure:
+    """Draw (left) a label's share in the round's average over two days, (right) the share of Lemma 1's bias."""
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1.4, 1))
+    label = 0
+    lemma = np.mean([each["lemma"][:, label] for each in watched["FedAvg, S = 10"]], axis=0)
+    left.plot(lemma, "k-", linewidth=1, label="who is available (Lemma 1)")
+    for draw, marker, colour in (
+        ("FedAvg, S = 10", "o", "#D55E00"),
+        ("CS-UCB-Q, S = 10", "^", "#009E73"),
+        ("FedSS, S = 10", "s", "#0072B2"),
+    ):
+        mean = np.mean([each["found"][:, label] for each in watched[draw]], axis=0)
+        left.plot(mean, marker, color=colour, markersize=3.5, label=draw.partition(",")[0])
+    left.axhline(0, color="0.6", linewidth=0.8)
+    left.set_xlabel("round")
+    left.set_ylabel("share of one label minus its share\nin the population, mean over traces")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside upper left", ncols=4, fontsize=8)
+    grouped = rows[rows["measure"] == "share of Lemma 1's bias"].groupby("draw", sort=False)["value"]
+    names, means = list(grouped.groups), grouped.mean()
+    right.barh(names, means, xerr=1.96 * grouped.sem(), color="0.75", edgecolor="black", capsize=2)
+    right.invert_yaxis()
+    right.set_xlabel("share of Lemma 1's bias")
+    right.tick_params(axis="y", labelsize=7)
+    return figure
+
+
+def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
+    """Draw without training, train, and yield the tables and figures of both."""
+    scale, dataset, task = setup.scale, setup.dataset, TASKS[setup.dataset]
+    experiment(dataset, setup.root).federation()  # missing files are noticed now, not after the first part
+
+    bias, watched = biases(setup)
     share = bias[bias["measure"] == "share of Lemma 1's bias"]
     lemmas = {(draw,): expected for draw, (*_, expected) in DRAWS.items() if expected is not None}
     title = "Lemmas 1 and 2: share of FedAvg's bias"
     tables = {title: beside_paper(share, lemmas, ["draw"], "value", WHY_BIAS)}
-    show(tables[title], title)
+    yield Table(tables[title], title)
 
-    trained, curves = training(scale, dataset, arguments.root, out, arguments.jobs)
+    labels = (*KEYS, "seed")
+    runs = setup.measure(training_grid(setup), labels, lambda run: measures(run, task.targets), "training")
+    trained = long_form(runs, labels, part="training").astype({"size": str, "step": str})
     first = trained["measure"] == f"rounds to loss {task.targets[0]:g}"
     guaranteed = first & (trained["per_group"] == 1)
     by_ratio = trained[guaranteed & (trained["size"] == "10")]
     by_size = trained[guaranteed & (trained["ratio"] == scale.ratios[-1]) & trained["algorithm"].isin(IN_TABLE_2)]
     by_size = by_size[by_size["step"].isin([str(task.steps[0]), str(task.steps[-1])])]
     target = f"speed-up over FedAvg to loss {task.targets[0]:g} on {dataset}"
-    tables[f"Table I: {target}; the paper's on {task.published}"] = beside(
-        by_ratio, published("Table I", task.published), "ratio", why(dataset, task, scale.ratios)
-    )
-    tables[f"Table II: {target} by clients a round, {scale.ratios[-1]}; the paper's on cifar10, 95 %"] = beside(
-        by_size, published("Table II", "cifar10"), "size", why(dataset, task, [str(size) for size in scale.sizes])
-    )
-    for title in list(tables)[1:]:
-        show(tables[title], title, 2)
-    held = claims(trained, task, scale)
-    show(held, "What the paper says of its results, paired by seed, ± half the 95 % interval")
-    everything = averages(trained)
-    show(everything, "Everything measured, mean ± half the 95 % interval")
+    compared = {
+        f"Table I: {target}; the paper's on {task.published}": beside(
+            by_ratio, published("Table I", task.published), "ratio", why(dataset, task, scale.ratios)
+        ),
+        f"Table II: {target} by clients a round, {scale.ratios[-1]}; the paper's on cifar10, 95 %": beside(
+            by_size, published("Table II", "cifar10"), "size", why(dataset, task, [str(size) for size in scale.sizes])
+        ),
+    }
+    for title, table in compared.items():
+        yield Table(table, title, digits=2)
+    title = "What the paper says of its results, paired by seed, ± half the 95 % interval"
+    yield Table(claims(trained, task, scale), title, "claims")
+    yield Table(averages(trained), "Everything measured, mean ± half the 95 % interval", "means")
+    yield Table(pd.concat([bias, trained]), file="results")
+    both = tables | compared
+    yield Table(pd.concat([table.assign(table=title) for title, table in both.items()]), file="beside-paper")
+    yield Picture(bias_figure(watched, bias), "bias")
+    yield Picture(shares_figure(), "shares")
+    yield Picture(accuracy_figure(runs, task, scale.ratios), "accuracy")
+    yield f"tables, results.csv and figures: {setup.out}"
 
-    beside_all = pd.concat([table.assign(table=title) for title, table in tables.items()])
-    results = pd.concat([bias, trained])
-    write_tables(out, {"results": results, "beside-paper": beside_all, "claims": held, "means": everything})
-    save_figure(bias_figure(watched, bias), out / "bias.png", dpi=110)
-    save_figure(shares_figure(), out / "shares.png", dpi=110)
-    save_figure(accuracy_figure(curves, task.steps[0], scale.ratios), out / "accuracy.png", dpi=110)
-    print(f"tables, results.csv and figures: {out}")
-    return out
 
-
-if __name__ == "__main__":
-    run_script(main)
+STUDY = Study(__doc__.partition("\n")[0], QUICK, PAPER, results, tuple(TASKS))

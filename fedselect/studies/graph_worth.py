@@ -1,8 +1,5 @@
 """What FedGS's graph is worth: the oracle's, the same under masks, two learned ones, a wrong one, and none.
 
-    python -m fedselect.studies.graph_worth
-    python -m fedselect.studies.graph_worth --paper
-
 FedGS trains on a graph of the clients' label distributions, which an oracle knows; its paper builds graphs from model
 updates and from answers to noise as well (Eqs. 11 and 12), and computes the oracle's by secure products (Section 3.2),
 but trains on none of these. Here they select side by side, on scikit-learn's digits under log-normal availability
@@ -19,19 +16,16 @@ oracle's; messages and numbers sent for the graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary
-from fedselect.studies.grid import run_grid
-from fedselect.studies.paired import half_width, of_baseline
-from fedselect.studies.parts import write_tables
-from fedselect.studies.printing import show
-from fedselect.studies.script import run_script, study_arguments
+from fedselect.experiments import Choice, Experiment, build_scenario
+from fedselect.studies.comparison import baseline_values, half_width
+from fedselect.studies.study import FinishedRun, Setup, Study, Table
 from fedselect.training.settings import TrainingSettings
 from graphs import dependency_graph, distances, similarity
 
@@ -65,7 +59,7 @@ PAPER = Scale(clients=100, size=10, rounds=300, seeds=10)
 
 
 def experiments(scale: Scale, out: Path) -> dict[tuple[str, str, int], Experiment]:
-    """The runs by (split, graph, seed), seeds outside; the wrong graphs are written below ``out``."""
+    """Plan the runs by (split, graph, seed), seeds outside; the wrong graphs are written below ``out``."""
     planned: dict[tuple[str, str, int], Experiment] = {}
     for seed in range(scale.seeds):
         for split, partition in SPLITS.items():
@@ -89,7 +83,7 @@ def experiments(scale: Scale, out: Path) -> dict[tuple[str, str, int], Experimen
 
 
 def shuffled(experiment: Experiment, out: Path) -> Path:
-    """The file of the oracle's distances, between other clients than they are of."""
+    """Write the oracle's distances between other clients than they are of, and return the file."""
     path = out / "graphs" / f"{experiment.name}-s{experiment.seed}.npy"
     if not path.exists():
         labels = build_scenario(experiment).federation.label_distributions
@@ -99,33 +93,30 @@ def shuffled(experiment: Experiment, out: Path) -> Path:
     return path
 
 
-def run_all(scale: Scale, out: Path, jobs: int) -> pd.DataFrame:
-    """One row a run."""
-    rows = []
-    for (split, graph, seed), folder in run_grid(experiments(scale, out), out / "runs", jobs).items():
-        summary, records = read_summary(folder), read_records(folder)
-        notes = [record["notes"]["graph"] for record in records if "notes" in record]
-        rows.append(
-            {"split": split, "graph": graph, "seed": seed}
-            | {"smallest loss": summary["best_loss"], "final loss": summary["final_loss"]}
-            | {"count variance": float(np.var(selected(records, scale.clients), ddof=1))}
-            | {"edge F1": next((note["f1"] for note in reversed(notes) if "f1" in note), np.nan)}
-            | {key: notes[-1][key] if notes else 0 for key in ("messages", "numbers")}
-        )
-    return pd.DataFrame(rows)
+def measures(run: FinishedRun) -> dict[str, object]:
+    """Measure one run; messages and numbers are 0 where the graph costs none."""
+    summary, records = run.summary(), run.records()
+    notes = [record["notes"]["graph"] for record in records if "notes" in record]
+    clients = int(run.experiment.data.options["clients"])
+    return (
+        {"smallest loss": summary["best_loss"], "final loss": summary["final_loss"]}
+        | {"count variance": float(np.var(selected(records, clients), ddof=1))}
+        | {"edge F1": next((note["f1"] for note in reversed(notes) if "f1" in note), np.nan)}
+        | {key: notes[-1][key] if notes else 0 for key in ("messages", "numbers")}
+    )
 
 
 def selected(records: Sequence[Mapping[str, list[int]]], clients: int) -> np.ndarray:
-    """How often each client was selected after the warm-up, shape (N,)."""
+    """Count how often each client was selected after the warm-up, shape (N,)."""
     chosen = [client for record in records[1:] for client in record["selected"]]
     return np.bincount(np.array(chosen, dtype=np.int64), minlength=clients)
 
 
 def summarised(runs: pd.DataFrame) -> pd.DataFrame:
-    """Means over seeds by split and graph; losses' distances from the oracle's are paired by seed."""
+    """Average over seeds by split and graph; losses' distances from the oracle's are paired by seed."""
     losses = ("smallest loss", "final loss")
     beyond = runs.assign(
-        **{loss: runs[loss] - of_baseline(runs, "graph", "oracle", ["split", "seed"], loss) for loss in losses}
+        **{loss: runs[loss] - baseline_values(runs, "graph", "oracle", ["split", "seed"], loss) for loss in losses}
     )
     rows = []
     for (split, graph), group in runs.groupby(["split", "graph"], sort=False):
@@ -141,15 +132,11 @@ def summarised(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def main(argv: Sequence[str] | None = None, scale: Scale | None = None) -> Path:
-    """Run everything that is not there yet, and show it; return the folder of tables and figures."""
-    arguments = study_arguments((__doc__ or "").partition("\n")[0], "graph_worth", ("digits",), argv)
-    runs = run_all(scale or (PAPER if arguments.paper else QUICK), arguments.out, arguments.jobs)
-    table = summarised(runs)
-    show(table, "What the graph is worth")
-    write_tables(arguments.out, {"runs": runs, "graph_worth": table})
-    return arguments.out
+def results(setup: Setup[Scale]) -> Iterator[Table]:
+    """Run every graph, and yield the two tables."""
+    runs = setup.measure(experiments(setup.scale, setup.out), ("split", "graph", "seed"), measures)
+    yield Table(summarised(runs), "What the graph is worth", "graph_worth")
+    yield Table(runs, file="runs")
 
 
-if __name__ == "__main__":
-    run_script(main)
+STUDY = Study((__doc__ or "").partition("\n")[0], QUICK, PAPER, results)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from fedselect.studies import ca_fed
+from fedselect.studies.study import run_study
 from tests.fedselect.data import test_images
 
 TINY = ca_fed.Scale(rounds=6, seeds=(12,), local=(0.05,), server=(0.5,))
@@ -18,10 +20,7 @@ TINY = ca_fed.Scale(rounds=6, seeds=(12,), local=(0.05,), server=(0.5,))
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("ca_fed")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ca_fed, "QUICK", TINY)
-        ca_fed.main(["--out", str(out), "--jobs", "1"])
-    return out / "quick-clustered"
+    return run_study(ca_fed.STUDY, out, jobs=1, scale=TINY)
 
 
 def test_it_writes_a_row_a_run_and_the_three_figures(finished):
@@ -50,21 +49,20 @@ def test_the_tables_hold_what_the_runs_say(finished):
     assert table.loc[table["verdict"].isin(["higher", "lower"]), "why"].ne("").all()
 
 
-def test_nothing_is_run_twice(finished, monkeypatch, capsys):
+def test_nothing_is_run_twice(finished, capsys):
     before = {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/*/*")}
     written = (finished / "results.csv").read_bytes()
-    monkeypatch.setattr(ca_fed, "QUICK", TINY)
-    ca_fed.main(["--out", str(finished.parent), "--jobs", "1"])
+    assert run_study(ca_fed.STUDY, finished.parent, jobs=1, scale=TINY) == finished
     assert {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/*/*")} == before
     assert (finished / "results.csv").read_bytes() == written
     assert "AdaFed" in capsys.readouterr().out
 
 
-def test_mnist_runs_from_the_same_script(tmp_path, monkeypatch):
+def test_mnist_runs_in_the_same_study(tmp_path, monkeypatch):
     monkeypatch.setattr(test_images, "TEST", 48)  # two for each client
     test_images.write("mnist", tmp_path, monkeypatch)
-    monkeypatch.setattr(ca_fed, "QUICK", ca_fed.Scale(rounds=1, seeds=(12,), local=(0.05,), server=(0.5,)))
-    ca_fed.main(["--dataset", "swapped-mnist", "--root", str(tmp_path), "--out", str(tmp_path), "--jobs", "1"])
+    scale = replace(TINY, rounds=1)
+    run_study(ca_fed.STUDY, tmp_path, dataset="swapped-mnist", root=tmp_path, jobs=1, scale=scale)
     runs = pd.read_csv(tmp_path / "quick-swapped-mnist" / "results.csv").set_index(["reading", "method"])
     assert runs.loc[("code", "CA-Fed"), ["local rate", "server rate"]].tolist() == [0.001, 0.1]
     assert runs.loc[("code", "Unbiased"), "local rate"] == 0.05  # the scripts do not have it
@@ -113,10 +111,11 @@ def test_table_one_is_what_the_papers_text_says():
 
 
 def test_missing_files_are_a_sentence(tmp_path):
-    command = [sys.executable, ca_fed.__file__, "--dataset", "swapped-mnist", "--root", str(tmp_path), "--jobs", "1"]
-    done = subprocess.run([*command, "--out", str(tmp_path)], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: mnist is not there: put the files")
+    command = [sys.executable, "-m", "fedselect", "reproduce", "ca-fed", "--dataset", "swapped-mnist", "--jobs", "1"]
+    command += ["--root", str(tmp_path), "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("fedselect: mnist is not there: put the files")
 
 
 def test_verdicts_say_no_more_than_they_can():

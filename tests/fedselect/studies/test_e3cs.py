@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from fedselect.studies import e3cs_selection, e3cs_setting
-
-SCRIPT = Path(__file__).parents[3] / "fedselect" / "studies" / "e3cs.py"
-
-
-@pytest.fixture
-def e3cs(monkeypatch):
-    spec = importlib.util.spec_from_file_location("e3cs_example", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
-    return module
+from fedselect.studies import e3cs
+from fedselect.studies.study import run_study
 
 
-def test_published_tables(e3cs):
+def test_published_tables():
     """Spot checks against Tables II and III, first and last columns and rows among them."""
     letters, cifar = e3cs.published("emnist-letters"), e3cs.published("cifar10")
     assert len(letters) == len(cifar) == 2 * 7 * 8
@@ -38,7 +24,7 @@ def test_published_tables(e3cs):
     assert e3cs.TASKS["digits"].published == "emnist-letters"
 
 
-def test_limits_of_the_success_ratio(e3cs):
+def test_limits_of_the_success_ratio():
     limits = e3cs.limits()
     assert limits["E3CS-0", "madow"] == pytest.approx(0.9)
     assert limits["E3CS-0.5", "successive"] == pytest.approx(0.6875)
@@ -48,16 +34,16 @@ def test_limits_of_the_success_ratio(e3cs):
     assert limits["FedCS", ""] == pytest.approx(0.9)
 
 
-def test_exact_draws_keep_the_promise_and_successive_ones_do_not(e3cs, tmp_path):
+def test_exact_draws_keep_the_promise_and_successive_ones_do_not():
     """E3CS-0.5 over 600 rounds: the realised ratio falls about 0.03 short of p's, with standard error 0.0045."""
-    found = {draw: e3cs_selection.play("E3CS-0.5", draw, 600, 0, tmp_path) for draw in e3cs.DRAWS}
+    found = {draw: e3cs.selected("E3CS-0.5", draw, 600, 0) for draw in e3cs.DRAWS}
     beyond = {draw: each["ratio"][-1] - each["promised"].mean() for draw, each in found.items()}
     assert beyond["successive"] < -0.015
     assert abs(beyond["madow"]) < 0.015
     assert abs(beyond["dep-round"]) < 0.015
 
 
-def test_speed_ups_are_taken_within_a_seed(e3cs):
+def test_speed_ups_are_taken_within_a_seed():
     rows = pd.DataFrame(
         [
             ("A", "iid", scheme, "", seed, measure, value)
@@ -78,7 +64,7 @@ def test_speed_ups_are_taken_within_a_seed(e3cs):
 
 
 @pytest.mark.parametrize("dataset", ["emnist-letters", "cifar10"])
-def test_the_papers_own_numbers_agree_with_the_paper(e3cs, dataset):
+def test_the_papers_own_numbers_agree_with_the_paper(dataset):
     """Nothing is lost or mixed up on the way from its table to ours: every cell agrees, every order is its own."""
     rows = pd.DataFrame(
         [
@@ -98,15 +84,12 @@ def test_the_papers_own_numbers_agree_with_the_paper(e3cs, dataset):
     assert (orders["paper's order"] == orders["our order"]).all()
 
 
-def test_a_small_study(e3cs, monkeypatch, tmp_path, capsys):
+def test_a_small_study(monkeypatch, tmp_path, capsys):
     """Tables, figures and results appear; a second call plays only what is missing, to the same results."""
-    for module in (e3cs, e3cs_selection, e3cs_setting):
-        monkeypatch.setattr(module, "QUOTAS", {"E3CS-0.5": 0.5})
-        monkeypatch.setattr(module, "SCHEMES", ("E3CS-0.5", "Random", "FedCS", "pow-d"))
+    monkeypatch.setattr(e3cs, "QUOTAS", {"E3CS-0.5": 0.5})
+    monkeypatch.setattr(e3cs, "SCHEMES", ("E3CS-0.5", "Random", "FedCS", "pow-d"))
     scale = e3cs.Scale(40, 2, 0.02, 1, ("A",), (30,))
-    arguments = ["--out", str(tmp_path), "--jobs", "1"]
-    e3cs.main(arguments, scale)
-    out = tmp_path / "quick-digits"
+    out = run_study(e3cs.STUDY, tmp_path, jobs=1, scale=scale)
 
     printed = capsys.readouterr().out
     assert "Fig. 3" in printed
@@ -129,6 +112,6 @@ def test_a_small_study(e3cs, monkeypatch, tmp_path, capsys):
     times = {path: path.stat().st_mtime_ns for path in finished}
     finished[0].unlink()
     before = (out / "results.csv").read_bytes()
-    e3cs.main(arguments, scale)
+    run_study(e3cs.STUDY, tmp_path, jobs=1, scale=scale)
     assert {path for path in finished if path.stat().st_mtime_ns != times[path]} == {missing / "summary.json"}
     assert (out / "results.csv").read_bytes() == before

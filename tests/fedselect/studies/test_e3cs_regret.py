@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 from fedselect.studies import e3cs_regret as study
+from fedselect.studies.study import Setup, run_study
 
 
 def test_the_best_fixed_allocation_by_linear_programming():
@@ -32,7 +33,7 @@ def test_regret_is_within_the_bound_where_the_theorem_holds(tmp_path, monkeypatc
     monkeypatch.setattr(study, "SIZES", (20,))
     monkeypatch.setattr(study, "QUOTAS", {"E3CS-0": 0.0, "E3CS-0.5": 0.5, "E3CS-0.8": 0.8})
     scale = study.Scale(rounds=120, seeds=1, draws=("madow",), training_share=0.01, training_seeds=1)
-    table = study.regrets(scale, tmp_path)
+    table = study.regrets(Setup(scale, "digits", tmp_path, tmp_path))
     assert len(table) == 2 * len(study.QUOTAS)
     holds = table[table["theorem holds"] == "yes"]
     assert set(holds["scheme"]) >= {"E3CS-0.5", "E3CS-0.8"}
@@ -46,8 +47,7 @@ def test_a_small_study(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(study, "SCHEMES", ("E3CS-0.5", "Random"))
     monkeypatch.setattr(study, "QUOTAS", {"E3CS-0.5": 0.5})
     scale = study.Scale(rounds=20, seeds=1, draws=("madow", "successive"), training_share=0.01, training_seeds=1)
-    study.main(["--out", str(tmp_path), "--jobs", "1"], scale)
-    out = tmp_path / "quick-digits"
+    out = run_study(study.STUDY, tmp_path, jobs=1, scale=scale)
     assert (out / "sizes.png").read_bytes().startswith(b"\x89PNG")
     trained = pd.read_csv(out / "sizes.csv")
     assert sorted(zip(trained["k"], trained["scheme"], strict=True)) == sorted(

@@ -11,7 +11,8 @@ pytest.importorskip("torch")
 
 from fedselect.experiments import Choice
 from fedselect.studies import exact_vs_heuristic as study
-from fedselect.studies.regimes import LIGHT, PAPER, QUICK, ca_fed, e3cs, fedgs, fedss
+from fedselect.studies.exact_vs_heuristic import LIGHT, PAPER, QUICK, ca_fed, e3cs, fedgs, fedss
+from fedselect.studies.study import run_study
 from fedselect.training.settings import TrainingSettings
 
 
@@ -58,15 +59,14 @@ def test_gaps_are_of_whole_runs():
 
 def test_a_tiny_study_writes_everything_and_repeats_nothing(tmp_path, capsys):
     data = Choice("digits", {"clients": 16, "partition": "dirichlet"})
-    regimes = [
+    regimes = (
         fedgs("small", data=data, clients_per_round=3),
         ca_fed("small", 1.0, data, TrainingSettings()),
         fedss("small", 12),
         e3cs("small", 0.0),
-    ]
-    arguments = ["--out", str(tmp_path), "--jobs", "1"]
-    study.main(arguments, regimes, rounds=4, seeds=2)
-    out = tmp_path / "quick-digits"
+    )
+    scale = study.Scale(rounds=4, seeds=2, regimes=regimes)
+    out = run_study(study.STUDY, tmp_path, jobs=1, scale=scale)
     printed = capsys.readouterr().out
     assert "The gap and what it did" in printed
     assert "FedGS, heuristics" in printed
@@ -83,13 +83,13 @@ def test_a_tiny_study_writes_everything_and_repeats_nothing(tmp_path, capsys):
     results = pd.read_csv(out / "results.csv")
     assert len(results) == 5 * (3 + 2 + 3 + 2)
     before = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("rounds.jsonl")}
-    study.main(arguments, regimes, rounds=4, seeds=2)
+    run_study(study.STUDY, tmp_path, jobs=1, scale=scale)
     assert {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("rounds.jsonl")} == before
     pd.testing.assert_frame_equal(pd.read_csv(out / "results.csv"), results)
 
 
 def test_the_regimes_are_distinct_and_say_what_they_are():
-    for regimes in (QUICK, PAPER):
-        names = [(regime.paper, regime.title) for regime in regimes]
+    for scale in (QUICK, PAPER):
+        names = [(regime.paper, regime.title) for regime in scale.regimes]
         assert len(set(names)) == len(names)
         assert {paper for paper, _ in names} == {"FedGS", "CA-Fed", "FedSS", "E3CS"}

@@ -11,6 +11,7 @@ import pytest
 from fedselect.availability import label_rates
 from fedselect.errors import DataError
 from fedselect.studies import fedau
+from fedselect.studies.study import Setup, run_study
 from tests.fedselect.data.test_images import write
 
 TINY = fedau.Scale(clients=20, rounds=20, seeds=(1,), horizons=(10, 40), equal=(1.0,))
@@ -19,10 +20,7 @@ TINY = fedau.Scale(clients=20, rounds=20, seeds=(1,), horizons=(10, 40), equal=(
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("fedau")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fedau, "QUICK", TINY)
-        fedau.main(["--out", str(out), "--jobs", "1"])
-    return out / "quick-digits"
+    return run_study(fedau.STUDY, out, jobs=1, scale=TINY)
 
 
 def test_it_writes_a_row_a_run_tables_and_figures(finished):
@@ -47,7 +45,7 @@ def test_a_method_has_one_pair_of_rates_tuned_over_all_patterns(tmp_path, monkey
     monkeypatch.setattr(fedau, "METHODS", {name: fedau.METHODS[name] for name in fedau.RIVALS})
     grid = {"local": (0.03, 0.3), "server": (1.0, 100.0)}
     scale = replace(TINY, clients=5, rounds=4, screening=(2, 2), **grid)
-    rates, tried = fedau.own_rates("digits", None, scale, tmp_path, 1)
+    rates, tried = fedau.own_rates(Setup(scale, "digits", None, tmp_path))
     assert tried.groupby("rounds").size().to_dict() == {2: 2 * 4, 4: 2 * 2}
     assert tried["objective"].to_numpy() == pytest.approx(tried[list(fedau.PATTERNS)].mean(axis=1))
     for method, own in tried[tried["rounds"] == 4].groupby("method"):
@@ -66,12 +64,11 @@ def test_the_weight_error_without_memory_is_known(finished):
     assert table.loc[(10, 50.0), "Markov"] == table.loc[(10, np.inf), "Markov"]  # no interval reaches 50 rounds
 
 
-def test_nothing_is_run_twice(finished, monkeypatch):
+def test_nothing_is_run_twice(finished):
     kept = [*finished.glob("runs/*/*/*"), finished / "weights-1.csv"]
     before = {path: path.stat().st_mtime_ns for path in kept}
     written = (finished / "results.csv").read_bytes()
-    monkeypatch.setattr(fedau, "QUICK", TINY)
-    fedau.main(["--out", str(finished.parent), "--jobs", "1"])
+    assert run_study(fedau.STUDY, finished.parent, jobs=1, scale=TINY) == finished
     assert {path: path.stat().st_mtime_ns for path in kept} == before
     assert (finished / "results.csv").read_bytes() == written
 
@@ -145,8 +142,8 @@ def test_published_numbers_are_ordered_as_the_poster_has_them():
 @pytest.mark.filterwarnings("ignore:An input array is constant")  # one round teaches little
 def test_the_papers_data_are_held_against_its_own_numbers(tmp_path, monkeypatch):
     write("svhn", tmp_path, monkeypatch)
-    monkeypatch.setattr(fedau, "QUICK", fedau.Scale(clients=5, rounds=1, seeds=(1,), horizons=(10,), equal=(1.0,)))
-    fedau.main(["--dataset", "svhn", "--root", str(tmp_path), "--out", str(tmp_path), "--jobs", "1"])
+    scale = fedau.Scale(clients=5, rounds=1, seeds=(1,), horizons=(10,), equal=(1.0,))
+    run_study(fedau.STUDY, tmp_path, dataset="svhn", root=tmp_path, jobs=1, scale=scale)
     table = pd.read_csv(tmp_path / "quick-svhn" / "accuracy.csv").set_index(["pattern", "method"])
     assert table.loc[("cyclic", "average all"), "paper"] == 87.4
     assert table.loc[("cyclic", "average all"), "verdict"] == "lower"
@@ -155,4 +152,4 @@ def test_the_papers_data_are_held_against_its_own_numbers(tmp_path, monkeypatch)
 
 def test_missing_files_are_a_sentence(tmp_path):
     with pytest.raises(DataError, match="svhn is not there: put the files"):
-        fedau.main(["--dataset", "svhn", "--root", str(tmp_path), "--out", str(tmp_path)])
+        run_study(fedau.STUDY, tmp_path, dataset="svhn", root=tmp_path)

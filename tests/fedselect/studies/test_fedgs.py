@@ -1,4 +1,4 @@
-"""The FedGS script: the paper's numbers, and a tiny run of everything."""
+"""The FedGS study: the paper's numbers, and a tiny run of everything."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fedselect.data import load_data
 from fedselect.errors import DataError
 from fedselect.experiments import Choice
 from fedselect.studies import fedgs
-from fedselect.studies.fedgs_graphs import as_images
-from fedselect.studies.fedgs_setting import DIGITS
+from fedselect.studies.fedgs import DIGITS, as_images
+from fedselect.studies.study import run_study
 
 TINY = fedgs.Plan(rounds=3, seeds=2, draws=2, sizes=2, count_rounds=10, rates=(0.1,))
 
@@ -64,9 +64,7 @@ def test_what_the_paper_says_of_its_table_follows_from_it():
 
 
 def test_a_tiny_study_writes_everything_and_repeats_nothing(small, tmp_path, capsys):
-    arguments = ["--out", str(tmp_path), "--jobs", "1"]
-    fedgs.main(arguments, TINY)
-    out = tmp_path / "quick-synthetic"
+    out = run_study(fedgs.STUDY, tmp_path, jobs=1, scale=TINY)
     for name in ("results.csv", "runs.csv", "table2.png", "counts.png", "loss.png"):
         assert (out / name).stat().st_size > 500
     printed = capsys.readouterr().out
@@ -87,7 +85,7 @@ def test_a_tiny_study_writes_everything_and_repeats_nothing(small, tmp_path, cap
     last = folders[-1].parent
     for name in ("summary.json", "checkpoint.npz"):  # as if killed in this run
         (last / name).unlink()
-    fedgs.main(arguments, TINY)
+    run_study(fedgs.STUDY, tmp_path, jobs=1, scale=TINY)
     repeated = {folder.parent for folder in folders if folder.stat().st_mtime_ns != before[folder]}
     assert repeated == {last}
     assert {path: path.stat().st_mtime_ns for path in (out / "graphs").iterdir()} == graphs
@@ -109,6 +107,5 @@ def test_digits_become_images():
 
 
 def test_missing_files_are_a_sentence(tmp_path):
-    arguments = ["--dataset", "cifar10", "--root", str(tmp_path), "--out", str(tmp_path / "out"), "--jobs", "1"]
     with pytest.raises(DataError, match="cifar10 is not there: put the files"):
-        fedgs.main(arguments, TINY)
+        run_study(fedgs.STUDY, tmp_path / "out", dataset="cifar10", root=tmp_path, jobs=1, scale=TINY)

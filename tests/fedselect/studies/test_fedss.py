@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from fedselect.errors import FedselectError
-
-SCRIPT = Path(__file__).parents[3] / "fedselect" / "studies" / "fedss.py"
-
-
-@pytest.fixture
-def fedss(monkeypatch):
-    spec = importlib.util.spec_from_file_location("fedss_example", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
-    return module
+from fedselect.studies import fedss
+from fedselect.studies.study import Setup, run_study
 
 
-def test_published_tables(fedss):
+def test_published_tables():
     """Spot checks against Tables I and II, whose headline is 199 / 39 = 5.1."""
     cifar, mnist = (fedss.published("Table I", name) for name in ("cifar10", "mnist"))
     by_size = fedss.published("Table II", "cifar10")
@@ -40,10 +28,10 @@ def test_published_tables(fedss):
         assert by_size["10", name] == cifar["95 %", name]
 
 
-def test_lemmas(fedss, tmp_path):
+def test_lemmas(tmp_path):
     """FedAvg has all of Lemma 1's bias with 10 and with 30 clients, FedSS none of it while groups are present."""
     scale = dataclasses.replace(fedss.QUICK, traces=6, days=1)
-    rows, _ = fedss.biases(scale, tmp_path)
+    rows, _ = fedss.biases(Setup(scale, "digits", tmp_path, tmp_path))
     share = rows[rows["measure"] == "share of Lemma 1's bias"].groupby("draw")["value"].mean()
     for draw in ("FedAvg, S = 10", "FedAvg, S = 30"):
         assert share[draw] == pytest.approx(1, abs=0.12)  # a trace's deviation is 0.08 and 0.03
@@ -52,7 +40,7 @@ def test_lemmas(fedss, tmp_path):
     assert share["FedSS, S = 10, groups may be empty"] > 0.2
 
 
-def test_speed_ups_are_taken_within_setting_and_seed(fedss):
+def test_speed_ups_are_taken_within_setting_and_seed():
     rows = pd.DataFrame(
         [("0.05", ratio, "10", 1, name, seed, rounds) for ratio, name, seed, rounds in [
             ("80 %", "FedAvg", 0, 30.0), ("80 %", "FedSS-P", 0, 20.0),
@@ -65,7 +53,7 @@ def test_speed_ups_are_taken_within_setting_and_seed(fedss):
     np.testing.assert_allclose(found["value"], [1.5, 3.0, np.nan])
 
 
-def test_the_papers_own_numbers_agree_with_the_paper(fedss):
+def test_the_papers_own_numbers_agree_with_the_paper():
     """Nothing is lost or mixed up on the way from its table to ours."""
     paper = fedss.published("Table I", "mnist")
     rows = pd.DataFrame(
@@ -77,16 +65,14 @@ def test_the_papers_own_numbers_agree_with_the_paper(fedss):
     assert (table["verdict"] == "agrees").all()
 
 
-def test_a_small_study(fedss, monkeypatch, tmp_path, capsys):
+def test_a_small_study(monkeypatch, tmp_path, capsys):
     """Tables, figures and results appear; a second call plays only what is missing, to the same results."""
     few = {name: fedss.ALGORITHMS[name] for name in ("FedAvg", "FedSS-P", "FedProx", "CS-UCB-Q")}
-    monkeypatch.setattr(fedss, "ALGORITHMS", few)
-    monkeypatch.setattr(fedss, "IN_TABLE_2", ("FedAvg", "FedSS-P"))
+    monkeypatch.setattr("ALGORITHMS", few)
+    monkeypatch.setattr("IN_TABLE_2", ("FedAvg", "FedSS-P"))
     monkeypatch.setitem(fedss.TASKS, "digits", dataclasses.replace(fedss.TASKS["digits"], steps=(0.05,)))
     scale = fedss.Scale(2, 1, 0.01, 1, ("95 %",), (10, 30))
-    arguments = ["--out", str(tmp_path), "--jobs", "1"]
-    fedss.main(arguments, scale)
-    out = tmp_path / "quick-digits"
+    out = run_study(fedss.STUDY, tmp_path, jobs=1, scale=scale)
 
     printed = capsys.readouterr().out
     assert "Lemmas 1 and 2" in printed
@@ -104,11 +90,11 @@ def test_a_small_study(fedss, monkeypatch, tmp_path, capsys):
     times = {path: path.stat().st_mtime_ns for path in finished}
     finished[-1].unlink()
     before = (out / "results.csv").read_bytes()
-    fedss.main(arguments, scale)
+    run_study(fedss.STUDY, tmp_path, jobs=1, scale=scale)
     assert {path for path in finished if path.stat().st_mtime_ns != times[path]} == {finished[-1]}
     assert (out / "results.csv").read_bytes() == before
 
 
-def test_missing_files_are_one_sentence(fedss, tmp_path):
+def test_missing_files_are_one_sentence(tmp_path):
     with pytest.raises(FedselectError, match="cifar10 is not there"):
-        fedss.main(["--dataset", "cifar10", "--root", str(tmp_path), "--out", str(tmp_path)])
+        run_study(fedss.STUDY, tmp_path, dataset="cifar10", root=tmp_path)

@@ -8,11 +8,12 @@ import pytest
 pytest.importorskip("torch")
 
 from fedselect.studies import graph_worth
+from fedselect.studies.study import run_study
 
 
 def test_all_graphs_select_side_by_side(tmp_path, capsys):
     scale = graph_worth.Scale(clients=10, size=2, rounds=4, seeds=2)
-    graph_worth.main(["--out", str(tmp_path), "--jobs", "1"], scale)
+    run_study(graph_worth.STUDY, tmp_path, jobs=1, scale=scale)
     table = pd.read_csv(tmp_path / "quick-digits" / "graph_worth.csv").set_index(["split", "graph"])
     assert len(table) == 2 * len(graph_worth.GRAPHS)
     assert (table["seeds"] == 2).all()
@@ -24,6 +25,6 @@ def test_all_graphs_select_side_by_side(tmp_path, capsys):
     assert 0 < two.loc["functional", "edge F1"] <= 1
     written = sorted((tmp_path / "quick-digits" / "runs").glob("*/*/rounds.jsonl"))
     before = [path.stat().st_mtime_ns for path in written]
-    graph_worth.main(["--out", str(tmp_path), "--jobs", "1"], scale)
+    run_study(graph_worth.STUDY, tmp_path, jobs=1, scale=scale)
     assert [path.stat().st_mtime_ns for path in written] == before
     assert "What the graph is worth" in capsys.readouterr().out

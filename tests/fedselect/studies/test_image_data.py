@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -21,7 +22,8 @@ def test_fedss_on_mnist(tmp_path, monkeypatch):
     monkeypatch.setattr(test_images, "TRAIN", 1300)
     monkeypatch.setattr(test_images, "TEST", 52)
     write("mnist", tmp_path, monkeypatch)
-    monkeypatch.setattr(fedss, "QUICK", fedss.Scale(1, 1, 0.01, 1, ("95 %",), (10,)))
+    study = replace(fedss.STUDY, quick=fedss.Scale(1, 1, 0.01, 1, ("95 %",), (10,)))
+    monkeypatch.setattr(fedss, "STUDY", study)
     reproduce("fedss", dataset="mnist", root=tmp_path, out=tmp_path / "out", jobs=1)
     folder = tmp_path / "out" / "quick-mnist"
     assert "--dataset mnist" in json.loads((folder / "provenance.json").read_text())["command"]

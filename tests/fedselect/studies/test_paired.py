@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
-from fedselect.studies.paired import half_width, of_baseline
+from fedselect.studies.comparison import baseline_values, half_width
 
 
 @given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=9).filter(lambda values: len(set(values)) > 1))
@@ -39,5 +39,5 @@ def test_a_row_meets_its_baseline_in_its_own_setting_and_seed():
         columns=["split", "seed", "method", "rounds"],
         index=[7, 7, 1, 2, 3],  # labels do not matter
     )
-    found = of_baseline(rows, "method", "old", ["split", "seed"], "rounds")
+    found = baseline_values(rows, "method", "old", ["split", "seed"], "rounds")
     np.testing.assert_array_equal(found, [30, 30, 50, 50, np.nan])

@@ -10,7 +10,7 @@ import pytest
 
 import fedselect.studies
 from fedselect.errors import ConfigError
-from fedselect.studies.published import published_cells, published_table
+from fedselect.studies.comparison import published_cells, published_table
 
 FILES = sorted((Path(fedselect.studies.__file__).parent / "papers").glob("*.csv"))
 

@@ -1,22 +1,31 @@
-"""What the scripts of the papers share."""
+"""The frame of the studies: verdicts, cached parts, runs, results."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from fedselect.errors import ConfigError, RunError
-from fedselect.experiments import Choice, Experiment, build_scenario, read_records, read_summary, run_folder
-from fedselect.studies.grid import run_grid, without_training
-from fedselect.studies.parts import kept, write_tables
-from fedselect.studies.printing import show
-from fedselect.studies.published import beside_paper
-from fedselect.studies.script import run_script, study_arguments
+from fedselect.experiments import Choice, Experiment, build_scenario, run_folder
+from fedselect.studies.comparison import beside_paper
+from fedselect.studies.study import (
+    FinishedRun,
+    Picture,
+    Setup,
+    Study,
+    Table,
+    cached,
+    curves,
+    long_form,
+    print_table,
+    run_study,
+    select_without_training,
+)
 
 
 def measured(**cells):
@@ -32,20 +41,38 @@ def compared(paper, why=None, **cells):
     return table.set_index("method")
 
 
-def test_arguments_have_a_folder_for_each_mode_and_data_set():
-    plain = study_arguments("About.", "study", ("digits", "cifar10"), [])
-    assert (plain.paper, plain.dataset, plain.out) == (False, "digits", Path("studies/study/quick-digits"))
-    chosen = study_arguments(
-        "About.", "study", ("digits", "cifar10"), ["--paper", "--dataset", "cifar10", "--out", "x", "--jobs", "4"]
-    )
-    assert (chosen.paper, chosen.out, chosen.jobs) == (True, Path("x/paper-cifar10"), 4)
+def test_a_study_has_a_folder_for_each_mode_and_data_set(tmp_path):
+    seen = []
+    study = Study("About.", "few", "many", lambda setup: seen.append(setup) or [], ("digits", "cifar10"))
+    assert run_study(study, tmp_path) == tmp_path / "quick-digits"
+    assert run_study(study, tmp_path, paper=True, dataset="cifar10", jobs=4) == tmp_path / "paper-cifar10"
+    run_study(study, tmp_path, scale="one")
+    assert [(setup.scale, setup.dataset, setup.jobs) for setup in seen] == [
+        ("few", "digits", 2),
+        ("many", "cifar10", 4),
+        ("one", "digits", 2),
+    ]
+    with pytest.raises(ConfigError, match="must be one of 'digits', 'cifar10'; got 'mnist'"):
+        run_study(study, tmp_path, dataset="mnist")
 
 
-@pytest.mark.parametrize("bad", [["--dataset", "mnist"], ["--quick", "--paper"], ["--jobs", "two"]])
-def test_arguments_that_are_not_accepted_end_the_script(bad, capsys):
-    with pytest.raises(SystemExit):
-        study_arguments("About.", "study", argv=bad)
-    assert "error:" in capsys.readouterr().err
+def test_results_are_printed_and_written_in_their_order(tmp_path, capsys):
+    def results(setup):
+        frame = pd.DataFrame({"mode": ["LN"], "loss": [0.123456], "run": [object()]})
+        yield Table(frame, "Printed alone", digits=2)
+        yield "a sentence"
+        yield Table(frame, "Both", "both")
+        yield Table(frame, file="written", number="%.2g")
+        yield Picture(Figure(figsize=(1, 1)), "drawn")
+
+    out = run_study(Study("About.", None, None, results), tmp_path)
+    printed = capsys.readouterr().out
+    places = [printed.index(text) for text in ("Printed alone", "0.12 ", "a sentence", "Both", "0.123 ")]
+    assert places == sorted(places)
+    assert "object" not in printed
+    assert sorted(path.name for path in out.iterdir()) == ["both.csv", "drawn.png", "written.csv"]
+    assert (out / "both.csv").read_text() == "mode,loss\nLN,0.123456\n"
+    assert (out / "written.csv").read_text() == "mode,loss\nLN,0.12\n"
 
 
 def test_verdicts():
@@ -80,10 +107,10 @@ def test_a_number_of_the_paper_that_nothing_stands_beside_is_an_error():
         compared({"c": 1.0}, a=[1.0])
 
 
-def test_show_cuts_nothing_off_and_prints_each_reason_once(capsys):
+def test_a_printed_table_cuts_nothing_off_and_prints_each_reason_once(capsys):
     reason = "[a reason] " + "that is long " * 20
     rows = [{"method": "m" * 60, "loss": 0.12345, "none": None, "why": why} for why in (reason, reason, "", "short")]
-    show(pd.DataFrame(rows), "Title", digits=2)
+    print_table(pd.DataFrame(rows), "Title", digits=2)
     printed = capsys.readouterr().out
     assert "m" * 60 in printed
     assert "0.12 " in printed
@@ -105,13 +132,13 @@ def test_a_part_is_computed_once(tmp_path):
         return {"counts": np.arange(clients), "scores": {"F1": 0.1 + 0.2}}
 
     for name, make, argument in (("tables/a.csv", table, 1.0), ("states/a.npz", state, 3)):
-        first, second = (kept(tmp_path / name, make, argument) for _ in range(2))
+        first, second = (cached(tmp_path / name, make, argument) for _ in range(2))
         assert str(first) == str(second)
     assert calls == ["table", "state"]
     assert second["scores"] == {"F1": 0.1 + 0.2}
     assert second["counts"].tolist() == [0, 1, 2]
     with pytest.raises(ConfigError, match=r"kept as \.csv or \.npz; got 'a\.json'"):
-        kept(tmp_path / "a.json", state, 3)
+        cached(tmp_path / "a.json", state, 3)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,50 +157,45 @@ def test_a_part_for_other_arguments_is_not_taken(tmp_path, name):
     def other(seed, scale):
         return make(seed, scale)
 
-    assert len(kept(tmp_path / name, make, 0, Scale(3))["value"]) == 3
+    assert len(cached(tmp_path / name, make, 0, Scale(3))["value"]) == 3
     with pytest.raises(RunError, match=r"its argument 'scale' has changed since; choose another --out"):
-        kept(tmp_path / name, make, 0, Scale(4))
+        cached(tmp_path / name, make, 0, Scale(4))
     with pytest.raises(RunError, match=r"code of other \(test_study.py\) has changed since"):
-        kept(tmp_path / name, other, 0, Scale(3))
-    assert len(kept(tmp_path / name, make, 0, Scale(3))["value"]) == 3
+        cached(tmp_path / name, other, 0, Scale(3))
+    assert len(cached(tmp_path / name, make, 0, Scale(3))["value"]) == 3
     (tmp_path / f"{name}.origin.json").unlink()
     with pytest.raises(RunError, match="may be made of something else: it does not say of what"):
-        kept(tmp_path / name, make, 0, Scale(3))
+        cached(tmp_path / name, make, 0, Scale(3))
 
 
-def test_a_grid_gives_the_folder_of_each_label(tmp_path):
+def test_runs_are_measured_by_their_labels(tmp_path):
     pytest.importorskip("torch")
     base = Experiment(name="grid", rounds=2, clients_per_round=2, data=Choice("digits", {"clients": 4}))
     planned = {(name, seed): dataclasses.replace(base, seed=seed, selector=Choice(name))
                for seed in (0, 1) for name in ("uniform", "md-sample")}  # fmt: skip
-    folders = run_grid(planned, tmp_path, 1)
-    assert folders == {key: run_folder(each, tmp_path) for key, each in planned.items()}
-    assert all(read_summary(folder)["rounds"] == 2 for folder in folders.values())
+    setup = Setup(None, "digits", tmp_path, tmp_path)
+    rows = setup.measure(planned, ("method", "seed"), lambda run: {"rounds": run.summary()["rounds"], "loss": None})
+    assert list(zip(rows["method"], rows["seed"], strict=True)) == list(planned)
+    assert rows["rounds"].tolist() == [2] * 4
+    assert [run.folder for run in rows["run"]] == [run_folder(each, tmp_path / "runs") for each in planned.values()]
+    assert [run.experiment for run in rows["run"]] == list(planned.values())
     assert not list(tmp_path.rglob("*.png"))
+
+    long = long_form(rows, ("method", "seed"), part="training")
+    assert list(long.columns) == ["part", "method", "seed", "measure", "value"]
+    assert long.iloc[:2, 1:4].to_numpy().tolist() == [["uniform", 0, "rounds"], ["uniform", 0, "loss"]]
+    assert long["value"].dtype == float
+    drawn = curves(rows, "method", "seed", lambda run: run.curve("loss"))
+    assert {name: list(each) for name, each in drawn.items()} == {"uniform": [0, 1], "md-sample": [0, 1]}
+    assert drawn["uniform"][1][0].index.tolist() == [1, 2]
     with pytest.raises(RunError, match=r"grid holds no finished run: it has no summary\.json"):
-        read_summary(tmp_path / "grid")
-
-
-def test_tables_are_written_by_name(tmp_path):
-    write_tables(tmp_path / "new", {"a": measured(x=[1.5]), "b": measured(y=[2.0])})
-    assert (tmp_path / "new" / "a.csv").read_text() == "mode,method,loss\nLN,x,1.5\n"
-    assert (tmp_path / "new" / "b.csv").exists()
-
-
-def test_a_script_ends_with_a_sentence():
-    def main():
-        raise ConfigError("no such thing")
-
-    with pytest.raises(SystemExit, match=r"^error: no such thing$"):
-        run_script(main)
-    with pytest.raises(ZeroDivisionError):  # a defect is not made to look like a mistake of the user
-        run_script(lambda: 1 // 0)
+        FinishedRun(tmp_path / "grid", base).summary()
 
 
 def test_rounds_without_training_are_those_of_the_trained_run(tmp_path):
     pytest.importorskip("torch")
     data, there = Choice("digits", {"clients": 12, "partition": "dirichlet"}), Choice("lognormal")
     trained = Experiment(rounds=5, seed=3, clients_per_round=3, data=data, availability=there, selector=Choice("fedgs"))
-    (folder,) = run_grid({"": trained}, tmp_path, 1).values()
-    played = without_training(build_scenario(trained), trained.selector)
-    assert [each.selection.clients.tolist() for each in played] == [each["selected"] for each in read_records(folder)]
+    (run,) = Setup(None, "digits", tmp_path, tmp_path).run({"": trained}).values()
+    played = select_without_training(build_scenario(trained), trained.selector)
+    assert [each.selection.clients.tolist() for each in played] == [each["selected"] for each in run.records()]

@@ -1,4 +1,4 @@
-"""A paper's published numbers, and what ours are beside them."""
+"""Comparisons of a study: with a paper's published numbers, and between methods under paired seeds."""
 
 from __future__ import annotations
 
@@ -8,15 +8,68 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
-from fedselect.studies.paired import half_width
 
-__all__ = ["beside_paper", "published_cells", "published_table"]
+__all__ = ["baseline_values", "beside_paper", "half_width", "published_cells", "published_table"]
 
 #: Half a confidence interval that is wider than this share of the paper's number says nothing about agreement.
 _WIDE = 0.1
+
+
+def half_width(values: pd.Series) -> float:
+    """Return half the 95 % confidence interval of a mean over seeds (Student's t).
+
+    Parameters
+    ----------
+    values : Series of float
+        One number per seed; NaN does not count.
+
+    Returns
+    -------
+    float
+        Infinite where there is one number only, NaN where there is none.
+    """
+    from scipy.stats import t
+
+    n = int(values.count())
+    if n < 2:
+        return math.inf if n else math.nan
+    return float(t.ppf(0.975, n - 1)) * float(values.std()) / math.sqrt(n)
+
+
+def baseline_values(
+    rows: pd.DataFrame,
+    column: str,
+    baseline: str,
+    cell: Sequence[str],
+    value: str = "value",
+) -> NDArray[np.float64]:
+    """Look up what the baseline has in the setting and under the seed of each row.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One row per run and measure.
+    column : str
+        Column that names what is compared.
+    baseline : str
+        Its value in the baseline's rows.
+    cell : sequence of str
+        Columns in which a row and the baseline's have to agree: setting, seed, measure.
+    value : str
+        Column of the numbers.
+
+    Returns
+    -------
+    (rows,) ndarray of float
+        In the order of ``rows``; NaN where the baseline has no such row.
+    """
+    theirs = rows[rows[column] == baseline].set_index(list(cell))[value]
+    return theirs.reindex(pd.MultiIndex.from_frame(rows[list(cell)])).to_numpy(dtype=float)
 
 
 def published_cells(study: str, table: str) -> dict[tuple[str, str, str], float]:
@@ -82,7 +135,7 @@ def beside_paper(
     Parameters
     ----------
     ours : DataFrame
-        One row a seed, with the columns ``keys`` and ``value``.
+        One row per seed, with the columns ``keys`` and ``value``.
     paper : mapping of tuple of str to float
         The paper's number for the values of ``keys``; what it does not give is left out.
     keys : sequence of str
@@ -95,7 +148,7 @@ def beside_paper(
     Returns
     -------
     DataFrame
-        One row a cell, in the order of ``ours``: ``keys``, ``paper``, ``ours`` (mean over seeds), ``deviation``
+        One row per cell, in the order of ``ours``: ``keys``, ``paper``, ``ours`` (mean over seeds), ``deviation``
         (standard deviation over seeds), ``seeds``, ``verdict`` and ``why``. The verdict is "agrees" where the paper's
         number lies in the 95 % confidence interval of our mean (Student's t; the paper's own error is not known, so
         this is strict), else "higher" or "lower" (than the paper's), and "" where there is nothing to compare. With
