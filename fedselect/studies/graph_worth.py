@@ -1,11 +1,11 @@
-"""What FedGS's graph is worth: the oracle's, the same under masks, two learned ones, a wrong one, and none.
+"""The worth of FedGS's graph: the oracle's, the same under masks, two learned ones, a wrong one, and none.
 
 FedGS trains on a graph of the clients' label distributions, which an oracle knows; its paper builds graphs from model
 updates and from answers to noise as well (Eqs. 11 and 12), and computes the oracle's by secure products (Section 3.2),
 but trains on none of these. Here they select side by side, on scikit-learn's digits under log-normal availability
 (β = 0.5): the same clients, availability, batches and initial model for all.
 
-A learned graph begins in round 0, in which everybody who is there trains for it alone; so that no model has a round
+A learned graph begins in round 0, in which all available clients train for it alone; so that no model has a round
 more than another, ``oracle`` has this round too. ``refreshed`` graphs follow every later update. ``wrong`` is the
 oracle's with its clients shuffled, and ``no graph`` is α = 0: least selected first.
 

@@ -28,12 +28,12 @@ _CRITERIA = {"objective": ("client_loss_mean", 1.0), "mean accuracy": ("mean_acc
 
 @dataclasses.dataclass(frozen=True)
 class Trial(Generic[K]):
-    """What one setting came to.
+    """Setting of a grid, and the values of its runs.
 
     Attributes
     ----------
     label : hashable
-        Whose setting it is.
+        Names the setting's purpose.
     settings : dict
         Fields of `TrainingSettings` that were tried.
     rounds : int
@@ -49,7 +49,7 @@ class Trial(Generic[K]):
 
     @property
     def value(self) -> float:
-        """What the setting is judged by: the mean over its runs, the smaller the better."""
+        """Average the values over the runs; the smaller the better."""
         return float(np.mean(self.values))
 
 
@@ -152,6 +152,6 @@ def _best(label: K, trials: Sequence[Trial[K]], kept: int) -> list[Point]:
 
 
 def _value(folder: Path, key: str, sign: float) -> float:
-    """What a finished run is judged by; the smaller the better."""
+    """Read the criterion of a finished run; the smaller the better."""
     value = sign * read_summary(folder)[key]
     return value if math.isfinite(value) else math.inf
