@@ -7,11 +7,13 @@ import os
 import signal
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import settings
 
 from solvers import registry
+from tests.waiting import HANG
 
 # An example's time is the machine's affair: beside other work, or with kernels to compile, any of them may be slow.
 settings.register_profile("fedselect", deadline=None)
@@ -64,6 +66,50 @@ def interrupt_after(interruptible, monkeypatch):
     for timer in timers:
         timer.cancel()
         timer.join()
+
+
+class Asserted:
+    """Count the cases that a test has held its assertions against; calling it counts one."""
+
+    def __init__(self, at_least: int) -> None:
+        self.at_least, self.cases = at_least, 0
+
+    def __call__(self) -> None:
+        self.cases += 1
+
+
+@pytest.fixture
+def asserted() -> Iterator[Callable[[int], Asserted]]:
+    """Let a test with random or conditional cases say how many it is to assert: it fails where there were fewer."""
+    counters: list[Asserted] = []
+
+    def claim(at_least: int) -> Asserted:
+        counters.append(Asserted(at_least))
+        return counters[-1]
+
+    yield claim
+    assert counters, "the test claims no number of cases"
+    for counter in counters:
+        assert counter.cases >= counter.at_least, (
+            f"only {counter.cases} cases were asserted, and {counter.at_least} claimed"
+        )
+
+
+@pytest.fixture
+def watchdog() -> Iterator[None]:
+    """End a test that hangs, where the system has an alarm; how long a test takes is not asserted anywhere."""
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def hangs(*_: object) -> None:
+        raise TimeoutError(f"the test has not ended after {HANG:g} seconds")
+
+    before = signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(int(HANG))
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 def pytest_terminal_summary(terminalreporter):

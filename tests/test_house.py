@@ -123,6 +123,66 @@ def test_docstrings_begin_with_a_verb_or_a_noun():
     assert found - WHAT == set()
 
 
+# -- tests ---------------------------------------------------------------------------------------------------------
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements of a test at any depth, without those of functions and classes that it defines."""
+    for statement in body:
+        yield statement
+        if not isinstance(statement, Defining):
+            inner = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
+            inner += [handler.body for handler in getattr(statement, "handlers", [])]
+            for statements in inner:
+                yield from _statements(statements)
+
+
+def _evasions(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """Ways in which a test passes without its assertions, or by the speed of the machine."""
+    for statement in _statements(function.body):
+        if isinstance(statement, ast.Return):
+            yield "returns"
+        elif isinstance(statement, ast.Try):
+            if any(isinstance(handler.body[0], ast.Pass) for handler in statement.handlers):
+                yield "passes over an exception"
+        elif isinstance(statement, ast.Assert):
+            compared = [node for node in ast.walk(statement) if isinstance(node, ast.Compare)]
+            limits = [(c.left, o) for c in compared for o in c.comparators if isinstance(c.ops[0], ast.Lt | ast.LtE)]
+            if any(getattr(a, "attr", "") == "seconds" and isinstance(b, ast.Constant) for a, b in limits):
+                yield "asserts a time"
+
+
+def test_tests_assert_what_they_claim():
+    """A case that does not fit is not drawn, or is counted (`asserted` in conftest); a time is for a benchmark."""
+    functions = (
+        (path, node)
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    )
+    found = {f"{_place(path)}:{node.name}": ways for path, node in functions if (ways := sorted(_evasions(node)))}
+    assert found == {}
+
+
+def test_an_evasion_is_found():
+    source = """
+def test_nothing():
+    for case in ():
+        if case is None:
+            return
+    try:
+        solve()
+    except ValueError:
+        pass
+    assert solution.seconds < 3.0
+    def helper():
+        return 1
+"""
+    (function,) = ast.parse(source).body
+    assert isinstance(function, ast.FunctionDef)
+    assert list(_evasions(function)) == ["returns", "passes over an exception", "asserts a time"]
+
+
 # -- names ---------------------------------------------------------------------------------------------------------
 
 _DOTTED = re.compile(r"(?<![\w./-])(?:solvers|graphs|fedselect)(?:\.[A-Za-z_]\w*)+")

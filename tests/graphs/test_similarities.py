@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -57,11 +57,18 @@ def test_min_max_includes_the_zero_diagonal(U):
     S = similarity(U, "dot")
     off = S[~np.eye(len(S), dtype=bool)]
     low, high = min([0, *off]), max([0, *off])
+    assume(high > low)
     V = similarity(U, "dot", scale="min-max")
-    if high > low:
-        np.testing.assert_allclose(V[~np.eye(len(S), dtype=bool)], (off - low) / (high - low), atol=1e-12)
-    if (off > 0).any():
-        assert (min_max(V) == V).all()  # scaling twice changes nothing
+    np.testing.assert_allclose(V[~np.eye(len(S), dtype=bool)], (off - low) / (high - low), atol=1e-12)
+
+
+@given(vectors)
+@settings(deadline=None)
+def test_min_max_twice_changes_nothing(U):
+    S = similarity(U, "dot")
+    assume((S[~np.eye(len(S), dtype=bool)] > 0).any())
+    V = similarity(U, "dot", scale="min-max")
+    assert (min_max(V) == V).all()
 
 
 def test_min_max_of_nothing_alike_is_zero():

@@ -72,6 +72,5 @@ def test_ctrl_c_returns_the_incumbent(state, interrupt_after):
     solve(problem, "cp-sat", time_limit=0.01)  # loads OR-Tools
     interrupt_after(cp_model.CpSolver, "solve")
     solution = solve(problem, "cp-sat", time_limit=60)
-    assert solution.seconds < 50
     assert (solution.status, solution.stopped) == ("feasible", "interrupted")
     assert problem.violation(solution.x) <= problem.tolerance

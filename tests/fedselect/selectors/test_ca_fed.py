@@ -307,8 +307,8 @@ def test_oracles_take_the_truth_from_the_scenario():
     assert (authors.order, authors.ties) == ("absolute", "exclude")
 
 
-def test_the_authors_smallest_losses_are_those_of_a_fit_on_each_clients_samples():
-    base = scenario()
+def test_the_authors_smallest_losses_are_those_of_a_fit_on_each_clients_samples(asserted):
+    base, fitted = scenario(), asserted(at_least=20)
     minima = SELECTORS.build("ca-fed", base, variant="authors").minima
     for samples, smallest in zip(base.federation.clients, minima, strict=True):
         if np.unique(samples.labels).size == 1:
@@ -317,6 +317,7 @@ def test_the_authors_smallest_losses_are_those_of_a_fit_on_each_clients_samples(
         guess = np.bincount(samples.labels) / len(samples)
         entropy = -sum(share * np.log(share) for share in guess[guess > 0])
         assert 0 < smallest < entropy  # better than the best constant answer
+        fitted()
     everybody = (*base.federation.clients, base.federation.test)
     *pictures, test = [Samples(each.features[:, None, None], each.labels) for each in everybody]
     images = replace(base, data=replace(base.federation, clients=tuple(pictures), test=test))

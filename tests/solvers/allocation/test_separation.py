@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from solvers import InvalidProblem
@@ -26,10 +26,16 @@ def test_farther_apart_than_the_threshold_stratifying_pays(seed, groups, scale):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 8, groups)
     labels = np.repeat(np.arange(groups), sizes)
-    vectors = rng.normal(size=(labels.size, 3)) + scale * rng.normal(size=(groups, 3))[labels]
-    found = dissimilarity(vectors, labels)
-    if found.separation > separation_threshold(found.sizes, found.within) * (1 + 1e-9):
-        assert found.advantage > 0
+    within, centres = rng.normal(size=(labels.size, 3)), rng.normal(size=(groups, 3))
+    within -= np.array([within[labels == k].mean(axis=0) for k in range(groups)])[labels]
+    # Centres so far apart that any two vectors of different groups are farther apart than the threshold.
+    threshold = separation_threshold(sizes, dissimilarity(within, labels).within)
+    apart = dissimilarity(centres, np.arange(groups)).separation
+    assume(apart > 1e-6)
+    needed = threshold + 2 * np.linalg.norm(within, axis=1).max()
+    found = dissimilarity(within + (needed * (1 + scale) / apart) * centres[labels], labels)
+    assert found.separation > separation_threshold(found.sizes, found.within)
+    assert found.advantage > 0
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -38,8 +38,13 @@ def test_hand_table(method, k, floor, w, overflow, alpha, p):
     near = 2e-6 if method == "cvxpy" else 1e-13
     np.testing.assert_allclose(solution.x, p, atol=near)
     assert solution.status == "optimal"
-    if method == "cvxpy":
-        return  # tells the tie of row 2 from an overflow only up to its accuracy
+
+
+@pytest.mark.parametrize("method", [name for name in EXACT if name != "cvxpy"])  # it knows a tie to its accuracy only
+@pytest.mark.parametrize(("k", "floor", "w", "overflow", "alpha", "p"), TABLE)
+def test_hand_table_of_the_level(method, k, floor, w, overflow, alpha, p):
+    problem = CappingProblem(weights=w, size=k, floor=floor)
+    solution = solve(problem, method)
     assert solution.details["overflow"].tolist() == overflow == problem.overflow(solution.x).tolist()
     assert solution.details["alpha"] == pytest.approx(math.inf if alpha is None else alpha, rel=1e-12)
     assert solution.details["cap"] == pytest.approx(math.inf if alpha is None else (1 - floor) * alpha, rel=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -36,6 +37,22 @@ def random_problem(rng: np.random.Generator, largest: int = 12) -> DispersionPro
     costs = (np.zeros(n), rng.normal(size=n), rng.integers(0, 3, n) * 0.3, 10 * rng.normal(size=n))[rng.integers(4)]
     scale = 10.0 ** rng.integers(-12, 13)
     return DispersionProblem(h * scale, costs * scale, m, float(rng.choice([0.5, 1.0, 0.01])))
+
+
+def problem_with_a_choice(rng: np.random.Generator, largest: int = 12, *, left_out: int = 1) -> DispersionProblem:
+    """A `random_problem` that takes a search: two clients or more, so many or more left out, and not all alike."""
+    while True:
+        problem = random_problem(rng, largest)
+        if 2 <= problem.size <= problem.n - left_out and problem.scale > 0:
+            return problem
+
+
+def selections(n: int, m: int) -> np.ndarray:
+    """Every selection of m among n clients, one per row, as integers 0 and 1."""
+    chosen = np.array(list(itertools.combinations(range(n), m)))
+    s = np.zeros((len(chosen), n), dtype=np.int64)
+    np.put_along_axis(s, chosen, 1, axis=1)
+    return s
 
 
 def uniform_problem(n: int, m: int, seed: int = 0, weight: float = 0.5) -> DispersionProblem:

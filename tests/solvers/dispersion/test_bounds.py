@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -20,7 +22,9 @@ from tests.solvers.dispersion.cases import (
     euclidean_problem,
     mdplib,
     needs_mdplib,
+    problem_with_a_choice,
     random_problem,
+    selections,
     uniform_problem,
 )
 from tests.thoroughly import few_of
@@ -79,52 +83,34 @@ def test_relaxation_with_all_conditions(seed):
     assert normal.original(form.tangent(np.clip(x, 0, 1))) >= truth - 1e-9
     assert full.bound <= basic.bound + 1e-4
     # At 0/1 points that respect dominance the exact form is the objective.
-    best = np.array(solve(problem, "branch-and-bound").x, dtype=float)
-    for i, j in dominated:
-        if best[j] > best[i]:
-            return
-    value = best @ form.exact @ best + form.linear @ best
-    assert value == pytest.approx(normal.value(problem.objective(best.astype(int))), abs=1e-9)
+    respectful = [s for s in selections(n, m) if (s[dominated[:, 0]] >= s[dominated[:, 1]]).all()]
+    assert respectful
+    for s in respectful:
+        value = s @ form.exact @ s + form.linear @ s
+        assert value == pytest.approx(normal.value(problem.objective(s)), abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_some_best_selection_respects_dominance(seed):
     rng = np.random.default_rng(seed)
-    problem = random_problem(rng, 9)
-    if not 2 <= problem.size < problem.n:
-        return
+    problem = problem_with_a_choice(rng, 9)
     normal = Normal.of(problem)
     pairs = dominance(normal.quadratic, normal.linear, problem.size).pairs
-    import itertools
-
-    best = respectful = -np.inf
-    for chosen in itertools.combinations(range(problem.n), problem.size):
-        x = np.zeros(problem.n, dtype=int)
-        x[list(chosen)] = 1
-        value = normal.value(problem.objective(x))
-        best = max(best, value)
-        if all(x[i] >= x[j] for i, j in pairs):
-            respectful = max(respectful, value)
-    assert respectful >= best - 1e-9
+    values = {tuple(s): normal.value(problem.objective(s)) for s in selections(problem.n, problem.size)}
+    respectful = [value for s, value in values.items() if all(s[i] >= s[j] for i, j in pairs)]
+    assert max(respectful) >= max(values.values()) - 1e-9
 
 
 def test_attainable_values():
     """Every selection's value is on the list, and `above` never skips one."""
     rng = np.random.default_rng(0)
-    import itertools
-
     h = rng.choice([0.1, 0.5, 1.0], size=(8, 8))
     h = np.triu(h, 1) + np.triu(h, 1).T
     problem = DispersionProblem(h, rng.choice([0.0, 0.3], size=8), 4, 0.7)
     normal = Normal.of(problem)
     attainable = Attainable(normal)
     assert attainable.known
-    values = []
-    for chosen in itertools.combinations(range(8), 4):
-        x = np.zeros(8, dtype=int)
-        x[list(chosen)] = 1
-        values.append(normal.value(problem.objective(x)))
-    values = np.unique(np.round(values, 12))
+    values = np.unique(np.round([normal.value(problem.objective(s)) for s in selections(8, 4)], 12))
     for low, high in itertools.pairwise(values):
         assert low < attainable.above(low) <= high + 1e-12
 

@@ -123,14 +123,13 @@ def test_degenerate(distances, costs, size, method):
     assert found.bound - found.objective <= 1e-6 * max(problem.scale, 1e-6 * abs(found.objective))
 
 
-def test_time_limit_returns_the_incumbent():
+def test_time_limit_returns_the_incumbent(watchdog):
     """Far too little time for a proof: a selection, a bound above it, and the reason."""
     problem = uniform_problem(300, 60, 1)
     found = solve(problem, "branch-and-bound", time_limit=0.5)
     assert found.stopped == "time-limit"
     assert found.x is not None
     assert found.bound > found.objective
-    assert found.seconds < 5  # generous: a hang would be much longer
 
 
 def test_no_time_at_all():

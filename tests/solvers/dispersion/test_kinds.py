@@ -147,7 +147,7 @@ def test_save_and_load_keep_every_bit(tmp_path):
     assert (again.size, again.weight) == (problem.size, problem.weight)
 
 
-def test_time_limit_leaves_a_decision():
+def test_time_limit_leaves_a_decision(watchdog):
     rng = np.random.default_rng(8)
     d = rng.random((60, 60))
     d = (d + d.T) / 2
@@ -155,7 +155,6 @@ def test_time_limit_leaves_a_decision():
     solution = solve(problem, time_limit=0.4)
     assert solution.x is not None
     assert solution.bound >= solution.objective
-    assert solution.seconds < 10.0  # a machine that is busy otherwise
 
 
 BAD = [

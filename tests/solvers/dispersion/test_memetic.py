@@ -73,14 +73,13 @@ def test_it_ends_before_its_limit_when_populations_are_in_vain():
     assert found.objective == pytest.approx(solve(problem, "brute-force").objective, rel=1e-12)
 
 
-def test_time_limit_on_a_large_problem():
+def test_time_limit_on_a_large_problem(watchdog):
     rng = np.random.default_rng(0)
     h = np.triu(rng.random((3000, 3000), dtype=np.float32), 1)
     problem = DispersionProblem(h + h.T, np.zeros(3000), 300, 0.5)
     compiled("swaps", "float32")
     found = solve(problem, "memetic", time_limit=1.0)
     assert found.stopped == "time-limit"
-    assert found.seconds < 3.0  # a machine with other work; alone it is 1.1
 
 
 def test_an_interruption_keeps_the_incumbent():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 
 import numpy as np
 import pytest
@@ -11,12 +10,17 @@ import pytest
 from solvers import solve
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.bounds.slice_form import Normal
-from solvers.dispersion.compiled import settle
 from solvers.dispersion.search import strong
 from tests.solvers.dispersion.cases import uniform_problem
 
-#: The built-in parts that could be better within the limit below.
-PARTS = ("local-search", "tabu", "annealing", "sdp", "dnn")
+#: The built-in parts of the portfolio, and what each of them does here: a fixed work, whatever the machine.
+PARTS: dict[str, dict[str, int]] = {
+    "local-search": {"restarts": 20},
+    "tabu": {"moves": 20_000},
+    "annealing": {},
+    "sdp": {},
+    "dnn": {"iterations": 200},
+}
 
 
 def _whole(n: int, m: int) -> DispersionProblem:
@@ -42,29 +46,26 @@ def _round(n: int, m: int) -> DispersionProblem:
 
 
 CASES = {
-    "whole": _whole(60, 12),
-    "sphere": _sphere(60, 8),
+    "whole": _whole(50, 10),
+    "sphere": _sphere(40, 8),
     "cube": _points(np.random.default_rng(0).random((90, 20)), 9),
     "round": _round(100, 10),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_auto_is_no_worse_than_its_parts_in_half_the_time(case, monkeypatch):
-    """In processor seconds: a busy machine slows all of them down alike. A bound may be where a batch of nodes ends."""
+def test_auto_is_no_worse_than_its_parts(case):
+    """At the end of a proof. What each achieves in the same time is in ``benchmarks/bench_auto_beside_parts.py``."""
     problem = CASES[case]
-    for method in ("auto", *PARTS):
-        solve(problem, method, time_limit=0.1)
-    settle()  # the kernels are there
-    monkeypatch.setattr(time, "perf_counter", time.process_time)
-    auto = solve(problem, "auto", time_limit=1.2)
-    unit = abs(auto.objective)
-    for part in PARTS:
-        other = solve(problem, part, time_limit=0.6)
+    auto = solve(problem, "auto")
+    assert auto.status == "optimal"
+    unit, bounds = abs(auto.objective), []
+    for part, options in PARTS.items():
+        other = solve(problem, part, **options)
         assert auto.objective >= other.objective - 1e-9 * unit, part
-        if other.bound is not None:
-            left = other.bound - auto.objective
-            assert auto.bound <= other.bound + 0.1 * left + 1e-6 * unit, part
+        bounds.append(auto.bound if other.bound is None else other.bound)
+    assert auto.bound <= min(bounds) + 1e-6 * unit
+    assert max(bounds) > auto.bound  # some part has a bound, and it alone is no proof
 
 
 @pytest.mark.parametrize("case", ["cube", "round"])
@@ -74,20 +75,19 @@ def test_no_strong_nodes_where_open_problems_become_fewer(case):
     assert "iterations" not in answer.details
 
 
-def test_strong_nodes_where_open_problems_become_more(monkeypatch):
+def test_strong_nodes_where_open_problems_become_more():
     """A sphere's gap is narrow, but its tree grows."""
     problem = _sphere(100, 20)
-    monkeypatch.setattr(time, "perf_counter", time.process_time)
-    answer = solve(problem, "auto", time_limit=2.0)
+    answer = solve(problem, "auto", gap=7e-4)
+    assert answer.stopped == "gap"
     assert answer.details["nodes"]["first-order"] > 1_000
     assert answer.details["iterations"] > 0
     beginning, end = (phase["bound"] - answer.objective for phase in answer.details["phases"])
     assert end < 0.7 * beginning
 
 
-def test_a_wide_gap_goes_to_strong_nodes_at_once(monkeypatch):
-    monkeypatch.setattr(time, "perf_counter", time.process_time)
-    wide = solve(uniform_problem(100, 10), "auto", time_limit=1.0)
+def test_a_wide_gap_goes_to_strong_nodes_at_once():
+    wide = solve(uniform_problem(100, 10), "auto", gap=0.05)
     assert wide.details["phases"][0]["name"] == "first-order tree"
     assert wide.details["phases"][0]["bound"] > 1.05 * wide.objective  # its root, and not a node
     assert wide.details["iterations"] > 0

@@ -16,7 +16,7 @@ from solvers.dispersion.search.strong_tree import StrongTree
 from solvers.dispersion.search.symmetry import closure
 from solvers.dispersion.search.tree import Tree
 from solvers.run import Run
-from tests.solvers.dispersion.cases import euclidean_problem, random_problem, tolerance, uniform_problem
+from tests.solvers.dispersion.cases import euclidean_problem, problem_with_a_choice, tolerance, uniform_problem
 from tests.thoroughly import few_of
 
 
@@ -44,9 +44,7 @@ def no_enumeration(monkeypatch):
 @pytest.mark.parametrize("seed", few_of(range(150), 50))
 def test_finds_the_optimum(seed, no_enumeration):
     rng = np.random.default_rng(seed)
-    problem = random_problem(rng, 9)
-    if not 2 <= problem.size < problem.n - 1 or problem.scale == 0:
-        return
+    problem = problem_with_a_choice(rng, 9, left_out=2)
     truth = solve(problem, "brute-force")
     run = strong_run(problem)
     assert run.proved

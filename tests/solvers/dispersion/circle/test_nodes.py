@@ -64,10 +64,10 @@ def test_the_kernel_values_selections_as_the_problem_does():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_selection_of_a_node_is_above_its_bound_or_cut_off(seed):
+def test_no_selection_of_a_node_is_above_its_bound_or_cut_off(seed, asserted):
     """Any ranks, any interval for the sum, any point on the slice, any number of steps."""
     rng = np.random.default_rng(seed)
-    narrowed = 0
+    narrowed, open_ = 0, asserted(at_least=10)
     for _ in range(60):
         form = form_of(random_circle(rng, 10))
         n, m, at = form.problem.n, form.problem.size, form.shape.at
@@ -101,6 +101,7 @@ def test_no_selection_of_a_node_is_above_its_bound_or_cut_off(seed):
         assert end != 0 or not count_.any()
         if end == 0:
             continue
+        open_()
         kept = ((steps >= lower) & (steps <= upper)).all(axis=1)
         kept &= (sums >= interval[0] - slack) & (sums <= interval[1] + slack)
         assert (kept | ~count_).all()

@@ -130,12 +130,11 @@ def test_two_far_pairs_of_many_repeated_points():
     assert solution.objective == pytest.approx(4 * 50**0.5)  # two at either end of the diagonal
 
 
-def test_time_limit_is_kept_and_leaves_a_decision():
+def test_time_limit_leaves_a_decision(watchdog):
     problem = PointDispersionProblem(np.random.default_rng(9).random((60_000, 8)), None, 3_000, 0.5)
     solution = solve(problem, time_limit=0.3)
     assert solution.x is not None
     assert solution.bound >= solution.objective
-    assert solution.seconds < 10.0  # a machine that is busy otherwise
 
 
 def test_the_number_of_threads_changes_no_bit(monkeypatch):
