@@ -97,7 +97,13 @@ class Tree:
         if self.found[0] > -np.inf and (run.objective is None or self.found[0] > form.value(run.objective)):
             run.offer(form.decision(self.best))
         if end == self.kernels.LEAF:
-            self.left = max(self.left, bound)
+            width = node.upper - node.lower
+            place = int(width.argmax())
+            if width[place] and bound > self._provable():
+                # The point is whole by chance, or its relaxation is not at its end: any rank that is open will do.
+                self._branch(node, bound, place, int(node.lower[place] + node.upper[place]) // 2)
+            else:
+                self.left = max(self.left, bound)
         elif end != self.kernels.DROPPED and bound > self._least():
             self._branch(node, bound, place, rank)
         self._settle()
@@ -106,6 +112,13 @@ class Tree:
         """Nodes of no larger bound are dropped."""
         objective = self.run.objective
         return -np.inf if objective is None else self.form.value(objective + self.tolerance)
+
+    def _provable(self) -> float:
+        """Nodes of no larger bound do not keep the incumbent from being proved."""
+        objective = self.run.objective
+        if objective is None:
+            return -np.inf
+        return self.form.value(objective + 0.4 * self.form.problem.tolerance_at(objective))
 
     def _branch(self, node: Node, bound: float, place: int, rank: int) -> None:
         """Push both children: fewer or more clients before a place, or less or more than a sum."""

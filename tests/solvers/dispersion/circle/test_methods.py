@@ -170,3 +170,25 @@ def test_rounded_distances_are_proved_with_what_they_lack_in_the_bound():
         assert solution.status == "optimal"
         assert 1e-9 < solution.gap < 1e-6
         assert solution.bound >= problem.objective(solve(exact, "circle").x)
+
+
+def test_a_leaf_above_the_optimum_is_branched_on():
+    """A whole point that was not the best once kept its node from being closed, and the gap at 7e-6."""
+    rng = np.random.default_rng(15740)
+    n, m, _ = int(rng.integers(3, 14)), int(rng.integers(2, 10)), rng.integers(5)
+    angles = rng.random(n) * 2 * np.pi
+    h = 2 * np.abs(np.sin((angles[:, None] - angles) / 2))
+    h, _ = (h + h.T) / 2, rng.random()
+    costs = [
+        np.zeros(n),
+        rng.normal(size=n),
+        rng.integers(0, 3, n) * 0.3,
+        rng.normal(size=n) * 1e-3,
+        rng.normal(size=n),
+    ]
+    costs = costs[rng.integers(5)]
+    if rng.random() < 0.4:
+        error = np.triu(rng.uniform(-9e-8, 9e-8, (n, n)) * h.max(), 1)
+        h = np.maximum(h + error + error.T, 0)
+    problem = DispersionProblem(h, costs=costs, size=m, weight=0.5)
+    _same(problem, solve(problem, "circle"), solve(problem, "brute-force").objective)
