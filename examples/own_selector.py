@@ -42,7 +42,10 @@ class FarAndWrong:
         """State the problem over those who are there, and solve it."""
         there = np.flatnonzero(round.available)
         problem = DispersionProblem(
-            self.distances[np.ix_(there, there)], -self.losses[there], min(self.size, there.size), self.alpha
+            self.distances[np.ix_(there, there)],
+            -self.losses[there],
+            size=min(self.size, there.size),
+            weight=self.alpha,
         )
         solution = solve(problem, self.method, time_limit=round.time_limit, seed=int(round.rng.integers(2**31)))
         clients = there[solution.selected]

@@ -11,12 +11,12 @@ from solvers.run import Run
 __all__ = ["cut_short", "follower", "solver_for"]
 
 
-def solver_for(run: Run, workers: int = 1, spare: float = 0.0) -> Any:
+def solver_for(run: Run, threads: int = 1, spare: float = 0.0) -> Any:
     """A CP-SAT solver with the run's seed and what is left of its time, less ``spare`` seconds."""
     from ortools.sat.python import cp_model
 
     solver = cp_model.CpSolver()
-    solver.parameters.num_workers = workers
+    solver.parameters.num_workers = threads
     solver.parameters.random_seed = run.seed % 2**31
     if math.isfinite(run.remaining):
         solver.parameters.max_time_in_seconds = max(run.remaining - spare, 1e-3)

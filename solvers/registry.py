@@ -95,9 +95,6 @@ def _function(entry: Any) -> Callable[..., Any]:
 #: What `solvers.solve` takes for itself, so that no method would ever be given it.
 TAKEN = ("method", "time_limit", "gap", "seed", "start", "certify", "certificate", "watch", "log")
 
-#: What methods call their number of threads; `solvers.solve` takes it as ``threads`` for all of them.
-_THREADS = ("threads", "workers")
-
 #: Names of solve's own arguments in other libraries, which are not near enough to be recognised by their letters.
 _ELSEWHERE = {
     "callback": "watch",
@@ -165,9 +162,9 @@ class Method:
         return options(self.function)
 
     @property
-    def threads(self) -> str | None:
-        """The option that says in how many threads the method runs; ``None`` where it has none."""
-        return next((name for name in _THREADS if name in self.options), None)
+    def threads(self) -> bool:
+        """Whether the method runs in several threads, as many as its option ``threads`` says."""
+        return "threads" in self.options
 
     def check(self, given: Mapping[str, Any]) -> None:
         """Raise `InvalidOption` where an option is unknown, missing, or does not match its annotation."""

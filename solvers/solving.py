@@ -52,7 +52,7 @@ def solve(
         The relative gap (0.01 is one per cent) that is good enough: the method ends as soon as its decision is that
         near to its bound, with ``stopped="gap"``. A heuristic has no bound of its own; name one with ``certify``.
     threads : int, optional
-        Threads of the method, whatever its own option is called (``workers``, ``threads``).
+        Threads of the method, and of the second one; an error where neither has an option for it.
     seed : int
         Makes the run repeatable (where a time limit does not cut it short).
     start : array-like, optional
@@ -250,14 +250,12 @@ def threaded(
         return first, proving
     if isinstance(threads, bool) or not hasattr(threads, "__index__") or threads < 1:
         raise InvalidOption(f"threads must be a positive integer; got {threads!r}")
-    if entry.threads is not None:
-        if entry.threads in first:
-            raise InvalidOption(f"threads and {entry.threads} are the same option of method {entry.name!r}: give one")
-        first[entry.threads] = int(threads)
-    if second is not None and second.threads is not None:
-        proving[second.threads] = int(threads)
-    if entry.threads is None and not proving:
-        with_one = ", ".join(each.name for each in methods(problem) if each.threads is not None)
+    if entry.threads:
+        first["threads"] = int(threads)
+    if second is not None and second.threads:
+        proving["threads"] = int(threads)
+    if not entry.threads and not proving:
+        with_one = ", ".join(each.name for each in methods(problem) if each.threads)
         raise InvalidOption(
             f"method {entry.name!r} has no option for threads (methods of this problem that have: {with_one or 'none'})"
         )

@@ -198,10 +198,10 @@ def _ending(compared: Any, family: str | None, gap: float | None, threads: int |
     told: dict[str, Any] = {}
     for label, value in compared.items():
         name, options = (value, {}) if isinstance(value, str) else value
-        own = {each.threads for each in known if each.name == name} - {None}
+        parallel = any(each.threads for each in known if each.name == name)
         if gap is not None and any(each.name == name and each.kind != "heuristic" for each in known):
             options = {"gap": gap} | options
-        if threads is not None and own and not own & set(options):
+        if threads is not None and parallel and "threads" not in options:
             options = {"threads": threads} | options
         told[label] = (name, options)
     for option, given in (("gap", gap), ("threads", threads)):

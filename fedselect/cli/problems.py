@@ -94,8 +94,8 @@ def _array(path: Path, size: int | None) -> Problem:
     array = read_points(path)
     chosen, costs = _needed(path, size), np.zeros(len(array))
     if array.shape[0] == array.shape[1] and not array.diagonal().any() and np.array_equal(array, array.T):
-        return DispersionProblem(array, costs, chosen, 0.5)
-    return PointDispersionProblem(array, costs, chosen, 0.5)
+        return DispersionProblem(array, costs, size=chosen, weight=0.5)
+    return PointDispersionProblem(array, costs, size=chosen, weight=0.5)
 
 
 def _needed(path: Path, size: int | None) -> int:

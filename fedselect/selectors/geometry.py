@@ -79,7 +79,7 @@ class Points:
         """The points in the Euclidean space of their distances, (N, d)."""
         points = np.asarray(self.points, dtype=np.float64)
         try:
-            checked = PointDispersionProblem(points, np.zeros(len(points)), 1, metric=self.metric)
+            checked = PointDispersionProblem(points, np.zeros(len(points)), size=1, metric=self.metric)
         except InvalidProblem as error:
             raise DataError(f"FedGS cannot select between these points: {error}") from error
         roots = np.sqrt(checked.points / 2) if self.metric == "hellinger" else checked.points
@@ -142,7 +142,7 @@ class Kinds:
             h = distances(dependency_graph(similarity(rows[np.repeat(first, number)]), preset=preset, epsilon=epsilon))
             last = np.cumsum(number) - 1
             return cls(np.ascontiguousarray(h[np.ix_(last - number + 1, last)]), kinds)
-        problem = PointDispersionProblem(rows[first], np.zeros(first.size), 1, metric=metric)
+        problem = PointDispersionProblem(rows[first], np.zeros(first.size), size=1, metric=metric)
         return cls(problem.distances(np.arange(first.size)), kinds)
 
 

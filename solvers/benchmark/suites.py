@@ -37,7 +37,7 @@ OURS = ("auto", "branch-and-bound", "tabu", "local-search", "greedy")
 #: Our peers there: each as its users call it, then given a reformulation of ours. One thread each. Those whose package
 #: is missing, and models that a free licence does not take, are rows that say so.
 _PEERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    "cp-sat": (("product", "rlt", "tangent"), {"workers": 1}),
+    "cp-sat": (("product", "rlt", "tangent"), {"threads": 1}),
     "milp": (("glover", "tangent"), {}),
     "scip": (("nonconvex", "projected"), {}),
     "gurobi": (("nonconvex", "projected"), {"threads": 1}),
@@ -182,4 +182,4 @@ def _with_matrix(stated: Any) -> Problem:
     if isinstance(stated, DispersionProblem):
         return stated
     distances = np.linalg.norm(stated.points[:, None] - stated.points, axis=2)
-    return DispersionProblem(distances, stated.costs, stated.size, stated.weight)
+    return DispersionProblem(distances, stated.costs, size=stated.size, weight=stated.weight)

@@ -63,7 +63,7 @@ def read_mdplib(path: PathLike, size: int | None = None) -> DispersionProblem:
         raise InvalidProblem(f"{path} is not an MDPLIB file: {error}") from error
     distances = np.zeros((n, n))
     distances[i, j] = distances[j, i] = rows[:, 2]
-    return DispersionProblem(distances, np.zeros(n), m if size is None else size, 0.5)
+    return DispersionProblem(distances, np.zeros(n), size=m if size is None else size, weight=0.5)
 
 
 def read_tsplib(path: PathLike, size: int) -> PointDispersionProblem:
@@ -102,7 +102,7 @@ def read_tsplib(path: PathLike, size: int) -> PointDispersionProblem:
             raise ValueError(f"{heads.get('DIMENSION')} points are announced, {len(rows)} lines are there")
     except ValueError as error:
         raise InvalidProblem(f"{path} is not a TSPLIB file with coordinates: {error}") from error
-    return PointDispersionProblem(points, np.zeros(len(points)), size, 0.5)
+    return PointDispersionProblem(points, np.zeros(len(points)), size=size, weight=0.5)
 
 
 def read_points(path: PathLike) -> NDArray[np.float64]:
@@ -165,7 +165,7 @@ def write_lp(problem: DispersionProblem, path: PathLike, formulation: str = "qua
         for i, j, value in _pairs(problem):
             if value:
                 stream.write(f" {2 * value:+.17g} {names[i]} * {names[j]}\n")
-        if problem.farthest == 0 or problem.weight == 0:  # the brackets must not be empty
+        if problem.diameter == 0 or problem.weight == 0:  # the brackets must not be empty
             stream.write(f" +0 {names[0]} ^ 2\n")
         stream.write(" ] / 2\nSubject To\n size:")
         for name in names:

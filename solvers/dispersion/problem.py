@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -39,7 +39,7 @@ class DispersionProblem(Selecting):
     size : int
         Number m of clients to choose, 1 ≤ m ≤ n.
     weight : float
-        Weight w ≥ 0 of the distances. ``sᵀHs`` counts each pair twice.
+        Weight w ≥ 0 of the distances. ``sᵀHs`` counts each pair twice; `max_diversity` counts it once.
     clients : (n,) array-like of int, optional
         Ids the variables stand for, strictly increasing; ``0 … n-1`` by default. `selected` and
         ``Solution.selected`` speak in these ids.
@@ -52,6 +52,7 @@ class DispersionProblem(Selecting):
 
     distances: NDArray[np.floating[Any]]
     costs: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in __post_init__
+    _: KW_ONLY
     size: int = None  # type: ignore[assignment]  # has no default: a missing one is refused
     weight: float = 1.0
     clients: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in __post_init__
@@ -144,7 +145,32 @@ class DispersionProblem(Selecting):
         if n >= 0 and h.shape != (n, n):
             raise InvalidProblem(f"distances must be {n} by {n}, one row per entry of counts; got shape {h.shape}")
         terms = round_terms(n, counts, available, size, alpha, scale)
-        return cls(h[np.ix_(terms.ids, terms.ids)], terms.costs, terms.size, terms.weight, terms.ids)
+        return cls(
+            h[np.ix_(terms.ids, terms.ids)], terms.costs, size=terms.size, weight=terms.weight, clients=terms.ids
+        )
+
+    @classmethod
+    def max_diversity(cls, distances: ArrayLike, size: int) -> DispersionProblem:
+        """State the maximum diversity (p-dispersion-sum) problem, whose value counts each pair once and has no costs.
+
+        Parameters
+        ----------
+        distances : (n, n) array-like
+            Pairwise distances.
+        size : int
+            Clients to choose.
+
+        Returns
+        -------
+        DispersionProblem
+            With weight 0.5, as MDPLIB and the literature on maximum diversity state it.
+
+        Raises
+        ------
+        InvalidProblem
+            When an argument is not as described at `DispersionProblem`.
+        """
+        return cls(np.asarray(distances), size=size, weight=0.5)
 
     @property
     def n(self) -> int:
@@ -152,7 +178,7 @@ class DispersionProblem(Selecting):
         return self.distances.shape[0]
 
     @cached_property
-    def farthest(self) -> float:
+    def diameter(self) -> float:
         """The largest distance."""
         return float(self.distances.max())
 
@@ -163,7 +189,7 @@ class DispersionProblem(Selecting):
     def reach(self) -> tuple[NDArray[np.float64], float]:
         """Sum of the distances from each client to all, and a bound on the error of such a sum."""
         n = self.n
-        return self.distances.sum(axis=1, dtype=np.float64), n * (n + 4) * _EPS * self.farthest
+        return self.distances.sum(axis=1, dtype=np.float64), n * (n + 4) * _EPS * self.diameter
 
     @cached_property
     def concave_on_slice(self) -> bool:
@@ -179,7 +205,7 @@ class DispersionProblem(Selecting):
         centred = self.distances - means - means[:, None] + means.mean()
         n = self.n
         top = eigh(centred, subset_by_index=[n - 1, n - 1], eigvals_only=True)[0]
-        return bool(top <= 1e-9 * self.farthest)
+        return bool(top <= 1e-9 * self.diameter)
 
     def objective(self, x: ArrayLike) -> float:
         """``weight · xᵀHx − costsᵀx``."""
@@ -211,6 +237,6 @@ class DispersionProblem(Selecting):
         if self.size == 1:
             return 0.0
         terms = self.size * self.size
-        magnitude = self.weight * self.farthest * terms
+        magnitude = self.weight * self.diameter * terms
         magnitude += self.size * float(np.abs(self.costs).max())
         return 2.0 * (terms + 4) * _EPS * magnitude

@@ -63,7 +63,7 @@ def read_densest_subgraph(path: str | os.PathLike[str], size: int) -> Dispersion
             distances[i, j] = distances[j, i] = float(edge[2]) if len(edge) == 3 else 1.0
     except (ValueError, IndexError, MemoryError) as error:
         raise InvalidProblem(f"{path} is not a graph for the densest subgraph: {error}") from error
-    return DispersionProblem(distances, np.zeros(n), size, 0.5)
+    return DispersionProblem(distances, np.zeros(n), size=size, weight=0.5)
 
 
 def grey_pattern(rows: int, columns: int, size: int) -> DispersionProblem:
@@ -145,4 +145,4 @@ def torus_symmetries(rows: int, columns: int) -> NDArray[np.int64]:
 def _attracting(repulsion: NDArray[np.float64], size: int) -> DispersionProblem:
     distances = max(_UNIT, float(repulsion.max())) - repulsion
     np.fill_diagonal(distances, 0.0)
-    return DispersionProblem(distances, np.zeros(len(distances)), size, 1.0)
+    return DispersionProblem(distances, np.zeros(len(distances)), size=size, weight=1.0)

@@ -37,6 +37,8 @@ class Selecting(Problem):
         costs = frozen_array(np.zeros(n) if self.costs is None else self.costs, "costs")
         if costs.shape != (n,):
             raise InvalidProblem(f"costs must have one entry per client, {n}; got {costs.shape[0]}")
+        if self.size is None:
+            raise InvalidProblem(f"size is missing: say how many of the {n} clients to choose, as in size={min(n, 10)}")
         size = as_integer(self.size, "size")
         if not 1 <= size <= n:
             raise InvalidProblem(f"size must lie between 1 and the number of clients, {n}; got {size}")
@@ -57,13 +59,13 @@ class Selecting(Problem):
 
     @property
     @abstractmethod
-    def farthest(self) -> float:
+    def diameter(self) -> float:
         """A number no distance exceeds."""
 
     @property
     def pairs_are_alike(self) -> bool:
         """Whether every selection has the same distances among its clients, so that costs decide alone."""
-        return self.weight * self.farthest == 0
+        return self.weight * self.diameter == 0
 
     @property
     def can_reach(self) -> bool:
@@ -98,7 +100,7 @@ class Selecting(Problem):
     def terms(self) -> float:
         """Largest absolute sum of the objective's terms, with the costs' common part left out."""
         m = self.size
-        return self.weight * self.farthest * m * (m - 1) + m * self.spread
+        return self.weight * self.diameter * m * (m - 1) + m * self.spread
 
     @cached_property
     def scale(self) -> float:

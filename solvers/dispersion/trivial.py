@@ -50,7 +50,7 @@ def solve_trivial(problem: Selecting, run: Run) -> bool:
         gains = 2 * problem.weight * reach + problem.linear
         x[:] = 1
         x[gains.argmin()] = 0
-        largest = 2 * problem.weight * problem.farthest * problem.n + problem.spread
+        largest = 2 * problem.weight * problem.diameter * problem.n + problem.spread
         margin += 2 * (2 * problem.weight * error + 4 * _EPS * largest)
     run.tighten(run.offer(x) + margin)
     return True

@@ -1,6 +1,6 @@
 """The certified gap of every MDPLIB file of a folder, at each limit, beside the best known value: a CSV.
 
-    python tests/benchmarks/bench_certified_gaps.py FOLDER --seconds 10 60 --workers 2 --out gaps.csv
+    python tests/benchmarks/bench_certified_gaps.py FOLDER --seconds 10 60 --threads 2 --out gaps.csv
 
 A row for each (file, m) of the folder's ``best_known.csv`` and each limit; what was proved is not solved again for a
 longer limit. ``wall_s`` and ``cpu_s`` stand side by side, so that a busy machine shows.
@@ -35,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, nargs="+", default=[10.0, 60.0])
-    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--contains", default="", help="part of the names of the files")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
@@ -52,7 +52,7 @@ def main() -> None:
             problem = read_mdplib(path, m)
             for seconds in sorted(options.seconds):
                 began = time.process_time()
-                s = solve(problem, "auto", time_limit=seconds, workers=options.workers)
+                s = solve(problem, "auto", time_limit=seconds, threads=options.threads)
                 cpu = time.process_time() - began
                 row = [name.split("_n")[0], problem.n, m, f"{seconds:g}", f"{s.objective:.3f}", f"{best:.3f}"]
                 row += [f"{s.bound:.3f}", f"{100 * s.gap:.4f}", s.status, f"{s.seconds:.1f}", f"{cpu:.1f}"]

@@ -40,8 +40,8 @@ PEERS = {
     "gurobi-projected": ("gurobi", {"formulation": "projected", "threads": 2}),
     "scip": ("scip", {"formulation": "nonconvex"}),
     "scip-projected": ("scip", {"formulation": "projected"}),
-    "cp-sat": ("cp-sat", {"formulation": "rlt", "workers": 2}),
-    "cp-sat-tangent": ("cp-sat", {"formulation": "tangent", "workers": 2}),
+    "cp-sat": ("cp-sat", {"formulation": "rlt", "threads": 2}),
+    "cp-sat-tangent": ("cp-sat", {"formulation": "tangent", "threads": 2}),
     "milp-tangent": ("milp", {"formulation": "tangent"}),
     "milp-glover": ("milp", {"formulation": "glover"}),
     "sdp": ("sdp", {}),
@@ -179,7 +179,7 @@ def large(options: argparse.Namespace, clients: int, limits: tuple[float, ...]) 
         mean = counts.mean() + (clients // 10) / clients
         m = clients // 10
         costs = (2 * (counts - mean) + 1) / (clients - 1)
-        problem = DispersionProblem(h, costs, m, 1.0 / (m * (m - 1)))
+        problem = DispersionProblem(h, costs, size=m, weight=1.0 / (m * (m - 1)))
         del h
         for limit in limits:
             s = solve(problem, "auto", time_limit=limit)
@@ -218,7 +218,7 @@ def main() -> None:
     started = time.perf_counter()
     rng = np.random.default_rng(0)
     h = np.triu(rng.random((30, 30)), 1)
-    solve(DispersionProblem(h + h.T, rng.random(30), 6), "auto")  # load the compiled kernels
+    solve(DispersionProblem(h + h.T, rng.random(30), size=6), "auto")  # load the compiled kernels
     print(f"kernels loaded in {time.perf_counter() - started:.1f} s")
     for case in options.cases:
         cases[case](options)

@@ -1,7 +1,7 @@
 """Dispersion problems beyond the rounds: where proofs are hard or have not been published.
 
     python tests/benchmarks/bench_hard.py u100-10 u100-30 --seeds 0 1 2 --seconds 60
-    python tests/benchmarks/bench_hard.py sphere2-10 sphere5-20 --seconds 1000 --workers 2
+    python tests/benchmarks/bench_hard.py sphere2-10 sphere5-20 --seconds 1000 --threads 2
     python tests/benchmarks/bench_hard.py mdplib --mdplib FOLDER --seconds 10
     python tests/benchmarks/bench_hard.py library --seconds 30
     python tests/benchmarks/bench_hard.py tai256c --seconds 300 --method three-point
@@ -49,19 +49,19 @@ LIBRARY = (
 def uniform(n: int, m: int, seed: int) -> DispersionProblem:
     """Distances uniform on [0, 10]."""
     h = np.triu(np.random.default_rng(seed).uniform(0, 10, (n, n)), 1)
-    return DispersionProblem(h + h.T, np.zeros(n), m, 0.5)
+    return DispersionProblem(h + h.T, np.zeros(n), size=m, weight=0.5)
 
 
 def whole(n: int, m: int, seed: int) -> DispersionProblem:
     """Whole distances from 0 to 9, as in MDPLIB's SOM files."""
     h = np.triu(np.random.default_rng(seed).integers(0, 10, (n, n)), 1).astype(float)
-    return DispersionProblem(h + h.T, np.zeros(n), m, 0.5)
+    return DispersionProblem(h + h.T, np.zeros(n), size=m, weight=0.5)
 
 
 def points(p: np.ndarray, m: int) -> DispersionProblem:
     """Euclidean distances."""
     h = np.linalg.norm(p[:, None] - p, axis=2)
-    return DispersionProblem((h + h.T) / 2, np.zeros(len(p)), m, 0.5)
+    return DispersionProblem((h + h.T) / 2, np.zeros(len(p)), size=m, weight=0.5)
 
 
 def sphere(dimension: int, m: int, seed: int, n: int = 100) -> DispersionProblem:
@@ -123,13 +123,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--method", default="auto")
-    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--dimension", type=int, default=20, help="of a cube's points")
     parser.add_argument("--mdplib", default=os.environ.get("MDPLIB"))
     parser.add_argument("--contains", default="", help="part of the names of the MDPLIB files")
     parser.add_argument("--runs", type=int, default=1, help="of the method on each instance, with its seeds 0, 1, ...")
     options = parser.parse_args()
-    extra = {"workers": options.workers} if options.method in ("auto", "branch-and-bound") else {}
+    extra = {"threads": options.threads} if options.method in ("auto", "branch-and-bound") else {}
     warm_up()  # no kernel is to be compiled within a limit
     for case in options.cases:
         torus = case == "tai256c" and options.method in ("three-point", "branch-and-bound")

@@ -64,7 +64,9 @@ def uniform(n: int, dimensions: int, m: int, *, costs: bool = False, limit: floa
     """Uniform points in a cube; costs up to what a client's distances are worth."""
     rng = np.random.default_rng(0)
     points = rng.random((n, dimensions))
-    return measured(PointDispersionProblem(points, rng.random(n) * 0.5 * m if costs else np.zeros(n), m, 0.5), limit)
+    return measured(
+        PointDispersionProblem(points, rng.random(n) * 0.5 * m if costs else np.zeros(n), size=m, weight=0.5), limit
+    )
 
 
 def tsplib(name: str, m: int) -> dict[str, Any]:

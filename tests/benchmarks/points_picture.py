@@ -23,7 +23,9 @@ LIMIT, MATRIX = 100.0, 1_000
 
 def points(n: int) -> PointDispersionProblem:
     """Uniform points in ten dimensions, a tenth of them chosen and 1 000 at most."""
-    return PointDispersionProblem(np.random.default_rng(0).random((n, 10)), np.zeros(n), min(1_000, n // 10), 0.5)
+    return PointDispersionProblem(
+        np.random.default_rng(0).random((n, 10)), np.zeros(n), size=min(1_000, n // 10), weight=0.5
+    )
 
 
 def kinds(n: int) -> KindDispersionProblem:
@@ -34,7 +36,7 @@ def kinds(n: int) -> KindDispersionProblem:
     d = np.linalg.norm(roots[:, None] - roots, axis=2)
     of_client = np.concatenate([np.arange(45), rng.integers(0, 45, n - 45)])
     m = min(1_000, n // 10)
-    return KindDispersionProblem(d, of_client, rng.integers(0, 4, n) / n, m, 1.0 / (m * (m - 1)))
+    return KindDispersionProblem(d, of_client, rng.integers(0, 4, n) / n, size=m, weight=1.0 / (m * (m - 1)))
 
 
 def processor_seconds(make: Callable[[int], Any], sizes: list[int]) -> tuple[list[int], list[float], list[bool]]:

@@ -39,44 +39,44 @@ def symmetric(n: int, seed: int = 0) -> np.ndarray:
 def dispersion() -> Iterator[tuple[str, Problem]]:
     costs = np.random.default_rng(1).random(7)
     far = np.ones((6, 6)) - np.eye(6)
-    yield "random", DispersionProblem(symmetric(7), costs, 3, 0.5)
-    yield "one of them", DispersionProblem(symmetric(5), costs[:5], 1)
-    yield "all of them", DispersionProblem(symmetric(5), costs[:5], 5)
-    yield "one client", DispersionProblem(np.zeros((1, 1)), [2.0], 1)
-    yield "two clients", DispersionProblem(symmetric(2), [0.1, 0.2], 1)
-    yield "equal distances, tied costs", DispersionProblem(far, [1.0, 1.0, 1.0, 2.0, 2.0, 2.0], 3)
-    yield "no distances", DispersionProblem(np.zeros((6, 6)), costs[:6], 2)
-    yield "no weight", DispersionProblem(symmetric(6), costs[:6], 2, 0.0)
-    yield "no costs, tiny", DispersionProblem(1e-9 * symmetric(6), np.zeros(6), 3)
-    yield "negative costs, huge", DispersionProblem(1e9 * symmetric(6), -1e9 * costs[:6], 4)
+    yield "random", DispersionProblem(symmetric(7), costs, size=3, weight=0.5)
+    yield "one of them", DispersionProblem(symmetric(5), costs[:5], size=1)
+    yield "all of them", DispersionProblem(symmetric(5), costs[:5], size=5)
+    yield "one client", DispersionProblem(np.zeros((1, 1)), [2.0], size=1)
+    yield "two clients", DispersionProblem(symmetric(2), [0.1, 0.2], size=1)
+    yield "equal distances, tied costs", DispersionProblem(far, [1.0, 1.0, 1.0, 2.0, 2.0, 2.0], size=3)
+    yield "no distances", DispersionProblem(np.zeros((6, 6)), costs[:6], size=2)
+    yield "no weight", DispersionProblem(symmetric(6), costs[:6], size=2, weight=0.0)
+    yield "no costs, tiny", DispersionProblem(1e-9 * symmetric(6), np.zeros(6), size=3)
+    yield "negative costs, huge", DispersionProblem(1e9 * symmetric(6), -1e9 * costs[:6], size=4)
 
 
 def points() -> Iterator[tuple[str, Problem]]:
     rng = np.random.default_rng(7)
     where, costs = rng.random((7, 3)), rng.random(7)
-    yield "random", PointDispersionProblem(where, costs, 3, 0.5)
-    yield "one of them", PointDispersionProblem(where, costs, 1)
-    yield "all of them", PointDispersionProblem(where, costs, 7)
-    yield "one client", PointDispersionProblem([[1.0, 2.0]], [2.0], 1)
-    yield "equal distances, tied costs", PointDispersionProblem(np.eye(6), [1.0, 1.0, 1.0, 2.0, 2.0, 2.0], 3)
-    yield "one point", PointDispersionProblem(np.ones((6, 2)), costs[:6], 2)
-    yield "on a line, twice each", PointDispersionProblem(np.repeat(np.arange(3.0), 2)[:, None], np.zeros(6), 3)
-    yield "no weight", PointDispersionProblem(where, costs, 2, 0.0)
-    yield "tiny", PointDispersionProblem(1e-9 * where, np.zeros(7), 3)
-    yield "distributions", PointDispersionProblem(rng.dirichlet(np.ones(4), 6), costs[:6], 3, metric="hellinger")
+    yield "random", PointDispersionProblem(where, costs, size=3, weight=0.5)
+    yield "one of them", PointDispersionProblem(where, costs, size=1)
+    yield "all of them", PointDispersionProblem(where, costs, size=7)
+    yield "one client", PointDispersionProblem([[1.0, 2.0]], [2.0], size=1)
+    yield "equal distances, tied costs", PointDispersionProblem(np.eye(6), [1.0, 1.0, 1.0, 2.0, 2.0, 2.0], size=3)
+    yield "one point", PointDispersionProblem(np.ones((6, 2)), costs[:6], size=2)
+    yield "on a line, twice each", PointDispersionProblem(np.repeat(np.arange(3.0), 2)[:, None], np.zeros(6), size=3)
+    yield "no weight", PointDispersionProblem(where, costs, size=2, weight=0.0)
+    yield "tiny", PointDispersionProblem(1e-9 * where, np.zeros(7), size=3)
+    yield "distributions", PointDispersionProblem(rng.dirichlet(np.ones(4), 6), costs[:6], size=3, metric="hellinger")
 
 
 def kinds() -> Iterator[tuple[str, Problem]]:
     costs = np.random.default_rng(8).random(8)
     where = np.array([[0.0, 0.0], [1.0, 0.0], [0.3, 0.8]])
     between = np.linalg.norm(where[:, None] - where, axis=2)
-    yield "random", KindDispersionProblem(between, [0, 1, 2, 0, 1, 2, 0, 1], costs, 3, 0.5)
-    yield "one of them", KindDispersionProblem(between, [0, 1, 2, 2], costs[:4], 1)
-    yield "all of them", KindDispersionProblem(between, [0, 1, 2, 2], costs[:4], 4)
-    yield "one kind", KindDispersionProblem([[0.0]], [0, 0, 0, 0], costs[:4], 2)
-    yield "a kind each", KindDispersionProblem(between, [0, 1, 2], costs[:3], 2)
-    yield "tied costs", KindDispersionProblem(between, [0, 0, 1, 1, 2, 2], np.ones(6), 3)
-    yield "no weight", KindDispersionProblem(between, [0, 1, 2, 0, 1], costs[:5], 2, 0.0)
+    yield "random", KindDispersionProblem(between, [0, 1, 2, 0, 1, 2, 0, 1], costs, size=3, weight=0.5)
+    yield "one of them", KindDispersionProblem(between, [0, 1, 2, 2], costs[:4], size=1)
+    yield "all of them", KindDispersionProblem(between, [0, 1, 2, 2], costs[:4], size=4)
+    yield "one kind", KindDispersionProblem([[0.0]], [0, 0, 0, 0], costs[:4], size=2)
+    yield "a kind each", KindDispersionProblem(between, [0, 1, 2], costs[:3], size=2)
+    yield "tied costs", KindDispersionProblem(between, [0, 0, 1, 1, 2, 2], np.ones(6), size=3)
+    yield "no weight", KindDispersionProblem(between, [0, 1, 2, 0, 1], costs[:5], size=2, weight=0.0)
 
 
 def exclusion() -> Iterator[tuple[str, Problem]]:
@@ -329,24 +329,26 @@ def test_options_are_checked(kind, entry):
 
 
 def many_points() -> Problem:
-    return PointDispersionProblem(np.random.default_rng(9).random((3000, 5)), None, 300)
+    return PointDispersionProblem(np.random.default_rng(9).random((3000, 5)), None, size=300)
 
 
 def many_kinds() -> Problem:
     where = np.random.default_rng(9).random((60, 5))
     between = np.linalg.norm(where[:, None] - where, axis=2)
-    return KindDispersionProblem(between, np.arange(3000) % 60, np.random.default_rng(9).random(3000), 300, 1e-3)
+    return KindDispersionProblem(
+        between, np.arange(3000) % 60, np.random.default_rng(9).random(3000), size=300, weight=1e-3
+    )
 
 
 def circle_of_points(n: int = 3000) -> PointDispersionProblem:
     angle = np.random.default_rng(9).random(n) * 2 * np.pi
     costs = np.random.default_rng(10).random(n)
-    return PointDispersionProblem(np.column_stack([np.cos(angle), np.sin(angle)]), costs, n // 10)
+    return PointDispersionProblem(np.column_stack([np.cos(angle), np.sin(angle)]), costs, size=n // 10)
 
 
 def enumerable() -> Problem:
     h = np.triu(np.random.default_rng(9).random((30, 30)), 1)
-    return DispersionProblem(h + h.T, None, 8)
+    return DispersionProblem(h + h.T, None, size=8)
 
 
 def equally_important() -> Problem:

@@ -31,7 +31,7 @@ GROUPS = [
 def random_distances(n: int, m: int) -> DispersionProblem:
     rng = np.random.default_rng(0)
     distances = np.triu(rng.uniform(size=(n, n)), 1)
-    return DispersionProblem(distances + distances.T, rng.uniform(size=n), m, 0.5)
+    return DispersionProblem(distances + distances.T, rng.uniform(size=n), size=m, weight=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_a_gap_saves_work(problem):
 
 
 def test_points_and_allocations_stop_too():
-    points = PointDispersionProblem(np.random.default_rng(1).normal(size=(60, 3)), np.zeros(60), 8, 0.5)
+    points = PointDispersionProblem(np.random.default_rng(1).normal(size=(60, 3)), np.zeros(60), size=8, weight=0.5)
     solution = solve(points, "auto", gap=0.2, time_limit=600)
     assert solution.stopped == "gap"
     assert solution.gap <= 0.2
@@ -98,10 +98,10 @@ def test_what_is_no_gap(problem, gap):
 
 
 def test_threads_are_each_methods_own_option(problem):
-    named = {each.name: each.threads for each in methods(problem) if each.threads}
-    own = {"auto": "workers", "branch-and-bound": "workers", "cp-sat": "workers", "gurobi": "threads"}
-    assert own.items() <= named.items()
-    assert solve(problem, "auto", threads=2).objective == solve(problem, "auto", workers=2).objective
+    threaded = {each.name for each in methods(problem) if each.threads}
+    assert {"auto", "branch-and-bound", "cp-sat", "gurobi"} <= threaded
+    assert "greedy" not in threaded
+    assert solve(problem, "auto", threads=2).objective == solve(problem, "auto").objective
     solution = solve(problem, "tabu", certify="branch-and-bound", threads=2)  # the second method's
     assert solution.status == "optimal"
 
@@ -111,7 +111,7 @@ def test_threads_are_each_methods_own_option(problem):
     [
         ({"method": "scip"}, "'scip' has no option for threads .methods of this problem that have: auto, branch-and"),
         ({"method": "greedy", "certify": "sdp"}, "'greedy' has no option for threads"),
-        ({"workers": 1}, "threads and workers are the same option of method 'auto': give one"),
+        ({"workers": 1}, "has no option .workers.; solve calls it .threads."),
         ({"threads": 0}, "threads must be a positive integer; got 0"),
         ({"threads": 1.5}, "threads must be a positive integer; got 1.5"),
     ],

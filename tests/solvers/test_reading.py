@@ -226,7 +226,7 @@ def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path):
 def test_a_solution_says_what_a_solution_says(tmp_path, change):
     rng = np.random.default_rng(0)
     distances = np.triu(rng.random((4, 4)), 1)
-    solution = solve(DispersionProblem(distances + distances.T, np.zeros(4), 2), "greedy")
+    solution = solve(DispersionProblem(distances + distances.T, np.zeros(4), size=2), "greedy")
     solution.save(tmp_path / "good.npz")
     arrays = read_arrays(tmp_path / "good.npz")
     values = json.loads(str(arrays.pop("header")))

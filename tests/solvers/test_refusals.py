@@ -22,7 +22,7 @@ def points(n=12, size=4):
     [
         ("tabu", {"moves": "abc"}, "method 'tabu': option 'moves' must be an integer; got 'abc'"),
         ("annealing", {"moves": 1.5}, "option 'moves' must be an integer; got 1.5"),
-        ("cp-sat", {"workers": "two"}, "option 'workers' must be an integer; got 'two'"),
+        ("cp-sat", {"threads": "two"}, "threads must be a positive integer; got 'two'"),
         ("local-search", {"restarts": True}, "option 'restarts' must be an integer; got True"),
         ("sdp", {"accuracy": "fine"}, "option 'accuracy' must be a number; got 'fine'"),
         ("sdp", {"accuracy": math.nan}, "option 'accuracy' must be a number; got nan"),

@@ -25,7 +25,7 @@ UNITS = 2.0**46
 
 
 @method(AllocationProblem, "cp-sat", kind="exact")
-def cp_sat(problem: AllocationProblem, run: Run, *, workers: int = 1) -> None:  # noqa: C901
+def cp_sat(problem: AllocationProblem, run: Run, *, threads: int = 1) -> None:  # noqa: C901
     """Minimise a sum of costs that lie above supporting lines, and add the lines that the answer violates; exact.
 
     The costs c_k (1/s − 1/N_k) are scaled to integers by one factor, so that their largest sum is 2^46, and rounded
@@ -40,7 +40,7 @@ def cp_sat(problem: AllocationProblem, run: Run, *, workers: int = 1) -> None:  
     run : Run
         Clock and incumbent; at the time limit the incumbent comes back, or ``largest-remainder``'s answer where CP-SAT
         has none yet.
-    workers : int
+    threads : int
         Threads of the solver.
 
     Raises
@@ -91,7 +91,7 @@ def cp_sat(problem: AllocationProblem, run: Run, *, workers: int = 1) -> None:  
                 break
     margin = 4.0 * np.finfo(np.float64).eps * (math.log2(problem.n + 1) + 4.0)
     while not run.expired:
-        solver = solver_for(run, workers)
+        solver = solver_for(run, threads)
         status = solver.solve(model)
         run.message = f"cp-sat: {solver.status_name(status)}, {len(lines)} lines"
         run.nodes = (run.nodes or 0) + solver.num_branches

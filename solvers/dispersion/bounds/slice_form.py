@@ -74,7 +74,7 @@ class Normal:
 
 def units(problem: DispersionProblem) -> tuple[float, float, NDArray[np.float64]]:
     """A power of two that makes gains about 1, the objective's constant part, and the linear term in these units."""
-    unit = 2 * problem.weight * problem.farthest * max(problem.size - 1, 1) + problem.spread
+    unit = 2 * problem.weight * problem.diameter * max(problem.size - 1, 1) + problem.spread
     factor = math.ldexp(1.0, min(-math.frexp(unit)[1], 1000)) if unit > 0 else 1.0
     return factor, problem.common_cost * problem.size, problem.linear * factor
 

@@ -52,7 +52,7 @@ def bound_many(problem: DispersionProblem, run: Run, *, accuracy: float = 1e-4) 
     factor, offset, linear = units(problem)
     q = problem.weight * factor
     # Too large a shift costs at most m times the excess.
-    enough = 1e-5 * m * problem.farthest
+    enough = 1e-5 * m * problem.diameter
     shift = q * (top_eigenvalue(problem.distances, enough) + enough)
     if run.remaining < 3e-11 * n**3:
         return
@@ -62,7 +62,7 @@ def bound_many(problem: DispersionProblem, run: Run, *, accuracy: float = 1e-4) 
     linear = linear + shift
     y = incumbent(run).astype(np.float64)
     g = linear + 2 * (q * _times(problem, y) - shift * y)
-    reach = float(np.abs(linear).max()) + 2 * m * (q * problem.farthest + abs(shift))
+    reach = float(np.abs(linear).max()) + 2 * m * (q * problem.diameter + abs(shift))
     margin = 2 * m * (2 * n + 16) * _EPS * reach + problem.rounding * factor
     best, known, stale = np.inf, np.inf, 0
     while not run.expired and stale < _STALE:
@@ -123,7 +123,7 @@ def _certify(problem: DispersionProblem, q: float, shift: float, step: float) ->
     n = problem.n
     means = q * problem.distances.mean(axis=1, dtype=np.float64)
     u = means - means.mean() / 2
-    t = max(abs(shift), q * problem.farthest) / n
+    t = max(abs(shift), q * problem.diameter) / n
     index = np.arange(n)
     added = 0.0
     while True:
@@ -131,7 +131,7 @@ def _certify(problem: DispersionProblem, q: float, shift: float, step: float) ->
         a += u
         a += u[:, None] + t
         a[index, index] += shift + added
-        excess = cholesky_excess(a, q * problem.farthest + 2 * float(np.abs(u).max()) + t + abs(shift) + added)
+        excess = cholesky_excess(a, q * problem.diameter + 2 * float(np.abs(u).max()) + t + abs(shift) + added)
         if excess is not None:
             return added + excess
         added = 4 * added + 10 * step + 0.01 * abs(shift) + 1e-300  # distances may all be zero

@@ -91,7 +91,7 @@ def from_distances(problem: DispersionProblem, run: Run | None = None) -> Shape 
     one = int(h[0].argmax())
     unit = float(h[0, one])
     if unit == 0:
-        return None if problem.farthest > 0 else _checked(Shape.line(np.zeros(problem.n)), problem, run)
+        return None if problem.diameter > 0 else _checked(Shape.line(np.zeros(problem.n)), problem, run)
     # Coordinates from three clients that make a large triangle: far from the first, and from the line through both.
     first, end = h[0].astype(np.float64) / unit, h[one].astype(np.float64) / unit
     if end.max() > _TWICE:
@@ -120,27 +120,27 @@ def from_distances(problem: DispersionProblem, run: Run | None = None) -> Shape 
     return _checked(Shape.line(h[int(end.argmax())].astype(np.float64)), problem, run)
 
 
-def from_points(points: NDArray[np.float64], farthest: float) -> Shape | None:
+def from_points(points: NDArray[np.float64], diameter: float) -> Shape | None:
     """The circle or line that points (n, d) lie on, no farther apart than so, in O(n·d²); ``None`` if there is none."""
     n, dimensions = points.shape
     probe = points[np.linspace(0, n - 1, min(n, 50)).astype(int)]
-    if dimensions > 2 and np.linalg.matrix_rank(probe - probe.mean(axis=0), tol=1e-5 * farthest) > 2:
+    if dimensions > 2 and np.linalg.matrix_rank(probe - probe.mean(axis=0), tol=1e-5 * diameter) > 2:
         return None
     mean = points.mean(axis=0)
     centred = points - mean
     axes = np.zeros((dimensions, 2))
     axes[:, : min(dimensions, 2)] = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :2]
     plane = centred @ axes
-    rounding = (dimensions + 32) * _EPS * (farthest + float(np.abs(points).max()))
+    rounding = (dimensions + 32) * _EPS * (diameter + float(np.abs(points).max()))
 
     def checked(shape: Shape, images: NDArray[np.float64]) -> Shape | None:
         # No distance differs by more than two points do from their images.
         error = 2 * float(np.linalg.norm(centred - images @ axes.T, axis=1).max())
         error += rounding + 32 * _EPS * shape.scale
-        return shape.with_error(error) if error <= _ACCEPTED * farthest or farthest == 0 else None
+        return shape.with_error(error) if error <= _ACCEPTED * diameter or diameter == 0 else None
 
-    if float(np.abs(plane[:, 1]).max()) > 1e-9 * farthest:
-        fitted = _circle(plane, 1e-5 * farthest, 1.0)
+    if float(np.abs(plane[:, 1]).max()) > 1e-9 * diameter:
+        fitted = _circle(plane, 1e-5 * diameter, 1.0)
         if fitted is not None and (shape := checked(*fitted)) is not None:
             return shape
     return checked(Shape.line(plane[:, 0]), plane * [1.0, 0.0])
@@ -181,7 +181,7 @@ def _scaled(problem: DispersionProblem, plane: NDArray[np.float64], unit: float)
 
 def _checked(shape: Shape, problem: DispersionProblem, run: Run | None) -> Shape | None:
     """The shape with its error, entry by entry; ``None`` where that is too large, or the time over."""
-    n, accepted, worst = problem.n, _ACCEPTED * problem.farthest, 0.0
+    n, accepted, worst = problem.n, _ACCEPTED * problem.diameter, 0.0
     half = shape.at / 2
     # The sine of half a difference is one of products: cosines and sines of n numbers, not of n².
     ahead, behind = 2 * shape.scale * np.array([np.cos(half), np.sin(half)]), np.array([np.sin(half), np.cos(half)])
@@ -197,4 +197,4 @@ def _checked(shape: Shape, problem: DispersionProblem, run: Run | None) -> Shape
         if worst > accepted or (run is not None and run.expired):
             return None
     # Differences of positions are rounded; on an arc that is nearly straight they are small beside the radius.
-    return shape.with_error(worst + 16 * _EPS * (problem.farthest + shape.scale))
+    return shape.with_error(worst + 16 * _EPS * (problem.diameter + shape.scale))

@@ -47,7 +47,7 @@ class Counts:
         w, m, k = problem.weight, problem.size, problem.k
         self.start, self.order = cheapest_of_each(problem.kinds, problem.costs, k, m)
         sigma = 0.0
-        if w > 0 and problem.farthest > 0:
+        if w > 0 and problem.diameter > 0:
             sigma = negative_type_excess(problem.distances)
         self.q = w * problem.distances
         index = np.arange(k)
@@ -55,7 +55,7 @@ class Counts:
         height = np.arange(self.order.size) - np.repeat(self.start[:-1], np.diff(self.start))
         own = np.repeat(problem.distances.diagonal(), np.diff(self.start))
         self.steps = w * sigma * (2 * height + 1) - w * own - problem.costs[self.order]
-        largest = w * (problem.farthest + abs(sigma)) * m + float(np.abs(problem.costs[self.order]).max())
+        largest = w * (problem.diameter + abs(sigma)) * m + float(np.abs(problem.costs[self.order]).max())
         self.margin = 8 * (k + m + 32) * _EPS * 4 * m * largest
         self.enough = 1e-10 * max(problem.scale, 1e-300) / m
 

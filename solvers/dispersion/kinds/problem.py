@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -60,6 +60,7 @@ class KindDispersionProblem(Selecting):
     distances: NDArray[np.float64]
     kinds: NDArray[np.int64]
     costs: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in __post_init__
+    _: KW_ONLY
     size: int = None  # type: ignore[assignment]  # has no default: a missing one is refused
     weight: float = 1.0
     clients: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in __post_init__
@@ -128,7 +129,14 @@ class KindDispersionProblem(Selecting):
         there = np.flatnonzero(np.bincount(present, minlength=len(d)))
         number = np.zeros(len(d), dtype=np.int64)
         number[there] = np.arange(there.size)
-        return cls(d[np.ix_(there, there)], number[present], terms.costs, terms.size, terms.weight, terms.ids)
+        return cls(
+            d[np.ix_(there, there)],
+            number[present],
+            terms.costs,
+            size=terms.size,
+            weight=terms.weight,
+            clients=terms.ids,
+        )
 
     @property
     def n(self) -> int:
@@ -141,7 +149,7 @@ class KindDispersionProblem(Selecting):
         return self.distances.shape[0]
 
     @cached_property
-    def farthest(self) -> float:
+    def diameter(self) -> float:
         """The largest distance."""
         return float(self.distances.max())
 
@@ -153,13 +161,13 @@ class KindDispersionProblem(Selecting):
     def reach(self) -> tuple[NDArray[np.float64], float]:
         """Sum of the distances from each client to all, and a bound on the error of such a sum."""
         sums = self.distances @ np.bincount(self.kinds, minlength=self.k) - self.distances.diagonal()
-        return sums[self.kinds], self.n * (self.k + 4) * _EPS * self.farthest
+        return sums[self.kinds], self.n * (self.k + 4) * _EPS * self.diameter
 
     @cached_property
     def rounding(self) -> float:
         """A bound on the floating-point error of one evaluation of the objective, in its units."""
         m = self.size
-        magnitude = self.weight * self.farthest * m * (m - 1) + m * float(np.abs(self.costs).max())
+        magnitude = self.weight * self.diameter * m * (m - 1) + m * float(np.abs(self.costs).max())
         return 2.0 * (self.k + 16) * _EPS * magnitude
 
     def objective(self, x: ArrayLike) -> float:
@@ -177,7 +185,7 @@ class KindDispersionProblem(Selecting):
         """A valid upper bound in O(n): all pairs as far apart as can be, and the cheapest clients."""
         m = self.size
         cheapest = float(np.partition(self.costs, m - 1)[:m].sum())
-        return self.weight * self.farthest * m * (m - 1) - cheapest + (m + 2) * self.rounding
+        return self.weight * self.diameter * m * (m - 1) - cheapest + (m + 2) * self.rounding
 
     def expanded(self) -> DispersionProblem:
         """The same problem with a row for every client.
@@ -194,7 +202,7 @@ class KindDispersionProblem(Selecting):
             )
         h = self.distances[np.ix_(self.kinds, self.kinds)]
         np.fill_diagonal(h, 0.0)
-        return DispersionProblem(h, self.costs, self.size, self.weight, self.clients)
+        return DispersionProblem(h, self.costs, size=self.size, weight=self.weight, clients=self.clients)
 
 
 def _checked(distances: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -35,7 +35,9 @@ def alike(problem: DispersionProblem) -> KindDispersionProblem | None:
     found = kinds_of(problem.distances)
     if found is None or len(found[0]) > n // _SHARE:
         return None
-    return KindDispersionProblem(*found, problem.costs, problem.size, problem.weight, problem.clients)
+    return KindDispersionProblem(
+        *found, problem.costs, size=problem.size, weight=problem.weight, clients=problem.clients
+    )
 
 
 def solve_by_kinds(same: KindDispersionProblem, run: Run, rounding: float, share: float = 1.0) -> None:

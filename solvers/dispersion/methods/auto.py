@@ -26,7 +26,7 @@ _KINDS = 0.1
 
 @method(DispersionProblem, "auto", kind="exact")
 @one_thread
-def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None, workers: int = 1) -> None:
+def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None, threads: int = 1) -> None:
     """Enumerate what is small; otherwise swap ascent, tabu search, a certified bound, and branch and bound.
 
     Where clients come in few kinds, which differ in nothing but costs, a tree over counts comes first; where they are
@@ -42,7 +42,7 @@ def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None, 
         Clock, randomness and incumbent.
     memory : Memory, optional
         Carries the multipliers and the best selections of earlier rounds over the same distances to this one.
-    workers : int
+    threads : int
         Threads for strong nodes; the answer is the same for any number.
     """
     if math.comb(problem.n, problem.size) <= _ENUMERABLE:
@@ -58,6 +58,6 @@ def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None, 
         if loaded(run):
             on_circle(problem, shape, run)
     if not (run.proved or run.expired):
-        branch_and_bound(problem, run, memory=memory, workers=workers)
+        branch_and_bound(problem, run, memory=memory, threads=threads)
     if run.x is None:
         begin(problem, run)  # however short the time was

@@ -32,7 +32,7 @@ def branch_and_bound(
     moves: int = 3_000,
     largest: int = 2_000,
     memory: Memory | None = None,
-    workers: int = 1,
+    threads: int = 1,
     symmetries: ArrayLike | None = None,
 ) -> None:
     r"""Prove optimality with concave relaxations on the slice and compiled first-order nodes.
@@ -60,7 +60,7 @@ def branch_and_bound(
         With more clients only the root bound is computed.
     memory : Memory, optional
         Multipliers and selections of earlier problems over the same clients; this one's are added.
-    workers : int
+    threads : int
         Threads for the nodes with a doubly nonnegative bound; the answer is the same for any number.
     symmetries : (k, n) array-like of int, optional
         Permutations of the clients (client i to ``symmetries[r][i]``) that change no distance and no cost: of the
@@ -74,8 +74,6 @@ def branch_and_bound(
     for name, value in (("cuts", cuts), ("moves", moves), ("largest", largest)):
         if not value >= 0:
             raise InvalidOption(f"{name} must not be negative; got {value}")
-    if isinstance(workers, bool) or not hasattr(workers, "__index__") or workers < 1:
-        raise InvalidOption(f"workers must be a positive integer; got {workers!r}")
     group = None if symmetries is None else closure(problem, symmetries)
     if solve_trivial(problem, run):
         return
@@ -100,7 +98,7 @@ def branch_and_bound(
             bound_many(problem, run)
             return
         tree = Tree(problem, run, cuts, memory)
-        Race(tree, search, workers, group, shifted).run_to_the_end()
+        Race(tree, search, threads, group, shifted).run_to_the_end()
         run.recorded = tree.proof()
     finally:
         if memory is not None:

@@ -26,7 +26,7 @@ _LARGEST_OBJECTIVE = 2.0**44
 
 
 @method(DispersionProblem, "cp-sat", kind="exact")
-def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", workers: int | None = None) -> None:
+def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", threads: int | None = None) -> None:
     r"""Linearise the products and hand the model to CP-SAT; exact in integer arithmetic.
 
     Coefficients are multiplied by a power of two and rounded, so that CP-SAT's arithmetic is exact; the largest
@@ -45,25 +45,23 @@ def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", wo
           reformulation-linearisation of the cardinality row), without which CP-SAT has no bound worth the name.
         * ``"glover"``: one variable per client, :math:`z_i \le U_i s_i` and
           :math:`z_i \le \sum_j q_{ij} s_j - L_i (1 - s_i)` (Glover 1975), for n too large for n²/2 products. Its
-          bound moves only with the sub-solvers that CP-SAT starts with about 8 workers, on however many cores.
+          bound moves only with the sub-solvers that CP-SAT starts with about 8 threads, on however many cores.
         * ``"tangent"``: outer approximation of the objective made concave on the slice. One integer variable below
           tangents, whose coefficients are rounded up; solved again with the tangent at its own answer until that
           closes the gap. It starts from the bound of the semidefinite relaxation, which the others never reach.
-    workers : int, optional
+    threads : int, optional
         CP-SAT threads. By default one, which repeats exactly under one seed (unless time runs out), and 8 for
         ``"glover"``.
 
     Raises
     ------
     InvalidOption
-        When the formulation is unknown or ``workers`` is not positive.
+        When the formulation is unknown.
     """
     if formulation not in FORMULATIONS:
         raise InvalidOption(f"formulation must be one of {', '.join(FORMULATIONS)}; got {formulation!r}")
-    if workers is None:
-        workers = 8 if formulation == "glover" else 1
-    if workers < 1:
-        raise InvalidOption(f"workers must be at least 1; got {workers}")
+    if threads is None:
+        threads = 8 if formulation == "glover" else 1
     run.tighten(problem.trivial_bound())
     run.offer(ascend(problem, greedy_decision(problem), run))
     if run.expired or run.proved:
@@ -71,7 +69,7 @@ def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", wo
     with run.loading():
         from ortools.sat.python import cp_model
     if formulation == "tangent":
-        _tangent(problem, run, workers)
+        _tangent(problem, run, threads)
         return
     with run.building():
         model, chosen, integers = state(problem, formulation, run)
@@ -81,7 +79,7 @@ def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", wo
         for variable, value in zip(chosen, hint.tolist(), strict=True):
             model.add_hint(variable, value)
 
-    solver = solver_for(run, workers)
+    solver = solver_for(run, threads)
     status = solver.solve(model, follower(run, solver, chosen, integers.bound))
     run.nodes = int(solver.num_branches)
     run.message = solver.status_name(status)
@@ -112,7 +110,7 @@ def state(problem: DispersionProblem, formulation: str, run: Run | None = None) 
     return model, chosen, integers
 
 
-def _tangent(problem: DispersionProblem, run: Run, workers: int) -> None:
+def _tangent(problem: DispersionProblem, run: Run, threads: int) -> None:
     """Outer approximation: solve, add the tangent at the answer, solve again."""
     from ortools.sat.python import cp_model
 
@@ -140,7 +138,7 @@ def _tangent(problem: DispersionProblem, run: Run, workers: int) -> None:
         model.clear_hints()
         for variable, bit in zip(chosen, incumbent(run).tolist(), strict=True):
             model.add_hint(variable, bit)
-        solver = solver_for(run, workers)
+        solver = solver_for(run, threads)
         status = solver.solve(model, follower(run, solver, chosen, lambda bound: tangents.original(bound / scale)))
         run.nodes += int(solver.num_branches)
         run.message = solver.status_name(status)

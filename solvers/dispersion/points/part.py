@@ -56,7 +56,7 @@ class Rest:
         self.constant = relaxation.value() - float((y[support] * (towards - self.costs)[support]).sum())
         largest = float(np.abs(relaxation.g).max() + np.abs(problem.costs).max())
         entry = relaxation.error + 8 * _EPS * largest
-        entry += 2 * w * self.size * problem.farthest * (problem.distance_error + (support.size + 4) * _EPS)
+        entry += 2 * w * self.size * problem.diameter * (problem.distance_error + (support.size + 4) * _EPS)
         self.error = 2 * problem.size * entry + 128 * _EPS * problem.size * largest
 
     def start(self, y: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -69,11 +69,15 @@ class Rest:
     def points(self) -> PointDispersionProblem:
         """The part as points."""
         p = self.problem
-        return PointDispersionProblem(p.points[self.places], self.costs, self.size, p.weight, p.metric)
+        return PointDispersionProblem(
+            p.points[self.places], self.costs, size=self.size, weight=p.weight, metric=p.metric
+        )
 
     def dense(self) -> DispersionProblem:
         """The part with its matrix of distances."""
-        return DispersionProblem(self.problem.distances(self.places), self.costs, self.size, self.problem.weight)
+        return DispersionProblem(
+            self.problem.distances(self.places), self.costs, size=self.size, weight=self.problem.weight
+        )
 
     def whole(self, x: NDArray[np.int64]) -> NDArray[np.int64]:
         """A decision of the part as one of the whole problem."""

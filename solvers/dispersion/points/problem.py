@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -69,6 +69,7 @@ class PointDispersionProblem(Selecting):
 
     points: NDArray[np.float64]
     costs: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in __post_init__
+    _: KW_ONLY
     size: int = None  # type: ignore[assignment]  # has no default: a missing one is refused
     weight: float = 1.0
     metric: Literal["euclidean", "hellinger"] = "euclidean"
@@ -131,7 +132,7 @@ class PointDispersionProblem(Selecting):
         if terms.ids.size < len(p):
             p = p[terms.ids]
             p.setflags(write=False)  # nobody else has it, so that it need not be copied again
-        return cls(p, terms.costs, terms.size, terms.weight, metric, terms.ids)
+        return cls(p, terms.costs, size=terms.size, weight=terms.weight, metric=metric, clients=terms.ids)
 
     @property
     def n(self) -> int:
@@ -147,7 +148,7 @@ class PointDispersionProblem(Selecting):
         return array
 
     @cached_property
-    def farthest(self) -> float:
+    def diameter(self) -> float:
         """A number no distance exceeds, in O(n·d): twice the largest distance from the middle of the points."""
         c = self.coordinates
         middle = (c.max(axis=1) / 2 + c.min(axis=1) / 2)[:, None]
@@ -169,13 +170,13 @@ class PointDispersionProblem(Selecting):
     def reach(self) -> tuple[NDArray[np.float64], float]:
         """Sum of the distances from each client to all, and a bound on the error of such a sum."""
         c, n = self.coordinates, self.n
-        return potentials(c, c, np.ones(n)), n * (self.distance_error + (n + 4) * _EPS) * self.farthest
+        return potentials(c, c, np.ones(n)), n * (self.distance_error + (n + 4) * _EPS) * self.diameter
 
     @cached_property
     def rounding(self) -> float:
         """A bound on the floating-point error of one evaluation of the objective, in its units."""
         m = self.size
-        magnitude = self.weight * self.farthest * m * (m - 1) + m * float(np.abs(self.costs).max())
+        magnitude = self.weight * self.diameter * m * (m - 1) + m * float(np.abs(self.costs).max())
         return 2.0 * ((m + 16) * _EPS + self.distance_error) * magnitude
 
     def objective(self, x: ArrayLike) -> float:
@@ -189,7 +190,7 @@ class PointDispersionProblem(Selecting):
         """A valid upper bound in O(n·d): all pairs as far apart as can be, and the cheapest clients."""
         m = self.size
         cheapest = float(np.partition(self.costs, m - 1)[:m].sum())
-        return self.weight * self.farthest * m * (m - 1) - cheapest + self.rounding
+        return self.weight * self.diameter * m * (m - 1) - cheapest + self.rounding
 
     def expanded(self) -> DispersionProblem:
         """The same problem with its matrix of distances.
@@ -204,7 +205,9 @@ class PointDispersionProblem(Selecting):
                 f"the matrix of {self.n} clients takes {8 * self.n**2 / 2**30:.3g} GiB; expanded() makes one for up to "
                 f"{_EXPANDABLE} clients (solve the points as they are)"
             )
-        return DispersionProblem(self.distances(np.arange(self.n)), self.costs, self.size, self.weight, self.clients)
+        return DispersionProblem(
+            self.distances(np.arange(self.n)), self.costs, size=self.size, weight=self.weight, clients=self.clients
+        )
 
     def distances(self, clients: NDArray[Any]) -> NDArray[np.float64]:
         """The matrix of distances between some clients, given by place."""

@@ -65,7 +65,7 @@ class Relaxation:
         pair = 2 * problem.weight
         c, change = problem.coordinates, amounts[places]
         self.g = self.g + pair * potentials(c, np.ascontiguousarray(c[:, places]), change, self.run)
-        reach = pair * float(np.abs(change).sum()) * problem.farthest
+        reach = pair * float(np.abs(change).sum()) * problem.diameter
         self.error += reach * (problem.distance_error + (places.size + 4) * _EPS)
         self.error += 2 * _EPS * float(np.abs(self.g).max())
 

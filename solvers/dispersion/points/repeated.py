@@ -28,5 +28,10 @@ def repeated(problem: PointDispersionProblem) -> KindDispersionProblem | None:
     if first.size > min(_MOST, n // 2):
         return None
     return KindDispersionProblem(
-        problem.distances(first), kinds, problem.costs, problem.size, problem.weight, problem.clients
+        problem.distances(first),
+        kinds,
+        problem.costs,
+        size=problem.size,
+        weight=problem.weight,
+        clients=problem.clients,
     )

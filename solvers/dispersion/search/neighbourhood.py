@@ -93,7 +93,7 @@ def ascend(problem: DispersionProblem, x: NDArray[np.int64], run: Run | None = N
 def _smallest_gain(problem: DispersionProblem) -> float:
     """Gain from which on a swap counts: a smaller one may be the rounding of freshly computed gains."""
     n, m = problem.n, problem.size
-    reach = 2 * problem.weight * problem.farthest * m + problem.spread
+    reach = 2 * problem.weight * problem.diameter * m + problem.spread
     return max(1e-12 * problem.terms, 4 * (min(m, n - m) + 4) * _EPS * reach)
 
 

@@ -63,7 +63,7 @@ class Race:
         The first-order tree; not started.
     search : Search
         The search for better selections that goes on beside them.
-    workers : int
+    threads : int
         Threads for strong nodes.
     group : (g, n) ndarray of int, optional
         Symmetries of the problem; only the strong tree knows how to use them, and it gets all of the time.
@@ -75,12 +75,12 @@ class Race:
         self,
         tree: Tree,
         search: Search,
-        workers: int = 1,
+        threads: int = 1,
         group: NDArray[np.int64] | None = None,
         known: bool = False,
     ) -> None:
         self.tree, self.search, self.run, self.group = tree, search, tree.run, group
-        self.workers = workers
+        self.threads = threads
         n = tree.problem.n
         self.iteration = _CUBIC * n**3 + _SQUARE * n**2
         self.moved = 0.0  # tabu search's work, less its share of the others'
@@ -99,7 +99,7 @@ class Race:
             tree.report()
         if not tree.open or run.expired or run.proved:
             return
-        strong = StrongTree(tree, self.workers, self.group)
+        strong = StrongTree(tree, self.threads, self.group)
         with run.phase("doubly nonnegative tree"):
             self._alternate(strong)
         run.details["nodes"] = {"first-order": int(run.nodes or 0) - strong.nodes, "doubly-nonnegative": strong.nodes}

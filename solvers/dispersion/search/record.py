@@ -41,7 +41,7 @@ class Record:
     def __init__(self, problem: DispersionProblem, order: Iterable[int] | None = None) -> None:
         self.problem = problem
         n = problem.n
-        largest = max(problem.weight * problem.farthest, float(np.abs(problem.costs).max()), 1e-270)
+        largest = max(problem.weight * problem.diameter, float(np.abs(problem.costs).max()), 1e-270)
         # What the largest number leaves is room for multipliers; the checker refuses beyond 2^40.
         self.grid = math.frexp(largest)[1] - BITS
         self.order = np.empty(n, dtype=np.int64)

@@ -19,7 +19,7 @@ from solvers.dispersion.search.tree import Tree
 
 __all__ = ["StrongTree"]
 
-#: Nodes looked at before their results are merged, whatever the number of workers: so the answer is the same for all.
+#: Nodes looked at before their results are merged, whatever the number of threads: so the answer is the same for all.
 _BATCH = 4
 
 
@@ -30,14 +30,14 @@ class StrongTree:
     ----------
     tree : Tree
         The first-order tree over the same problem: whose incumbent and tolerance count.
-    workers : int
+    threads : int
         Threads that look at nodes.
     group : (g, n) ndarray of int, optional
         The problem's symmetries; see `solvers.dispersion.search.symmetry`.
     """
 
-    def __init__(self, tree: Tree, workers: int = 1, group: NDArray[np.int64] | None = None) -> None:
-        self.tree, self.run, self.workers = tree, tree.run, workers
+    def __init__(self, tree: Tree, threads: int = 1, group: NDArray[np.int64] | None = None) -> None:
+        self.tree, self.run, self.threads = tree, tree.run, threads
         normal = tree.normal
         pairs = np.zeros((0, 2), dtype=np.int64)
         if group is None:  # an order among equals and an orbit of them must not both be used
@@ -116,9 +116,9 @@ class StrongTree:
                 self.slowest = max(self.slowest, each / node.ids.size**3) if node.ids.size > 200 else self.slowest
             return outcome
 
-        if self.workers == 1 or len(batch) == 1:
+        if self.threads == 1 or len(batch) == 1:
             return [look(node) for node in batch]
-        with ThreadPoolExecutor(self.workers) as pool:
+        with ThreadPoolExecutor(self.threads) as pool:
             try:
                 return list(pool.map(look, batch))
             except BaseException:

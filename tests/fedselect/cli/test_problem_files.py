@@ -46,7 +46,7 @@ def solved(call, *arguments):
 
 def test_every_format_is_the_problem_it_states(folder, call):
     _, far = folder
-    best = solve(DispersionProblem(far, None, 3, 0.5), "brute-force").objective
+    best = solve(DispersionProblem(far, None, size=3, weight=0.5), "brute-force").objective
     for file in ("far.npy", "points.npy", "six.tsp"):
         found = solved(call, file, "--size", 3)
         assert found["objective"] == pytest.approx(best, rel=1e-6)
@@ -118,7 +118,7 @@ def test_bad_input_is_a_sentence(folder, call, arguments, sentence):
 def test_highs_solves_what_is_exported(folder, call, formulation):
     highspy = pytest.importorskip("highspy")
     points, _ = folder
-    best = solve(PointDispersionProblem(points, np.zeros(6), 3, 0.5).expanded(), "brute-force").objective
+    best = solve(PointDispersionProblem(points, np.zeros(6), size=3, weight=0.5).expanded(), "brute-force").objective
     for file in ("six.lp", "six.mps"):
         assert call("instances", "export", "six.tsp", file, "--size", 3, "--formulation", formulation)[0] == 0
         model = highspy.Highs()

@@ -35,7 +35,9 @@ def matrix(rng: np.random.Generator, n: int) -> np.ndarray:
 def test_no_decision_beats_a_transferred_bound(seed, farther, dearer):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 7))
-    known = DispersionProblem(matrix(rng, n), rng.standard_normal(n), int(rng.integers(1, n + 1)), rng.random())
+    known = DispersionProblem(
+        matrix(rng, n), rng.standard_normal(n), size=int(rng.integers(1, n + 1)), weight=rng.random()
+    )
     changed = replace(
         known,
         distances=known.distances + farther * matrix(rng, n),
@@ -51,13 +53,13 @@ def test_no_decision_beats_a_transferred_bound(seed, farther, dearer):
 
 
 def test_a_uniform_change_moves_the_bound_by_just_that():
-    known = DispersionProblem(np.ones((5, 5)) - np.eye(5), np.zeros(5), 3, 0.5)
+    known = DispersionProblem(np.ones((5, 5)) - np.eye(5), np.zeros(5), size=3, weight=0.5)
     changed = replace(known, distances=known.distances * 1.25, costs=np.full(5, -0.5))
     assert transferred_bound(known, 3.0, changed) == pytest.approx(float(optimum(changed)), rel=1e-11)
 
 
 @pytest.mark.parametrize("change", [{"size": 2}, {"weight": 2.0}, {"clients": np.arange(1, 5)}])
 def test_other_problems_are_refused(change):
-    known = DispersionProblem(np.ones((4, 4)) - np.eye(4), np.zeros(4), 3)
+    known = DispersionProblem(np.ones((4, 4)) - np.eye(4), np.zeros(4), size=3)
     assert transferred_bound(known, 1.0, replace(known, **change)) is None
     assert transferred_bound(known, 1.0, CutoffProblem(rates=[0.5], horizon=10)) is None

@@ -40,7 +40,7 @@ def searched(problem, *, goal, dominance=False):
     record = Record(problem)
     q = problem.weight * problem.distances
     n, m = problem.n, problem.size
-    shift = float(np.linalg.eigvalsh(q)[-2 if n > 2 else -1]) + 0.1 * problem.weight * problem.farthest
+    shift = float(np.linalg.eigvalsh(q)[-2 if n > 2 else -1]) + 0.1 * problem.weight * problem.diameter
     form = record.form(np.zeros(0, dtype=int), np.arange(n), np.full(n, shift))
     matrix, linear = q - shift * np.eye(n), shift - problem.costs
     bound = -math.inf

@@ -17,7 +17,7 @@ def random_problem(rng):
     n = int(rng.integers(3, 10))
     costs = rng.normal(size=n) * int(rng.integers(0, 2))
     return PointDispersionProblem(
-        rng.normal(size=(n, int(rng.integers(1, 4)))), costs, int(rng.integers(1, n + 1)), 0.7
+        rng.normal(size=(n, int(rng.integers(1, 4)))), costs, size=int(rng.integers(1, n + 1)), weight=0.7
     )
 
 
@@ -55,7 +55,7 @@ def test_no_selection_is_better_whatever_point_is_written():
 
 
 def test_the_root_is_tight_where_many_are_chosen():
-    problem = PointDispersionProblem(np.random.default_rng(1).uniform(size=(300, 2)), None, 150)
+    problem = PointDispersionProblem(np.random.default_rng(1).uniform(size=(300, 2)), None, size=150)
     solution = solve(problem, certificate=True)
     verified = check(problem, solution.certificate)
     assert solution.status == "optimal"
@@ -64,9 +64,9 @@ def test_the_root_is_tight_where_many_are_chosen():
 
 def test_what_is_not_read_says_so():
     rng = np.random.default_rng(2)
-    other = PointDispersionProblem(rng.dirichlet(np.ones(3), 8), None, 3, metric="hellinger")
+    other = PointDispersionProblem(rng.dirichlet(np.ones(3), 8), None, size=3, metric="hellinger")
     assert solve(other, certificate=True).certificate is None
-    problem = PointDispersionProblem(rng.normal(size=(8, 2)), None, 3)
+    problem = PointDispersionProblem(rng.normal(size=(8, 2)), None, size=3)
     found = solve(problem, certificate=True).certificate
     with pytest.raises(CertificateError, match="whose shares sum to the size"):
         check(problem, replace(found, arrays={**found.arrays, "shares": found.arrays["shares"] // 2}))

@@ -179,7 +179,7 @@ def test_costs_that_dwarf_the_distances(seed):
     """The grid of a search's certificate is coarser here than what was proved: another kind says it."""
     points = np.random.default_rng(seed).normal(size=(27, 3))
     distances = np.linalg.norm(points[:, None] - points, axis=2) * 1e-7
-    problem = DispersionProblem(distances, np.full(27, 1e-2), 2)
+    problem = DispersionProblem(distances, np.full(27, 1e-2), size=2)
     solution = solve(problem, "branch-and-bound", certificate=True, moves=0, cuts=0.0)
     assert solution.status == "optimal"
     assert check(problem, solution.certificate) >= solution.objective

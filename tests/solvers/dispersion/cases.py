@@ -36,7 +36,7 @@ def random_problem(rng: np.random.Generator, largest: int = 12) -> DispersionPro
     np.fill_diagonal(h, 0)
     costs = (np.zeros(n), rng.normal(size=n), rng.integers(0, 3, n) * 0.3, 10 * rng.normal(size=n))[rng.integers(4)]
     scale = 10.0 ** rng.integers(-12, 13)
-    return DispersionProblem(h * scale, costs * scale, m, float(rng.choice([0.5, 1.0, 0.01])))
+    return DispersionProblem(h * scale, costs * scale, size=m, weight=float(rng.choice([0.5, 1.0, 0.01])))
 
 
 def problem_with_a_choice(rng: np.random.Generator, largest: int = 12, *, left_out: int = 1) -> DispersionProblem:
@@ -59,13 +59,13 @@ def uniform_problem(n: int, m: int, seed: int = 0, weight: float = 0.5) -> Dispe
     """Uniform random distances and costs: no structure to exploit."""
     rng = np.random.default_rng(seed)
     h = np.triu(rng.random((n, n)), 1)
-    return DispersionProblem(h + h.T, rng.random(n), m, weight)
+    return DispersionProblem(h + h.T, rng.random(n), size=m, weight=weight)
 
 
 def euclidean_problem(n: int, m: int, seed: int = 0) -> DispersionProblem:
     """Distances between uniform points in four dimensions."""
     points = np.random.default_rng(seed).random((n, 4))
-    return DispersionProblem(np.linalg.norm(points[:, None] - points, axis=2), None, m, 0.5)
+    return DispersionProblem(np.linalg.norm(points[:, None] - points, axis=2), None, size=m, weight=0.5)
 
 
 def mdplib() -> list[tuple[str, int, float]]:

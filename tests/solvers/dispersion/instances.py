@@ -39,7 +39,7 @@ def random_problem(rng: np.random.Generator, n: int, size: int, kind: str = "uni
         distances = np.triu(rng.random((n, n)), 1)
         distances += distances.T
     costs = rng.normal(size=n) if kind != "ties" else np.zeros(n)
-    return DispersionProblem(distances, costs, size, weight=float(rng.uniform(0.05, 2)))
+    return DispersionProblem(distances, costs, size=size, weight=float(rng.uniform(0.05, 2)))
 
 
 KINDS = ("uniform", "euclidean", "integers", "graph", "ties")

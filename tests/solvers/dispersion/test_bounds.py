@@ -71,7 +71,7 @@ def test_relaxation_with_all_conditions(seed):
     n, m = 12, 5
     points = rng.integers(0, 3, (n, 2)).astype(float)
     h = np.linalg.norm(points[:, None] - points, axis=2) ** float(rng.choice([0.5, 1, 2]))
-    problem = DispersionProblem(h, rng.integers(0, 3, n) * 0.5, m, 0.5)
+    problem = DispersionProblem(h, rng.integers(0, 3, n) * 0.5, size=m, weight=0.5)
     truth = solve(problem, "brute-force").objective
     normal = Normal.of(problem)
     basic = relax(normal.quadratic, normal.linear, m)
@@ -106,7 +106,7 @@ def test_attainable_values():
     rng = np.random.default_rng(0)
     h = rng.choice([0.1, 0.5, 1.0], size=(8, 8))
     h = np.triu(h, 1) + np.triu(h, 1).T
-    problem = DispersionProblem(h, rng.choice([0.0, 0.3], size=8), 4, 0.7)
+    problem = DispersionProblem(h, rng.choice([0.0, 0.3], size=8), size=4, weight=0.7)
     normal = Normal.of(problem)
     attainable = Attainable(normal)
     assert attainable.known
@@ -119,7 +119,7 @@ def test_attainable_values():
 def test_many_clients(dtype):
     """The bound for thousands of clients is above the optimum and near it, in either precision."""
     base = euclidean_problem(80, 12, 4)
-    problem = DispersionProblem(base.distances.astype(dtype), None, 12, 0.5)
+    problem = DispersionProblem(base.distances.astype(dtype), None, size=12, weight=0.5)
     assert problem.distances.dtype == dtype
     best = solve(problem, "branch-and-bound", time_limit=30)
     run = Run(problem, "many", None, 0)

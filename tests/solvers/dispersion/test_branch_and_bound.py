@@ -54,13 +54,15 @@ def test_scale_and_order_do_not_matter(make):
     reference = solve(problem, "branch-and-bound", time_limit=600)
     assert reference.status == "optimal"
     for factor in (1e-9, 1e9):
-        scaled = DispersionProblem(problem.distances * factor, problem.costs * factor, problem.size, problem.weight)
+        scaled = DispersionProblem(
+            problem.distances * factor, problem.costs * factor, size=problem.size, weight=problem.weight
+        )
         assert solve(scaled, "branch-and-bound", time_limit=600).objective / factor == pytest.approx(
             reference.objective
         )
     order = np.random.default_rng(0).permutation(problem.n)
     renumbered = DispersionProblem(
-        problem.distances[np.ix_(order, order)], problem.costs[order], problem.size, problem.weight
+        problem.distances[np.ix_(order, order)], problem.costs[order], size=problem.size, weight=problem.weight
     )
     again = solve(renumbered, "branch-and-bound", time_limit=600)
     assert again.objective == pytest.approx(reference.objective)
@@ -90,7 +92,7 @@ def test_identical_clients():
     """Ten copies of four points, costs apart: symmetry must not cost anything, and the cheapest copies are taken."""
     points = np.repeat(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), 10, axis=0)
     costs = np.tile(np.arange(10.0), 4) * 1e-3
-    problem = DispersionProblem(np.linalg.norm(points[:, None] - points, axis=2), costs, 8, 0.5)
+    problem = DispersionProblem(np.linalg.norm(points[:, None] - points, axis=2), costs, size=8, weight=0.5)
     found = solve(problem, "branch-and-bound", time_limit=600)
     assert found.status == "optimal"
     for kind in range(4):
@@ -115,7 +117,7 @@ def test_identical_clients():
 )
 @pytest.mark.parametrize("method", ["branch-and-bound", "auto"])
 def test_degenerate(distances, costs, size, method):
-    problem = DispersionProblem(distances, costs, size, 0.5)
+    problem = DispersionProblem(distances, costs, size=size, weight=0.5)
     truth = solve(problem, "brute-force")
     found = solve(problem, method)
     assert found.objective == pytest.approx(truth.objective, rel=1e-9, abs=1e-300)
@@ -177,7 +179,11 @@ def test_memory_changes_nothing_but_the_effort():
     for round in range(4):
         available = np.flatnonzero(rng.random(36) < (1.0 if round % 2 else 0.6))
         problem = DispersionProblem(
-            base.distances[np.ix_(available, available)], rng.random(available.size), 6, 0.5, clients=available
+            base.distances[np.ix_(available, available)],
+            rng.random(available.size),
+            size=6,
+            weight=0.5,
+            clients=available,
         )
         alone = solve(problem, "auto", time_limit=600)
         together = solve(problem, "auto", time_limit=600, memory=memory)

@@ -214,7 +214,7 @@ def test_trees_agree(seed):
             total += nodes
         values.append(incumbent)
         assert total > 1
-    problem = DispersionProblem(q - np.diag(q.diagonal()), -linear, m)
+    problem = DispersionProblem(q - np.diag(q.diagonal()), -linear, size=m)
     exact = solve(problem, "brute-force").objective
     np.testing.assert_allclose(values, exact, rtol=0, atol=1e-8)
 

@@ -39,7 +39,7 @@ def test_cp_sat_is_exact(formulation, problem):
 def test_scale_of_the_values_does_not_matter(factor, kind):
     """A tiny instance is not called optimal for being tiny, and a huge one does not overflow."""
     problem = random_problem(np.random.default_rng(11), 12, 5, kind)
-    scaled = DispersionProblem(problem.distances * factor, problem.costs * factor, 5, problem.weight)
+    scaled = DispersionProblem(problem.distances * factor, problem.costs * factor, size=5, weight=problem.weight)
     solution = solve(scaled, "cp-sat")
     assert solution.status == "optimal"
     assert solution.objective == pytest.approx(factor * naive_optimum(problem), rel=1e-8)
@@ -48,7 +48,9 @@ def test_scale_of_the_values_does_not_matter(factor, kind):
 def test_permutation_of_the_clients_does_not_matter():
     problem = random_problem(np.random.default_rng(8), 14, 5)
     order = np.random.default_rng(9).permutation(14)
-    permuted = DispersionProblem(problem.distances[np.ix_(order, order)], problem.costs[order], 5, problem.weight)
+    permuted = DispersionProblem(
+        problem.distances[np.ix_(order, order)], problem.costs[order], size=5, weight=problem.weight
+    )
     first, second = solve(problem, "cp-sat"), solve(permuted, "cp-sat")
     assert first.objective == pytest.approx(second.objective, rel=1e-12)
     assert sorted(order[second.selected]) == first.selected.tolist()
@@ -100,7 +102,7 @@ def test_interrupt_returns_the_incumbent(interrupt_after):
     ("options", "sentence"),
     [
         ({"formulation": "qubo"}, "formulation must be one of rlt, glover, product, tangent; got 'qubo'"),
-        ({"workers": 0}, "workers must be at least 1; got 0"),
+        ({"threads": 0}, "threads must be a positive integer; got 0"),
     ],
 )
 def test_bad_options_are_sentences(options, sentence):

@@ -77,7 +77,7 @@ def test_certificate_in_rational_arithmetic(seed):
     rng = np.random.default_rng(seed)
     n, m = 6, int(rng.integers(2, 5))
     h = np.triu(rng.random((n, n)), 1) * 10.0 ** rng.integers(-6, 7)
-    normal = Normal.of(DispersionProblem(h + h.T, rng.normal(size=n) * h.max(), m, 0.5))
+    normal = Normal.of(DispersionProblem(h + h.T, rng.normal(size=n) * h.max(), size=m, weight=0.5))
     relaxation = relaxed(normal, rng, 2)
     bound = Fraction(relaxation.bound())
     half = [Fraction(float(d)) for d in relaxation.diagonal / (2 * m)]
@@ -178,7 +178,7 @@ def test_a_stopped_run_is_weaker_and_valid():
 
 def test_long_after_convergence_the_bound_is_still_there():
     """Residuals that are rounding do not drive the penalty anywhere."""
-    for problem in (uniform_problem(8, 3), DispersionProblem(np.ones((9, 9)) - np.eye(9), np.zeros(9), 4)):
+    for problem in (uniform_problem(8, 3), DispersionProblem(np.ones((9, 9)) - np.eye(9), np.zeros(9), size=4)):
         normal = Normal.of(problem)
         relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
         relaxation.iterate(1_000)
@@ -191,7 +191,7 @@ def test_large_and_marginal_problems_have_a_bound():
     rng = np.random.default_rng(0)
     for m in (1, 5, 6):
         h = np.triu(rng.random((6, 6)), 1)
-        problem = DispersionProblem(h + h.T, rng.random(6), m)
+        problem = DispersionProblem(h + h.T, rng.random(6), size=m)
         assert solve(problem, "dnn").bound >= solve(problem, "brute-force").objective - 1e-9
 
 

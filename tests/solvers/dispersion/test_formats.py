@@ -23,7 +23,7 @@ from tests.solvers.dispersion.cases import random_problem, uniform_problem
 def test_mdplib_round_trip(tmp_path):
     rng = np.random.default_rng(0)
     h = np.triu(rng.random((7, 7)), 1)
-    problem = DispersionProblem(h + h.T, None, 3, 0.7)
+    problem = DispersionProblem(h + h.T, None, size=3, weight=0.7)
     write_mdplib(problem, tmp_path / "a.txt")
     again = read_mdplib(tmp_path / "a.txt")
     assert (again.n, again.size) == (7, 3)
@@ -51,7 +51,7 @@ def test_another_solver_reads_the_model(tmp_path, write, suffix):
     """Gurobi's answer to the file is the optimum; ids of clients are the variables' names."""
     gurobipy = pytest.importorskip("gurobipy")
     base = uniform_problem(9, 4, 3)
-    problem = DispersionProblem(base.distances, base.costs - 0.4, 4, 0.8, clients=np.arange(9) * 3 + 5)
+    problem = DispersionProblem(base.distances, base.costs - 0.4, size=4, weight=0.8, clients=np.arange(9) * 3 + 5)
     write(problem, tmp_path / f"model.{suffix}")
     with gurobipy.Env(params={"OutputFlag": 0}) as environment:
         model = gurobipy.read(str(tmp_path / f"model.{suffix}"), environment)

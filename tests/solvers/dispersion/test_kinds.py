@@ -28,7 +28,7 @@ def random_kinds(rng: np.random.Generator, n: int | None = None) -> KindDispersi
     costs = (np.zeros(n), rng.normal(size=n), rng.integers(-2, 3, n) * 0.3, 10 * rng.normal(size=n))[rng.integers(4)]
     scale = 10.0 ** rng.integers(-9, 10)
     weight = float(rng.choice([0.5, 1.0, 0.01, 0.0]))
-    return KindDispersionProblem(d * scale, kinds, costs * scale, int(rng.integers(1, n + 1)), weight)
+    return KindDispersionProblem(d * scale, kinds, costs * scale, size=int(rng.integers(1, n + 1)), weight=weight)
 
 
 def two_labels() -> np.ndarray:
@@ -85,7 +85,7 @@ def test_cheapest_of_each_kind(k):
 def test_two_label_clients_are_proved(size):
     rng = np.random.default_rng(3)
     kinds = np.concatenate([np.arange(45), rng.integers(0, 45, 20_000)])
-    problem = KindDispersionProblem(two_labels(), kinds, rng.integers(0, 5, kinds.size) * 1e-3, size, 0.01)
+    problem = KindDispersionProblem(two_labels(), kinds, rng.integers(0, 5, kinds.size) * 1e-3, size=size, weight=0.01)
     solution = solve(problem, time_limit=600)
     assert solution.status == "optimal"
 
@@ -95,7 +95,7 @@ def test_distances_within_kinds_are_proved_by_probing():
     d = np.round(two_labels() ** 2, 12)  # 1 - (labels shared) / 2, up to a factor: rank 9 on the slice
     np.fill_diagonal(d, 2.8e-4)
     kinds = np.repeat(np.arange(45), 300)
-    problem = KindDispersionProblem(d, kinds, None, 100, 1.0)
+    problem = KindDispersionProblem(d, kinds, None, size=100, weight=1.0)
     root, proved = solve(problem, "tangent"), solve(problem, time_limit=600)
     assert root.gap > 1e-5
     assert proved.status == "optimal"
@@ -106,9 +106,9 @@ def test_many_points_that_are_few_kinds():
     where = rng.random((30, 3))
     kinds = np.concatenate([np.arange(30), rng.integers(0, 30, 4_000)])
     costs = rng.random(kinds.size)
-    points = PointDispersionProblem(where[kinds], costs, 40, 0.02)
+    points = PointDispersionProblem(where[kinds], costs, size=40, weight=0.02)
     d = np.linalg.norm(where[:, None] - where, axis=2)
-    ours, theirs = solve(points), solve(KindDispersionProblem(d, kinds, costs, 40, 0.02))
+    ours, theirs = solve(points), solve(KindDispersionProblem(d, kinds, costs, size=40, weight=0.02))
     assert ours.details["kinds"] == 30
     assert ours.status == theirs.status == "optimal"
     assert ours.objective == pytest.approx(theirs.objective, rel=2e-6)
@@ -151,7 +151,7 @@ def test_time_limit_leaves_a_decision(watchdog):
     rng = np.random.default_rng(8)
     d = rng.random((60, 60))
     d = (d + d.T) / 2
-    problem = KindDispersionProblem(d, rng.permutation(np.arange(6_000) % 60), None, 40, 1.0)
+    problem = KindDispersionProblem(d, rng.permutation(np.arange(6_000) % 60), None, size=40, weight=1.0)
     solution = solve(problem, time_limit=0.4)
     assert solution.x is not None
     assert solution.bound >= solution.objective
@@ -183,7 +183,7 @@ def test_bad_input_is_refused_with_a_sentence(change, words):
 
 
 def test_expanded_says_when_the_matrix_is_too_large():
-    problem = KindDispersionProblem([[0.0]], np.zeros(20_001, dtype=int), None, 2)
+    problem = KindDispersionProblem([[0.0]], np.zeros(20_001, dtype=int), None, size=2)
     with pytest.raises(InvalidProblem, match=r"GiB.*20000 clients"):
         problem.expanded()
 
@@ -222,7 +222,7 @@ def test_equal_rows():
 def test_a_matrix_of_few_kinds_is_solved_by_counting():
     rng = np.random.default_rng(11)
     kinds = np.concatenate([np.arange(45), rng.integers(0, 45, 255)])
-    matrix = KindDispersionProblem(two_labels(), kinds, rng.random(300) * 0.01, 20, 0.002).expanded()
+    matrix = KindDispersionProblem(two_labels(), kinds, rng.random(300) * 0.01, size=20, weight=0.002).expanded()
     solution = solve(matrix, "auto", time_limit=600)
     assert solution.details["kinds"] == 45
     assert solution.status == "optimal"

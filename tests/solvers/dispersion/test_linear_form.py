@@ -18,12 +18,12 @@ def cases():
     spread = np.random.default_rng(1).random((7, 2)) * 1e3
     far = np.linalg.norm(spread[:, None] - spread, axis=2)
     return {
-        "ids": DispersionProblem(base.distances, base.costs - 0.4, 3, 0.8, clients=np.arange(8) * 3 + 5),
-        "points": DispersionProblem(far, None, 4, 0.5),
-        "all": DispersionProblem(far, None, 7, 0.5),
-        "one": DispersionProblem(base.distances, base.costs, 1, 1.0),
-        "near zero": DispersionProblem(np.zeros((4, 4)), [1.0, 2.0, 0.5, 3.0], 2, 1.0),
-        "single": DispersionProblem(np.zeros((1, 1)), [2.0], 1, 1.0),
+        "ids": DispersionProblem(base.distances, base.costs - 0.4, size=3, weight=0.8, clients=np.arange(8) * 3 + 5),
+        "points": DispersionProblem(far, None, size=4, weight=0.5),
+        "all": DispersionProblem(far, None, size=7, weight=0.5),
+        "one": DispersionProblem(base.distances, base.costs, size=1, weight=1.0),
+        "near zero": DispersionProblem(np.zeros((4, 4)), [1.0, 2.0, 0.5, 3.0], size=2, weight=1.0),
+        "single": DispersionProblem(np.zeros((1, 1)), [2.0], size=1, weight=1.0),
     }
 
 

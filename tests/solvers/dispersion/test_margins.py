@@ -21,7 +21,9 @@ def problem_of(seed: int, size_from_n: int | None) -> DispersionProblem:
     n = int(rng.integers(2, 9))
     upper = np.triu(rng.random((n, n)) * 10.0 ** rng.integers(-12, 9, (n, n)), 1)
     costs = rng.standard_normal(n) * 10.0 ** rng.integers(-6, 3)
-    return DispersionProblem(upper + upper.T, costs, 1 if size_from_n is None else n - size_from_n, rng.random())
+    return DispersionProblem(
+        upper + upper.T, costs, size=1 if size_from_n is None else n - size_from_n, weight=rng.random()
+    )
 
 
 def exact(problem: DispersionProblem, x: np.ndarray) -> Fraction:

@@ -34,7 +34,9 @@ def test_as_good_as_a_proved_optimum(single):
     for seed in range(2):
         problem = uniform_problem(45, 10, seed)
         if single:
-            problem = DispersionProblem(problem.distances.astype(np.float32), problem.costs, 10, problem.weight)
+            problem = DispersionProblem(
+                problem.distances.astype(np.float32), problem.costs, size=10, weight=problem.weight
+            )
         found = solve(problem, "memetic", generations=60)
         assert found.objective == pytest.approx(solve(problem, "branch-and-bound", time_limit=60).objective, rel=1e-6)
 
@@ -76,7 +78,7 @@ def test_it_ends_before_its_limit_when_populations_are_in_vain():
 def test_time_limit_on_a_large_problem(watchdog):
     rng = np.random.default_rng(0)
     h = np.triu(rng.random((3000, 3000), dtype=np.float32), 1)
-    problem = DispersionProblem(h + h.T, np.zeros(3000), 300, 0.5)
+    problem = DispersionProblem(h + h.T, np.zeros(3000), size=300, weight=0.5)
     compiled("swaps", "float32")
     found = solve(problem, "memetic", time_limit=1.0)
     assert found.stopped == "time-limit"

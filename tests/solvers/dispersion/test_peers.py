@@ -73,7 +73,7 @@ def test_a_peer_can_prove(method, options, package, unit):
     """Nine clients: the widening of a peer's bound is less than what a proof may leave open."""
     pytest.importorskip(package)
     problem = uniform_problem(9, 3, 5)
-    problem = DispersionProblem(unit * problem.distances, unit * problem.costs, 3, problem.weight)
+    problem = DispersionProblem(unit * problem.distances, unit * problem.costs, size=3, weight=problem.weight)
     solution = solve(problem, method, time_limit=300, **options)
     truth = solve(problem, "brute-force")
     assert (solution.status, solution.stopped) == ("optimal", "proved")

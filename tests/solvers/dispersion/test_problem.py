@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import solvers
 from solvers import InvalidProblem
-from solvers.dispersion import DispersionProblem
+from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from tests.solvers.dispersion.instances import naive_objective, naive_optimum, problems
 
 LINE = np.abs(np.subtract.outer([0.0, 1.0, 3.0, 7.0], [0.0, 1.0, 3.0, 7.0]))
@@ -39,7 +39,7 @@ def _changed(i: int, j: int, value: float) -> np.ndarray:
         ({"distances": LINE, "size": 0}, "between 1 and the number of clients, 4; got 0"),
         ({"distances": LINE, "size": 5}, "between 1 and the number of clients, 4; got 5"),
         ({"distances": LINE, "size": 2.5}, "size must be an integer; got 2.5"),
-        ({"distances": LINE}, "size must be an integer; got None"),
+        ({"distances": LINE}, "size is missing: say how many"),
         ({"distances": LINE, "size": True}, "size must be an integer; got True"),
         ({"distances": LINE, "size": 2, "weight": -1.0}, "weight must be finite and non-negative"),
         ({"distances": LINE, "size": 2, "weight": math.nan}, "weight must be finite and non-negative"),
@@ -85,7 +85,7 @@ def test_trivial_bound_is_a_bound(problem):
 
 @given(problems(), st.floats(-1e6, 1e6).filter(lambda shift: shift == 0 or abs(shift) > 1e-270))
 def test_a_common_cost_shifts_every_selection_alike(problem, shift):
-    shifted = DispersionProblem(problem.distances, problem.costs + shift, problem.size, problem.weight)
+    shifted = DispersionProblem(problem.distances, problem.costs + shift, size=problem.size, weight=problem.weight)
     x = np.zeros(problem.n)
     x[: problem.size] = 1
     assert shifted.objective(x) == pytest.approx(problem.objective(x) - shift * problem.size, rel=1e-9, abs=1e-6)
@@ -170,3 +170,23 @@ def test_the_problem_cannot_change_after_validation():
     assert np.isfinite(problem.distances).all()
     with pytest.raises(ValueError, match="read-only"):
         problem.distances[0, 1] = 3
+
+
+@pytest.mark.parametrize(
+    "of", [DispersionProblem, PointDispersionProblem, lambda h: KindDispersionProblem(h, [0, 1, 2, 3])]
+)
+def test_a_missing_size_is_asked_for(of):
+    with pytest.raises(InvalidProblem, match="size is missing: say how many of the 4 clients to choose, as in size=4"):
+        of(LINE)
+
+
+def test_size_is_a_keyword():
+    with pytest.raises(TypeError, match="positional"):
+        DispersionProblem(LINE, np.zeros(4), size=2)
+
+
+def test_maximum_diversity_counts_a_pair_once():
+    problem = DispersionProblem.max_diversity(LINE, 3)
+    x = [1, 0, 1, 1]
+    assert problem.objective(x) == sum(LINE[i][j] for i, j in ((0, 2), (0, 3), (2, 3)))
+    assert not problem.costs.any()

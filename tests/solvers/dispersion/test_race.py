@@ -25,12 +25,12 @@ PARTS: dict[str, dict[str, int]] = {
 
 def _whole(n: int, m: int) -> DispersionProblem:
     h = np.triu(np.random.default_rng(n).integers(0, 10, (n, n)), 1).astype(float)
-    return DispersionProblem(h + h.T, np.zeros(n), m, 0.5)
+    return DispersionProblem(h + h.T, np.zeros(n), size=m, weight=0.5)
 
 
 def _points(p: np.ndarray, m: int) -> DispersionProblem:
     h = np.linalg.norm(p[:, None] - p, axis=2)
-    return DispersionProblem((h + h.T) / 2, np.zeros(len(p)), m, 0.5)
+    return DispersionProblem((h + h.T) / 2, np.zeros(len(p)), size=m, weight=0.5)
 
 
 def _sphere(n: int, m: int) -> DispersionProblem:

@@ -1,4 +1,4 @@
-"""The strong tree against enumeration, whatever the workers; symmetries; what an interruption leaves."""
+"""The strong tree against enumeration, whatever the threads; symmetries; what an interruption leaves."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.solvers.dispersion.cases import euclidean_problem, problem_with_a_cho
 from tests.thoroughly import few_of
 
 
-def strong_run(problem: DispersionProblem, workers: int = 1, group=None, batches: int | None = None) -> Run:
+def strong_run(problem: DispersionProblem, threads: int = 1, group=None, batches: int | None = None) -> Run:
     """The strong tree alone, from a poor incumbent."""
     run = Run(problem, "test", None, 0)
     x = np.zeros(problem.n, dtype=np.int64)
     x[: problem.size] = 1
     run.offer(x)
-    tree = StrongTree(Tree(problem, run, 0.0), workers, group)
+    tree = StrongTree(Tree(problem, run, 0.0), threads, group)
     tree.start()
     tree.report()
     while tree.open and (batches is None or batches > 0):
@@ -76,7 +76,7 @@ def ring(n: int, m: int) -> tuple[DispersionProblem, np.ndarray]:
     step = np.abs(np.arange(n)[:, None] - np.arange(n))
     table = np.random.default_rng(n).integers(1, 50, n // 2 + 1).astype(float)
     table[0] = 0.0
-    problem = DispersionProblem(table[np.minimum(step, n - step)], None, m, 0.5)
+    problem = DispersionProblem(table[np.minimum(step, n - step)], None, size=m, weight=0.5)
     return problem, np.array([np.roll(np.arange(n), 1), np.arange(n)[::-1]])
 
 
@@ -102,8 +102,8 @@ def test_refused_symmetries():
     for bad in (np.array([[0] * 10]), np.arange(10), wrong[None], np.zeros((1, 10))):
         with pytest.raises(InvalidOption, match="symmetries"):
             solve(problem, "branch-and-bound", symmetries=bad)
-    with pytest.raises(InvalidOption, match="workers"):
-        solve(problem, "branch-and-bound", workers=0)
+    with pytest.raises(InvalidOption, match="threads"):
+        solve(problem, "branch-and-bound", threads=0)
 
 
 def test_equal_clients_are_one_kind(no_enumeration):
@@ -113,7 +113,7 @@ def test_equal_clients_are_one_kind(no_enumeration):
     base += base.T
     kinds = np.repeat(np.arange(4), 6)
     h = base[np.ix_(kinds, kinds)]
-    problem = DispersionProblem(h, np.tile(rng.random(6), 4) * 0.2, 7, 0.1)
+    problem = DispersionProblem(h, np.tile(rng.random(6), 4) * 0.2, size=7, weight=0.1)
     truth = solve(problem, "brute-force").objective
     run = strong_run(problem)
     assert run.proved
@@ -137,8 +137,8 @@ def test_nodes_with_hardly_a_choice(fixed, free):
     assert outcome.bound >= max(values)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_interrupted_runs_keep_their_bound(monkeypatch, workers):
+@pytest.mark.parametrize("threads", [1, 2])
+def test_interrupted_runs_keep_their_bound(monkeypatch, threads):
     problem = uniform_problem(40, 8, 1)
     truth = solve(problem, "branch-and-bound").objective
     looks = 0
@@ -154,7 +154,7 @@ def test_interrupted_runs_keep_their_bound(monkeypatch, workers):
     monkeypatch.setattr(strong_tree, "examine", interrupting)
     monkeypatch.setattr(strong, "_MOST_ROOT", 20)
     # With a symmetry, be it none, the strong tree gets all of the time.
-    answer = solve(problem, "branch-and-bound", moves=0, workers=workers, symmetries=[np.arange(40)])
+    answer = solve(problem, "branch-and-bound", moves=0, threads=threads, symmetries=[np.arange(40)])
     assert answer.stopped == "interrupted"
     assert answer.bound >= truth - 1e-9
 

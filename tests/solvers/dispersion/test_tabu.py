@@ -50,7 +50,7 @@ def test_never_worse_than_the_start():
 
 def test_single_precision_distances():
     problem = uniform_problem(60, 10)
-    single = DispersionProblem(problem.distances.astype(np.float32), problem.costs, 10, problem.weight)
+    single = DispersionProblem(problem.distances.astype(np.float32), problem.costs, size=10, weight=problem.weight)
     found = solve(single, "tabu", moves=5_000)
     assert found.objective == pytest.approx(solve(problem, "tabu", moves=5_000).objective, rel=1e-5)
 

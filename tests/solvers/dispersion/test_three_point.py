@@ -25,12 +25,12 @@ def symmetric_problem(rng: np.random.Generator, largest: int = 8) -> tuple[Dispe
         generators = [rng.permutation(n)]
     elif rng.random() < 0.5:
         generators.append(np.arange(n)[::-1])
-    group = closure(DispersionProblem(np.ones((n, n)) - np.eye(n), np.zeros(n), m), generators)
+    group = closure(DispersionProblem(np.ones((n, n)) - np.eye(n), np.zeros(n), size=m), generators)
     h = np.triu(rng.integers(0, 50, (n, n)), 1)
     h = h + h.T
     costs = rng.integers(-60, 60, n) * int(rng.integers(0, 2))
     h = sum(h[np.ix_(g, g)] for g in group) * 2.0 ** rng.integers(-30, 30)
-    return DispersionProblem(h, sum(costs[g] for g in group) * float(h.max() > 0), m, 0.5), group
+    return DispersionProblem(h, sum(costs[g] for g in group) * float(h.max() > 0), size=m, weight=0.5), group
 
 
 @pytest.mark.parametrize("seed", few_of(range(12), 4))
@@ -123,7 +123,7 @@ def test_what_it_is_not_for_gets_a_plain_bound(n, m):
 def test_no_distances_at_all():
     costs = np.random.default_rng(0).random(8)
     for size in (2, 4):
-        solution = solve(DispersionProblem(np.zeros((8, 8)), costs, size), "three-point")
+        solution = solve(DispersionProblem(np.zeros((8, 8)), costs, size=size), "three-point")
         assert solution.bound >= -np.sort(costs)[:size].sum() - 1e-12
         assert solution.gap < 1e-5
 

@@ -57,7 +57,7 @@ def tabu(problem: KindDispersionProblem, run: Run, *, moves: int = 20_000) -> No
         np.fill_diagonal(h, 0.0)
         costs = problem.costs[some] - 2 * problem.weight * (d @ held)[kinds]
         size = problem.size - int(held.sum())
-        small = DispersionProblem(h, costs, size, problem.weight)
+        small = DispersionProblem(h, costs, size=size, weight=problem.weight)
         inner = Run(small, run.method, run.remaining if run.time_limit is not None else None, run.seed)
         x = form.decision(counts)
         inner.offer(x[some])

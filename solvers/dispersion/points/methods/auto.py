@@ -42,7 +42,7 @@ def auto(problem: PointDispersionProblem, run: Run) -> None:
         solve_by_kinds(same, run, problem.rounding + same.rounding)
         return
     if problem.n > _FEW:
-        shape = from_points(problem.coordinates.T, problem.farthest) if fits(problem) else None
+        shape = from_points(problem.coordinates.T, problem.diameter) if fits(problem) else None
         if shape is not None and not run.expired and loaded(run):
             run.tighten(problem.trivial_bound())
             if solve_trivial(problem, run):

@@ -19,7 +19,7 @@ def _accepts(problem: PointDispersionProblem) -> str | None:
         return None
     if (reason := too_large(problem)) is not None:
         return reason
-    if from_points(problem.coordinates.T, problem.farthest) is not None:
+    if from_points(problem.coordinates.T, problem.diameter) is not None:
         return None
     return "circle needs points on a circle or a line, to 1e-7 of their extent; these are not (use 'auto')"
 
@@ -46,7 +46,7 @@ def circle(problem: PointDispersionProblem, run: Run) -> None:
     run.tighten(problem.trivial_bound())
     if solve_trivial(problem, run):
         return
-    shape = from_points(problem.coordinates.T, problem.farthest)
+    shape = from_points(problem.coordinates.T, problem.diameter)
     assert shape is not None  # as it was when the problem was accepted
     on_circle(problem, shape, run)
 

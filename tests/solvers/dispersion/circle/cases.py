@@ -43,10 +43,10 @@ def random_circle(rng: np.random.Generator, largest: int = 12) -> PointDispersio
     radius = 10.0 ** rng.integers(-6, 7)
     costs = rng.normal(size=n) * radius * rng.choice([0, 0.01, 1, m, 10 * m])
     points = radius * plane(rng, n, KINDS[rng.integers(len(KINDS))])
-    return PointDispersionProblem(points, costs, m, float(rng.choice([0.5, 1.0, 0.01])))
+    return PointDispersionProblem(points, costs, size=m, weight=float(rng.choice([0.5, 1.0, 0.01])))
 
 
 def circle(n: int, m: int, seed: int = 0, costs: NDArray[np.float64] | None = None) -> PointDispersionProblem:
     """Uniform angles, radius 50."""
     at = np.random.default_rng(seed).uniform(0, 2 * np.pi, n)
-    return PointDispersionProblem(50 * np.column_stack([np.cos(at), np.sin(at)]), costs, m, 0.5)
+    return PointDispersionProblem(50 * np.column_stack([np.cos(at), np.sin(at)]), costs, size=m, weight=0.5)

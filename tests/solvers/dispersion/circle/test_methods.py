@@ -43,7 +43,7 @@ def test_the_optimum_by_enumeration(seed):
 def test_lattices_with_ties_and_repeated_points(places, costs, size, closed):
     at = np.array(places) * math.pi / 12
     p = np.column_stack([np.cos(at), np.sin(at)] if closed else [at, 2 * at])
-    problem = PointDispersionProblem(p, np.array(costs[: len(places)]) * 0.3, min(size, len(places)), 0.5)
+    problem = PointDispersionProblem(p, np.array(costs[: len(places)]) * 0.3, size=min(size, len(places)), weight=0.5)
     _same(problem, solve(problem, "circle"), solve(problem.expanded(), "brute-force").objective)
 
 
@@ -61,10 +61,10 @@ def test_turned_scaled_and_reordered(seed):
     rng = np.random.default_rng(seed)
     n, m = 60, 13
     p, costs = plane(rng, n, "uniform"), rng.normal(size=n)
-    first = solve(PointDispersionProblem(p, costs, m), "circle")
+    first = solve(PointDispersionProblem(p, costs, size=m), "circle")
     t, order = rng.uniform(0, 6), rng.permutation(n)
     turned = p @ np.array([[np.cos(t), -np.sin(t)], [np.sin(t), np.cos(t)]]) * [1, -1]
-    second = solve(PointDispersionProblem(2.0**20 * turned[order] + 7, 2.0**20 * costs[order], m), "circle")
+    second = solve(PointDispersionProblem(2.0**20 * turned[order] + 7, 2.0**20 * costs[order], size=m), "circle")
     assert first.status == second.status == "optimal"
     assert second.objective == pytest.approx(2.0**20 * first.objective, rel=1e-9)
     assert set(order[second.selected]) == set(first.selected)
@@ -83,7 +83,7 @@ def test_open_instances_are_proved_to_rounding():
     for m, values in ((10, (3156.690123186, 3156.700224531)), (20, (12701.934720688, 12703.541637085))):
         for seed, value in enumerate(values):
             p = np.random.default_rng(seed).normal(size=(100, 2))
-            h = PointDispersionProblem(50 * p / np.linalg.norm(p, axis=1)[:, None], None, m, 0.5).expanded()
+            h = PointDispersionProblem(50 * p / np.linalg.norm(p, axis=1)[:, None], None, size=m, weight=0.5).expanded()
             for method in ("circle", "auto"):
                 solution = solve(h, method)
                 assert solution.status == "optimal"
@@ -94,14 +94,16 @@ def test_open_instances_are_proved_to_rounding():
 
 def test_a_line_takes_one_path():
     rng = np.random.default_rng(2)
-    solution = solve(PointDispersionProblem(rng.normal(size=(500, 1)), rng.normal(size=500), 60, 0.1), "circle")
+    solution = solve(
+        PointDispersionProblem(rng.normal(size=(500, 1)), rng.normal(size=500), size=60, weight=0.1), "circle"
+    )
     assert (solution.status, solution.details["shape"]) == ("optimal", "line")
     assert solution.nodes <= 3
 
 
 def test_on_a_line_without_costs_the_ends_are_chosen():
     x = np.sort(np.random.default_rng(3).normal(size=50))
-    solution = solve(DispersionProblem(np.abs(x[:, None] - x), None, 10), "circle")
+    solution = solve(DispersionProblem(np.abs(x[:, None] - x), None, size=10), "circle")
     assert solution.selected.tolist() == [*range(5), *range(45, 50)]
 
 
@@ -111,7 +113,7 @@ def test_many_points_need_no_matrix():
     assert solution.details["shape"] == "circle"
 
 
-@pytest.mark.parametrize("problem", [euclidean_problem(20, 5), PointDispersionProblem(np.eye(6), None, 2)])
+@pytest.mark.parametrize("problem", [euclidean_problem(20, 5), PointDispersionProblem(np.eye(6), None, size=2)])
 def test_other_problems_are_refused_in_a_sentence(problem):
     with pytest.raises(InvalidProblem, match=r"on a circle or a line, to 1e-7 .*not \(use 'auto'\)"):
         solve(problem, "circle")
@@ -165,7 +167,7 @@ def test_a_gap_is_enough():
 def test_rounded_distances_are_proved_with_what_they_lack_in_the_bound():
     exact = circle(100, 20, 1).expanded()
     for rounded in (exact.distances.astype(np.float32), np.round(exact.distances, 5)):
-        problem = DispersionProblem(rounded, None, 20, 0.5)
+        problem = DispersionProblem(rounded, None, size=20, weight=0.5)
         solution = solve(problem, "circle")
         assert solution.status == "optimal"
         assert 1e-9 < solution.gap < 1e-6

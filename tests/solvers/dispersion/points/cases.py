@@ -26,4 +26,4 @@ def random_points(rng: np.random.Generator, largest: int = 11, n: int | None = N
         points = 1e4 + rng.normal(size=(n, d))  # far from the origin
     costs = (np.zeros(n), rng.normal(size=n), rng.integers(-2, 3, n) * 0.3, 10 * rng.normal(size=n))[rng.integers(4)]
     weight = float(rng.choice([0.5, 1.0, 0.01, 0.0], p=[0.4, 0.3, 0.2, 0.1]))
-    return PointDispersionProblem(points * scale, costs * scale, m, weight, metric)
+    return PointDispersionProblem(points * scale, costs * scale, size=m, weight=weight, metric=metric)

@@ -66,7 +66,7 @@ def test_reduced_costs_fix_nobody_that_a_better_decision_needs():
 
 
 def test_what_reduced_costs_leave_is_solved_as_points_and_then_as_a_matrix():
-    problem = PointDispersionProblem(np.random.default_rng(3).random((3_000, 4)), None, 60, 0.5)
+    problem = PointDispersionProblem(np.random.default_rng(3).random((3_000, 4)), None, size=60, weight=0.5)
     solution = solve(problem, "branch-and-bound")
     assert solution.status == "optimal"
     # The same with a tree that takes next to nobody: points again, until few are left or it says what is open.
@@ -79,7 +79,7 @@ def test_what_reduced_costs_leave_is_solved_as_points_and_then_as_a_matrix():
 def test_large_problems_agree_with_the_matrix_within_both_gaps():
     rng = np.random.default_rng(4)
     for metric, points in (("euclidean", rng.random((700, 3))), ("hellinger", rng.dirichlet(np.full(8, 0.3), 700))):
-        problem = PointDispersionProblem(points, rng.random(700) * 3, 25, 0.05, metric)
+        problem = PointDispersionProblem(points, rng.random(700) * 3, size=25, weight=0.05, metric=metric)
         ours, theirs = solve(problem), solve(problem.expanded(), time_limit=20.0)
         assert ours.status == "optimal"
         assert ours.objective <= theirs.bound + 2 * problem.rounding
@@ -100,7 +100,7 @@ def test_every_method_decides_feasibly_and_repeatably(method):
 
 @pytest.mark.parametrize("method", [entry.name for entry in methods(PointDispersionProblem)])
 def test_a_start_is_never_made_worse(method):
-    problem = PointDispersionProblem(np.random.default_rng(6).random((500, 3)), None, 20, 0.5)
+    problem = PointDispersionProblem(np.random.default_rng(6).random((500, 3)), None, size=20, weight=0.5)
     if method == "circle":
         problem = circle(500, 20)
     best = solve(problem, "auto")
@@ -109,14 +109,14 @@ def test_a_start_is_never_made_worse(method):
 
 def test_one_point_repeated_is_decided_by_costs():
     costs = np.random.default_rng(7).random(5_000)
-    solution = solve(PointDispersionProblem(np.ones((5_000, 3)), costs, 50))
+    solution = solve(PointDispersionProblem(np.ones((5_000, 3)), costs, size=50))
     assert solution.status == "optimal"
     assert solution.objective == pytest.approx(-np.sort(costs)[:50].sum())
 
 
 @pytest.mark.parametrize("left_out", [0, 1, 2])
 def test_nearly_all_clients(left_out):
-    problem = PointDispersionProblem(np.random.default_rng(8).random((400, 2)), None, 400 - left_out, 0.5)
+    problem = PointDispersionProblem(np.random.default_rng(8).random((400, 2)), None, size=400 - left_out, weight=0.5)
     solution = solve(problem)
     assert solution.status == "optimal"
     assert solution.objective <= solve(problem.expanded(), time_limit=20.0).bound + 2 * problem.rounding
@@ -124,14 +124,14 @@ def test_nearly_all_clients(left_out):
 
 def test_two_far_pairs_of_many_repeated_points():
     points = np.repeat([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [5.0, 5.0]], 500, axis=0)
-    solution = solve(PointDispersionProblem(points, None, 4, 0.5), time_limit=600)
+    solution = solve(PointDispersionProblem(points, None, size=4, weight=0.5), time_limit=600)
     assert solution.status == "optimal"
     # Two at (5, 5) and two at the other end, or two of each of both ends: pairs decide.
     assert solution.objective == pytest.approx(4 * 50**0.5)  # two at either end of the diagonal
 
 
 def test_time_limit_leaves_a_decision(watchdog):
-    problem = PointDispersionProblem(np.random.default_rng(9).random((60_000, 8)), None, 3_000, 0.5)
+    problem = PointDispersionProblem(np.random.default_rng(9).random((60_000, 8)), None, size=3_000, weight=0.5)
     solution = solve(problem, time_limit=0.3)
     assert solution.x is not None
     assert solution.bound >= solution.objective
@@ -140,7 +140,7 @@ def test_time_limit_leaves_a_decision(watchdog):
 def test_the_number_of_threads_changes_no_bit(monkeypatch):
     from solvers.dispersion.points import sums
 
-    problem = PointDispersionProblem(np.random.default_rng(10).random((20_000, 4)), None, 300, 0.5)
+    problem = PointDispersionProblem(np.random.default_rng(10).random((20_000, 4)), None, size=300, weight=0.5)
     answers = []
     for threads in (1, 2, 3):
         monkeypatch.setattr(sums, "_threads", lambda threads=threads: threads)

@@ -18,14 +18,14 @@ def test_objective_and_bounds_agree_with_the_matrix():
         x = np.zeros(problem.n, dtype=int)
         x[rng.choice(problem.n, problem.size, replace=False)] = 1
         assert problem.objective(x) == pytest.approx(matrix.objective(x), abs=problem.rounding + matrix.rounding)
-        assert problem.farthest >= matrix.farthest
+        assert problem.diameter >= matrix.diameter
         assert problem.trivial_bound() >= problem.objective(x)
         assert problem.violation(x) == matrix.violation(x) == 0
 
 
 def test_hellinger_is_the_distance_between_roots():
     p = np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
-    h = PointDispersionProblem(p, None, 2, metric="hellinger").expanded().distances
+    h = PointDispersionProblem(p, None, size=2, metric="hellinger").expanded().distances
     assert h[0, 1] == pytest.approx(1.0)
     assert h[0, 2] == pytest.approx(np.sqrt(1 - np.sqrt(0.5)))
 
@@ -37,7 +37,7 @@ def test_distances_are_of_negative_type():
         z = rng.normal(size=problem.n)
         z -= z.mean()
         h = problem.expanded().distances
-        assert z @ h @ z <= 1e-9 * max(problem.farthest, 1e-300) * (z @ z) * problem.n
+        assert z @ h @ z <= 1e-9 * max(problem.diameter, 1e-300) * (z @ z) * problem.n
 
 
 def test_save_and_load_keep_every_bit(tmp_path):
@@ -51,7 +51,7 @@ def test_save_and_load_keep_every_bit(tmp_path):
 def test_fedgs_is_fedgs_on_the_matrix():
     rng = np.random.default_rng(2)
     points, counts, available = rng.random((20, 3)), rng.integers(0, 5, 20), rng.random(20) < 0.6
-    matrix = PointDispersionProblem(points, None, 1).expanded().distances
+    matrix = PointDispersionProblem(points, None, size=1).expanded().distances
     for scale in ("pairs", "paper"):
         ours = PointDispersionProblem.fedgs(points, counts, available, 4, 1.5, scale)
         theirs = DispersionProblem.fedgs(matrix, counts, available, 4, 1.5, scale)
@@ -93,6 +93,6 @@ def test_bad_input_is_refused_with_a_sentence(change, words):
 
 
 def test_expanded_says_when_the_matrix_is_too_large():
-    problem = PointDispersionProblem(np.zeros((20_001, 1)), None, 2)
+    problem = PointDispersionProblem(np.zeros((20_001, 1)), None, size=2)
     with pytest.raises(InvalidProblem, match=r"GiB.*20000 clients"):
         problem.expanded()
