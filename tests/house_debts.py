@@ -30,7 +30,6 @@ SHORT = {
     "solvers/dispersion/loading.py",
     "solvers/dispersion/methods/greedy.py",
     "solvers/dispersion/methods/random.py",
-    "solvers/dispersion/points/marginal.py",
     "solvers/dispersion/points/methods/greedy.py",
     "solvers/dispersion/points/repeated.py",
     "solvers/outline.py",

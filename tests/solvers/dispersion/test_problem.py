@@ -182,7 +182,7 @@ def test_a_missing_size_is_asked_for(of):
 
 def test_size_is_a_keyword():
     with pytest.raises(TypeError, match="positional"):
-        DispersionProblem(LINE, np.zeros(4), size=2)
+        DispersionProblem(*[LINE, np.zeros(4), 2])
 
 
 def test_maximum_diversity_counts_a_pair_once():

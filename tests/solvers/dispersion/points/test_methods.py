@@ -45,7 +45,7 @@ def test_tangents_bound_the_optimum_wherever_they_are_taken():
             assert relaxation.y.sum() == problem.size  # exactly: weights are multiples of a power of two
             assert relaxation.y.min() >= 0
             assert relaxation.y.max() <= 1
-        assert relaxation.gap() <= 1e-6 * (problem.scale + problem.weight * problem.farthest)
+        assert relaxation.gap() <= 1e-6 * (problem.scale + problem.weight * problem.diameter)
 
 
 def test_reduced_costs_fix_nobody_that_a_better_decision_needs():
