@@ -33,9 +33,7 @@ from fedselect.training.threads import one_thread
 __all__ = ["experiment_client_app", "run_on", "server_app"]
 
 
-def run_on(
-    grid: Grid, experiment: Experiment, out: str | Path = "runs", *, timeout: float = 3600.0, patience: float = 60.0
-) -> Path:
+def run_on(grid: Grid, experiment: Experiment, out: str | Path = "runs", **waiting: float) -> Path:
     """Run an experiment over a Flower grid into its run folder, or continue it where it was stopped.
 
     The folder is that of `fedselect.experiments.run`, its records with ``faults`` beside the rest. With the clients of
@@ -50,7 +48,7 @@ def run_on(
         What to run.
     out : path-like
         Directory below which the folder is made.
-    timeout, patience : float
+    timeout, identity_timeout, patience : float, optional
         See `SelectorStrategy`.
 
     Returns
@@ -76,22 +74,24 @@ def run_on(
             "message to and from Flower's clients carries"
         )
     with folder.opened(loop), one_thread():
-        strategy = SelectorStrategy(
-            loop, on_round=lambda record: folder.append(record, loop), timeout=timeout, patience=patience
-        )
+        strategy = SelectorStrategy(loop, on_round=lambda record: folder.append(record, loop), **waiting)
         strategy.run(grid, experiment.rounds)
         folder.finish(loop.federation, loop.client_scores(), model=loop.model.state_dict())
     return folder.path
 
 
 def server_app(experiment: Experiment) -> ServerApp:
-    """The ``ServerApp`` of an experiment; Flower's run configuration may give ``out``, ``timeout`` and ``patience``."""
+    """Return the ``ServerApp`` of an experiment.
+
+    Flower's run configuration may give ``out``, ``timeout``, ``identity-timeout`` and ``patience``.
+    """
     app = ServerApp()
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
         config = context.run_config
-        options = {key: float(config[key]) for key in ("timeout", "patience") if key in config}
+        keys = ("timeout", "identity-timeout", "patience")
+        options = {key.replace("-", "_"): float(config[key]) for key in keys if key in config}
         run_on(grid, experiment, str(config.get("out", "runs")), **options)
 
     return app

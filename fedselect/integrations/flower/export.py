@@ -30,9 +30,9 @@ client = experiment_client_app(experiment)
 def export_app(experiment: Experiment, folder: str | Path) -> Path:
     """Write a Flower app: ``pyproject.toml``, and a package of one module and the resolved ``config.toml``.
 
-    Flower's run configuration has three keys: ``out``, the directory of the run folder on the server (``runs`` below
-    ``folder``, as an absolute path, because Flower runs apps elsewhere), ``timeout`` and ``patience`` (see
-    `fedselect.integrations.flower.SelectorStrategy`).
+    Flower's run configuration has four keys: ``out``, the directory of the run folder on the server (``runs`` below
+    ``folder``, as an absolute path, because Flower runs apps elsewhere), ``timeout``, ``identity-timeout`` and
+    ``patience`` (see `fedselect.integrations.flower.SelectorStrategy`).
 
     Parameters
     ----------
@@ -65,7 +65,12 @@ def export_app(experiment: Experiment, folder: str | Path) -> Path:
                 "app": {
                     "publisher": "fedselect",
                     "components": {"serverapp": "federation.app:server", "clientapp": "federation.app:client"},
-                    "config": {"out": str(folder.resolve() / "runs"), "timeout": 3600.0, "patience": 60.0},
+                    "config": {
+                        "out": str(folder.resolve() / "runs"),
+                        "timeout": 3600.0,
+                        "identity-timeout": 30.0,
+                        "patience": 60.0,
+                    },
                 }
             }
         },

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
 import numpy as np
-from flwr.app import MessageType
+from flwr.app import Message, MessageType
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from fedselect.integrations.flower.faults import Fault, reason_of
-from fedselect.integrations.flower.messages import Refused, ask, read_identity
+from fedselect.integrations.flower.messages import SUPERLINK, Refused, ask, read_identity
 
 __all__ = ["Roster"]
 
@@ -22,17 +23,24 @@ class Roster:
     has to wait until the SuperLink has given up its old connection. Where several unknown nodes claim one client at
     once, none is believed.
 
+    A node that is silent is set aside: nobody waits for it again, and it joins when it answers. Since an answer may
+    have been lost with its process, it is asked again after 1, 2, 4, ... up to 32 rounds, without waiting.
+
     Parameters
     ----------
     clients : int
         Number of clients N.
     """
 
+    _RAREST = 32  #: rounds between two questions to a silent node, at most
+
     def __init__(self, clients: int) -> None:
         self.clients = clients
         #: The node that each connected client is.
         self.nodes: dict[int, int] = {}
         self._claims: dict[int, int | None] = {}  # of every connected node that was understood, None where refused
+        self._asked: dict[str, int] = {}  # message without an answer yet -> node
+        self._silent: dict[int, tuple[int, int]] = {}  # node -> round in which it is asked again, rounds to the next
 
     @property
     def connected(self) -> NDArray[np.bool_]:
@@ -42,12 +50,31 @@ class Roster:
         return mask
 
     def refresh(self, grid: Grid, round: int, timeout: float) -> list[Fault]:
-        """See who is connected and ask those who are new; return what was wrong with their answers."""
+        """See which nodes are connected and ask the new ones who they are.
+
+        Parameters
+        ----------
+        grid : flwr.serverapp.Grid
+            Where the nodes are.
+        round : int
+            Round index.
+        timeout : float
+            Seconds without any answer after which the new nodes that have not answered are set aside.
+
+        Returns
+        -------
+        list of Fault
+            What was wrong with the answers; a silent node is named once.
+        """
         online = set(grid.get_node_ids())
         self._claims = {node: client for node, client in self._claims.items() if node in online}
         self.nodes = {client: node for client, node in self.nodes.items() if node in online}
-        new = sorted(online - self._claims.keys())
-        faults = self._interview(grid, new, round, timeout) if new else []
+        self._asked = {message: node for message, node in self._asked.items() if node in online}
+        self._silent = {node: again for node, again in self._silent.items() if node in online}
+        new = sorted(online - self._claims.keys() - self._silent.keys())
+        known = set(self._claims)
+        faults = self._interview(grid, new, round, timeout)
+        heard = self._claims.keys() - known
         settled = set(self.nodes.values())
         waiting = {node: client for node, client in self._claims.items() if node not in settled}
         rivals = Counter(waiting.values())
@@ -56,7 +83,7 @@ class Roster:
                 continue
             if client not in self.nodes and rivals[client] == 1:
                 self.nodes[client] = node
-            elif node in new:
+            elif node in heard:
                 others = (
                     f"node {self.nodes[client]} already is"
                     if client in self.nodes
@@ -65,24 +92,47 @@ class Roster:
                 faults.append(Fault(f"it says it is client {client}, but {others}", node=node))
         return faults
 
-    def _interview(self, grid: Grid, nodes: list[int], round: int, timeout: float) -> list[Fault]:
-        """Ask nodes who they are. Those that do not answer, or with an error, are asked again next time."""
-        messages = [ask(node, MessageType.QUERY, round) for node in nodes]
-        replies = {
-            reply.metadata.reply_to_message_id: reply for reply in grid.send_and_receive(messages, timeout=timeout)
-        }
-        faults = []
-        for node, message in zip(nodes, messages, strict=True):
-            reply = replies.get(message.metadata.message_id)
-            if reply is None:
-                faults.append(Fault(f"it did not say who it is within {timeout:g} s", node=node))
-            elif reply.has_error():
-                reason = f"it could not say who it is: {reason_of(reply.error)}"
-                faults.append(Fault(reason, node=node, code=reply.error.code))
-            else:
-                try:
-                    self._claims[node] = read_identity(reply, self.clients)
-                except Refused as refusal:
-                    self._claims[node] = None
-                    faults.append(Fault(str(refusal), node=node))
+    def _interview(self, grid: Grid, new: list[int], round: int, timeout: float) -> list[Fault]:
+        """Ask new nodes who they are, and wait for them; take what the silent ones answer meanwhile."""
+        due = [node for node, (again, _) in self._silent.items() if again <= round]
+        for node in due:
+            gap = min(2 * self._silent[node][1], self._RAREST)
+            self._silent[node] = (round + gap, gap)
+        if messages := [ask(node, MessageType.QUERY, round) for node in (*new, *due)]:
+            grid.push_messages(messages)
+            self._asked |= {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
+        faults: list[Fault] = []
+        waiting, pause, deadline = set(new), 0.01, time.monotonic() + timeout
+        while self._asked:
+            for reply in grid.pull_messages(list(self._asked)):
+                node = self._asked.get(reply.metadata.reply_to_message_id)
+                source = reply.metadata.src_node_id
+                if node is not None and (source == node or (reply.has_error() and source == SUPERLINK)):
+                    del self._asked[reply.metadata.reply_to_message_id]
+                    waiting.discard(node)
+                    faults += self._hear(node, reply)
+                    deadline = time.monotonic() + timeout  # as long as answers come, the slow may still be working
+            if not waiting or time.monotonic() > deadline:
+                break
+            time.sleep(pause)
+            pause = min(2 * pause, 1.0)
+        for node in sorted(waiting):
+            self._silent[node] = (round + 1, 1)
+            faults.append(Fault(f"it did not say who it is within {timeout:g} s; it joins when it does", node=node))
         return faults
+
+    def _hear(self, node: int, reply: Message) -> list[Fault]:
+        """Note who a node says it is; one that answers with an error is asked again next time."""
+        if reply.has_error():
+            if node in self._silent:  # asked again in its turn
+                return []
+            reason = f"it could not say who it is: {reason_of(reply.error)}"
+            return [Fault(reason, node=node, code=reply.error.code)]
+        self._silent.pop(node, None)
+        self._asked = {message: other for message, other in self._asked.items() if other != node}
+        self._claims[node] = None
+        try:
+            self._claims[node] = read_identity(reply, self.clients)
+        except Refused as refusal:
+            return [Fault(str(refusal), node=node)]
+        return []

@@ -56,6 +56,9 @@ class SelectorStrategy(Strategy):
         (`fedselect.experiments.records.round_record`) and, as ``faults``, who failed, why and when.
     timeout : float
         Seconds to wait for the answers to a set of messages.
+    identity_timeout : float
+        Seconds without any answer after which nodes that have not said who they are are set aside. Nobody waits for
+        such a node again; it joins when it answers.
     patience : float
         Seconds to wait for all clients to connect before the first round that is played, and for one of them before
         any other.
@@ -67,9 +70,11 @@ class SelectorStrategy(Strategy):
         *,
         on_round: Callable[[dict[str, Any]], None] | None = None,
         timeout: float = 3600.0,
+        identity_timeout: float = 30.0,
         patience: float = 60.0,
     ) -> None:
         self.coordinator, self.timeout, self.patience = coordinator, timeout, patience
+        self.identity_timeout = min(identity_timeout, timeout)
         self.roster = Roster(coordinator.world.clients)
         self._on_round = on_round or (lambda record: None)
         self._parameters = coordinator.weights.size
@@ -153,7 +158,7 @@ class SelectorStrategy(Strategy):
         """Learn who is connected; wait where too few are."""
         deadline = time.monotonic() + self.patience
         while True:
-            found = self.roster.refresh(grid, self.coordinator.round, self.timeout)
+            found = self.roster.refresh(grid, self.coordinator.round, self.identity_timeout)
             self._faults += [fault for fault in found if fault not in self._faults]
             if len(self.roster.nodes) >= self._wanted or time.monotonic() > deadline:
                 break

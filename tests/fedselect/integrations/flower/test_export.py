@@ -40,6 +40,7 @@ def test_the_app_is_what_flower_accepts_and_holds_the_experiment(tmp_path):
     assert tomllib.loads((folder / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"] == {
         "out": str(tmp_path / "app" / "runs"),
         "timeout": 3600.0,
+        "identity-timeout": 30.0,
         "patience": 60.0,
     }
 

@@ -508,6 +508,89 @@ def test_a_node_that_cannot_say_who_it_is_is_asked_again():
     assert records[0]["faults"][0]["reason"] == "it could not say who it is: OSError: data not mounted"
 
 
+class Mute(LocalGrid):
+    """Node 1003 does not answer questions of identity before it has been asked so many times, or released."""
+
+    def __init__(self, app, partitions, deaf=10**9):
+        super().__init__(app, partitions)
+        self.questions, self.deaf, self.held, self.released = 0, deaf, [], False
+
+    def push_messages(self, messages):
+        messages = list(messages)
+        mine = [m for m in messages if m.metadata.message_type == "query" and m.metadata.dst_node_id == 1003]
+        self.questions += len(mine)
+        heard = self.questions > self.deaf
+        ids = super().push_messages(messages)
+        for message in mine if not heard else ():
+            self.held.append((message.metadata.message_id, self._replies.pop(message.metadata.message_id)))
+        return ids
+
+    def pull_messages(self, message_ids):
+        while self.released and self.held:
+            name, reply = self.held.pop()
+            self._replies[name] = reply
+        return super().pull_messages(message_ids)
+
+
+def mute(grid, rounds, on_round=None, timeout=0.2):
+    records = []
+    coordinator = Coordinator(everyone(), World(np.full(N, 10), Independent(np.ones(N), 0)), torch.from_numpy(START))
+    strategy = SelectorStrategy(
+        coordinator,
+        on_round=lambda record: (records.append(record), on_round and on_round(record)),
+        timeout=1e6,  # what a silent node must not cost: the test would not end
+        identity_timeout=timeout,
+        patience=0.0,
+    )
+    strategy.run(grid, rounds)
+    return strategy, records
+
+
+def test_a_silent_node_is_waited_for_once_and_asked_ever_more_seldom(monkeypatch):
+    waits = []
+    monkeypatch.setattr("fedselect.integrations.flower.roster.time.sleep", waits.append)
+    grid = Mute(honest(), N)
+    after = []
+    _, records = mute(grid, 40, on_round=lambda record: after.append((len(waits), grid.questions)))
+    assert all(record["returned"] == [0, 1, 3] for record in records)
+    assert after[0][0] > 0  # waited for in the first round, and never again
+    assert {count for count, _ in after} == {after[0][0]}
+    asked = [questions for _, questions in after]
+    assert [round for round in range(1, 40) if asked[round] > asked[round - 1]] == [1, 3, 7, 15, 31]
+    faults = [fault for record in records for fault in record["faults"]]
+    assert [(fault["node"], fault["reason"]) for fault in faults] == [
+        (1003, "it did not say who it is within 0.2 s; it joins when it does")
+    ]
+
+
+def test_a_silent_node_joins_when_it_answers():
+    """Its late answer to the first question counts; so does one to a later question, the first being lost."""
+    late = Mute(honest(), N)
+
+    def release(record):
+        late.released = record["round"] == 1
+
+    _, records = mute(late, 4, on_round=release, timeout=0.05)
+    assert [record["returned"] for record in records] == [[0, 1, 3]] * 2 + [[0, 1, 2, 3]] * 2
+    lost = Mute(honest(), N, deaf=2)
+    strategy, records = mute(lost, 6, timeout=0.05)
+    assert [len(record["returned"]) for record in records] == [3, 3, 3, 4, 4, 4]
+    assert strategy.roster.nodes[2] == 1003
+
+
+def test_nobody_can_say_who_another_node_is():
+    class Forged(LocalGrid):
+        def pull_messages(self, message_ids):
+            replies = super().pull_messages(message_ids)
+            for reply in replies:
+                if reply.metadata.message_type == "query" and reply.metadata.src_node_id == 1003:
+                    reply.metadata.__dict__["_src_node_id"] = 1002
+            return replies
+
+    _, records = mute(Forged(honest(), N), 1, timeout=0.05)
+    assert records[0]["returned"] == [0, 1, 3]
+
+
 # -- selectors that ask for losses ---------------------------------------------------------------------------------
 
 
