@@ -105,12 +105,12 @@ class Roster:
         waiting, pause, deadline = set(new), 0.01, time.monotonic() + timeout
         while self._asked:
             for reply in grid.pull_messages(list(self._asked)):
-                node = self._asked.get(reply.metadata.reply_to_message_id)
+                asked = self._asked.get(reply.metadata.reply_to_message_id)
                 source = reply.metadata.src_node_id
-                if node is not None and (source == node or (reply.has_error() and source == SUPERLINK)):
+                if asked is not None and (source == asked or (reply.has_error() and source == SUPERLINK)):
                     del self._asked[reply.metadata.reply_to_message_id]
-                    waiting.discard(node)
-                    faults += self._hear(node, reply)
+                    waiting.discard(asked)
+                    faults += self._hear(asked, reply)
                     deadline = time.monotonic() + timeout  # as long as answers come, the slow may still be working
             if not waiting or time.monotonic() > deadline:
                 break

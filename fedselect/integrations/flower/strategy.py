@@ -57,8 +57,8 @@ class SelectorStrategy(Strategy):
     timeout : float
         Seconds to wait for the answers to a set of messages.
     identity_timeout : float
-        Seconds without any answer after which nodes that have not said who they are are set aside. Nobody waits for
-        such a node again; it joins when it answers.
+        Seconds without any answer after which nodes that have not said who they are are set aside (``patience``, if
+        that is longer, before the first round). Nobody waits for such a node again; it joins when it answers.
     patience : float
         Seconds to wait for all clients to connect before the first round that is played, and for one of them before
         any other.
@@ -74,7 +74,7 @@ class SelectorStrategy(Strategy):
         patience: float = 60.0,
     ) -> None:
         self.coordinator, self.timeout, self.patience = coordinator, timeout, patience
-        self.identity_timeout = min(identity_timeout, timeout)
+        self.identity_timeout = identity_timeout
         self.roster = Roster(coordinator.world.clients)
         self._on_round = on_round or (lambda record: None)
         self._parameters = coordinator.weights.size
@@ -157,8 +157,10 @@ class SelectorStrategy(Strategy):
     def _meet(self, grid: Grid) -> None:
         """Learn who is connected; wait where too few are."""
         deadline = time.monotonic() + self.patience
+        # At the start, processes are still loading what they train with: as long as for those that do not connect.
+        limit = min(max(self.identity_timeout, self.patience if self._wanted > 1 else 0.0), self.timeout)
         while True:
-            found = self.roster.refresh(grid, self.coordinator.round, self.identity_timeout)
+            found = self.roster.refresh(grid, self.coordinator.round, limit)
             self._faults += [fault for fault in found if fault not in self._faults]
             if len(self.roster.nodes) >= self._wanted or time.monotonic() > deadline:
                 break
