@@ -71,7 +71,7 @@ for quota in (0.0, 0.5):
 # Twenty rounds in the loop
 # -------------------------
 
-federation = digits(clients=40)
+federation = digits(n_clients=40)
 for quota in (0.0, 0.5):
     loop = FedAvg(federation, E3CS(40, 8, quota=quota), everybody, dropout=returning, seed=0)
     for _ in range(20):

@@ -21,7 +21,7 @@ from graphs import dependency_graph, distances, similarity
 from solvers import solve
 from solvers.dispersion import DispersionProblem
 
-federation = digits(clients=50, partition="two-label")
+federation = digits(n_clients=50, partition="two-label")
 H = distances(dependency_graph(similarity(federation.label_distributions)))
 
 # %%

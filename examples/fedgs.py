@@ -27,7 +27,7 @@ from solvers.dispersion import DispersionProblem
 # ---------
 # A hundred clients hold the handwritten digits, each of them two of the ten. Similar clients are joined by short edges.
 
-federation = digits(clients=100, partition="two-label")
+federation = digits(n_clients=100, partition="two-label")
 graph = dependency_graph(similarity(federation.label_distributions), preset="reference")
 H = distances(graph)
 

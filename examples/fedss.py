@@ -53,7 +53,7 @@ axes.legend(frameon=False)
 # Clients are grouped by their labels and come and go in groups, by the hour. A uniform draw follows the tide; the
 # stratified one gives each group its weight.
 
-federation = digits(clients=60, partition="two-label")
+federation = digits(n_clients=60, partition="two-label")
 groups = group_clients(federation.label_distributions, largest=10, seed=0).labels
 print(groups.max() + 1, "groups of", np.bincount(groups), "clients")
 availability = AVAILABILITY.build("group-trace", federation, 0)

@@ -31,7 +31,7 @@ experiment = Experiment(
     name="flower",
     rounds=20,
     clients_per_round=5,
-    data=Choice("digits", {"clients": 20, "partition": "two-label"}),
+    data=Choice("digits", {"n_clients": 20, "partition": "two-label"}),
     selector=Choice("fedgs", {"method": "branch-and-bound"}),
     availability=Choice("lognormal", {"beta": 0.5}),
     training=TrainingSettings(batching="never"),

@@ -80,7 +80,7 @@ def far_and_wrong(scenario, *, alpha: float = 0.02, method: str = "auto"):
 # Twenty rounds in the loop, exactly, heuristically, and against chance
 # ---------------------------------------------------------------------
 
-federation = digits(clients=100)
+federation = digits(n_clients=100)
 availability = AVAILABILITY.build("lognormal", federation, 0, beta=0.5)
 labels = federation.label_distributions
 selectors = {

@@ -76,7 +76,7 @@ if __name__ == "__main__":  # jobs run in processes of their own
 # Twenty rounds in the loop
 # -------------------------
 
-federation = digits(clients=100)
+federation = digits(n_clients=100)
 H = distances(dependency_graph(similarity(federation.label_distributions)))
 availability = AVAILABILITY.build("lognormal", federation, 0, beta=0.5)
 loop = FedAvg(federation, FedGS(H, 10, method="far-and-cheap", certify="branch-and-bound"), availability, seed=0)

@@ -37,7 +37,7 @@ print("product", product.value, "of", 0.5 * 1.5 - 1.0 * 0.25 + 2.0 * 1.0)
 # ---------
 # Twenty-four clients, their label distributions, 276 products. The graph is that of the open computation.
 
-federation = digits(clients=24, partition="two-label")
+federation = digits(n_clients=24, partition="two-label")
 secret = federation.label_distributions
 secure = secure_similarity(secret, keep_transcript=False)
 opened = similarity(secret, kind="cosine")

@@ -43,7 +43,7 @@ def make(
         typer.Argument(help="An availability model; 'fedselect list' names them.", autocompletion=complete_model),
     ],
     out: Annotated[Path, typer.Option(help="The file: .csv, .csv.gz or .parquet.")] = Path("trace.csv"),
-    clients: Annotated[int, typer.Option(help="Number of clients.")] = 100,
+    n_clients: Annotated[int, typer.Option(help="Number of clients.")] = 100,
     rounds: Annotated[int, typer.Option(help="Number of rounds.")] = 100,
     seed: Annotated[int, typer.Option(help="Seed of the model.")] = 0,
     option: Annotated[list[str], typer.Option(help="Option of the model, as key=value. May be repeated.")] = [],  # noqa: B006  (typer copies defaults)
@@ -64,11 +64,11 @@ def make(
         raise ConfigError(f"a trace needs at least one round; got {rounds}")
     options = key_values(option)
     if returns:
-        dropout = DROPOUT.build(model, clients, seed, **options)
+        dropout = DROPOUT.build(model, n_clients, seed, **options)
         there = np.stack([dropout.returned(t) for t in range(rounds)])
     else:
         AVAILABILITY.check(model, options)  # before data are loaded for nothing
-        federation = load_data(data, **{"clients": clients} | key_values(data_option))
+        federation = load_data(data, **{"n_clients": n_clients} | key_values(data_option))
         availability = AVAILABILITY.build(model, federation, seed, **options)
         there = record(availability, rounds)
     try:
@@ -102,20 +102,20 @@ def _print(file: Path, there: NDArray[np.bool_], format: str) -> None:
 
 
 def summary(there: NDArray[np.bool_]) -> dict[str, Any]:
-    """What a (T, N) trace amounts to.
+    """Describe a (T, N) trace in numbers.
 
     Returns
     -------
     dict
-        ``rounds``, ``clients``; ``available``: share of all client-rounds; ``fewest`` and ``most`` clients in a
+        ``rounds``, ``n_clients``; ``available``: share of all client-rounds; ``fewest`` and ``most`` clients in a
         round; ``rounds_without_anybody``, ``clients_never_there``; ``mean_spell`` and ``mean_absence`` in rounds, over
         the runs of each client, cut off at both ends of the trace (``None`` where there is no run).
     """
-    rounds, clients = there.shape
+    rounds, n_clients = there.shape
     counts = there.sum(axis=1)
     return {
         "rounds": rounds,
-        "clients": clients,
+        "n_clients": n_clients,
         "available": float(there.mean()),
         "fewest": int(counts.min()),
         "most": int(counts.max()),

@@ -30,7 +30,7 @@ class Federation:
     ----------
     name : str
         Name of the data set.
-    clients : tuple of Samples
+    datasets : tuple of Samples
         Training samples of each of the N clients; none is empty.
     test : Samples
         Used for evaluation alone: selectors, graphs and training never touch it.
@@ -51,7 +51,7 @@ class Federation:
     """
 
     name: str
-    clients: tuple[Samples, ...]
+    datasets: tuple[Samples, ...]
     test: Samples
     classes: int | None
     validation: tuple[Samples, ...] = ()
@@ -59,17 +59,17 @@ class Federation:
     parameters: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "clients", tuple(self.clients))
+        object.__setattr__(self, "datasets", tuple(self.datasets))
         object.__setattr__(self, "validation", tuple(self.validation))
-        if not self.clients:
+        if not self.datasets:
             raise DataError("a federation needs at least one client; got none")
         kind, classes = Targets if self.classes is None else Samples, self.classes
         if classes is not None and (isinstance(classes, bool) or not hasattr(classes, "__index__") or classes < 1):
             raise DataError(f"classes must be a positive whole number, or None; got {classes!r}")
         for name in ("validation", "groups", "parameters"):
             value = getattr(self, name)
-            if value is not None and len(value) not in (0 if name == "validation" else -1, len(self.clients)):
-                raise DataError(f"{len(self.clients)} clients need as many entries of {name}; got {len(value)}")
+            if value is not None and len(value) not in (0 if name == "validation" else -1, len(self.datasets)):
+                raise DataError(f"{len(self.datasets)} clients need as many entries of {name}; got {len(value)}")
         shape = None
         for whose, samples in self._parts():
             if not isinstance(samples, Samples) or isinstance(samples, Targets) != (kind is Targets):
@@ -92,12 +92,12 @@ class Federation:
 
     def _parts(self) -> Iterator[tuple[str, Any]]:
         """Everybody's samples, and whose they are in words."""
-        yield from ((f"client {client}", samples) for client, samples in enumerate(self.clients))
+        yield from ((f"client {client}", samples) for client, samples in enumerate(self.datasets))
         yield "the test set", self.test
         yield from ((f"validation of client {client}", samples) for client, samples in enumerate(self.validation))
 
     def __len__(self) -> int:
-        return len(self.clients)
+        return len(self.datasets)
 
     def __repr__(self) -> str:
         return f"<federation {self.name!r}: " + ", ".join(f"{value} {name}" for name, value in self._facts()) + ">"
@@ -106,7 +106,7 @@ class Federation:
         return html_table(f"Federation {self.name}", self._facts())
 
     def _facts(self) -> list[tuple[str, str]]:
-        sizes, shape = self.sizes, "×".join(map(str, self.clients[0].shape))
+        sizes, shape = self.sizes, "×".join(map(str, self.datasets[0].shape))
         facts = [
             ("clients", str(len(self))),
             (f"samples of {shape}", f"{sizes.sum()}"),
@@ -120,7 +120,7 @@ class Federation:
     @property
     def sizes(self) -> NDArray[np.int64]:
         """Training samples of each client, n_k, shape (N,)."""
-        return np.array([len(samples) for samples in self.clients], dtype=np.int64)
+        return np.array([len(samples) for samples in self.datasets], dtype=np.int64)
 
     @property
     def outputs(self) -> int:
@@ -134,7 +134,7 @@ class Federation:
         """Samples of each class at each client, shape (N, classes); raises `DataError` where there are no classes."""
         if self.classes is None:
             raise DataError(f"the labels of {self.name!r} are real numbers, and something asked for classes to count")
-        return np.stack([np.bincount(samples.labels, minlength=self.classes) for samples in self.clients])
+        return np.stack([np.bincount(samples.labels, minlength=self.classes) for samples in self.datasets])
 
     @property
     def label_distributions(self) -> NDArray[np.float64]:
@@ -144,7 +144,7 @@ class Federation:
     @classmethod
     def from_tensors(
         cls,
-        clients: Sequence[tuple[Any, Any]],
+        datasets: Sequence[tuple[Any, Any]],
         test: tuple[Any, Any],
         *,
         classes: int | None = None,
@@ -154,12 +154,12 @@ class Federation:
         """A federation from features and labels of each client; see `fedselect.data.own.from_tensors`."""
         from fedselect.data.own import from_tensors
 
-        return from_tensors(clients, test, classes=classes, validation=validation, name=name)
+        return from_tensors(datasets, test, classes=classes, validation=validation, name=name)
 
     @classmethod
     def from_datasets(
         cls,
-        clients: Sequence[Any],
+        datasets: Sequence[Any],
         test: Any,
         *,
         classes: int | None = None,
@@ -169,14 +169,14 @@ class Federation:
         """A federation from a PyTorch data set of each client; see `fedselect.data.own.from_datasets`."""
         from fedselect.data.own import from_datasets
 
-        return from_datasets(clients, test, classes=classes, validation=validation, name=name)
+        return from_datasets(datasets, test, classes=classes, validation=validation, name=name)
 
     @classmethod
     def from_split(
         cls,
         dataset: Any,
         partition: str = "two-label",
-        clients: int = 100,
+        n_clients: int = 100,
         *,
         test: Any = None,
         test_fraction: float = 0.2,
@@ -190,7 +190,7 @@ class Federation:
         from fedselect.data.own import from_split
 
         held = {"test": test, "test_fraction": test_fraction, "validation_fraction": validation_fraction}
-        return from_split(dataset, partition, clients, **held, classes=classes, seed=seed, name=name, **options)
+        return from_split(dataset, partition, n_clients, **held, classes=classes, seed=seed, name=name, **options)
 
     def summary(self) -> pd.DataFrame:
         """One row a client: samples, samples held out, and the labels (their classes, or mean and spread)."""

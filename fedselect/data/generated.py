@@ -20,7 +20,7 @@ __all__ = ["clustered", "synthetic"]
 @DATASETS.register("synthetic")
 def synthetic(
     *,
-    clients: int = 30,
+    n_clients: int = 30,
     alpha: float = 0.5,
     beta: float = 0.5,
     spread: str = "std",
@@ -42,7 +42,7 @@ def synthetic(
 
     Parameters
     ----------
-    clients : int
+    n_clients : int
         Number of clients; FedGS has 30.
     alpha, beta : float
         How much models and inputs differ, at least 0.
@@ -75,12 +75,12 @@ def synthetic(
         raise ConfigError(f"alpha and beta must be numbers of at least 0; got {alpha} and {beta}")
     if spread not in ("std", "variance"):
         raise ConfigError(f"spread must be 'std' or 'variance'; got {spread!r}")
-    if clients < 1 or dimension < 1 or classes < 2 or (samples is not None and samples < 10):
+    if n_clients < 1 or dimension < 1 or classes < 2 or (samples is not None and samples < 10):
         raise ConfigError("synthetic needs at least 1 client, 1 dimension, 2 classes and 10 samples a client")
     a, b = (alpha, beta) if spread == "std" else (math.sqrt(alpha), math.sqrt(beta))
     drawn = _by_client if draw == "streams" else _in_one_stream
     train, validation, test, parameters = [], [], [], []
-    for w, offset, x in drawn(seed, clients, a, b, samples, dimension, classes):
+    for w, offset, x in drawn(seed, n_clients, a, b, samples, dimension, classes):
         size, own = len(x), Samples(x.astype(np.float32), np.argmax(x @ w + offset, axis=1))
         first = int(0.75 * size)
         second = int(0.90 * size) if draw == "authors" else first + int(0.15 * size)
@@ -90,7 +90,7 @@ def synthetic(
         parameters.append(np.concatenate([w.ravel(), offset]))
     return Federation(
         name="synthetic",
-        clients=tuple(train),
+        datasets=tuple(train),
         test=_together(test),
         classes=classes,
         validation=tuple(validation),
@@ -103,11 +103,11 @@ _Drawn = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
 
 def _by_client(
-    seed: int, clients: int, a: float, b: float, samples: int | None, dimension: int, classes: int
+    seed: int, n_clients: int, a: float, b: float, samples: int | None, dimension: int, classes: int
 ) -> Iterator[_Drawn]:
     """Client k's numbers from a generator of its own."""
     scales = np.arange(1, dimension + 1) ** -0.6  # standard deviations: the variances are j^-1.2
-    for client in range(clients):
+    for client in range(n_clients):
         rng = generator(seed, "data", client=client)
         u, shift = a * rng.standard_normal(), b * rng.standard_normal()
         w = u + rng.standard_normal((dimension, classes))
@@ -118,18 +118,18 @@ def _by_client(
 
 
 def _in_one_stream(
-    seed: int, clients: int, a: float, b: float, samples: int | None, dimension: int, classes: int
+    seed: int, n_clients: int, a: float, b: float, samples: int | None, dimension: int, classes: int
 ) -> Iterator[_Drawn]:
     """All clients' numbers from one legacy generator, in the order in which FedGS's script asks it."""
     rng = np.random.RandomState(97 + seed)  # its stream is the data set
     rng.normal(0, 1, (dimension + 1, classes))  # a global model, which plays no part under this skew
-    u = rng.normal(0, a, clients)
-    models = [rng.normal(u[k], 1, (dimension, classes)) for k in range(clients)]
-    offsets = [rng.normal(u[k], 1, classes) for k in range(clients)]
-    centres = [rng.normal(shift, 1, dimension) for shift in rng.normal(0, b, clients)]
-    sizes = rng.lognormal(4, 2, clients).astype(np.int64) + 50
+    u = rng.normal(0, a, n_clients)
+    models = [rng.normal(u[k], 1, (dimension, classes)) for k in range(n_clients)]
+    offsets = [rng.normal(u[k], 1, classes) for k in range(n_clients)]
+    centres = [rng.normal(shift, 1, dimension) for shift in rng.normal(0, b, n_clients)]
+    sizes = rng.lognormal(4, 2, n_clients).astype(np.int64) + 50
     covariance = np.diag(np.arange(1, dimension + 1) ** -1.2)
-    for k in range(clients):
+    for k in range(n_clients):
         size = int(sizes[k]) if samples is None else samples
         yield models[k], offsets[k], rng.multivariate_normal(centres[k], covariance, size)
 
@@ -137,7 +137,7 @@ def _in_one_stream(
 @DATASETS.register("clustered", "ca-fed-synthetic")
 def clustered(
     *,
-    clients: int = 24,
+    n_clients: int = 24,
     samples: int = 150,
     test_samples: int = 500,
     dimension: int = 10,
@@ -153,7 +153,7 @@ def clustered(
 
     Parameters
     ----------
-    clients : int
+    n_clients : int
         Number of clients N.
     samples, test_samples : int
         Each client's samples for training, and those it adds to the test set. The paper says 150; the authors' README
@@ -179,7 +179,7 @@ def clustered(
     ConfigError
         When an option is out of range.
     """
-    if min(clients, samples, test_samples, dimension) < 1:
+    if min(n_clients, samples, test_samples, dimension) < 1:
         raise ConfigError("clustered needs at least 1 client, 1 sample of each kind and 1 dimension")
     if not 0 <= noise <= 1:
         raise ConfigError(f"noise must lie in [0, 1]; got {noise}")
@@ -188,9 +188,9 @@ def clustered(
     shared = generator(seed, "data")
     w = shared.standard_normal(dimension)
     if groups == "balanced":
-        own = (np.arange(clients) >= (clients + 1) // 2).astype(np.int64)
+        own = (np.arange(n_clients) >= (n_clients + 1) // 2).astype(np.int64)
     else:
-        own = shared.integers(2, size=clients)
+        own = shared.integers(2, size=n_clients)
 
     def draw(client: int) -> Samples:
         rng = generator(seed, "data", client=1 + client)
@@ -199,14 +199,14 @@ def clustered(
         chance = (1 - noise) * s + noise * (1 - s) if own[client] else s
         return Samples(x.astype(np.float32), (rng.random(len(x)) < chance).astype(np.int64))
 
-    drawn = [draw(client) for client in range(clients)]
+    drawn = [draw(client) for client in range(n_clients)]
     return Federation(
         name="clustered",
-        clients=tuple(each.take(np.arange(samples)) for each in drawn),
+        datasets=tuple(each.take(np.arange(samples)) for each in drawn),
         test=_together([each.take(np.arange(samples, samples + test_samples)) for each in drawn]),
         classes=2,
         groups=own,
-        parameters=np.tile(w, (clients, 1)),
+        parameters=np.tile(w, (n_clients, 1)),
     )
 
 

@@ -12,7 +12,7 @@ __all__ = ["digits"]
 @DATASETS.register("digits")
 def digits(
     *,
-    clients: int = 100,
+    n_clients: int = 100,
     partition: str = "two-label",
     test_fraction: float = 0.2,
     validation_fraction: float = 0.0,
@@ -26,7 +26,7 @@ def digits(
 
     Parameters
     ----------
-    clients : int
+    n_clients : int
         Number of clients.
     partition : str
         Name in `fedselect.data.PARTITIONS`; ``options`` are its options.
@@ -53,7 +53,7 @@ def digits(
     return from_split(
         (bunch.data / 16.0, bunch.target),
         partition,
-        clients,
+        n_clients,
         test_fraction=test_fraction,
         validation_fraction=validation_fraction,
         classes=10,

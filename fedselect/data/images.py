@@ -35,7 +35,7 @@ __all__ = [
 @DATASETS.register("mnist", folder="MNIST")
 def mnist(
     *,
-    clients: int = 100,
+    n_clients: int = 100,
     partition: str = "two-label",
     root: str = "data",
     download: bool = False,
@@ -47,7 +47,7 @@ def mnist(
 
     Parameters
     ----------
-    clients : int
+    n_clients : int
         Number of clients.
     partition : str
         Name in `fedselect.data.PARTITIONS`; ``options`` are its options.
@@ -73,13 +73,13 @@ def mnist(
         When files are missing or damaged, an option or the split cannot be used, or torchvision is not installed.
     """
     train, test = read_mnist(root, download)
-    return federation_of("mnist", train, test, 10, clients, partition, validation_fraction, seed, options)
+    return federation_of("mnist", train, test, 10, n_clients, partition, validation_fraction, seed, options)
 
 
 @DATASETS.register("fashion-mnist", folder="FashionMNIST")
 def fashion_mnist(
     *,
-    clients: int = 100,
+    n_clients: int = 100,
     partition: str = "two-label",
     root: str = "data",
     download: bool = False,
@@ -93,13 +93,13 @@ def fashion_mnist(
     are for validation. Parameters, results and errors as for `mnist`; the files are in ``FashionMNIST/raw``.
     """
     train, test = read_idx("FashionMNIST", "fashion-mnist", MNIST_FILES, root, download)
-    return federation_of("fashion-mnist", train, test, 10, clients, partition, validation_fraction, seed, options)
+    return federation_of("fashion-mnist", train, test, 10, n_clients, partition, validation_fraction, seed, options)
 
 
 @DATASETS.register("emnist-letters", "EMNIST-L", folder="EMNIST")
 def emnist_letters(
     *,
-    clients: int = 100,
+    n_clients: int = 100,
     partition: str = "primary-label",
     root: str = "data",
     download: bool = False,
@@ -114,13 +114,13 @@ def emnist_letters(
     as for `mnist`; the files are in ``EMNIST/raw``.
     """
     train, test = read_idx("EMNIST", "emnist-letters", EMNIST_FILES, root, download, first_label=1)
-    return federation_of("emnist-letters", train, test, 26, clients, partition, validation_fraction, seed, options)
+    return federation_of("emnist-letters", train, test, 26, n_clients, partition, validation_fraction, seed, options)
 
 
 @DATASETS.register("cifar10", folder="cifar-10-batches-py")
 def cifar10(
     *,
-    clients: int = 100,
+    n_clients: int = 100,
     partition: str = "dirichlet-unequal",
     root: str = "data",
     download: bool = False,
@@ -135,13 +135,13 @@ def cifar10(
     ``cifar-10-batches-py``.
     """
     train, test = read_cifar("CIFAR10", "cifar10", "cifar-10-batches-py", CIFAR10_FILES, root, download)
-    return federation_of("cifar10", train, test, 10, clients, partition, validation_fraction, seed, options)
+    return federation_of("cifar10", train, test, 10, n_clients, partition, validation_fraction, seed, options)
 
 
 @DATASETS.register("cifar100", folder="cifar-100-python")
 def cifar100(
     *,
-    clients: int = 250,
+    n_clients: int = 250,
     partition: str = "dirichlet-per-class",
     root: str = "data",
     download: bool = False,
@@ -155,13 +155,13 @@ def cifar100(
     results and errors as for `mnist`; the files are in ``cifar-100-python``.
     """
     train, test = read_cifar("CIFAR100", "cifar100", "cifar-100-python", ("train", "test", "meta"), root, download)
-    return federation_of("cifar100", train, test, 100, clients, partition, validation_fraction, seed, options)
+    return federation_of("cifar100", train, test, 100, n_clients, partition, validation_fraction, seed, options)
 
 
 @DATASETS.register("svhn", folder="SVHN")
 def svhn(
     *,
-    clients: int = 250,
+    n_clients: int = 250,
     partition: str = "dirichlet-per-class",
     root: str = "data",
     download: bool = False,
@@ -175,13 +175,13 @@ def svhn(
     Parameters, results and errors as for `mnist`; the files are in ``SVHN``.
     """
     train, test = read_svhn(root, download)
-    return federation_of("svhn", train, test, 10, clients, partition, validation_fraction, seed, options)
+    return federation_of("svhn", train, test, 10, n_clients, partition, validation_fraction, seed, options)
 
 
 @DATASETS.register("cinic10", folder="cinic-10")
 def cinic10(
     *,
-    clients: int = 250,
+    n_clients: int = 250,
     partition: str = "dirichlet-per-class",
     root: str = "data",
     validation_fraction: float = 0.0,
@@ -195,7 +195,7 @@ def cinic10(
     0.2383, 0.2587). Other parameters, results and errors as for `mnist`.
     """
     train, test = (read_folder(Path(root) / "cinic-10" / part) for part in ("train", "test"))
-    return federation_of("cinic10", train, test, 10, clients, partition, validation_fraction, seed, options)
+    return federation_of("cinic10", train, test, 10, n_clients, partition, validation_fraction, seed, options)
 
 
 def federation_of(
@@ -203,7 +203,7 @@ def federation_of(
     train: Pictures,
     test: Pictures,
     classes: int,
-    clients: int,
+    n_clients: int,
     partition: str,
     validation_fraction: float,
     seed: int,
@@ -211,11 +211,11 @@ def federation_of(
 ) -> Federation:
     """Split training pictures over clients by a partition, and hold a share of each client's out."""
     rng = generator(seed, "data")
-    parts = PARTITIONS.build(partition, train.labels, clients, rng, **options)
+    parts = PARTITIONS.build(partition, train.labels, n_clients, rng, **options)
     kept, held = hold_out(parts, validation_fraction, rng)
     return Federation(
         name=name,
-        clients=tuple(train.take(part) for part in kept),
+        datasets=tuple(train.take(part) for part in kept),
         test=test.everything(),
         classes=classes,
         validation=tuple(train.take(part) for part in held),

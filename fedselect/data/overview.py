@@ -34,8 +34,8 @@ def client_overview(federation: Federation) -> pd.DataFrame:
     held = [len(samples) for samples in federation.validation] or [0] * len(federation)
     columns = {"client": np.arange(len(federation)), "samples": federation.sizes, "validation": held}
     if federation.classes is None:
-        columns["mean"] = [float(samples.labels.mean()) for samples in federation.clients]
-        columns["std"] = [float(samples.labels.std()) for samples in federation.clients]
+        columns["mean"] = [float(samples.labels.mean()) for samples in federation.datasets]
+        columns["std"] = [float(samples.labels.std()) for samples in federation.datasets]
     else:
         counts = federation.label_counts
         columns["labels"] = np.count_nonzero(counts, axis=1)

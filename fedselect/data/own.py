@@ -25,7 +25,7 @@ _Pair = tuple[NDArray[Any], NDArray[Any]]
 
 
 def from_tensors(
-    clients: Sequence[tuple[Any, Any]],
+    datasets: Sequence[tuple[Any, Any]],
     test: tuple[Any, Any],
     *,
     classes: int | None = None,
@@ -36,7 +36,7 @@ def from_tensors(
 
     Parameters
     ----------
-    clients : sequence of (features, labels)
+    datasets : sequence of (features, labels)
         Tensors (on any device), arrays or lists: (n_k, ...) numbers, and (n_k,) classes or (n_k,) or (n_k, t) targets.
     test : (features, labels)
         What the server evaluates with; no client's.
@@ -56,24 +56,24 @@ def from_tensors(
     DataError
         When something is not as described; the message says whose data.
     """
-    if not isinstance(clients, list | tuple):
+    if not isinstance(datasets, list | tuple):
         raise DataError(
-            f"clients must be a list of (features, labels) pairs, one a client; got {_kind(clients)} "
+            f"datasets must be a list of (features, labels) pairs, one a client; got {_kind(datasets)} "
             "(to split one data set over clients: Federation.from_split)"
         )
-    pairs = [_pair(each, f"client {place}") for place, each in enumerate(clients)]
+    pairs = [_pair(each, f"client {place}") for place, each in enumerate(datasets)]
     held = [_pair(each, f"validation of client {place}") for place, each in enumerate(validation)]
     return _build(pairs, _pair(test, "the test set"), held, classes, name)
 
 
 def from_datasets(
-    clients: Sequence[Any], test: Any, *, classes: int | None = None, validation: Sequence[Any] = (), name: str = "own"
+    datasets: Sequence[Any], test: Any, *, classes: int | None = None, validation: Sequence[Any] = (), name: str = "own"
 ) -> Federation:
     """A federation from a data set of each client.
 
     Parameters
     ----------
-    clients : sequence of data sets
+    datasets : sequence of data sets
         Anything with ``len(d)`` and ``d[i] -> (features, label)``: PyTorch's ``TensorDataset`` and ``Subset``,
         torchvision's sets with ``transform=ToTensor()``, a class of one's own. All samples are read once and kept.
     test : data set
@@ -90,12 +90,12 @@ def from_datasets(
     DataError
         When something is not as described; the message says whose data.
     """
-    if not isinstance(clients, list | tuple):
+    if not isinstance(datasets, list | tuple):
         raise DataError(
-            f"clients must be a list of data sets, one a client; got {_kind(clients)} "
+            f"datasets must be a list of data sets, one a client; got {_kind(datasets)} "
             "(to split one data set over clients: Federation.from_split)"
         )
-    pairs = [_read(each, f"client {place}") for place, each in enumerate(clients)]
+    pairs = [_read(each, f"client {place}") for place, each in enumerate(datasets)]
     held = [_read(each, f"validation of client {place}") for place, each in enumerate(validation)]
     return _build(pairs, _read(test, "the test set"), held, classes, name)
 
@@ -103,7 +103,7 @@ def from_datasets(
 def from_split(
     dataset: Any,
     partition: str = "two-label",
-    clients: int = 100,
+    n_clients: int = 100,
     *,
     test: Any = None,
     test_fraction: float = 0.2,
@@ -122,7 +122,7 @@ def from_split(
     partition : str
         Name in `fedselect.data.PARTITIONS`; ``options`` are its options. Only ``"iid"`` and ``"iid-draws"`` can split
         what has no classes.
-    clients : int
+    n_clients : int
         Number of clients.
     test : data set or (features, labels), optional
         The test set; a share ``test_fraction`` of ``dataset``, stratified by label, if left out.
@@ -160,11 +160,11 @@ def from_split(
         if partition not in ("iid", "iid-draws"):
             raise ConfigError(f"partition {partition!r} splits by class, and these labels are real numbers: take 'iid'")
         labels = np.zeros(train.size, dtype=np.int64)
-    parts = PARTITIONS.build(partition, labels, clients, rng, **options)
+    parts = PARTITIONS.build(partition, labels, n_clients, rng, **options)
     kept, held = hold_out(parts, validation_fraction, rng)
     return Federation(
         name=name,
-        clients=tuple(samples.take(train[part]) for part in kept),
+        datasets=tuple(samples.take(train[part]) for part in kept),
         test=samples.take(held_out) if outside is None else _samples(outside, classes, "the test set"),
         classes=classes,
         validation=tuple(samples.take(train[part]) for part in held),
@@ -195,7 +195,7 @@ def _build(pairs: list[_Pair], test: _Pair, held: list[_Pair], classes: int | No
     classes = _classes([*pairs, test, *held], classes)
     return Federation(
         name=name,
-        clients=tuple(_samples(pair, classes, f"client {place}") for place, pair in enumerate(pairs)),
+        datasets=tuple(_samples(pair, classes, f"client {place}") for place, pair in enumerate(pairs)),
         test=_samples(test, classes, "the test set"),
         classes=classes,
         validation=tuple(_samples(pair, classes, f"validation of client {k}") for k, pair in enumerate(held)),

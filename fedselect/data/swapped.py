@@ -17,7 +17,7 @@ __all__ = ["swapped_mnist"]
 @DATASETS.register("swapped-mnist", "ca-fed-mnist", folder="MNIST")
 def swapped_mnist(
     *,
-    clients: int = 24,
+    n_clients: int = 24,
     swapped: str = "second",
     root: str = "data",
     download: bool = False,
@@ -32,7 +32,7 @@ def swapped_mnist(
 
     Parameters
     ----------
-    clients : int
+    n_clients : int
         Number of clients, at least 2.
     swapped : {"second", "both"}
         Which groups swap: the paper says the second; in the authors' code each has two pairs of its own. Only the
@@ -53,17 +53,17 @@ def swapped_mnist(
     if swapped not in ("second", "both"):
         raise ConfigError(f"swapped must be 'second' or 'both'; got {swapped!r}")
     train, test = read_mnist(root, download)
-    if not 2 <= clients <= min(train.labels.size, test.labels.size):
-        raise DataError(f"swapped-mnist needs at least 2 clients and an image each to test; got {clients} clients")
+    if not 2 <= n_clients <= min(train.labels.size, test.labels.size):
+        raise DataError(f"swapped-mnist needs at least 2 clients and an image each to test; got {n_clients} clients")
     rng = generator(seed, "data")
-    groups = np.zeros(clients, dtype=np.int64)
-    groups[np.array_split(rng.permutation(clients), 2)[1]] = 1
+    groups = np.zeros(n_clients, dtype=np.int64)
+    groups[np.array_split(rng.permutation(n_clients), 2)[1]] = 1
     names = np.tile(np.arange(10), (2, 1))
     for group in (0, 1) if swapped == "both" else (1,):
         a, b, c, d = rng.choice(10, 4, replace=False)
         names[group, [a, b, c, d]] = [b, a, d, c]
-    parts = [np.sort(part) for part in np.array_split(rng.permutation(train.labels.size), clients)]
-    tests = [np.sort(part) for part in np.array_split(rng.permutation(test.labels.size), clients)]
+    parts = [np.sort(part) for part in np.array_split(rng.permutation(train.labels.size), n_clients)]
+    tests = [np.sort(part) for part in np.array_split(rng.permutation(test.labels.size), n_clients)]
     kept, held = hold_out(parts, validation_fraction, rng)
 
     def renamed(samples: Samples, group: np.int64) -> Samples:
@@ -72,7 +72,7 @@ def swapped_mnist(
     test_labels = np.concatenate([names[g][test.labels[part]] for g, part in zip(groups, tests, strict=True)])
     return Federation(
         name="swapped-mnist",
-        clients=tuple(renamed(train.take(part), g) for g, part in zip(groups, kept, strict=True)),
+        datasets=tuple(renamed(train.take(part), g) for g, part in zip(groups, kept, strict=True)),
         test=Samples(test.take(np.concatenate(tests)).features, test_labels),
         classes=10,
         validation=tuple(renamed(train.take(part), g) for g, part in zip(groups, held, strict=bool(held))),

@@ -36,7 +36,7 @@ _BLOCK = 2000
 @DATASETS.register("letters")
 def letters(
     *,
-    clients: int = 100,
+    n_clients: int = 100,
     partition: str = "primary-label",
     images: int = 50_000,
     test_images: int = 10_000,
@@ -54,7 +54,7 @@ def letters(
 
     Parameters
     ----------
-    clients : int
+    n_clients : int
         Number of clients.
     partition : str
         Name in `fedselect.data.PARTITIONS`; ``options`` are its options.
@@ -85,7 +85,9 @@ def letters(
         Pictures(*_written(count, noise, which), (0.1307,), (0.3081,))
         for which, count in enumerate((images, test_images))
     )
-    return federation_of("letters", train, test, len(ALPHABET), clients, partition, validation_fraction, seed, options)
+    return federation_of(
+        "letters", train, test, len(ALPHABET), n_clients, partition, validation_fraction, seed, options
+    )
 
 
 @lru_cache(maxsize=4)

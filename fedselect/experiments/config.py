@@ -103,7 +103,7 @@ class Experiment:
         AVAILABILITY.check(self.availability.name, self.availability.options)
         DROPOUT.check(self.dropout.name, self.dropout.options)
         SELECTORS.check(self.selector.name, self.selector.options)
-        clients = self.data.options.get("clients", DATASETS.options(self.data.name)["clients"])
+        clients = self.data.options.get("n_clients", DATASETS.options(self.data.name)["n_clients"])
         if self.clients_per_round > clients:
             raise ConfigError(
                 f"experiment: clients_per_round is {self.clients_per_round}, but there are only {clients} clients"

@@ -21,7 +21,7 @@ _STARTING: dict[str, Any] = {
     "experiment.name": "first",
     "experiment.rounds": 20,
     "data.name": "digits",
-    "data.clients": 50,
+    "data.n_clients": 50,
     "availability.name": "lognormal",
     "training.learning_rate": 0.1,
 }

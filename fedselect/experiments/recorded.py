@@ -94,7 +94,7 @@ class RecordedRun:
         data = self.config["data"]
         known = DATASETS.options(data["name"]) if data.get("name") in DATASETS.names else {}
         there = (max(record["available"], default=-1) + 1 for record in self.records)
-        return max(int(data.get("clients", known.get("clients", 0))), *there, 0)
+        return max(int(data.get("n_clients", known.get("n_clients", 0))), *there, 0)
 
     @cached_property
     def table(self) -> pd.DataFrame:

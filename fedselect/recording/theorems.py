@@ -88,7 +88,7 @@ class State:
         model = MODELS.build(settings.model, federation, **settings.model_options)
         gradients_of, weights = dense(model) or Functional(model), torch.from_numpy(self.trained.weights)
         variances = []
-        for samples in federation.clients:
+        for samples in federation.datasets:
             n = len(samples)
             one_each = torch.from_numpy(samples.features).unsqueeze(1), torch.from_numpy(samples.labels).unsqueeze(1)
             _, gradients = gradients_of(weights.expand(n, -1), *one_each, torch.ones(n, 1))

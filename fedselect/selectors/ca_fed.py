@@ -216,7 +216,7 @@ def _fitted_losses(federation: Federation) -> NDArray[np.float64]:
     from sklearn.metrics import log_loss
 
     smallest = np.zeros(len(federation))
-    for client, samples in enumerate(federation.clients):
+    for client, samples in enumerate(federation.datasets):
         try:
             model = LogisticRegression(max_iter=1000).fit(samples.features, samples.labels)
         except ValueError:  # features that are no vectors, or labels of one class

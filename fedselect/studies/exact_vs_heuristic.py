@@ -106,7 +106,7 @@ def e3cs(title: str, quota: float) -> Regime:
 
 
 CLUSTERED = Choice("clustered"), TrainingSettings(learning_rate=0.03, local_epochs=2, batch_size=32)
-UNEQUAL = Choice("digits", {"clients": 50, "partition": "dirichlet-unequal"}), TrainingSettings()
+UNEQUAL = Choice("digits", {"n_clients": 50, "partition": "dirichlet-unequal"}), TrainingSettings()
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ AUGMENTATION = {"svhn": "crop", "cifar10": "crop-flip", "cifar100": "fedau-cifar
 class Scale:
     """Amount that is run; without learning rates to try, the README's are taken."""
 
-    clients: int
+    n_clients: int
     rounds: int
     seeds: tuple[int, ...]
     horizons: tuple[int, ...]
@@ -80,7 +80,7 @@ class Scale:
 # 2 000 rounds are the code's default; the README has 10 000 for CIFAR-10. The paper has five seeds: three keep this to
 # an hour of one processor, most of which is tuning.
 PAPER = Scale(
-    clients=250,
+    n_clients=250,
     rounds=2000,
     seeds=(1, 2, 3),
     horizons=(500, 2000, 10000),
@@ -89,7 +89,7 @@ PAPER = Scale(
     server=(1.0, 10**0.5, 10.0),  # up to the README's largest; 10^1.5 learns fast under one seed and fails under others
     screening=(250, 3),
 )
-QUICK = Scale(clients=250, rounds=300, seeds=(1, 2), horizons=(500, 2000), equal=(1.0,))
+QUICK = Scale(n_clients=250, rounds=300, seeds=(1, 2), horizons=(500, 2000), equal=(1.0,))
 
 #: Under each pattern rates are tuned with a seed of its own.
 TUNING_SEEDS = {"Bernoulli": 1000, "Markov": 1001, "cyclic": 1002}
@@ -98,7 +98,7 @@ TUNING_SEEDS = {"Bernoulli": 1000, "Markov": 1001, "cyclic": 1002}
 def experiment(pattern: str, method: str, dataset: str, root: Path, scale: Scale, seed: int) -> Experiment:
     """Plan one run, at the README's learning rates."""
     selector, rule, local, server = METHODS[method]
-    data: dict[str, object] = {"clients": scale.clients, "seed": seed}
+    data: dict[str, object] = {"n_clients": scale.n_clients, "seed": seed}
     if dataset == "synthetic":
         data["samples"] = 200
     else:

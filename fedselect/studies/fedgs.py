@@ -232,7 +232,7 @@ def as_images(federation: Federation) -> Federation:
     def image(samples: Samples) -> Samples:
         return Samples(samples.features.reshape(-1, 1, 8, 8), samples.labels)
 
-    return replace(federation, clients=tuple(map(image, federation.clients)), test=image(federation.test))
+    return replace(federation, datasets=tuple(map(image, federation.datasets)), test=image(federation.test))
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------

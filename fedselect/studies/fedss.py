@@ -88,7 +88,7 @@ PAPER = Scale(200, 2, 1.0, 5, RATIOS, (10, 20, 30))
 
 def experiment(dataset: str, root: Path, ratio: str = "95 %", size: int = 10, per_group: int = 1) -> Experiment:
     """Build a run in the paper's setting, as far as it is stated."""
-    data = {"partition": "sorted-blocks", "ratio": float(ratio.strip(" %")) / 100, "clients": CLIENTS}
+    data = {"partition": "sorted-blocks", "ratio": float(ratio.strip(" %")) / 100, "n_clients": CLIENTS}
     if dataset != "digits":
         data["root"] = str(root)
     return Experiment(

@@ -48,14 +48,14 @@ GRAPHS: Mapping[str, Mapping[str, object]] = {
 class Scale:
     """How much is run."""
 
-    clients: int
+    n_clients: int
     size: int
     rounds: int
     seeds: int
 
 
-QUICK = Scale(clients=30, size=5, rounds=60, seeds=3)
-PAPER = Scale(clients=100, size=10, rounds=300, seeds=10)
+QUICK = Scale(n_clients=30, size=5, rounds=60, seeds=3)
+PAPER = Scale(n_clients=100, size=10, rounds=300, seeds=10)
 
 
 def experiments(scale: Scale, out: Path) -> dict[tuple[str, str, int], Experiment]:
@@ -69,7 +69,9 @@ def experiments(scale: Scale, out: Path) -> dict[tuple[str, str, int], Experimen
                 seed=seed,
                 clients_per_round=scale.size,
                 checkpoint_every=50,
-                data=Choice("digits", {"clients": scale.clients, "partition": partition, "validation_fraction": 0.1}),
+                data=Choice(
+                    "digits", {"n_clients": scale.n_clients, "partition": partition, "validation_fraction": 0.1}
+                ),
                 availability=Choice("lognormal", {"beta": 0.5}),
                 training=TrainingSettings(),
             )
@@ -97,7 +99,7 @@ def measures(run: FinishedRun) -> dict[str, object]:
     """Measure one run; messages and numbers are 0 where the graph costs none."""
     summary, records = run.summary(), run.records()
     notes = [record["notes"]["graph"] for record in records if "notes" in record]
-    clients = int(run.experiment.data.options["clients"])
+    clients = int(run.experiment.data.options["n_clients"])
     return (
         {"smallest loss": summary["best_loss"], "final loss": summary["final_loss"]}
         | {"count variance": float(np.var(selected(records, clients), ddof=1))}

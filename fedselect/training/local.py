@@ -128,7 +128,7 @@ class LocalTraining:
         else:
             self.clients = [
                 (torch.from_numpy(samples.features).to(device), torch.from_numpy(samples.labels).to(device))
-                for samples in federation.clients
+                for samples in federation.datasets
             ]
 
     @property

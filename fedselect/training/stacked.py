@@ -102,8 +102,8 @@ class StackedTraining:
         self.largest, self.settings, self.device = largest, settings, device
         self._gradients, self._kept, self._sizes = gradients, kept, federation.sizes
         # One tensor, so that one look-up gathers the batches of all.
-        features = torch.from_numpy(np.concatenate([samples.features for samples in federation.clients]))
-        labels = torch.from_numpy(np.concatenate([samples.labels for samples in federation.clients]))
+        features = torch.from_numpy(np.concatenate([samples.features for samples in federation.datasets]))
+        labels = torch.from_numpy(np.concatenate([samples.labels for samples in federation.datasets]))
         self._pool = features.to(device), labels.to(device)
         sizes = self._sizes.tolist()
         self.clients = list(zip(self._pool[0].split(sizes), self._pool[1].split(sizes), strict=True))

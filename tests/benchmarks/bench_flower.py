@@ -35,7 +35,7 @@ def own(experiment: Experiment, out: Path) -> None:
 
 
 def grid(experiment: Experiment, out: Path) -> None:
-    run_on(LocalGrid(experiment_client_app(experiment), experiment.data.options["clients"]), experiment, out)
+    run_on(LocalGrid(experiment_client_app(experiment), experiment.data.options["n_clients"]), experiment, out)
 
 
 def ray(experiment: Experiment, out: Path) -> None:
@@ -49,7 +49,7 @@ def ray(experiment: Experiment, out: Path) -> None:
 def superlink(experiment: Experiment, out: Path) -> None:
     out.mkdir()
     app = export_app(experiment, out / "app")
-    clients = experiment.data.options["clients"]
+    clients = experiment.data.options["n_clients"]
     with processes.Federation(out) as federation:
         federation.superlink()
         for client in range(clients):
@@ -74,7 +74,7 @@ def main() -> None:
     experiment = Experiment.from_tables(
         {
             "experiment": {"name": "engines", "rounds": options.rounds, "clients_per_round": options.selected},
-            "data": {"name": "digits", "clients": options.clients},
+            "data": {"name": "digits", "n_clients": options.clients},
             "selector": {"name": options.selector},
             "training": {"batching": "never"},
         }

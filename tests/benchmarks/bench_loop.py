@@ -89,7 +89,7 @@ class PlainLoop:
         self.model = MODELS.build(settings.model, federation)
         self.local = copy.deepcopy(self.model)
         self.epochs = epochs_of(len(federation), settings, 0)
-        self.data = [(torch.from_numpy(c.features), torch.from_numpy(c.labels)) for c in federation.clients]
+        self.data = [(torch.from_numpy(c.features), torch.from_numpy(c.labels)) for c in federation.datasets]
         self.test = torch.from_numpy(federation.test.features), torch.from_numpy(federation.test.labels)
 
     def step(self) -> None:
@@ -129,9 +129,9 @@ def seconds(step: object) -> float:
 def bench_plain() -> None:
     """Rounds in turns: the plain loop, the loop as it chooses, and the loop one client at a time."""
     cases = [
-        ("digits, linear, m = 10", digits(clients=100), 10, TrainingSettings(), 60),
-        ("digits, linear, m = 50", digits(clients=100), 50, TrainingSettings(), 20),
-        ("digits, mlp 64, m = 10", digits(clients=100), 10, TrainingSettings(model="mlp"), 40),
+        ("digits, linear, m = 10", digits(n_clients=100), 10, TrainingSettings(), 60),
+        ("digits, linear, m = 50", digits(n_clients=100), 50, TrainingSettings(), 20),
+        ("digits, mlp 64, m = 10", digits(n_clients=100), 10, TrainingSettings(model="mlp"), 40),
         ("synthetic, linear, m = 50, b = 10", synthetic(200), 50, TrainingSettings(), 20),
         ("28 x 28, linear, m = 10, b = 50", random_images(), 10, TrainingSettings(batch_size=50), 20),
         ("28 x 28, mlp 64, m = 10, b = 50", random_images(), 10, TrainingSettings(model="mlp", batch_size=50), 20),
@@ -186,7 +186,7 @@ def bench_simulate() -> None:
 def bench_checkpoint() -> None:
     """What saving costs: small models, and MIFA's stored updates of 100 clients."""
     cases = [
-        ("linear, fedavg", digits(clients=100), TrainingSettings()),
+        ("linear, fedavg", digits(n_clients=100), TrainingSettings()),
         ("CNN (211 000 parameters), mifa", random_images(100), TrainingSettings(model="bench-cnn", server_rule="mifa")),
     ]
     with tempfile.TemporaryDirectory() as folder:
@@ -202,7 +202,7 @@ def bench_checkpoint() -> None:
 @functools.lru_cache(maxsize=1)
 def flower_federation() -> Federation:
     """The digits, read once in a process."""
-    return digits(clients=100)
+    return digits(n_clients=100)
 
 
 def flower_train(message: Any, context: Any) -> Any:
@@ -210,7 +210,7 @@ def flower_train(message: Any, context: Any) -> Any:
     from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
     federation = flower_federation()
-    samples = federation.clients[int(context.node_config["partition-id"])]
+    samples = federation.datasets[int(context.node_config["partition-id"])]
     model = MODELS.build("linear", federation)
     model.load_state_dict(message.content["arrays"].to_torch_state_dict())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -27,7 +27,7 @@ def compared(tmp_path_factory):
         name="compared",
         rounds=3,
         clients_per_round=3,
-        data=Choice("digits", {"clients": 8}),
+        data=Choice("digits", {"n_clients": 8}),
         dropout=Choice("bernoulli", {"rate": 0.3}),
     )
     variants = {HOSTILE: Choice("fedgs", {"method": "brute-force"}), "even": Choice("uniform")}

@@ -56,7 +56,7 @@ def test_the_command_line_ends_with_a_sentence(choice, tmp_path, monkeypatch, ca
     pytest.importorskip("torch")
     config = tmp_path / "a.toml"
     config.write_text(
-        '[experiment]\nname = "a"\nrounds = 1\nclients_per_round = 2\n[data]\nname = "digits"\nclients = 6\n'
+        '[experiment]\nname = "a"\nrounds = 1\nclients_per_round = 2\n[data]\nname = "digits"\nn_clients = 6\n'
         '[selector]\nname = "fedgs"\n'
     )
     monkeypatch.setattr(sys, "argv", ["fedselect", "run", str(config), "-c", choice, "--out", str(tmp_path / "out")])

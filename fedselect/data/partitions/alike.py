@@ -12,15 +12,15 @@ __all__ = ["iid", "iid_draws"]
 
 
 @PARTITIONS.register("iid")
-def iid(labels: NDArray[np.int64], clients: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+def iid(labels: NDArray[np.int64], n_clients: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
     """Shuffle, and deal out in equal parts."""
-    check_clients(labels, clients)
-    return [np.sort(part) for part in np.array_split(rng.permutation(labels.size), clients)]
+    check_clients(labels, n_clients)
+    return [np.sort(part) for part in np.array_split(rng.permutation(labels.size), n_clients)]
 
 
 @PARTITIONS.register("iid-draws")
 def iid_draws(
-    labels: NDArray[np.int64], clients: int, rng: np.random.Generator, *, samples: int = 500
+    labels: NDArray[np.int64], n_clients: int, rng: np.random.Generator, *, samples: int = 500
 ) -> list[NDArray[np.int64]]:
     """Let every client draw its samples by itself (E3CS, iid): two clients may hold the same one.
 
@@ -28,7 +28,7 @@ def iid_draws(
     ----------
     labels : (n,) ndarray of int
         Label of each sample.
-    clients : int
+    n_clients : int
         Number of clients N.
     rng : numpy.random.Generator
         Source of randomness.
@@ -45,7 +45,7 @@ def iid_draws(
     DataError
         When there are not as many samples.
     """
-    check_clients(labels, clients, shared=True)
+    check_clients(labels, n_clients, shared=True)
     if not 1 <= samples <= labels.size:
         raise DataError(f"samples must lie between 1 and the number there is, {labels.size}; got {samples}")
-    return [np.sort(rng.choice(labels.size, samples, replace=False)) for _ in range(clients)]
+    return [np.sort(rng.choice(labels.size, samples, replace=False)) for _ in range(n_clients)]

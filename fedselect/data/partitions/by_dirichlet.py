@@ -13,7 +13,7 @@ __all__ = ["dirichlet", "dirichlet_per_class", "dirichlet_unequal"]
 
 @PARTITIONS.register("dirichlet")
 def dirichlet(
-    labels: NDArray[np.int64], clients: int, rng: np.random.Generator, *, concentration: float = 0.5
+    labels: NDArray[np.int64], n_clients: int, rng: np.random.Generator, *, concentration: float = 0.5
 ) -> list[NDArray[np.int64]]:
     """Draw each client's mix of labels from a Dirichlet distribution (Hsu et al. 2019).
 
@@ -24,7 +24,7 @@ def dirichlet(
     ----------
     labels : (n,) ndarray of int
         Label of each sample.
-    clients : int
+    n_clients : int
         Number of clients N.
     rng : numpy.random.Generator
         Source of randomness.
@@ -38,15 +38,15 @@ def dirichlet(
     """
     if not concentration > 0:
         raise DataError(f"concentration must be positive; got {concentration}")
-    check_clients(labels, clients)
+    check_clients(labels, n_clients)
     classes, counts = np.unique(labels, return_counts=True)
-    mixes = rng.dirichlet(concentration * counts / labels.size, size=clients)
+    mixes = rng.dirichlet(concentration * counts / labels.size, size=n_clients)
     return _cut(labels, classes, mixes, rng)
 
 
 @PARTITIONS.register("dirichlet-per-class", "fedau")
 def dirichlet_per_class(
-    labels: NDArray[np.int64], clients: int, rng: np.random.Generator, *, concentration: float = 0.1
+    labels: NDArray[np.int64], n_clients: int, rng: np.random.Generator, *, concentration: float = 0.1
 ) -> list[NDArray[np.int64]]:
     """Draw each client's mix of labels from a symmetric Dirichlet distribution (FedAU).
 
@@ -58,16 +58,16 @@ def dirichlet_per_class(
     """
     if not concentration > 0:
         raise DataError(f"concentration must be positive; got {concentration}")
-    check_clients(labels, clients)
+    check_clients(labels, n_clients)
     classes = np.unique(labels)
-    mixes = rng.dirichlet(np.full(classes.size, concentration), size=clients)
+    mixes = rng.dirichlet(np.full(classes.size, concentration), size=n_clients)
     return _cut(labels, classes, mixes, rng)
 
 
 @PARTITIONS.register("dirichlet-unequal", "fedgs-cifar10")
 def dirichlet_unequal(
     labels: NDArray[np.int64],
-    clients: int,
+    n_clients: int,
     rng: np.random.Generator,
     *,
     concentration: float = 1.75,
@@ -85,7 +85,7 @@ def dirichlet_unequal(
     ----------
     labels : (n,) ndarray of int
         Label of each sample.
-    clients : int
+    n_clients : int
         Number of clients N.
     rng : numpy.random.Generator
         Source of randomness.
@@ -108,14 +108,14 @@ def dirichlet_unequal(
         raise DataError(f"concentration must be positive; got {concentration}")
     if not 0 <= spread < 10:
         raise DataError(f"spread must lie between 0 and 10; got {spread}")
-    check_clients(labels, clients)
+    check_clients(labels, n_clients)
     classes, counts = np.unique(labels, return_counts=True)
     shares = counts / labels.size
-    weights = _unequal_sizes(labels.size, clients, spread, rng) / labels.size
-    mixes = rng.dirichlet(concentration * shares, size=clients)
+    weights = _unequal_sizes(labels.size, n_clients, spread, rng) / labels.size
+    mixes = rng.dirichlet(concentration * shares, size=n_clients)
     mean = weights @ mixes
     for _ in range(50):
-        for k in rng.permutation(clients):
+        for k in rng.permutation(n_clients):
             error = ((mean - shares) ** 2).sum()
             if error <= 1e-3:
                 break
@@ -126,10 +126,10 @@ def dirichlet_unequal(
     return _cut(labels, classes, mixes * weights[:, None], rng)
 
 
-def _unequal_sizes(total: int, clients: int, spread: float, rng: np.random.Generator) -> NDArray[np.float64]:
+def _unequal_sizes(total: int, n_clients: int, spread: float, rng: np.random.Generator) -> NDArray[np.float64]:
     """Log-normal sizes of at least 1 that sum to ``total``, mended as in FedGS's code."""
-    mean = np.log(total / clients) - spread**2 / 2
-    sizes = np.maximum(1, rng.lognormal(mean, spread, clients).astype(np.int64))
+    mean = np.log(total / n_clients) - spread**2 / 2
+    sizes = np.maximum(1, rng.lognormal(mean, spread, n_clients).astype(np.int64))
     step = max(1, total // 100)
     for _ in range(1000):  # draw the largest again while the excess is gross
         if sizes.sum() - total < 0.1 * total:
@@ -147,13 +147,13 @@ def _cut(
     labels: NDArray[np.int64], classes: NDArray[np.int64], mixes: NDArray[np.float64], rng: np.random.Generator
 ) -> list[NDArray[np.int64]]:
     """Split every label in proportion to the clients' entries for it, ``mixes`` of shape (N, classes)."""
-    clients = len(mixes)
-    parts: list[list[int]] = [[] for _ in range(clients)]
+    n_clients = len(mixes)
+    parts: list[list[int]] = [[] for _ in range(n_clients)]
     for column, label in enumerate(classes):
         indices = rng.permutation(np.flatnonzero(labels == label))
         shares = mixes[:, column]
         # A tiny concentration can underflow a whole column; such a label is then spread evenly.
-        shares = shares / shares.sum() if shares.sum() > 0 else np.full(clients, 1 / clients)
+        shares = shares / shares.sum() if shares.sum() > 0 else np.full(n_clients, 1 / n_clients)
         cuts = np.rint(np.cumsum(shares)[:-1] * indices.size).astype(np.int64)
         for client, part in enumerate(np.split(indices, cuts)):
             parts[client].extend(part.tolist())

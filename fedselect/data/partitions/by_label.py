@@ -13,7 +13,7 @@ __all__ = ["primary_label", "sorted_blocks", "two_label"]
 
 @PARTITIONS.register("two-label")
 def two_label(
-    labels: NDArray[np.int64], clients: int, rng: np.random.Generator, *, labels_per_client: int = 2
+    labels: NDArray[np.int64], n_clients: int, rng: np.random.Generator, *, labels_per_client: int = 2
 ) -> list[NDArray[np.int64]]:
     """Give every client a fixed number of labels, and split each label equally among its owners.
 
@@ -24,7 +24,7 @@ def two_label(
     ----------
     labels : (n,) ndarray of int
         Label of each sample.
-    clients : int
+    n_clients : int
         Number of clients N.
     rng : numpy.random.Generator
         Source of randomness.
@@ -44,19 +44,19 @@ def two_label(
     classes = np.unique(labels)
     if not 1 <= labels_per_client <= classes.size:
         raise DataError(f"labels_per_client must lie between 1 and {classes.size}; got {labels_per_client}")
-    check_clients(labels, clients)
+    check_clients(labels, n_clients)
     owners: list[list[int]] = [[] for _ in classes]
-    for client in range(clients):
+    for client in range(n_clients):
         for _ in range(labels_per_client):
             counts = np.array([len(o) if client not in o else np.iinfo(np.int64).max for o in owners])
             owners[int(rng.choice(np.flatnonzero(counts == counts.min())))].append(client)
-    parts: list[list[NDArray[np.int64]]] = [[] for _ in range(clients)]
+    parts: list[list[NDArray[np.int64]]] = [[] for _ in range(n_clients)]
     for label, holding in zip(classes, owners, strict=True):
         indices = rng.permutation(np.flatnonzero(labels == label))
         if indices.size < len(holding):
             raise DataError(
                 f"label {label} has {indices.size} samples for {len(holding)} clients that should own it; "
-                "use fewer clients or labels_per_client"
+                "use a smaller n_clients or labels_per_client"
             )
         for client, part in zip(holding, np.array_split(indices, max(len(holding), 1)), strict=False):
             parts[client].append(part)
@@ -66,7 +66,7 @@ def two_label(
 @PARTITIONS.register("primary-label", "e3cs")
 def primary_label(
     labels: NDArray[np.int64],
-    clients: int,
+    n_clients: int,
     rng: np.random.Generator,
     *,
     samples: int = 500,
@@ -82,7 +82,7 @@ def primary_label(
     ----------
     labels : (n,) ndarray of int
         Label of each sample.
-    clients : int
+    n_clients : int
         Number of clients N.
     rng : numpy.random.Generator
         Source of randomness.
@@ -103,11 +103,11 @@ def primary_label(
     """
     if samples < 1 or not 0 <= share <= 1:
         raise DataError(f"samples must be at least 1 and share lie in [0, 1]; got {samples} and {share}")
-    check_clients(labels, clients, shared=True)
+    check_clients(labels, n_clients, shared=True)
     classes = np.unique(labels)
     main = round(share * samples)
     parts = []
-    for primary in rng.choice(classes, clients):
+    for primary in rng.choice(classes, n_clients):
         own, others = np.flatnonzero(labels == primary), np.flatnonzero(labels != primary)
         if own.size < main or others.size < samples - main:
             raise DataError(
@@ -122,7 +122,7 @@ def primary_label(
 @PARTITIONS.register("sorted-blocks", "fedss")
 def sorted_blocks(
     labels: NDArray[np.int64],
-    clients: int,
+    n_clients: int,
     rng: np.random.Generator,
     *,
     ratio: float = 0.8,
@@ -137,7 +137,7 @@ def sorted_blocks(
     ----------
     labels : (n,) ndarray of int
         Label of each sample.
-    clients : int
+    n_clients : int
         Number of clients N.
     rng : numpy.random.Generator
         Source of randomness.
@@ -160,16 +160,16 @@ def sorted_blocks(
         raise DataError(
             f"ratio must lie in [0, 1] and blocks_per_client be at least 1; got {ratio} and {blocks_per_client}"
         )
-    check_clients(labels, clients)
+    check_clients(labels, n_clients)
     order = rng.permutation(labels.size)
     dealt = round((1 - ratio) * labels.size)
     rest = order[dealt:]
-    blocks = np.array_split(rest[np.argsort(labels[rest], kind="stable")], clients * blocks_per_client)
-    places = rng.permutation(len(blocks)).reshape(clients, blocks_per_client)
+    blocks = np.array_split(rest[np.argsort(labels[rest], kind="stable")], n_clients * blocks_per_client)
+    places = rng.permutation(len(blocks)).reshape(n_clients, blocks_per_client)
     parts = [
         np.sort(np.concatenate([mine, *(blocks[b] for b in places[k])]))
-        for k, mine in enumerate(np.array_split(order[:dealt], clients)[::-1])  # the larger ends do not meet
+        for k, mine in enumerate(np.array_split(order[:dealt], n_clients)[::-1])  # the larger ends do not meet
     ]
     if min(part.size for part in parts) == 0:
-        raise DataError(f"{labels.size} samples do not reach for {clients} clients with blocks at ratio {ratio}")
+        raise DataError(f"{labels.size} samples do not reach for {n_clients} clients with blocks at ratio {ratio}")
     return parts

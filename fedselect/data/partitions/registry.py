@@ -14,9 +14,9 @@ __all__ = ["PARTITIONS", "check_clients"]
 PARTITIONS: Registry = Registry("partition")
 
 
-def check_clients(labels: NDArray[np.int64], clients: int, shared: bool = False) -> None:
+def check_clients(labels: NDArray[np.int64], n_clients: int, shared: bool = False) -> None:
     """Raise `DataError` for no clients at all, or for more than samples where these are not ``shared``."""
-    if clients < 1:
-        raise DataError(f"there must be at least 1 client; got {clients}")
-    if not shared and clients > labels.size:
-        raise DataError(f"clients must lie between 1 and the number of samples, {labels.size}; got {clients}")
+    if n_clients < 1:
+        raise DataError(f"there must be at least 1 client; got {n_clients}")
+    if not shared and n_clients > labels.size:
+        raise DataError(f"n_clients must lie between 1 and the number of samples, {labels.size}; got {n_clients}")

@@ -147,7 +147,7 @@ class _ExperimentClient:
             trained.updates[0].cpu().numpy(),
             float(trained.losses[0]),
             float(trained.received_losses[0]),
-            len(shop.federation.clients[self.client]),
+            len(shop.federation.datasets[self.client]),
         )
 
     def loss(self, weights: NDArray[np.float32]) -> float:

@@ -15,7 +15,7 @@ FEDGS = ["IDL", "MDF", "LDF", "YMF", "YC", "LN", "SLN"]
 
 @pytest.fixture(scope="module")
 def federation():
-    return digits(clients=100)
+    return digits(n_clients=100)
 
 
 def holding(*labels, classes=10):
@@ -249,7 +249,7 @@ def test_bad_options_of_the_modes_are_sentences(federation, name, options, sente
 
 def test_the_authors_own_rates_by_seed():
     """The reference vector of seed 0, N = 30 and β = 0.5; another seed is another generator."""
-    data = digits(clients=30)
+    data = digits(n_clients=30)
     first, other = (AVAILABILITY.build("lognormal", data, seed, draw="authors").rates(0) for seed in (0, 1))
     assert first[:5] == pytest.approx([0.31579, 0.303088, 0.673992, 0.137001, 0.548816], abs=1e-5)
     assert not np.allclose(first, other)

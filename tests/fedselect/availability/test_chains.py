@@ -108,7 +108,7 @@ def test_a_chain_that_never_moves_has_no_stationary_distribution():
 
 
 def test_markov_gives_everyone_the_same_chain():
-    model = AVAILABILITY.build("markov", digits(clients=20), 0, rate=0.3, correlation=0.5)
+    model = AVAILABILITY.build("markov", digits(n_clients=20), 0, rate=0.3, correlation=0.5)
     assert (model.stationary == 0.3).all()
     assert (model.correlation == 0.5).all()
 
@@ -128,7 +128,7 @@ def test_the_papers_population_has_three_clients_in_each_cell():
 
 def test_weakly_correlated_clients_vary_around_zero():
     """2 000 weak clients: mean 0 and standard deviation 0.01, to five standard errors."""
-    weak = AVAILABILITY.build("ca-fed", clustered(clients=4000, samples=1, test_samples=1), 0).correlation
+    weak = AVAILABILITY.build("ca-fed", clustered(n_clients=4000, samples=1, test_samples=1), 0).correlation
     weak = weak[weak != 0.9]
     assert weak.size == 2000
     assert weak.mean() == pytest.approx(0, abs=5 * 0.01 / np.sqrt(2000))
@@ -136,7 +136,7 @@ def test_weakly_correlated_clients_vary_around_zero():
 
 
 def test_the_codes_population_has_no_correlated_client_that_is_often_there():
-    federation = clustered(clients=4000, samples=1, test_samples=1)
+    federation = clustered(n_clients=4000, samples=1, test_samples=1)
     model = AVAILABILITY.build("ca-fed", federation, 0, design="code")
     more = np.isclose(model.stationary, 0.9)
     assert more.sum() == 2000
@@ -148,7 +148,7 @@ def test_the_codes_population_has_no_correlated_client_that_is_often_there():
 
 
 def test_classes_of_ca_fed_differ_by_seed_and_need_no_groups():
-    federation = digits(clients=24)
+    federation = digits(n_clients=24)
     first, second = (AVAILABILITY.build("ca-fed", federation, seed).stationary for seed in (0, 1))
     assert sorted(first) == sorted(second)
     assert not np.array_equal(first, second)
@@ -165,4 +165,4 @@ def test_classes_of_ca_fed_differ_by_seed_and_need_no_groups():
 )
 def test_bad_options_of_ca_fed_are_sentences(options, sentence):
     with pytest.raises(ConfigError, match=sentence):
-        AVAILABILITY.build("ca-fed", digits(clients=24), 0, **options)
+        AVAILABILITY.build("ca-fed", digits(n_clients=24), 0, **options)

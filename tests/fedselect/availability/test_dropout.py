@@ -50,7 +50,7 @@ def test_deadlines_are_missed_by_slow_clients():
 
 def test_profiles_of_availability_and_dropout_are_unrelated():
     """Speeds and log-normal availability under one seed; 100 clients, so five standard errors are 0.5."""
-    there = np.log(AVAILABILITY.build("LN", digits(clients=100), 0).rates(0))
+    there = np.log(AVAILABILITY.build("LN", digits(n_clients=100), 0).rates(0))
     speed = np.log(DROPOUT.build("deadline", 100, 0).medians)
     assert abs(np.corrcoef(there, speed)[0, 1]) < 0.5
 

@@ -90,7 +90,7 @@ def test_per_group_calls_members_in_and_rates_know(session):
 
 
 def test_groups_are_main_labels_or_clusters():
-    federation = digits(clients=30)
+    federation = digits(n_clients=30)
     model = AVAILABILITY.build("fedss", federation, 0)
     assert np.array_equal(model.groups, np.unique(federation.label_counts.argmax(axis=1), return_inverse=True)[1])
     pairs = clustered(samples=2, test_samples=1)
@@ -113,4 +113,4 @@ def test_groups_are_main_labels_or_clusters():
 )
 def test_bad_options_are_sentences(options, sentence):
     with pytest.raises(ConfigError, match=sentence):
-        AVAILABILITY.build("group-trace", digits(clients=20), 0, **options)
+        AVAILABILITY.build("group-trace", digits(n_clients=20), 0, **options)

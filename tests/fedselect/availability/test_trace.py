@@ -17,7 +17,7 @@ THERE = np.array([[1, 0, 1, 0], [0, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]], dtype
 
 @pytest.fixture(scope="module")
 def federation():
-    return digits(clients=12)
+    return digits(n_clients=12)
 
 
 @pytest.mark.parametrize("layout", ["long", "wide"])

@@ -22,7 +22,7 @@ clients_per_round = 3
 
 [data]
 name = "digits"
-clients = 12
+n_clients = 12
 
 [compare.apart]
 name = "fedgs"

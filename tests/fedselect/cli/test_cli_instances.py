@@ -20,7 +20,7 @@ name = "mine"
 rounds = 8
 clients_per_round = 3
 [data]
-clients = 12
+n_clients = 12
 [selector]
 name = "fedgs"
 method = "local-search"

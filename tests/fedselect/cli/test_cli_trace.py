@@ -17,10 +17,10 @@ def test_make_writes_what_the_model_says(call, tmp_path, file, layout):
     if file.endswith("parquet"):
         pytest.importorskip("pyarrow")
     path = tmp_path / file
-    arguments = ("--clients", 20, "--rounds", 15, "--seed", 3, "--option", "beta=0.7", "--layout", layout)
+    arguments = ("--n-clients", 20, "--rounds", 15, "--seed", 3, "--option", "beta=0.7", "--layout", layout)
     code, out, err = call("trace", "make", "lognormal", "--out", path, *arguments, "--format", "json")
     assert (code, err) == (0, "")
-    model = AVAILABILITY.build("lognormal", load_data("digits", clients=20), 3, beta=0.7)
+    model = AVAILABILITY.build("lognormal", load_data("digits", n_clients=20), 3, beta=0.7)
     expected = np.stack([model.available(t) for t in range(15)])
     np.testing.assert_array_equal(read_trace(path), expected)
     assert json.loads(out)["available"] == pytest.approx(expected.mean())
@@ -29,19 +29,19 @@ def test_make_writes_what_the_model_says(call, tmp_path, file, layout):
 def test_make_returns_and_other_data(call, tmp_path):
     path = tmp_path / "r.csv"
     assert (
-        call("trace", "make", "bernoulli", "--returns", "--option", "rate=0.4", "--clients", 9, "--out", path)[0] == 0
+        call("trace", "make", "bernoulli", "--returns", "--option", "rate=0.4", "--n-clients", 9, "--out", path)[0] == 0
     )
     model = DROPOUT.build("bernoulli", 9, 0, rate=0.4)
     np.testing.assert_array_equal(read_trace(path), np.stack([model.returned(t) for t in range(100)]))
-    arguments = ("--data", "synthetic", "--clients", 8, "--data-option", "samples=20", "--rounds", 4)
+    arguments = ("--data", "synthetic", "--n-clients", 8, "--data-option", "samples=20", "--rounds", 4)
     assert call("trace", "make", "more-data-first", *arguments, "--out", path)[0] == 0
     assert read_trace(path).all()  # equal sizes: everybody is always there
 
 
 def test_a_made_trace_runs_as_availability(call, tmp_path):
     path = tmp_path / "t.csv"
-    call("trace", "make", "markov", "--clients", 10, "--rounds", 6, "--out", path)
-    federation = load_data("digits", clients=10)
+    call("trace", "make", "markov", "--n-clients", 10, "--rounds", 6, "--out", path)
+    federation = load_data("digits", n_clients=10)
     there = AVAILABILITY.build("trace", federation, 0, path=str(path))
     model = AVAILABILITY.build("markov", federation, 0)
     assert all(np.array_equal(there.available(t), model.available(t)) for t in range(6))
@@ -54,7 +54,7 @@ def test_show(call, tmp_path):
     del found["file"]
     assert found == {
         "rounds": 4,
-        "clients": 3,
+        "n_clients": 3,
         "available": 4 / 12,
         "fewest": 0,
         "most": 2,

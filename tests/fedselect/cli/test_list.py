@@ -45,7 +45,7 @@ def test_a_comparison_shows_whole_names(call, narrow, tmp_path):
     pytest.importorskip("torch")
     label = "uniform-under-a-name-of-fifty-characters-altogether"
     (tmp_path / "a.toml").write_text(
-        '[experiment]\nrounds = 1\nclients_per_round = 2\n[data]\nname = "digits"\nclients = 4\n'
+        '[experiment]\nrounds = 1\nclients_per_round = 2\n[data]\nname = "digits"\nn_clients = 4\n'
         f'[compare.{label}]\nname = "uniform"\n'
     )
     arguments = ("compare", tmp_path / "a.toml", "--seeds", "0", "--out", tmp_path / "runs")
@@ -59,7 +59,7 @@ def test_a_comparison_shows_whole_names(call, narrow, tmp_path):
 
 def test_objects_say_what_they_are_in_a_line():
     pytest.importorskip("torch")
-    experiment = Experiment(data=Choice("digits", {"clients": 30}))
+    experiment = Experiment(data=Choice("digits", {"n_clients": 30}))
     scenario = build_scenario(experiment)
     assert repr(scenario).startswith("<scenario: 30 clients, ")
     loop = build(experiment, scenario)
@@ -80,7 +80,7 @@ def test_a_selector_without_its_methods_is_refused_before_anything_runs(restorin
 
     restoring(SELECTORS)
     SELECTORS.register("half")(Half)
-    scenario = build_scenario(Experiment(clients_per_round=2, data=Choice("digits", {"clients": 4})))
+    scenario = build_scenario(Experiment(clients_per_round=2, data=Choice("digits", {"n_clients": 4})))
     sentence = "selector 'half' is a Half, which has no update, state_dict, load_state_dict: a selector has select"
     with pytest.raises(ConfigError, match=sentence):
         build_selector(Choice("half"), scenario)

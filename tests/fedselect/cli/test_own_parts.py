@@ -264,7 +264,7 @@ def test_a_class_of_a_module_by_its_name(there, call):
         "        super().__init__(nn.Flatten(), nn.Linear(64, 10))\nclass Other: ...\n"
     )
     (there / "net.toml").write_text(
-        "[experiment]\nrounds = 1\nclients_per_round = 2\n[data]\nname = 'digits'\nclients = 4\n"
+        "[experiment]\nrounds = 1\nclients_per_round = 2\n[data]\nname = 'digits'\nn_clients = 4\n"
         "[training]\nmodel = 'Net'\n"
     )
     code, _, err = call("run", "net.toml", "--load", "my_module_of_parts:Net")

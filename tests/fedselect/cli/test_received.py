@@ -17,7 +17,7 @@ clients_per_round = 2
 
 [data]
 name = "digits"
-clients = 6
+n_clients = 6
 """
 
 #: Leaves a trace where it is executed, and registers something, as a plugin must.

@@ -76,8 +76,8 @@ def test_impossible_splits_are_sentences(call, sentence):
 def test_digits_keep_the_test_set_from_every_client():
     from sklearn.datasets import load_digits
 
-    federation = digits(clients=50)
-    held = np.concatenate([samples.features for samples in federation.clients] + [federation.test.features])
+    federation = digits(n_clients=50)
+    held = np.concatenate([samples.features for samples in federation.datasets] + [federation.test.features])
     whole = (load_digits().data / 16).astype(np.float32)
     assert held.shape == whole.shape == (1797, 64)
     assert np.array_equal(np.unique(held, axis=0), np.unique(whole, axis=0))
@@ -86,13 +86,13 @@ def test_digits_keep_the_test_set_from_every_client():
 
 
 def test_digits_split_depends_on_its_seed_alone():
-    first, again, other = digits(clients=20), digits(clients=20), digits(clients=20, seed=1)
-    assert all(np.array_equal(a.features, b.features) for a, b in zip(first.clients, again.clients, strict=True))
+    first, again, other = digits(n_clients=20), digits(n_clients=20), digits(n_clients=20, seed=1)
+    assert all(np.array_equal(a.features, b.features) for a, b in zip(first.datasets, again.datasets, strict=True))
     assert not np.array_equal(first.test.features, other.test.features)
 
 
 def test_label_distributions_are_shares():
-    federation = digits(clients=20, partition="dirichlet", concentration=0.3)
+    federation = digits(n_clients=20, partition="dirichlet", concentration=0.3)
     assert federation.label_distributions.shape == (20, 10)
     assert np.allclose(federation.label_distributions.sum(axis=1), 1)
     assert federation.sizes.sum() == 1797 - 360

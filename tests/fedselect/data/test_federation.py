@@ -46,7 +46,7 @@ def test_whole_numbers_stored_as_floats_are_labels():
 
 
 @pytest.mark.parametrize(
-    ("clients", "test", "more", "sentence"),
+    ("datasets", "test", "more", "sentence"),
     [
         ((), GOOD, {}, "at least one client; got none"),
         ((GOOD, NONE), GOOD, {}, "client 1 has no sample"),
@@ -66,9 +66,9 @@ def test_whole_numbers_stored_as_floats_are_labels():
         ((GOOD, GOOD), GOOD, {"classes": 0}, "classes must be a positive whole number, or None; got 0"),
     ],
 )
-def test_what_is_no_federation_is_refused(clients, test, more, sentence):
+def test_what_is_no_federation_is_refused(datasets, test, more, sentence):
     with pytest.raises(DataError, match=sentence):
-        Federation("own", clients, test, **{"classes": 2, **more})
+        Federation("own", datasets, test, **{"classes": 2, **more})
 
 
 def test_nobody_has_to_have_held_out_samples():
@@ -76,7 +76,7 @@ def test_nobody_has_to_have_held_out_samples():
 
 
 def test_a_federation_is_described_in_a_line():
-    federation = digits(clients=30)
+    federation = digits(n_clients=30)
     said = repr(federation)
     assert len(said) < 200
     for fact in ("digits", "30 clients", f"{federation.sizes.sum()} samples of 64", "10 classes", "360 for testing"):

@@ -31,7 +31,7 @@ def experiment(name, root, clients, rounds):
         name=name,
         rounds=rounds,
         clients_per_round=2,
-        data=Choice(name, {"root": str(root), "clients": clients, "partition": "iid", "validation_fraction": 0.1}),
+        data=Choice(name, {"root": str(root), "n_clients": clients, "partition": "iid", "validation_fraction": 0.1}),
         selector=Choice("power-of-choice", {"variant": "fedgs"}),
         training=TrainingSettings(model, local_steps=2, batch_size=16, learning_rate=0.05),
     )

@@ -137,14 +137,14 @@ def normalised(name, images):
 def test_sets_are_read_normalised_and_split(name, tmp_path, monkeypatch):
     """Every training sample is with one client, with its label; the test set is the official one alone."""
     parts = write(name, tmp_path, monkeypatch)
-    federation = load_data(name, root=str(tmp_path), clients=7, partition="iid")
+    federation = load_data(name, root=str(tmp_path), n_clients=7, partition="iid")
     assert federation.name == name
     assert federation.classes == CLASSES[name]
     assert federation.test.features.dtype == np.float32
     assert np.allclose(federation.test.features, normalised(name, parts["test"][0]), atol=1e-5)
     assert np.array_equal(federation.test.labels, parts["test"][1])
-    features = np.concatenate([samples.features for samples in federation.clients])
-    labels = np.concatenate([samples.labels for samples in federation.clients])
+    features = np.concatenate([samples.features for samples in federation.datasets])
+    labels = np.concatenate([samples.labels for samples in federation.datasets])
     expected = normalised(name, parts["train"][0])
     order, wanted = (np.lexsort(each[:, 0, 0, :8].T) for each in (features, expected))
     assert np.allclose(features[order], expected[wanted], atol=1e-5)
@@ -155,26 +155,26 @@ def test_sets_are_read_normalised_and_split(name, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["mnist", "fashion-mnist", "emnist-letters"])
 def test_packed_files_are_unpacked(name, tmp_path, monkeypatch):
     parts = write(name, tmp_path, monkeypatch, zipped=True)
-    federation = load_data(name, root=str(tmp_path), clients=3, partition="iid")
+    federation = load_data(name, root=str(tmp_path), n_clients=3, partition="iid")
     assert np.array_equal(federation.test.labels, parts["test"][1])
 
 
 def test_fashion_mnist_as_in_fedgs(tmp_path, monkeypatch):
     """Two labels a client, and a fifth of each client's samples set aside."""
     write("fashion-mnist", tmp_path, monkeypatch)
-    federation = load_data("fashion-mnist", root=str(tmp_path), clients=5, validation_fraction=0.2)
-    for kept, held in zip(federation.clients, federation.validation, strict=True):
+    federation = load_data("fashion-mnist", root=str(tmp_path), n_clients=5, validation_fraction=0.2)
+    for kept, held in zip(federation.datasets, federation.validation, strict=True):
         assert (len(kept), len(held)) == (10, 2)
         assert np.unique(np.concatenate([kept.labels, held.labels])).size == 2
         assert not (kept.features[:, None] == held.features[None]).all(axis=(2, 3, 4)).any()
     with pytest.raises(DataError, match=r"validation_fraction must lie in \[0, 1\); got 1.0"):
-        load_data("fashion-mnist", root=str(tmp_path), clients=6, validation_fraction=1.0)
+        load_data("fashion-mnist", root=str(tmp_path), n_clients=6, validation_fraction=1.0)
 
 
 @pytest.mark.parametrize(("swapped", "swaps"), [("second", (False, True)), ("both", (True, True))])
 def test_swapped_mnist_renames_two_pairs_of_labels_in_a_group(tmp_path, monkeypatch, swapped, swaps):
     parts = write("mnist", tmp_path, monkeypatch)
-    federation = load_data("swapped-mnist", root=str(tmp_path), clients=4, swapped=swapped)
+    federation = load_data("swapped-mnist", root=str(tmp_path), n_clients=4, swapped=swapped)
     assert np.bincount(federation.groups).tolist() == [2, 2]
 
     def originals(samples, part):
@@ -184,9 +184,9 @@ def test_swapped_mnist_renames_two_pairs_of_labels_in_a_group(tmp_path, monkeypa
         return [int(labels[np.abs(known - image.ravel()).sum(axis=1).argmin()]) for image in samples.features]
 
     names = [dict(enumerate(range(10))) for _ in swaps]
-    for samples, group in zip(federation.clients, federation.groups, strict=True):
+    for samples, group in zip(federation.datasets, federation.groups, strict=True):
         names[group] |= zip(originals(samples, "train"), samples.labels.tolist(), strict=True)
-    for samples, group in zip(federation.clients, federation.groups, strict=True):
+    for samples, group in zip(federation.datasets, federation.groups, strict=True):
         assert samples.labels.tolist() == [names[group][label] for label in originals(samples, "train")]
     for own, swap in zip(names, swaps, strict=True):
         moved = {a: b for a, b in own.items() if a != b}
@@ -266,7 +266,7 @@ def test_damaged_files_are_a_sentence(name, file, tmp_path, monkeypatch):
     content = (tmp_path / file).read_bytes()
     (tmp_path / file).write_bytes(content[: len(content) // 2])
     with pytest.raises(DataError, match=f"{name} in .* cannot be read; a file is damaged"):
-        load_data(name, root=str(tmp_path), partition="iid", clients=3)
+        load_data(name, root=str(tmp_path), partition="iid", n_clients=3)
 
 
 def test_a_damaged_archive_is_a_sentence_and_leaves_nothing_behind(tmp_path, monkeypatch):
@@ -304,7 +304,7 @@ def test_a_configuration_reaches_a_set_and_its_partition(tmp_path, monkeypatch):
     write("cifar10", tmp_path, monkeypatch)
     path = tmp_path / "c.toml"
     path.write_text(
-        f'[experiment]\nclients_per_round = 2\n[data]\nname = "cifar10"\nroot = {str(tmp_path)!r}\nclients = 5\n'
+        f'[experiment]\nclients_per_round = 2\n[data]\nname = "cifar10"\nroot = {str(tmp_path)!r}\nn_clients = 5\n'
         'partition = "fedss"\nratio = 0.5\n'
     )
     experiment, _ = read_config(path)
@@ -322,7 +322,7 @@ def test_a_configuration_reaches_a_set_and_its_partition(tmp_path, monkeypatch):
 
 def test_every_data_set_has_clients_and_a_seed():
     for name in DATASETS.names:
-        assert {"clients", "seed"} <= set(DATASETS.options(name))
+        assert {"n_clients", "seed"} <= set(DATASETS.options(name))
         assert DATASETS.summary(name)
 
 
@@ -333,7 +333,7 @@ def test_a_cnn_trains_on_images(tmp_path, monkeypatch):
     path = tmp_path / "c.toml"
     path.write_text(
         f'[experiment]\nrounds = 1\nclients_per_round = 2\n[data]\nname = "svhn"\nroot = {str(tmp_path)!r}\n'
-        'clients = 4\npartition = "iid"\n[training]\nmodel = "fedau-svhn"\nlocal_steps = 1\nbatch_size = 4\n'
+        'n_clients = 4\npartition = "iid"\n[training]\nmodel = "fedau-svhn"\nlocal_steps = 1\nbatch_size = 4\n'
     )
     folder = run(read_config(path)[0], tmp_path / "out")
     assert np.isfinite(json.loads((folder / "summary.json").read_text())["final_loss"])

@@ -12,18 +12,18 @@ from fedselect.errors import ConfigError
 
 @pytest.fixture(scope="module")
 def federation():
-    return load_data("letters", clients=10, partition="iid", images=2600, test_images=520)
+    return load_data("letters", n_clients=10, partition="iid", images=2600, test_images=520)
 
 
 def test_they_are_balanced_images_and_always_the_same(federation):
     assert federation.classes == 26
     assert federation.label_counts.sum(axis=0).tolist() == [100] * 26
     assert federation.test.features.shape == (520, 1, 28, 28)
-    again = load_data("letters", clients=5, partition="iid", images=2600, test_images=520, seed=3)
+    again = load_data("letters", n_clients=5, partition="iid", images=2600, test_images=520, seed=3)
     assert np.array_equal(again.test.features, federation.test.features)
-    pixels = np.sort(np.concatenate([each.features.ravel() for each in federation.clients]))
-    assert np.array_equal(pixels, np.sort(np.concatenate([each.features.ravel() for each in again.clients])))
-    train = {each.tobytes() for samples in federation.clients for each in samples.features}
+    pixels = np.sort(np.concatenate([each.features.ravel() for each in federation.datasets]))
+    assert np.array_equal(pixels, np.sort(np.concatenate([each.features.ravel() for each in again.datasets])))
+    train = {each.tobytes() for samples in federation.datasets for each in samples.features}
     assert len(train) == 2600  # no two alike
     assert not train & {each.tobytes() for each in federation.test.features}
 
@@ -48,13 +48,13 @@ def test_letters_can_be_told_apart(federation):
     from sklearn.neighbors import KNeighborsClassifier
 
     def accuracy(data):
-        x = np.concatenate([each.features for each in data.clients]).reshape(2600, -1)
-        y = np.concatenate([each.labels for each in data.clients])
+        x = np.concatenate([each.features for each in data.datasets]).reshape(2600, -1)
+        y = np.concatenate([each.labels for each in data.datasets])
         test = data.test.features.reshape(520, -1)
         return KNeighborsClassifier(3).fit(x, y).score(test, data.test.labels)
 
     assert accuracy(federation) > 0.25  # by guessing 0.04
-    noisy = load_data("letters", clients=10, partition="iid", images=2600, test_images=520, noise=3.0)
+    noisy = load_data("letters", n_clients=10, partition="iid", images=2600, test_images=520, noise=3.0)
     assert accuracy(noisy) < 0.15
 
 

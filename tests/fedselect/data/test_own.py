@@ -34,7 +34,7 @@ class _Unreadable:
 
 @pytest.fixture(scope="module")
 def digits():
-    return load_data("digits", clients=6, validation_fraction=0.1)
+    return load_data("digits", n_clients=6, validation_fraction=0.1)
 
 
 def _tensors(samples):
@@ -44,7 +44,9 @@ def _tensors(samples):
 def _same(found, wanted):
     assert found.classes == wanted.classes
     for mine, theirs in zip(
-        (*found.clients, found.test, *found.validation), (*wanted.clients, wanted.test, *wanted.validation), strict=True
+        (*found.datasets, found.test, *found.validation),
+        (*wanted.datasets, wanted.test, *wanted.validation),
+        strict=True,
     ):
         assert mine.features.dtype == np.float32
         assert mine.labels.dtype == theirs.labels.dtype
@@ -56,7 +58,7 @@ def test_each_constructor_gives_the_bits_of_the_built_in_one(digits):
     from sklearn.datasets import load_digits
     from torch.utils.data import TensorDataset
 
-    parts, test, held = digits.clients, digits.test, digits.validation
+    parts, test, held = digits.datasets, digits.test, digits.validation
     tensors = [[_tensors(each) for each in group] for group in (parts, [test], held)]
     _same(Federation.from_tensors(tensors[0], tensors[1][0], validation=tensors[2]), digits)
     arrays = [[(each.features, each.labels) for each in group] for group in (parts, held)]
@@ -68,14 +70,14 @@ def test_each_constructor_gives_the_bits_of_the_built_in_one(digits):
     pair = bunch.data.astype(np.float32) / 16, bunch.target
     _same(Federation.from_split(pair, "two-label", 6, validation_fraction=0.1), digits)
     whole = TensorDataset(torch.from_numpy(pair[0]), torch.from_numpy(pair[1]))
-    _same(Federation.from_split(whole, "two-label", clients=6, validation_fraction=0.1), digits)
+    _same(Federation.from_split(whole, "two-label", n_clients=6, validation_fraction=0.1), digits)
 
 
 def test_a_given_test_set_leaves_all_samples_to_the_clients(digits):
-    pair = digits.clients[0].features, digits.clients[0].labels
+    pair = digits.datasets[0].features, digits.datasets[0].labels
     test = digits.test.features, digits.test.labels
     split = Federation.from_split(pair, "iid", 3, test=test, classes=10, name="mine")
-    assert split.sizes.sum() == len(digits.clients[0])
+    assert split.sizes.sum() == len(digits.datasets[0])
     assert len(split.test) == len(digits.test)
     assert split.name == "mine"
 
@@ -83,7 +85,7 @@ def test_a_given_test_set_leaves_all_samples_to_the_clients(digits):
 def test_real_labels_are_targets():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(40, 3)), rng.normal(size=40)
-    split = Federation.from_split((x, y), "iid", clients=4)
+    split = Federation.from_split((x, y), "iid", n_clients=4)
     assert split.classes is None
     assert split.outputs == 1
     assert split.test.labels.dtype == np.float32
@@ -95,7 +97,7 @@ def test_real_labels_are_targets():
     with pytest.raises(DataError, match="labels of 'own' are real numbers"):
         _ = split.label_counts
     with pytest.raises(ConfigError, match="'two-label' splits by class, and these labels are real numbers: take 'iid'"):
-        Federation.from_split((x, y), clients=4)
+        Federation.from_split((x, y), n_clients=4)
 
 
 def test_who_has_what_in_a_table_and_a_picture(digits):

@@ -11,31 +11,31 @@ from fedselect.experiments import read_config
 
 
 def test_synthetic_labels_are_those_of_each_clients_model():
-    federation = synthetic(clients=5)
+    federation = synthetic(n_clients=5)
     assert federation.parameters.shape == (5, 610)
-    for samples, parameters in zip(federation.clients, federation.parameters, strict=True):
+    for samples, parameters in zip(federation.datasets, federation.parameters, strict=True):
         scores = samples.features @ parameters[:600].reshape(60, 10) + parameters[600:]
         # Features are rounded to float32 after labelling, so a tie or two may turn.
         assert (scores.argmax(axis=1) == samples.labels).mean() > 0.999
 
 
 def test_synthetic_is_split_in_order_by_75_15_10():
-    federation = synthetic(clients=12)
-    sizes = np.array([len(a) + len(b) for a, b in zip(federation.clients, federation.validation, strict=True)])
+    federation = synthetic(n_clients=12)
+    sizes = np.array([len(a) + len(b) for a, b in zip(federation.datasets, federation.validation, strict=True)])
     whole = sizes + 0
     rest = len(federation.test)
     assert rest == pytest.approx(whole.sum() / 9, rel=0.1)
-    fixed = synthetic(clients=3, samples=100)
+    fixed = synthetic(n_clients=3, samples=100)
     assert fixed.sizes.tolist() == [75] * 3
     assert [len(v) for v in fixed.validation] == [15] * 3
     assert len(fixed.test) == 30
-    held = np.concatenate([s.features for s in (*fixed.clients, *fixed.validation, fixed.test)])
+    held = np.concatenate([s.features for s in (*fixed.datasets, *fixed.validation, fixed.test)])
     assert np.unique(held, axis=0).shape[0] == 300
 
 
 def test_synthetic_sizes_are_lognormal_above_fifty():
     """⌊LogNormal(4, 2)⌋ + 50: the median is about 105; of 2 000 clients five standard errors are 0.28 in the log."""
-    federation = synthetic(clients=2000, dimension=1, classes=2)
+    federation = synthetic(n_clients=2000, dimension=1, classes=2)
     sizes = federation.sizes + np.array([len(v) for v in federation.validation])
     whole = sizes / 0.9
     assert whole.min() > 48  # 50, less what the two shares round down
@@ -45,23 +45,23 @@ def test_synthetic_sizes_are_lognormal_above_fifty():
 def test_synthetic_spreads_are_standard_deviations_or_variances():
     """u_k is the mean of 610 entries of W and b: its variance is α² (or α) plus 1/610; 1 500 clients."""
     for spread, variance in (("std", 0.25), ("variance", 0.5)):
-        federation = synthetic(clients=1500, samples=10, spread=spread)
+        federation = synthetic(n_clients=1500, samples=10, spread=spread)
         found = federation.parameters.mean(axis=1).var()
         assert found == pytest.approx(variance + 1 / 610, rel=5 * np.sqrt(2 / 1500))
 
 
 def test_synthetic_inputs_vary_less_and_less():
     """Inside a client the variance of input j is j^-1.2; 20 clients of 2 000 samples."""
-    federation = synthetic(clients=20, samples=2667)
-    found = np.mean([samples.features.var(axis=0) for samples in federation.clients], axis=0)
+    federation = synthetic(n_clients=20, samples=2667)
+    found = np.mean([samples.features.var(axis=0) for samples in federation.datasets], axis=0)
     assert found == pytest.approx(np.arange(1, 61) ** -1.2, rel=5 * np.sqrt(2 / 40_000))
-    centres = np.array([samples.features.mean(axis=0) for samples in federation.clients])
+    centres = np.array([samples.features.mean(axis=0) for samples in federation.datasets])
     assert centres.std(axis=1).mean() == pytest.approx(1, abs=0.1)  # v_k's entries have variance 1 around B_k
 
 
 def test_a_clients_data_depend_on_its_number_and_the_seed_alone():
-    few, many, other = synthetic(clients=3), synthetic(clients=6), synthetic(clients=3, seed=1)
-    assert all(np.array_equal(a.features, b.features) for a, b in zip(few.clients, many.clients[:3], strict=True))
+    few, many, other = synthetic(n_clients=3), synthetic(n_clients=6), synthetic(n_clients=3, seed=1)
+    assert all(np.array_equal(a.features, b.features) for a, b in zip(few.datasets, many.datasets[:3], strict=True))
     assert not np.array_equal(few.parameters, other.parameters)
 
 
@@ -71,7 +71,7 @@ def test_clustered_labels_are_as_noisy_as_stated():
     w = federation.parameters[0]
     assert federation.groups.tolist() == [0] * 12 + [1] * 12
     for group, noise in ((0, 0.0), (1, 0.2)):
-        own = [samples for samples, g in zip(federation.clients, federation.groups, strict=True) if g == group]
+        own = [samples for samples, g in zip(federation.datasets, federation.groups, strict=True) if g == group]
         x = np.concatenate([samples.features for samples in own])
         y = np.concatenate([samples.labels for samples in own])
         s = 1 / (1 + np.exp(-(x @ w)))
@@ -86,7 +86,7 @@ def test_clustered_sizes_and_groups():
     federation = clustered()
     assert federation.sizes.tolist() == [150] * 24
     assert len(federation.test) == 24 * 500
-    tossed = clustered(clients=400, samples=1, test_samples=1, groups="bernoulli").groups
+    tossed = clustered(n_clients=400, samples=1, test_samples=1, groups="bernoulli").groups
     assert abs(tossed.mean() - 0.5) < 5 * 0.025
     assert len(set(np.flatnonzero(np.diff(tossed)))) > 100  # not the first half and the second
 
@@ -137,14 +137,14 @@ def test_the_authors_draw_is_one_stream_in_their_order():
     """Sizes come behind all models and centres; then nothing but inputs is drawn."""
     federation, again = (synthetic(draw="authors") for _ in range(2))
     assert federation.sizes.tolist() == again.sizes.tolist()
-    assert np.array_equal(federation.clients[7].features, again.clients[7].features)
+    assert np.array_equal(federation.datasets[7].features, again.datasets[7].features)
     rng = np.random.RandomState(97)
     rng.normal(size=610 + 30 + 30 * 600 + 30 * 10 + 30 + 30 * 60)
     totals = rng.lognormal(4, 2, 30).astype(int) + 50
     assert federation.sizes.tolist() == [int(0.75 * total) for total in totals]
-    parts = zip(federation.clients, federation.validation, totals, strict=True)
+    parts = zip(federation.datasets, federation.validation, totals, strict=True)
     assert [int(0.9 * total) for total in totals] == [len(own) + len(held) for own, held, _ in parts]
-    for samples, parameters in zip(federation.clients, federation.parameters, strict=True):
+    for samples, parameters in zip(federation.datasets, federation.parameters, strict=True):
         answers = samples.features @ parameters[:600].reshape(60, 10) + parameters[600:]
         assert (answers.argmax(axis=1) == samples.labels).mean() > 0.99  # float32 inputs
     assert synthetic(draw="authors", seed=1).sizes.tolist() != federation.sizes.tolist()

@@ -13,7 +13,7 @@ import tomli_w
 from fedselect.errors import ConfigError
 from fedselect.experiments import Choice, Experiment, carried_by, compare, read_records
 
-TABLES = {"experiment": {"rounds": 3, "clients_per_round": 2}, "data": {"name": "digits", "clients": 6}}
+TABLES = {"experiment": {"rounds": 3, "clients_per_round": 2}, "data": {"name": "digits", "n_clients": 6}}
 
 
 @pytest.mark.parametrize("backend", ["abacus", "dask"])

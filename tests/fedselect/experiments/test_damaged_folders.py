@@ -22,7 +22,7 @@ rounds = 3
 clients_per_round = 2
 [data]
 name = "digits"
-clients = 8
+n_clients = 8
 """
 
 
@@ -37,7 +37,7 @@ def config(tmp_path):
 def finished(tmp_path_factory):
     pytest.importorskip("torch")
     out = tmp_path_factory.mktemp("damaged")
-    experiment = Experiment("mini", rounds=3, clients_per_round=2, data=Choice("digits", {"clients": 8}))
+    experiment = Experiment("mini", rounds=3, clients_per_round=2, data=Choice("digits", {"n_clients": 8}))
     return experiment, out, run(experiment, out, plots=False)
 
 

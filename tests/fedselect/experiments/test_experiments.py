@@ -29,7 +29,7 @@ clients_per_round = 3
 
 [data]
 name = "digits"
-clients = 12
+n_clients = 12
 
 [availability]
 name = "lognormal"
@@ -118,7 +118,7 @@ def test_digest_names_everything_but_name_and_seed(config):
         ("dropout.name=often", "there is no dropout 'often'"),
         ("data.name=cifar", "there is no data set 'cifar'"),
         ("data.concentration=0.5", "no option 'concentration' for data set 'digits' with partition 'two-label'"),
-        ("data.clients=many", "option 'clients' must be an integer; got 'many'"),
+        ("data.n_clients=many", "option 'n_clients' must be an integer; got 'many'"),
         ("training.momentun=0.9", "training: unknown key 'momentun'; did you mean 'momentum'"),
         ("training.local_epochs=often", "training: local_epochs must be an integer or a list of entries"),
         ("training.local_epochs=1.5", "training: local_epochs must be an integer or a list of entries"),
@@ -363,7 +363,7 @@ def test_comparisons_report_rounds_as_they_stand(config, tmp_path):
 
 def test_a_run_that_cannot_be_built_writes_nothing(config, tmp_path):
     np.save(tmp_path / "nan.npy", np.full((12, 12), np.nan))
-    for override in (f"selector.distances_file={tmp_path / 'nan.npy'}", "availability.beta=1.5", "data.clients=5000"):
+    for override in (f"selector.distances_file={tmp_path / 'nan.npy'}", "availability.beta=1.5", "data.n_clients=5000"):
         experiment, _ = read_config(config, [override])
         with pytest.raises(FedselectError):
             run(experiment, tmp_path / "out")

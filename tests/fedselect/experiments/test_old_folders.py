@@ -1,4 +1,4 @@
-"""Run folders of an earlier version (commit 49b4068, in ``folders_of_0_1``): read, found finished, continued."""
+"""Run folders of an earlier version (commit 49b4068, with its `clients` renamed): read, found finished, continued."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXPERIMENT = Experiment(
     name="before",
     rounds=4,
     clients_per_round=3,
-    data=Choice("digits", {"clients": 8}),
+    data=Choice("digits", {"n_clients": 8}),
     availability=Choice("lognormal", {"beta": 0.3}),
     dropout=Choice("bernoulli", {"rate": 0.3}),
     selector=Choice("fedgs", {"method": "brute-force"}),
@@ -29,7 +29,7 @@ DECIDED = ("available", "selected", "weights", "applied", "returned", "failed", 
 
 def test_a_finished_folder_is_read():
     folder = run_folder(EXPERIMENT, OLD / "finished")
-    assert folder.name == "fedgs-2bb69d96-s0"
+    assert folder.name == "fedgs-66e02e84-s0"
     assert len(read_records(folder)) == read_summary(folder)["rounds"] == 4
     assert read_report(folder).tables[0].key == "results"
 

@@ -22,7 +22,7 @@ from fedselect.experiments.origin import Origin
 from fedselect.options import Registry
 from fedselect.selectors import SELECTORS
 
-EXPERIMENT = Experiment("origin", rounds=2, clients_per_round=2, data=Choice("digits", {"clients": 8}))
+EXPERIMENT = Experiment("origin", rounds=2, clients_per_round=2, data=Choice("digits", {"n_clients": 8}))
 
 PART = """
 import numpy as np
@@ -245,7 +245,7 @@ def test_files_are_looked_up_beside_the_configuration_that_names_them(tmp_path, 
         mask[:, first : first + 3] = True
         write_trace(folder / "trace.csv", mask)
     (there / "run.toml").write_text(
-        '[experiment]\nrounds = 2\nclients_per_round = 2\n[data]\nname = "digits"\nclients = 8\n'
+        '[experiment]\nrounds = 2\nclients_per_round = 2\n[data]\nname = "digits"\nn_clients = 8\n'
         '[availability]\nname = "trace"\npath = "trace.csv"\n'
         '[compare.graph]\nname = "fedgs"\ndistances_file = "h.npy"\n'
     )

@@ -18,7 +18,7 @@ clients_per_round = 3
 
 [data]
 name = "digits"
-clients = 8
+n_clients = 8
 
 [compare.even]
 name = "uniform"

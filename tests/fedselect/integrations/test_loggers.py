@@ -20,7 +20,7 @@ EXPERIMENT = Experiment(
     "logged",
     3,
     clients_per_round=2,
-    data=Choice("digits", {"clients": 5}),
+    data=Choice("digits", {"n_clients": 5}),
     selector=Choice("fedgs", {"method": "brute-force"}),
 )
 

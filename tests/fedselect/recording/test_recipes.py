@@ -19,7 +19,7 @@ from solvers.instances.coding import unpack
 SMALL = [
     name
     for each in recipes()
-    if each.experiment.data.options.get("clients", 100) <= 100 and not each.train
+    if each.experiment.data.options.get("n_clients", 100) <= 100 and not each.train
     for name in each.instances()
 ]
 
@@ -68,7 +68,7 @@ def test_sources_say_where_an_instance_is_from():
             assert instances.info(name).source == each.source(t)
     source = instances.info("e3cs-digits-n300-m30-lognormal-r200").source
     assert source == (
-        "E3CS Eqs. 17-23: round 200 of e3cs(quota=0.2); 30 a round; digits(clients=300); availability lognormal; "
+        "E3CS Eqs. 17-23: round 200 of e3cs(quota=0.2); 30 a round; digits(n_clients=300); availability lognormal; "
         "returns deadline; seed 0"
     )
 

@@ -20,7 +20,7 @@ from solvers.weighting import ExclusionProblem, OptimizationErrorProblem, TotalE
 
 def experiment(selector="fedgs", clients=12, rounds=30, size=3, **sections):
     options = {"method": "local-search"} if selector == "fedgs" else {}
-    sections = {"selector": Choice(selector, options), "data": Choice("digits", {"clients": clients})} | sections
+    sections = {"selector": Choice(selector, options), "data": Choice("digits", {"n_clients": clients})} | sections
     return Experiment(rounds=rounds, clients_per_round=size, **sections)
 
 
@@ -103,7 +103,7 @@ def test_gradient_deviations_against_one_sample_at_a_time():
     state.advance(2)
     model = MODELS.build("linear", scenario.federation)
     torch.nn.utils.vector_to_parameters(torch.from_numpy(state.trained.weights), model.parameters())
-    samples = scenario.federation.clients[3]
+    samples = scenario.federation.datasets[3]
     gradients = []
     for x, y in zip(samples.features, samples.labels, strict=True):
         model.zero_grad()

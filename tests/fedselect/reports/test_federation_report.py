@@ -21,7 +21,7 @@ clients_per_round = 3
 
 [data]
 name = "{data}"
-clients = {clients}
+n_clients = {clients}
 
 [availability]
 name = "{availability}"

@@ -39,7 +39,7 @@ def test_it_is_the_trained_run_without_training():
     pytest.importorskip("torch")
     from fedselect.training.fedavg import FedAvg
 
-    federation = digits(clients=12)
+    federation = digits(n_clients=12)
     availability, dropout = world(federation)
     trained = FedAvg(federation, Uniform(3), availability, dropout=dropout, seed=4)
     simulated = simulate(Uniform(3), availability, dropout, sizes=federation.sizes, rounds=8, seed=4)

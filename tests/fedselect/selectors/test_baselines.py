@@ -84,7 +84,7 @@ def test_candidates_come_in_proportion_to_data():
 
 
 def test_variants_by_name():
-    federation = digits(clients=30)
+    federation = digits(n_clients=30)
     ideal = AVAILABILITY.build("ideal", federation, 0)
     setting = Scenario(federation.sizes, ideal, size=5, rounds=100, data=federation)
     assert SELECTORS.build("power-of-choice", setting).candidates == 10
@@ -134,7 +134,7 @@ def test_power_of_choice_asks_for_the_losses_it_is_told_to():
     with pytest.raises(ConfigError, match=r"validation losses, and nothing was held out .* validation_fraction"):
         PowerOfChoice(2, 5, losses="validation").select(context(there, losses=training))
     for fraction, losses in ((0.0, "training"), (0.2, "validation")):
-        data = digits(clients=5, validation_fraction=fraction)
+        data = digits(n_clients=5, validation_fraction=fraction)
         always = AVAILABILITY.build("ideal", data, 0)
         scenario = Scenario(data.sizes, always, size=2, rounds=1, data=data)
         assert SELECTORS.build("power-of-choice", scenario, variant="fedgs").losses == losses

@@ -276,7 +276,7 @@ def test_ca_fed_says_what_it_needs():
 
 
 def scenario(availability="ideal", **options):
-    federation = digits(clients=24)
+    federation = digits(n_clients=24)
     there = AVAILABILITY.build(availability, federation, 0, **options)
     return Scenario(
         federation.sizes,
@@ -310,7 +310,7 @@ def test_oracles_take_the_truth_from_the_scenario():
 def test_the_authors_smallest_losses_are_those_of_a_fit_on_each_clients_samples(asserted):
     base, fitted = scenario(), asserted(at_least=20)
     minima = SELECTORS.build("ca-fed", base, variant="authors").minima
-    for samples, smallest in zip(base.federation.clients, minima, strict=True):
+    for samples, smallest in zip(base.federation.datasets, minima, strict=True):
         if np.unique(samples.labels).size == 1:
             assert smallest == 0
             continue
@@ -318,9 +318,9 @@ def test_the_authors_smallest_losses_are_those_of_a_fit_on_each_clients_samples(
         entropy = -sum(share * np.log(share) for share in guess[guess > 0])
         assert 0 < smallest < entropy  # better than the best constant answer
         fitted()
-    everybody = (*base.federation.clients, base.federation.test)
+    everybody = (*base.federation.datasets, base.federation.test)
     *pictures, test = [Samples(each.features[:, None, None], each.labels) for each in everybody]
-    images = replace(base, data=replace(base.federation, clients=tuple(pictures), test=test))
+    images = replace(base, data=replace(base.federation, datasets=tuple(pictures), test=test))
     assert SELECTORS.build("ca-fed", images, variant="authors").minima.tolist() == [0] * 24
 
 

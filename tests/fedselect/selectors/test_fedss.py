@@ -225,7 +225,7 @@ def test_groups_are_found_by_clustering_labels():
 
 
 def test_never_more_groups_than_draws():
-    selector = SELECTORS.build("fedss", scenario(digits(clients=30), 4))
+    selector = SELECTORS.build("fedss", scenario(digits(n_clients=30), 4))
     assert 1 <= selector.group_sizes.size <= 4
 
 

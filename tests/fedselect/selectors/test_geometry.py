@@ -92,7 +92,7 @@ def test_the_registered_selector_takes_a_geometry(tmp_path):
     from fedselect.rounds.scenario import Scenario
     from fedselect.selectors import SELECTORS
 
-    federation = digits(clients=20)
+    federation = digits(n_clients=20)
     scenario = Scenario(federation.sizes, Independent(np.ones(20), 0), size=4, rounds=2, data=federation)
     for options in ({"geometry": "points"}, {"geometry": "kinds"}, {"geometry": "kinds", "metric": "hellinger"}):
         selector = SELECTORS.build("fedgs", scenario, **options)

@@ -32,7 +32,7 @@ CLIENTS = 12
 
 @pytest.fixture(scope="module")
 def federation():
-    return digits(clients=CLIENTS, validation_fraction=0.2)
+    return digits(n_clients=CLIENTS, validation_fraction=0.2)
 
 
 def experiment(features, rounds=8, availability="ideal", **options):
@@ -41,7 +41,7 @@ def experiment(features, rounds=8, availability="ideal", **options):
         rounds=rounds,
         clients_per_round=3,
         checkpoint_every=1,
-        data=Choice("digits", {"clients": CLIENTS, "validation_fraction": 0.2}),
+        data=Choice("digits", {"n_clients": CLIENTS, "validation_fraction": 0.2}),
         availability=Choice(availability),
         selector=Choice("fedgs", {"features": features, "method": "brute-force", **options}),
         training=TrainingSettings(evaluate_every=100),

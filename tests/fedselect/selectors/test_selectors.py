@@ -25,7 +25,7 @@ from solvers.dispersion import DispersionProblem
 
 @pytest.fixture(scope="module")
 def federation():
-    return digits(clients=30)
+    return digits(n_clients=30)
 
 
 def scenario(federation, size):
@@ -210,7 +210,7 @@ def test_distances_from_a_file(federation, tmp_path):
 
 def test_fedgs_can_take_what_generated_the_data(federation):
     """On Synthetic(α, β) the authors' features are each client's own true model, not its labels."""
-    generated = synthetic(clients=12)
+    generated = synthetic(n_clients=12)
     selector = SELECTORS.build("fedgs", scenario(generated, 3), features="parameters")
     expected = distances(dependency_graph(similarity(generated.parameters), preset="reference"))
     assert np.array_equal(selector.distances, expected)

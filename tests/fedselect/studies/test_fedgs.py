@@ -27,10 +27,10 @@ def small(monkeypatch):
     setting, table = fedgs.settings(Path())["synthetic"], fedgs.published("synthetic")
     small = dataclasses.replace(
         setting,
-        data=Choice("synthetic", {"clients": 12}),
+        data=Choice("synthetic", {"n_clients": 12}),
         modes=("IDL", "MDF"),
         sizes=(3, 4),
-        graphs={"two labels": Choice("digits", {"clients": 10})},
+        graphs={"two labels": Choice("digits", {"n_clients": 10})},
     )
     monkeypatch.setattr(fedgs, "settings", lambda root: {"synthetic": small})
     monkeypatch.setattr(fedgs, "published", lambda name: {c: x for c, x in table.items() if c[0] in small.modes})
@@ -100,10 +100,10 @@ def test_fedgs_balances_the_counts():
 
 
 def test_digits_become_images():
-    federation = as_images(load_data("digits", clients=5))
+    federation = as_images(load_data("digits", n_clients=5))
     assert federation.test.features.shape[1:] == (1, 8, 8)
-    flat = load_data("digits", clients=5).clients[3].features
-    assert np.array_equal(federation.clients[3].features.reshape(len(flat), 64), flat)
+    flat = load_data("digits", n_clients=5).datasets[3].features
+    assert np.array_equal(federation.datasets[3].features.reshape(len(flat), 64), flat)
 
 
 def test_missing_files_are_a_sentence(tmp_path):

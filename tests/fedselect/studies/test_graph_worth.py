@@ -12,7 +12,7 @@ from fedselect.studies.study import run_study
 
 
 def test_all_graphs_select_side_by_side(tmp_path, capsys):
-    scale = graph_worth.Scale(clients=10, size=2, rounds=4, seeds=2)
+    scale = graph_worth.Scale(n_clients=10, size=2, rounds=4, seeds=2)
     run_study(graph_worth.STUDY, tmp_path, jobs=1, scale=scale)
     table = pd.read_csv(tmp_path / "quick-digits" / "graph_worth.csv").set_index(["split", "graph"])
     assert len(table) == 2 * len(graph_worth.GRAPHS)

@@ -170,7 +170,7 @@ def test_a_part_for_other_arguments_is_not_taken(tmp_path, name):
 
 def test_runs_are_measured_by_their_labels(tmp_path):
     pytest.importorskip("torch")
-    base = Experiment(name="grid", rounds=2, clients_per_round=2, data=Choice("digits", {"clients": 4}))
+    base = Experiment(name="grid", rounds=2, clients_per_round=2, data=Choice("digits", {"n_clients": 4}))
     planned = {(name, seed): dataclasses.replace(base, seed=seed, selector=Choice(name))
                for seed in (0, 1) for name in ("uniform", "md-sample")}  # fmt: skip
     setup = Setup(None, "digits", tmp_path, tmp_path)
@@ -194,7 +194,7 @@ def test_runs_are_measured_by_their_labels(tmp_path):
 
 def test_rounds_without_training_are_those_of_the_trained_run(tmp_path):
     pytest.importorskip("torch")
-    data, there = Choice("digits", {"clients": 12, "partition": "dirichlet"}), Choice("lognormal")
+    data, there = Choice("digits", {"n_clients": 12, "partition": "dirichlet"}), Choice("lognormal")
     trained = Experiment(rounds=5, seed=3, clients_per_round=3, data=data, availability=there, selector=Choice("fedgs"))
     (run,) = Setup(None, "digits", tmp_path, tmp_path).run({"": trained}).values()
     played = select_without_training(build_scenario(trained), trained.selector)

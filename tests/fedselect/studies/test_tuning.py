@@ -14,7 +14,7 @@ from fedselect.studies.tuning import tune
 from fedselect.training.settings import TrainingSettings
 
 SMALL = Experiment(
-    name="tuning", rounds=2, clients_per_round=3, data=Choice("clustered", {"clients": 4, "samples": 20})
+    name="tuning", rounds=2, clients_per_round=3, data=Choice("clustered", {"n_clients": 4, "samples": 20})
 )
 GRID = {"learning_rate": [1e-3, 0.3, 1e-2], "server_learning_rate": [1.0, 0.5]}
 

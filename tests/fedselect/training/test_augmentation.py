@@ -102,7 +102,7 @@ def test_training_augments_repeatably_and_evaluation_does_not():
     assert not np.array_equal(ends["crop"][1], ends["none"][1])
     assert np.allclose(ends["crop"][0], ends["none"][0])
     with pytest.raises(ConfigError, match=r"augmentation needs images \(channels, height, width\); got features of"):
-        loop(digits(clients=4), augmentation="crop")
+        loop(digits(n_clients=4), augmentation="crop")
     with pytest.raises(ConfigError, match=r"'fedau-cifar100' needs three channels; got features of \(1, 12, 12\)"):
         loop(pictures(channels=1), augmentation="fedau-cifar100")
     with pytest.raises(ConfigError, match="clients that augment their images train one by one"):

@@ -19,7 +19,7 @@ from fedselect.training.fedavg import FedAvg
 
 @pytest.fixture(scope="module")
 def federation():
-    return digits(clients=12)
+    return digits(n_clients=12)
 
 
 class Fixed:
@@ -74,7 +74,7 @@ def test_local_training_is_plain_sgd_on_the_stated_batches(federation):
     run = loop(federation, Fixed([3], [1.0]), settings=settings)
     before = run.weights.astype(np.float64)
     run.step()
-    samples = federation.clients[3]
+    samples = federation.datasets[3]
     weight, bias = before[:640].reshape(10, 64), before[640:]
     logits = samples.features @ weight.T + bias
     shares = np.exp(logits - logits.max(axis=1, keepdims=True))

@@ -138,7 +138,7 @@ def test_it_is_sgd_as_written_out_in_numpy(federation, options, batching):
     round, clients = 3, [1, 3, 6, 8]
     done = local.train(clients, weights, round)
     for place, client in enumerate(clients):
-        samples = federation.clients[client]
+        samples = federation.datasets[client]
         w, v, losses = start.copy(), np.zeros_like(start), []
         rng = generator(11, "training", round, client)
         for batch in batches(len(samples), settings, int(epochs[client]), rng):

@@ -57,7 +57,7 @@ def test_fedau_drops_a_fifth_before_each_linear_layer():
     ("call", "sentence"),
     [
         (
-            lambda: MODELS.build("cnn-cifar", digits(clients=3)),
+            lambda: MODELS.build("cnn-cifar", digits(n_clients=3)),
             r"needs images .*; digits has features of shape \(64,\)",
         ),
         (lambda: MODELS.build("cnn-cifar", pictures((3, 8, 8), 2)), "needs larger images than 8 x 8 of pictures"),

@@ -28,7 +28,7 @@ IMPORTANCE = np.full(CLIENTS, 1 / CLIENTS)
 
 @pytest.fixture(scope="module")
 def federation():
-    return clustered(clients=CLIENTS, samples=21, test_samples=10, seed=4)
+    return clustered(n_clients=CLIENTS, samples=21, test_samples=10, seed=4)
 
 
 def loop(federation, **options):
@@ -44,7 +44,7 @@ def recursion(federation, settings, start, there):
     for t in range(ROUNDS):
         change, anybody = np.zeros(w.size), False
         for k in np.flatnonzero(there.available(t)):
-            data, own = federation.clients[k], w.copy()
+            data, own = federation.datasets[k], w.copy()
             x = np.column_stack([data.features, np.ones(len(data))]).astype(np.float64)
             buffer = kept[k] if settings.momentum_buffers == "kept" else np.zeros(w.size)
             for rows in batches(len(data), settings, settings.local_epochs, generator(SEED, "training", t, k)):
@@ -140,6 +140,6 @@ def test_the_model_has_a_closed_form_and_two_classes(federation):
     from fedselect.data import digits
 
     with pytest.raises(ConfigError, match="model 'logistic' has two classes; digits has 10"):
-        MODELS.build("logistic", digits(clients=3))
+        MODELS.build("logistic", digits(n_clients=3))
     with pytest.raises(ConfigError, match="momentum_buffers must be 'reset' or 'kept'; got 'lost'"):
         TrainingSettings(momentum_buffers="lost")

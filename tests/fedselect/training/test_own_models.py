@@ -163,7 +163,7 @@ def test_callbacks_hear_every_round_and_may_stop(blobs):
 
 def test_a_run_saves_the_model_and_tells_callbacks(tmp_path):
     heard = []
-    experiment = Experiment("m", 2, clients_per_round=2, data=Choice("digits", {"clients": 4}))
+    experiment = Experiment("m", 2, clients_per_round=2, data=Choice("digits", {"n_clients": 4}))
     folder = run(experiment, tmp_path, plots=False, callbacks=[lambda record: heard.append(record["round"])])
     assert heard == [0, 1]
     state = torch.load(folder / "model.pt", weights_only=True)

@@ -23,7 +23,7 @@ N = 12
 
 @pytest.fixture(scope="module")
 def federation():
-    return digits(clients=N)
+    return digits(n_clients=N)
 
 
 class Told(Uniform):
@@ -153,7 +153,7 @@ def test_restored_rules_continue_to_the_same_bits(federation, settings):
 @pytest.fixture(scope="module")
 def poisoned(federation):
     """Client 5 has a NaN among its features, client 7 a number that overflows."""
-    parts = list(federation.clients)
+    parts = list(federation.datasets)
     for client, value in ((5, np.nan), (7, 1e38)):
         parts[client] = Samples(parts[client].features.copy(), parts[client].labels)
         parts[client].features[:, 0] = value  # behind its back: `Samples` refuses NaN
@@ -179,7 +179,7 @@ def test_an_update_that_is_not_finite_is_not_applied(poisoned, batching, rule):
 
 def test_a_huge_update_whose_norm_overflows_is_still_an_update(federation):
     """The norm of finite float32 numbers can be infinite; the client has not failed for that."""
-    parts = [Samples(samples.features * 1e15, samples.labels) for samples in federation.clients]
+    parts = [Samples(samples.features * 1e15, samples.labels) for samples in federation.datasets]
     huge = Federation("huge", tuple(parts), federation.test, 10)
     run = loop(huge, Fixed([3], [0.0]), rate=0.0, local_steps=1, learning_rate=1e6, update_limit=np.inf)
     done = run.step()
@@ -320,7 +320,7 @@ def test_evaluation_in_batches_is_the_evaluation_of_all(federation, monkeypatch)
     monkeypatch.setattr("fedselect.training.evaluation._BATCH", 50)
     assert run.evaluate() == pytest.approx(whole, rel=1e-6)
     parts = run.client_scores()
-    for client, samples in enumerate(federation.clients):
+    for client, samples in enumerate(federation.datasets):
         w = run.weights.astype(np.float64)
         logits = samples.features @ w[:640].reshape(10, 64).T + w[640:]
         logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))

@@ -26,7 +26,7 @@ def main(config: str, out: str) -> None:
     run_simulation(
         server,
         experiment_client_app(experiment),
-        num_supernodes=experiment.data.options["clients"],
+        num_supernodes=experiment.data.options["n_clients"],
         backend_config={"client_resources": {"num_cpus": 1, "num_gpus": 0.0}},
     )
 

@@ -48,7 +48,7 @@ def test_a_node_and_the_server_are_killed_and_nothing_is_lost(tmp_path):
     experiment = Experiment.from_tables(
         {
             "experiment": {"rounds": ROUNDS, "clients_per_round": CLIENTS, "seed": 5},
-            "data": {"name": "digits", "clients": CLIENTS},
+            "data": {"name": "digits", "n_clients": CLIENTS},
             "selector": {"name": "fedau"},
             "training": {"batching": "never"},
         }

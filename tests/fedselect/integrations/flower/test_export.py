@@ -19,7 +19,7 @@ from fedselect.experiments import Experiment
 from fedselect.integrations.flower import export_app
 from tests.waiting import HANG
 
-TABLES = {"experiment": {"rounds": 3, "clients_per_round": 2}, "data": {"name": "digits", "clients": 4}}
+TABLES = {"experiment": {"rounds": 3, "clients_per_round": 2}, "data": {"name": "digits", "n_clients": 4}}
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:pathspec")
@@ -66,7 +66,7 @@ def fedselect(*arguments):
 
 def test_the_command_writes_it_and_says_how_to_start_it(tmp_path):
     config = tmp_path / "small.toml"
-    config.write_text('[experiment]\nclients_per_round = 2\n\n[data]\nname = "digits"\nclients = 5\n')
+    config.write_text('[experiment]\nclients_per_round = 2\n\n[data]\nname = "digits"\nn_clients = 5\n')
     done = fedselect("export-flower", config, tmp_path / "app", "-c", "selector.name=fedau")
     assert done.returncode == 0, done.stderr
     assert f"flwr run {tmp_path / 'app'} local" in done.stdout

@@ -27,7 +27,7 @@ seed = 3
 
 [data]
 name = "digits"
-clients = 12
+n_clients = 12
 
 [availability]
 name = "lognormal"
@@ -95,7 +95,7 @@ def test_in_process_it_is_the_own_loop(experiment, tmp_path, selector):
     ids=["functional", "update", "secure", "validation losses", "training losses"],
 )
 def test_features_and_validation_losses_arrive_over_flower_too(experiment, tmp_path, selector):
-    data = Choice("digits", {"clients": 12, "validation_fraction": 0.2})
+    data = Choice("digits", {"n_clients": 12, "validation_fraction": 0.2})
     experiment = replace(experiment, selector=selector, data=data)
     own = run(experiment, tmp_path / "own", plots=False)
     flower = run_on(LocalGrid(experiment_client_app(experiment), 12), experiment, tmp_path / "flower")
