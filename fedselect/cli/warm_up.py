@@ -11,10 +11,10 @@ __all__ = ["warm_up"]
 
 def warm_up() -> None:
     """Compile every kernel once for this machine, so that nothing run after it has to."""
-    from solvers.dispersion import compiled
+    from solvers.dispersion import kernels
 
     began = time.perf_counter()
-    total = len(compiled.registered())
+    total = len(kernels.registered())
     done = 0
     with progress_bar("compiling", total) as update:
 
@@ -23,6 +23,6 @@ def warm_up() -> None:
             done += 1
             update(done, total)
 
-        compiled.warm_up(advance)
+        kernels.warm_up(advance)
     seconds = time.perf_counter() - began
-    print(f"{total} kernels are ready, after {seconds:.1f} s; kept in {compiled.folder() or 'no cache'}")
+    print(f"{total} kernels are ready, after {seconds:.1f} s; kept in {kernels.cache_folder() or 'no cache'}")

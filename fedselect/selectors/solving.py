@@ -9,15 +9,10 @@ from numpy.typing import NDArray
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundContext
 from solvers import Problem, Solution, certified, solve
-from solvers.dispersion.compiled import load
 from solvers.registry import find
 from solvers.solving import check_certifier
 
 __all__ = ["check_solving", "solved"]
-
-#: Methods that go on without compiled code where it is not there yet. A round's decision must not depend on that: a
-#: run is repeated on another machine, resumed, and deployed, so a selector waits for the compiler, outside its limit.
-_COMPILED = ("auto", "branch-and-bound", "sdp")
 
 
 def check_solving(
@@ -92,8 +87,6 @@ def solved(
     """
     limit = round.time_limit if time_limit is None else time_limit
     seed = int(round.rng.integers(2**31))
-    if problem.family == "dispersion" and method in _COMPILED:
-        load()
     solution = solve(problem, method, time_limit=limit, seed=seed, **options)
     if solution.stopped == "interrupted":
         raise KeyboardInterrupt

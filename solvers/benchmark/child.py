@@ -78,8 +78,8 @@ def main(descriptor: int) -> None:
         # Where nobody is left to end a method that holds the interpreter, this thread of C does.
         faulthandler.dump_traceback_later(request.patience + 5.0, exit=True)
         answer = _answer(request)
-        if request.untimed and (kernels := sys.modules.get("solvers.dispersion.compiled")) is not None:
-            kernels.settle()
+        if request.untimed and (kernels := sys.modules.get("solvers.dispersion.kernels")) is not None:
+            kernels.preload(if_used=True)
         faulthandler.cancel_dump_traceback_later()
         connection.send(answer)
 

@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from solvers import Solution, solve
 from solvers.dispersion import DispersionProblem
-from solvers.dispersion.compiled import warm_up
+from solvers.dispersion.kernels import warm_up
 from tests.benchmarks.bench_dispersion import rounds as fedgs
 from tests.benchmarks.bench_hard import rows
 

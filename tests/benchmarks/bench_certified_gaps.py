@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from solvers import solve
 from solvers.dispersion import read_mdplib
-from solvers.dispersion.compiled import load
+from solvers.dispersion.kernels import preload
 
 COLUMNS = ("instance", "n", "m", "limit_s", "value", "best_known", "bound", "gap_percent", "status", "wall_s", "cpu_s")
 
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--contains", default="", help="part of the names of the files")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    load()  # the compiled kernels
+    preload()
     with (options.folder / "best_known.csv").open() as stream:
         table = sorted({(r["name"], int(r["m"]), float(r["best_known"])) for r in csv.DictReader(stream)})
     with options.out.open("w", newline="") as stream:

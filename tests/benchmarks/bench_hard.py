@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from solvers import Solution, instances, solve
 from solvers.dispersion import DispersionProblem, grey_pattern, read_mdplib, torus_symmetries
-from solvers.dispersion.compiled import warm_up
+from solvers.dispersion.kernels import warm_up
 
 #: The library's dispersion problems that were open when this was written.
 LIBRARY = (

@@ -16,12 +16,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.compiled import ready
+from solvers.dispersion.kernels import load
+from solvers.run import Run
 
 __all__ = ["Conditions"]
 
-#: Rows of the Schur complement formed at once without compilation: what they need stays in the cache.
-_ROWS = 32
+#: Steps that Python needs for a pair of conditions, where nothing is compiled yet.
+_STEPS = 25
 
 
 class Conditions:
@@ -33,9 +34,14 @@ class Conditions:
         The slice.
     dominated, nonnegative : (k, 2) ndarray of int
         Pairs (i, j) of the last two kinds; the n + 1 binary conditions come first, then these.
+    run : Run, optional
+        Its clock stands still while kernels are compiled.
     """
 
-    def __init__(self, n: int, size: int, dominated: NDArray[np.int64], nonnegative: NDArray[np.int64]) -> None:
+    def __init__(
+        self, n: int, size: int, dominated: NDArray[np.int64], nonnegative: NDArray[np.int64], run: Run | None = None
+    ) -> None:
+        self._run = run
         normal = np.ones(n + 1)
         normal[0] = n - 2 * size
         self.mirror = _mirror(normal)
@@ -83,37 +89,8 @@ class Conditions:
         outer, inner = self.extend(z), self.extend(inverse)
         if self.plain:
             return outer * inner
-        kernel = ready("schur")
-        assemble = _assemble if kernel is None else kernel.assemble
-        return assemble(outer, inner, self.i, self.j, self.a, self.b)
-
-
-def _assemble(
-    outer: NDArray[np.float64],
-    inner: NDArray[np.float64],
-    i: NDArray[np.int64],
-    j: NDArray[np.int64],
-    a: NDArray[np.float64],
-    b: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """The same numbers, to the bit, as `solvers.dispersion.compiled.schur.assemble`."""
-    result = np.empty((i.size, i.size))
-    for start in range(0, i.size, _ROWS):
-        rows = slice(start, start + _ROWS)
-        columns = slice(0, start + _ROWS)  # the rest mirrors them
-        p, q, r, s = i[columns], j[columns], a[columns], b[columns]
-        zu, zv = (outer[c[rows]] + w[rows, None] * outer[0] for c, w in ((i, a), (j, b)))
-        iu, iv = (inner[c[rows]] + w[rows, None] * inner[0] for c, w in ((i, a), (j, b)))
-        value = (zv[:, p] + r * zv[:, :1]) * (iu[:, q] + s * iu[:, :1])
-        value += (zu[:, q] + s * zu[:, :1]) * (iv[:, p] + r * iv[:, :1])
-        value += (zv[:, q] + s * zv[:, :1]) * (iu[:, p] + r * iu[:, :1])
-        value += (zu[:, p] + r * zu[:, :1]) * (iv[:, q] + s * iv[:, :1])
-        value /= 4
-        result[rows, :start] = value[:, :start]
-        result[:start, rows] = value[:, :start].T
-        corner = value[:, start:]
-        result[rows, rows] = np.tril(corner) + np.tril(corner, -1).T
-    return result
+        schur = load("schur", self._run, steps=_STEPS * self.i.size**2)
+        return schur.assemble(outer, inner, self.i, self.j, self.a, self.b)
 
 
 def _mirror(normal: NDArray[np.float64]) -> NDArray[np.float64]:

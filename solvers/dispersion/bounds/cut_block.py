@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.bounds.integrality import Cuts
-from solvers.dispersion.compiled import ready
+from solvers.dispersion.kernels import load
 
 __all__ = ["CutBlock"]
 
-#: Times that coordinate descent goes through the multipliers in an iteration; steps taken without compilation.
-_SWEEPS, _STEPS = 3, 6
+#: Times that coordinate descent goes through the multipliers in an iteration.
+_SWEEPS = 3
 
 
 class CutBlock:
@@ -36,15 +36,8 @@ class CutBlock:
         self._place = self._row * cuts.n + self._column
         # In the inner product of symmetric matrices.
         self._twice = self._value * np.where(self._row == self._column, 1.0, 2.0)
-        self._kernel = ready("cuts")
-        if self._kernel is not None:
-            self._mirror = self._column * cuts.n + self._row
-            self._norm = np.add.reduceat(self._value * self._twice, self._start[:-1])
-        else:
-            # Diag(row sums of |T||T|ᵀ) - TTᵀ is definite.
-            self._flat, self._slot = np.unique(self._place, return_inverse=True)
-            spread = np.bincount(self._slot, abs(self._value))
-            self._steps = 1.0 / np.add.reduceat(abs(self._twice) * spread[self._slot], self._start[:-1])
+        self._mirror = self._column * cuts.n + self._row
+        self._norm = np.add.reduceat(self._value * self._twice, self._start[:-1])
         self.sum = self._spread(self.weights)
 
     def __len__(self) -> int:
@@ -52,20 +45,8 @@ class CutBlock:
 
     def move(self, residual: NDArray[np.float64], penalty: float) -> None:
         """Come nearer to the least ``‖residual + Tᵀt‖²/2 + penalty · limitsᵀt``; ``residual`` may be overwritten."""
-        if self._kernel is not None:
-            pattern = (self._start, self._place, self._mirror, self._value, self._twice, self._norm)
-            self._kernel.move(residual, *pattern, self._limits, self.weights, self.sum, penalty, _SWEEPS)
-            return
-        given = residual.ravel()[self._flat]
-        old = ahead = self.weights
-        for k in range(_STEPS):  # accelerated projected gradients
-            reached = given + np.bincount(self._slot, self._value * ahead[self._cut])
-            slope = np.add.reduceat(self._twice * reached[self._slot], self._start[:-1]) + penalty * self._limits
-            new = np.maximum(ahead - self._steps * slope, 0.0)
-            ahead = new + (k / (k + 3.0)) * (new - old)
-            old = new
-        self.weights = old
-        self.sum = self._spread(old)
+        pattern = (self._start, self._place, self._mirror, self._value, self._twice, self._norm)
+        load("cuts").move(residual, *pattern, self._limits, self.weights, self.sum, penalty, _SWEEPS)
 
     @property
     def constant(self) -> float:

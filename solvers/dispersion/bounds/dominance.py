@@ -12,9 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.compiled import ready
+from solvers.dispersion.kernels import load
+from solvers.run import Run
 
 __all__ = ["Dominance", "dominance"]
+
+#: Steps that Python needs for a pair of clients, where nothing is compiled yet.
+_STEPS = 100
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,9 @@ class Dominance:
         )
 
 
-def dominance(quadratic: NDArray[np.float64], linear: NDArray[np.float64], size: int, *, most: int = 400) -> Dominance:
+def dominance(
+    quadratic: NDArray[np.float64], linear: NDArray[np.float64], size: int, *, most: int = 400, run: Run | None = None
+) -> Dominance:
     """Find the dominated pairs of ``max sᵀQs + lᵀs, 1ᵀs = m``; none are looked for beyond ``most`` clients.
 
     The relation is acyclic: i comes before j in the order of the average value beside m − 1 random others, ties by
@@ -57,29 +63,8 @@ def dominance(quadratic: NDArray[np.float64], linear: NDArray[np.float64], size:
         table = np.zeros((n, n), dtype=np.int8)
     else:
         rank = 2 * (size - 1) / max(n - 2, 1) * quadratic.sum(axis=1) + linear
-        kernel = ready("preference")
-        preferences = _preferences if kernel is None else kernel.preferences
+        preferences = load("preference", run, steps=_STEPS * n * n).preferences
         least = 1e-12 * (2 * size * float(np.abs(quadratic).max()) + float(np.abs(linear).max()))
         table = preferences(np.ascontiguousarray(quadratic), linear, size, rank, least)
     pairs = np.argwhere(table).astype(np.int64)
     return Dominance.of(pairs, table[pairs[:, 0], pairs[:, 1]] == 2, n)
-
-
-def _preferences(
-    q: NDArray[np.float64], linear: NDArray[np.float64], m: int, rank: NDArray[np.float64], least: float
-) -> NDArray[np.int8]:
-    """The same as `solvers.dispersion.compiled.preference.preferences`, without compilation."""
-    n = linear.size
-    found = np.zeros((n, n), dtype=np.int8)
-    index = np.arange(n)
-    for i in range(n):
-        behind = (rank < rank[i]) | ((rank == rank[i]) & (index > i))
-        others = np.flatnonzero(behind)
-        # The company of i instead of j: neither of them is part of it.
-        differences = q[i] - q[others]
-        differences[np.arange(others.size), others] = np.inf
-        differences[:, i] = np.inf
-        differences.partition(max(m - 2, 0), axis=1)
-        slack = linear[i] - linear[others] + 2.0 * differences[:, : m - 1].sum(axis=1)
-        found[i, others] = np.where(slack >= least, 2, slack >= 0.0)
-    return found

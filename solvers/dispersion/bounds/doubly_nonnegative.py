@@ -29,12 +29,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.bounds.alternating import aim, correct
 from solvers.dispersion.bounds.cut_block import CutBlock
 from solvers.dispersion.bounds.integrality import Cuts, gaps, triangles
 from solvers.dispersion.bounds.positive_part import PositivePart
 from solvers.dispersion.bounds.slice_form import SliceForm, certified_excess, certified_level, tangent_margin
 from solvers.dispersion.bounds.warm import Warm, conditioned
+from solvers.dispersion.kernels import load
 
 __all__ = ["Relaxation", "Warm"]
 
@@ -162,6 +162,7 @@ class Relaxation:
         trace, rows = conditions(self.x, self.products.sum(axis=1))
         both = (self.nonnegative + self.slack - self.cuts.sum).sum(axis=1)
         free = bool(self.forbidden.any())
+        kernel = load("alternating")
         primal = dual = 0.0
         for made in range(1, count + 1):
             both_trace, both_rows = conditions(self.slack.diagonal() - self.cuts.sum.diagonal(), both)
@@ -173,17 +174,18 @@ class Relaxation:
             self.diagonal = (right - c * self.level - beta * rest) / alpha
             others = self.nonnegative + self.slack if len(self.cuts) else self.nonnegative
             multipliers = (self.diagonal / (2 * m), self.level + self.diagonal)
-            shifted, positive = aim(self.cost, self.products, others, *multipliers, self.penalty)
+            shifted, positive = np.empty_like(self.cost), np.empty_like(self.cost)
+            kernel.aim(self.cost, self.products, others, *multipliers, self.penalty, shifted, positive)
             if len(self.cuts):
                 self.cuts.move(positive, self.penalty)
                 shifted += self.cuts.sum
                 positive = shifted - self.nonnegative
             self.slack = self._positive_part(positive, exact=made == count)
-            changing = (self.cuts.sum, self.nonnegative, self.products)
-            error, sums, both = correct(shifted, self.slack, self.forbidden, free, self.penalty, _STEP, *changing)
+            parts = (self.cuts.sum, self.nonnegative, self.products)
+            square, sums, both = kernel.correct(shifted, self.slack, self.forbidden, free, self.penalty, _STEP, *parts)
             trace, rows = conditions(self.x, sums)
             primal += float(np.sqrt((trace - m) ** 2 + rows @ rows)) / (1 + m)
-            dual += error / norm
+            dual += float(np.sqrt(square)) / norm
             self.iterations += 1
             if made % _WINDOW == 0:
                 if primal > 0 and dual > 0:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.compiled import ready
+from solvers.dispersion.kernels import load
 
 __all__ = ["Cuts", "gaps", "triangles"]
 
@@ -144,52 +144,13 @@ class Cuts:
 def triangles(products: NDArray[np.float64], most: int, least: float = 1e-3) -> Cuts:
     """The ``most`` cuts with at most three clients that ``products`` violate most, each by more than ``least``."""
     n = len(products)
-    if (kernel := ready("cuts")) is not None:
-        enough = np.full(n, -np.inf)
-        if n - 1 > _ABLE:
-            others = products - np.diag(np.full(n, np.inf))
-            enough = np.partition(others, n - _ABLE, axis=1)[:, n - _ABLE].copy()
-        excess, order, cuts = kernel.triangles(np.ascontiguousarray(products), enough, least, max(most, 0), _ABLE)
-        return _narrow(cuts[np.lexsort((order, -excess))], n)
-    x = products.diagonal()
-    found: list[NDArray[np.float64]] = []
-
-    def add(excess: NDArray[np.float64], i: Any, j: Any, k: Any, sign: int, level: int) -> None:
-        columns = np.broadcast_arrays(excess, i, j, k, 1 if j is not None else 0, sign, level)
-        found.append(np.column_stack(columns).astype(np.float64))
-
-    upper = np.triu(np.ones((n, n), dtype=bool), 1)
-    i, k = np.nonzero(products > x + least)
-    pairs = (products[i, k] - x[k], i, k, k, np.zeros(i.size), np.full(i.size, -1.0), k * 0.0)
-    found.append(np.column_stack(pairs))
-    for c in range(n):
-        # Only large products with c can take part: X_ic + X_jc - x_c > X_ij + least, and X_ij is about 0 or more.
-        row = products[c].copy()
-        row[c] = -np.inf
-        slack = x[c] + least
-        able = np.flatnonzero(row > slack - row.max())
-        if able.size < 2:
-            continue
-        if able.size > _ABLE:
-            able = np.sort(able[np.argsort(-row[able], kind="stable")[:_ABLE]])
-        part = row[able]
-        excess = part[:, None] + part - slack - products[np.ix_(able, able)]
-        excess[~upper[: able.size, : able.size]] = 0.0
-        a, b = np.nonzero(excess > 0)
-        add(excess[a, b] + least, able[a], able[b], c, -1, 0)
-    large = np.flatnonzero(x > 0.25)
-    if large.size > 2 and np.sort(x)[-3:].sum() > 1:
-        inner = products[np.ix_(large, large)]
-        y = x[large]
-        base = y[:, None] + y - inner - 1 - least
-        for c in range(2, large.size):
-            excess = base[:c, :c] + y[c] - inner[c, :c] - inner[c, :c][:, None]
-            excess[~upper[:c, :c]] = 0.0
-            a, b = np.nonzero(excess > 0)
-            add(excess[a, b] + least, large[a], large[b], large[c], 1, 1)
-    rows = np.concatenate(found)
-    rows = rows[np.argsort(-rows[:, 0], kind="stable")[:most], 1:]
-    return _narrow(rows.astype(np.int64), n)
+    enough = np.full(n, -np.inf)
+    if n - 1 > _ABLE:
+        others = products - np.diag(np.full(n, np.inf))
+        enough = np.partition(others, n - _ABLE, axis=1)[:, n - _ABLE].copy()
+    found = load("cuts").triangles(np.ascontiguousarray(products), enough, least, max(most, 0), _ABLE)
+    excess, order, cuts = found
+    return _narrow(cuts[np.lexsort((order, -excess))], n)
 
 
 def _narrow(rows: NDArray[np.int64], n: int) -> Cuts:
@@ -222,10 +183,7 @@ def gaps(
     towards = b @ covariance
     variance = (b * towards).sum(axis=1)
     mean = b @ x
-    if (kernel := ready("cuts")) is not None:
-        kernel.descend(b, towards, variance, mean, covariance, x.copy(), WIDTH)
-    else:
-        _descend(b, towards, variance, mean, covariance, x)
+    load("cuts").descend(b, towards, variance, mean, covariance, x.copy(), WIDTH)
     lack = _lack(variance, mean)
     found = np.flatnonzero(lack < -2 * least)
     found = found[np.argsort(lack[found], kind="stable")]
@@ -237,44 +195,6 @@ def gaps(
         place = np.flatnonzero(b[start])
         members[row, : place.size], signs[row, : place.size] = place, b[start, place].astype(np.int64)
     return Cuts(members, signs, np.floor(mean[found]).astype(np.int64), n)
-
-
-def _descend(
-    b: NDArray[np.float64],
-    towards: NDArray[np.float64],
-    variance: NDArray[np.float64],
-    mean: NDArray[np.float64],
-    covariance: NDArray[np.float64],
-    x: NDArray[np.float64],
-) -> None:
-    """The same numbers as `solvers.dispersion.compiled.cuts.descend`."""
-    own = covariance.diagonal()
-    active = np.arange(len(b))
-    for _ in range(3 * WIDTH):
-        current = _lack(variance[active], mean[active])
-        best = np.full(active.size, -1e-9)
-        which = np.full(active.size, -1)
-        step = np.zeros(active.size)
-        full = (b[active] != 0).sum(axis=1) >= WIDTH
-        for sign in (-1.0, 1.0):
-            change = (
-                _lack(variance[active][:, None] + 2 * sign * towards[active] + own, mean[active][:, None] + sign * x)
-                - current[:, None]
-            )
-            change[sign * b[active] > 0.5] = np.inf
-            change[full[:, None] & (b[active] == 0)] = np.inf
-            place = change.argmin(axis=1)
-            value = change[np.arange(active.size), place]
-            better = value < best
-            best[better], which[better], step[better] = value[better], place[better], sign
-        moving = which >= 0
-        if not moving.any():
-            break
-        active, which, step = active[moving], which[moving], step[moving]
-        variance[active] += 2 * step * towards[active, which] + own[which]
-        mean[active] += step * x[which]
-        towards[active] += step[:, None] * covariance[which]
-        b[active, which] += step
 
 
 def _lack(variance: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:

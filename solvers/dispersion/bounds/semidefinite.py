@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from solvers.dispersion.bounds.conditions import Conditions
+from solvers.run import Run
 
 __all__ = ["Multipliers", "relax"]
 
@@ -74,6 +75,7 @@ def relax(
     enough: float = -np.inf,
     iterations: int = 60,
     expired: Callable[[], bool] = lambda: False,
+    run: Run | None = None,
 ) -> Multipliers:
     """Relax ``max sᵀQs + lᵀs, 1ᵀs = m``; 2 ≤ m ≤ n − 2.
 
@@ -97,8 +99,10 @@ def relax(
         Largest number of steps.
     expired : callable
         Stop early when it returns True; what was found until then is valid all the same.
+    run : Run, optional
+        Stop early when it has expired; its clock stands still while kernels are compiled.
     """
-    conditions = Conditions(linear.size, size, dominated, nonnegative)
+    conditions = Conditions(linear.size, size, dominated, nonnegative, run)
     n, held = linear.size, conditions.inequality
     cost = np.zeros((n + 1, n + 1))
     cost[1:, 1:] = quadratic / 4
@@ -114,7 +118,7 @@ def relax(
         gap = here.gap(held)
         value = float(conditions.rhs @ here.y)
         near = tolerance if incumbent is None else max(tolerance, 0.02 * (value - incumbent))
-        if gap <= near or value < enough or expired():
+        if gap <= near or value < enough or expired() or (run is not None and run.expired):
             break
         factor = _factor(conditions.schur(here.z, inverse), held, here.slack[held] / -here.y[held])
         if factor is None:

@@ -24,8 +24,7 @@ class Tangents:
 
     def __init__(self, problem: DispersionProblem, run: Run | None = None) -> None:
         self.normal = Normal.of(problem)
-        over = (lambda: False) if run is None else (lambda: run.expired)
-        found = relax(self.normal.quadratic, self.normal.linear, problem.size, expired=over)
+        found = relax(self.normal.quadratic, self.normal.linear, problem.size, run=run)
         self.form: SliceForm = apply(
             self.normal.quadratic, self.normal.linear, problem.size, found, _NO_PAIRS, _NO_PAIRS
         )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from solvers.dispersion.bounds.slice_form import cholesky_excess, units
-from solvers.dispersion.compiled import kernel
+from solvers.dispersion.kernels import load
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import incumbent
 from solvers.run import Run
@@ -44,10 +44,9 @@ def bound_many(problem: DispersionProblem, run: Run, *, accuracy: float = 1e-4) 
     accuracy : float
         Relative to the objective's own scale.
     """
-    steps = kernel("ascent", run, problem.distances.dtype.name)
     n, m = problem.n, problem.size
     # A factorisation does n³/3 multiplications, a few billion a second.
-    if steps is None or run.remaining < 4e-11 * n**3:
+    if run.remaining < 4e-11 * n**3:
         return
     factor, offset, linear = units(problem)
     q = problem.weight * factor
@@ -66,7 +65,8 @@ def bound_many(problem: DispersionProblem, run: Run, *, accuracy: float = 1e-4) 
     margin = 2 * m * (2 * n + 16) * _EPS * reach + problem.rounding * factor
     best, known, stale = np.inf, np.inf, 0
     while not run.expired and stale < _STALE:
-        violation = steps.climb(problem.distances, q, shift, m, y, g, _STEPS, 1e-9)
+        climb = load("ascent", run, precision=problem.distances.dtype.name, steps=_STEPS * n).climb
+        violation = climb(problem.distances, q, shift, m, y, g, _STEPS, 1e-9)
         g = linear + 2 * (q * _times(problem, y) - shift * y)  # fresh, free of drift
         inner = float(y @ (linear - g)) / 2
         top = float(np.partition(g, n - m)[n - m :].sum())

@@ -7,17 +7,13 @@ import math
 from solvers.dispersion.circle.form import Form
 from solvers.dispersion.circle.shape import Shape
 from solvers.dispersion.circle.tree import Tree
-from solvers.dispersion.compiled import give_way, ready, start
 from solvers.dispersion.selection import Selecting
 from solvers.run import Run
 
-__all__ = ["LARGEST", "fits", "loaded", "search", "too_large"]
+__all__ = ["LARGEST", "fits", "search", "too_large"]
 
 #: Entries of the table of longest paths, at most (8 bytes each).
 LARGEST = 20_000_000
-
-#: Part of the time left in which the compiler is waited for by who has something else to do.
-_WAIT = 0.25
 
 #: Nodes after a proof, beside as many as it took.
 _MORE = 100
@@ -39,26 +35,11 @@ def too_large(problem: Selecting) -> str | None:
     )
 
 
-def loaded(run: Run) -> bool:
-    """Whether the kernels are there; the compiler, where it is needed, is waited for in a part of the time."""
-    if ready("circle", run) is None:
-        start("circle")
-        until = run.seconds + _WAIT * run.remaining
-        while run.seconds < until and give_way(0.05):
-            pass
-    return ready("circle", run) is not None
-
-
 def search(problem: Selecting, shape: Shape, run: Run) -> None:
     """Prove, or come as close as the time allows.
 
     A gap of a millionth, which counts as a proof, may leave a better selection where the objective is mostly a
     constant, as it is here; the tree therefore goes on for as many nodes again, and nearly always ends in that time.
-
-    Raises
-    ------
-    OutOfTime
-        When the time is over before the kernels are compiled.
     """
     run.details["shape"] = "circle" if shape.chords else "line"
     tree = Tree(Form.of(problem, shape), run)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.circle.form import Form
-from solvers.dispersion.loading import needed
+from solvers.dispersion.kernels import load
 from solvers.run import Run
 
 __all__ = ["Tree"]
@@ -48,16 +48,11 @@ class Tree:
         The problem.
     run : Run
         Clock and incumbent.
-
-    Raises
-    ------
-    OutOfTime
-        When the time is over before the kernel is compiled.
     """
 
     def __init__(self, form: Form, run: Run) -> None:
         self.form, self.run = form, run
-        self.kernels = needed("circle", run)
+        self.kernels = load("circle", run)
         n, m = form.problem.n, form.problem.size
         self.table = np.empty(form.entries)
         self.numbers = (form.shape.at, form.cosine, form.sine, form.linear, form.scale, form.curve, form.shape.chords)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.dispersion.kernels import load
 from solvers.dispersion.kinds.counts import Counts
-from solvers.dispersion.kinds.problem import KindDispersionProblem
-from solvers.dispersion.loading import OutOfTime, needed
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
 
-__all__ = ["Tree", "filled", "in_time"]
+__all__ = ["Tree", "filled"]
 
 #: Seconds between two looks at the clock.
 _SPELL = 0.05
@@ -25,21 +22,9 @@ _SPELL = 0.05
 _STACK = 5_000
 
 
-@contextmanager
-def in_time(problem: KindDispersionProblem, run: Run) -> Iterator[None]:
-    """End the ``with`` block when the clock runs out; the cheapest clients are the decision if there is no other."""
-    try:
-        yield
-    except OutOfTime:
-        if run.x is None:
-            x = np.zeros(problem.n, dtype=np.int64)
-            x[np.argsort(problem.costs, kind="stable")[: problem.size]] = 1
-            run.offer(x)
-
-
 def filled(form: Counts, run: Run) -> NDArray[np.int64]:
     """The counts of the run's decision; of the greedy one, which is offered, where there is none."""
-    kernels = needed("counts", run)
+    kernels = load("counts", run)
     if run.x is not None:
         return form.counts(run.x)
     counts = np.zeros(form.problem.k, dtype=np.int64)
@@ -74,7 +59,7 @@ class Tree:
     def __init__(self, form: Counts, run: Run, counts: NDArray[np.int64]) -> None:
         self.form, self.run = form, run
         k = form.problem.k
-        self.kernels = needed("counts", run)
+        self.kernels = load("counts", run)
         self.lowers, self.uppers = np.zeros((_STACK, k), np.int64), np.zeros((_STACK, k), np.int64)
         self.points, self.bounds = np.zeros((_STACK, k)), np.zeros(_STACK)
         self.uppers[0] = np.diff(form.start)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from solvers.dispersion.bounds.slice_form import units
-from solvers.dispersion.compiled import kernel
+from solvers.dispersion.kernels import load
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, random_decision
 from solvers.errors import InvalidOption
@@ -47,8 +47,8 @@ def annealing(
     n, m = problem.n, problem.size
     x = random_decision(problem, run.rng) if run.x is None else problem.decision(run.x)
     run.offer(x)
-    swaps = kernel("annealing", run, problem.distances.dtype.name) if m < n else None
-    if swaps is not None:
+    if m < n:
+        swaps = load("annealing", run, precision=problem.distances.dtype.name)
         factor, _, linear = units(problem)
         order = np.argsort(-x, kind="stable")
         best, value = order.copy(), -np.inf

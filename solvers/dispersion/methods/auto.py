@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from solvers.dispersion.circle.search import loaded
 from solvers.dispersion.kinds.restated import FEW, alike, solve_by_kinds
 from solvers.dispersion.methods.branch_and_bound import branch_and_bound
 from solvers.dispersion.methods.brute_force import brute_force
@@ -55,8 +54,7 @@ def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None, 
         solve_by_kinds(same, run, problem.rounding + same.rounding, share=_KINDS)
     if not (run.proved or run.expired) and (shape := recognised(problem, run)) is not None:
         begin(problem, run)
-        if loaded(run):
-            on_circle(problem, shape, run)
+        on_circle(problem, shape, run)
     if not (run.proved or run.expired):
         branch_and_bound(problem, run, memory=memory, threads=threads)
     if run.x is None:

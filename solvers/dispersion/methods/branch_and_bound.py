@@ -5,7 +5,6 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from solvers.dispersion.bounds.uniform_shift import bound_many
-from solvers.dispersion.compiled import ready
 from solvers.dispersion.methods.memetic import Relay
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.memory import Memory
@@ -43,8 +42,7 @@ def branch_and_bound(
     parent), and any point on the way gives a valid bound: the tangent's m largest entries. Reduced costs and dominance
     fix clients. A depth-first search uses up a fixed amount of work; what it leaves open goes to a queue by bound, and
     an open problem taken from there gets multipliers of its own, with :math:`s_i s_j \ge 0` imposed on the pairs
-    that its parent's relaxation violates. Until the kernels are compiled, on a machine's first use, the same tree is
-    searched without them (`solvers.dispersion.search.plain_tree`).
+    that its parent's relaxation violates.
 
     Parameters
     ----------
@@ -84,10 +82,9 @@ def branch_and_bound(
     if run.bound is None:
         run.tighten(problem.trivial_bound())
     try:
-        # One shift for all clients takes milliseconds and is enough for many problems, if the kernel is there.
+        # One shift for all clients takes milliseconds and is enough for many problems.
         # Where it is all there will be, it waits for the selection that it starts from.
-        few = problem.n <= largest and not run.proved
-        shifted = few and ready("ascent", run, problem.distances.dtype.name) is not None
+        shifted = problem.n <= largest and not run.proved
         if shifted:
             bound_many(problem, run)
         while moves > 0 and not (run.expired or run.proved) and (done := search.advance(moves)):

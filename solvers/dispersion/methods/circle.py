@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from solvers.dispersion.circle.search import fits, search, too_large
 from solvers.dispersion.circle.shape import Shape, from_distances
-from solvers.dispersion.loading import OutOfTime
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import have_decision
 from solvers.dispersion.trivial import is_trivial, solve_trivial
@@ -74,5 +71,4 @@ def begin(problem: DispersionProblem, run: Run) -> None:
 
 def on_circle(problem: DispersionProblem, shape: Shape, run: Run) -> None:
     """Prove optimality on the shape, in time."""
-    with suppress(OutOfTime):
-        search(problem, shape, run)
+    search(problem, shape, run)

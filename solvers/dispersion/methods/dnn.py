@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 
-from solvers.dispersion.bounds.alternating import prepare
 from solvers.dispersion.bounds.doubly_nonnegative import Relaxation
 from solvers.dispersion.bounds.slice_form import Normal
 from solvers.dispersion.bounds.uniform_shift import bound_many
+from solvers.dispersion.kernels import load
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import ascend, have_decision
 from solvers.dispersion.search.threads import one_thread
@@ -85,7 +85,8 @@ def dnn(problem: DispersionProblem, run: Run, *, cuts: float = 5.0, iterations: 
 
 def _converge(problem: DispersionProblem, run: Run, normal: Normal, cuts: float, iterations: int) -> None:
     """Iterate until nothing moves any more, with a certified bound and a rounded point now and then."""
-    prepare(run)
+    for name in ("alternating", "cuts"):
+        load(name, run)  # iterations have no clock to stop
     relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
     values: list[float] = []
     cost = _CERTIFICATE * problem.n**3  # seconds of a certificate

@@ -97,8 +97,6 @@ class Memetic:
         Whose incumbent is the first member, its randomness, and where better selections are offered.
     population, moves : int, int or None
         As for `memetic`.
-    wait : bool
-        As for `tabu.Search`.
 
     Attributes
     ----------
@@ -112,11 +110,10 @@ class Memetic:
         run: Run,
         population: int = 15,
         moves: int | None = None,
-        wait: bool = True,
     ) -> None:
         self.problem, self.run = problem, run
         self.moves = _enough(problem) if moves is None else moves
-        self.tabu = Search(problem, run, self.moves + 1, wait)  # begins with the incumbent
+        self.tabu = Search(problem, run, self.moves + 1)  # begins with the incumbent
         self.population = Population(problem, population, run.rng)
         self.left = self.moves
         self.generations, self.populations, self.barren = 0, 1, 0
@@ -169,7 +166,7 @@ class Relay:
 
     def __init__(self, problem: DispersionProblem, run: Run) -> None:
         self.problem, self.run = problem, run
-        self.search: Search | Memetic = Search.started(problem, run, wait=False)
+        self.search: Search | Memetic = Search.started(problem, run)
         self._known, self._idle = run.objective, 0
 
     def advance(self, moves: int) -> int:
@@ -178,7 +175,7 @@ class Relay:
         self._idle = self._idle + done if self.run.objective == self._known else 0
         self._known = self.run.objective
         if isinstance(self.search, Search) and self._idle > max(_LONG, _STALLED * self.problem.n):
-            self.search = Memetic(self.problem, self.run, wait=False)
+            self.search = Memetic(self.problem, self.run)
         return done
 
 

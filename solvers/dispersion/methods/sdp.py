@@ -108,7 +108,7 @@ def _own(problem: DispersionProblem, run: Run, strength: str, accuracy: float) -
             normal.size,
             nonnegative=pairs,
             tolerance=tolerance,
-            expired=lambda: run.expired,
+            run=run,
         )
         raised = np.zeros_like(normal.quadratic)
         np.add.at(raised, (pairs[:, 0], pairs[:, 1]), found.nonnegative)

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.bounds.slice_form import units
-from solvers.dispersion.compiled import kernel, ready
+from solvers.dispersion.kernels import load
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.search.neighbourhood import ascend, climb, incumbent
+from solvers.dispersion.search.neighbourhood import climb, incumbent
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
@@ -18,8 +18,8 @@ __all__ = ["Search", "tabu"]
 #: Swaps made when there is neither a time limit nor a number of moves.
 _MOVES = 200_000
 
-#: Compiled moves that take as long as a perturbation and an ascent without compilation.
-_HOP = 500
+#: Steps that Python makes for a move, beside some for each client.
+_MOVE = 200
 
 #: Entries of the gains that one call into the kernel may update: some 50 ms.
 _WORK = 2_000_000
@@ -94,21 +94,19 @@ class Search:
         Where it starts from (``run.x``), its randomness, and where better selections are offered.
     patience : int, optional
         As for `tabu`.
-    wait : bool
-        Whether to wait for the kernel to be compiled; otherwise perturbations and swap ascent stand in for it.
     """
 
-    def __init__(self, problem: DispersionProblem, run: Run, patience: int | None = None, wait: bool = True) -> None:
-        self.problem, self.run, self.wait = problem, run, wait
+    def __init__(self, problem: DispersionProblem, run: Run, patience: int | None = None) -> None:
+        self.problem, self.run = problem, run
         self.patience = max(200, 2 * problem.n) if patience is None else patience
         self.state = run.rng.integers(1, 2**63, size=1, dtype=np.uint64)
         self.begin(incumbent(run))
 
     @classmethod
-    def started(cls, problem: DispersionProblem, run: Run, patience: int | None = None, *, wait: bool = True) -> Search:
+    def started(cls, problem: DispersionProblem, run: Run, patience: int | None = None) -> Search:
         """A search from ``start`` or the greedy selection, improved by swaps."""
         climb(problem, run)
-        return cls(problem, run, patience, wait)
+        return cls(problem, run, patience)
 
     def begin(self, x: NDArray[np.int64]) -> None:
         """Begin anew from a selection, and forget what was found."""
@@ -124,11 +122,9 @@ class Search:
         problem = self.problem
         if problem.size == problem.n:
             return 0
-        precision = problem.distances.dtype.name
-        swaps = (kernel if self.wait else ready)("swaps", self.run, precision)
-        if swaps is None:
-            return 0 if self.wait else self._hop()
         moves = min(moves, max(50, _WORK // (problem.n + problem.size)))
+        steps = moves * (_MOVE + problem.n // 4 + 30 * problem.size)
+        swaps = load("swaps", self.run, precision=problem.distances.dtype.name, steps=steps)
         factor, _, linear = units(problem)
         known = self.values[1]
         swaps.tabu(
@@ -156,18 +152,3 @@ class Search:
         x = np.zeros(self.problem.n, dtype=np.int64)
         x[self.best[: self.problem.size]] = 1
         return x
-
-    def _hop(self) -> int:
-        """Without the kernel: perturb the incumbent by some swaps and climb; counted as as many moves as it costs."""
-        problem, run = self.problem, self.run
-        n, m = problem.n, problem.size
-        rng = np.random.default_rng(self.state)
-        self.state += np.uint64(1)
-        swaps = int(rng.integers(2, 3 + min(m, n - m) // 4))
-        x = incumbent(run)
-        x[rng.choice(np.flatnonzero(x == 1), min(swaps, m), replace=False)] = 0
-        # Whoever comes in was out before, or is one of those that have just left.
-        x[rng.choice(np.flatnonzero(x == 0), m - int(x.sum()), replace=False)] = 1
-        run.offer(ascend(problem, x, run))
-        self.begin(incumbent(run))
-        return _HOP

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from solvers.dispersion.loading import OutOfTime
 from solvers.dispersion.points.construction import greedy_decision
 from solvers.dispersion.points.part import QUICK, Part, Rest
 from solvers.dispersion.points.problem import PointDispersionProblem
 from solvers.dispersion.points.relaxation import Relaxation
+from solvers.dispersion.points.sums import OutOfTime
 from solvers.dispersion.problem import DispersionProblem
 from solvers.run import Run
 

@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.loading import needed
+from solvers.dispersion.kernels import load
 from solvers.dispersion.points.problem import PointDispersionProblem
 from solvers.dispersion.points.sums import potentials
 from solvers.run import Run
@@ -74,7 +74,7 @@ class Relaxation:
 
         That is the Frank-Wolfe gap, ``max gᵀx − gᵀy``: an upper bound on what more climbing can bring.
         """
-        climb = needed("points", self.run).climb
+        climb = load("points", self.run).climb
         problem = self.problem
         some = self.working()
         h = problem.distances(some)

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.loading import OutOfTime, needed
+from solvers.dispersion.kernels import load
 from solvers.run import Run
 
-__all__ = ["FEW", "potentials"]
+__all__ = ["FEW", "OutOfTime", "potentials"]
 
 #: Distances up to which NumPy is quicker than loading compiled code.
 FEW = 2_000_000
@@ -21,6 +21,10 @@ _WORK = 40_000_000
 
 #: Points to a thread, at least.
 _SHARE = 4_096
+
+
+class OutOfTime(Exception):
+    """The clock ran out in the middle of something that has no answer yet."""
 
 
 def potentials(
@@ -52,7 +56,7 @@ def potentials(
     n, count = coordinates.shape[1], weights.size
     if n * count <= FEW:
         return _in_numpy(coordinates, centres, weights)
-    add_distances = needed("points", run).add_distances
+    add_distances = load("points", run).add_distances
     totals = np.zeros(n)
     threads = max(1, min(_threads(), n // _SHARE))
     edges = np.linspace(0, n, threads + 1).astype(np.int64)

@@ -124,10 +124,8 @@ class Journal:
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
-    def log(self, n: int, compiled: bool = True) -> Log:
-        """Room for what the tree looks at next; none where this was given up, as it is where nothing is compiled."""
-        if not compiled:
-            self.stop()
+    def log(self, n: int) -> Log:
+        """Room for what the tree looks at next; none where this was given up."""
         if not self.alive:
             return Log.room(0, n)
         return Log.room(max(100, min(_NODES, 2 * _MOST // n)), n, self._nodes, self.grain)

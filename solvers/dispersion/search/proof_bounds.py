@@ -16,7 +16,6 @@ from solvers.dispersion.bounds.semidefinite import relax
 from solvers.dispersion.bounds.uniform_shift import top_eigenvalue
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.nodes import FREE, ONE
-from solvers.dispersion.search.plain_tree import bound_point, project
 from solvers.dispersion.search.record import BITS, Record
 from solvers.solution import OPTIMALITY_GAP
 
@@ -209,3 +208,58 @@ def _violated(
     flat[known[upper[:, 0], upper[:, 1]]] = 0.0
     worst = np.argsort(flat, kind="stable")[: max(most - len(kept), 0)]
     return np.concatenate([kept, upper[worst[flat[worst] < -1e-6]]])
+
+
+#: Steps on a node, at most: a weaker bound costs one more node.
+_STEPS = 300
+
+
+def project(y: NDArray[np.float64], left: int) -> NDArray[np.float64]:
+    """Move the parent's point onto the slice ``1ᵀy = left``."""
+    total = float(y.sum())
+    return y * (left / total) if total > left else y + (1.0 - y) * ((left - total) / (y.size - total))
+
+
+def bound_point(
+    curved: NDArray[np.float64],
+    slope: NDArray[np.float64],
+    y: NDArray[np.float64],
+    left: int,
+    known: tuple[float, float, float, float],
+) -> tuple[float, NDArray[np.float64], float, float, int]:
+    """First-order steps (``y`` changes) until the node can be dropped, or is solved well enough.
+
+    ``known`` is what to add to the tangent, the value to beat with and without the tolerance, and the accuracy.
+    Returns the bound, the gradient, the smallest of its ``left`` largest entries, the largest of the others, the steps.
+    """
+    constant, enough, incumbent, accuracy = known
+    diagonal = curved.diagonal()
+    rest = y.size - left
+    steps, check, stuck = 0, 0, False
+    g = slope + 2.0 * (curved @ y)
+    while True:
+        rising = np.where(y < 1.0, g, -np.inf)
+        up = int(rising.argmax())
+        most = rising[up]
+        last = stuck or steps >= _STEPS or not most - np.where(y > 0.0, g, np.inf).min() > 1e-12
+        if last or steps >= check:
+            check = steps + 4 + steps // 4
+            parted = np.partition(g, (rest - 1, rest))
+            tops = float(parted[rest:].sum())
+            bound = constant + 0.5 * float((slope - g) @ y) + tops
+            value = bound - tops + float(g @ y)
+            close = value > enough and bound - value <= accuracy * (value - incumbent)
+            if last or close or bound <= enough:
+                return bound, g, float(parted[rest]), float(parted[rest - 1]), steps
+        curvature = np.maximum(2.0 * curved[up] - curved[up, up] - diagonal, 1e-15)
+        gain = np.where((y > 0.0) & (g < most), (most - g) ** 2 / curvature, 0.0)
+        down = int(gain.argmax())
+        if gain[down] <= 0.0:
+            stuck = True
+            continue
+        room = 1.0 - y[up]
+        t = min(0.5 * (most - g[down]) / curvature[down], room, y[down])
+        y[down] = 0.0 if t == y[down] else y[down] - t
+        y[up] = 1.0 if t == room else y[up] + t
+        g += (2.0 * t) * (curved[up] - curved[down])
+        steps += 1

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.bounds.alternating import prepare
+from solvers.dispersion.kernels import load
 from solvers.dispersion.search.neighbourhood import ascend
 from solvers.dispersion.search.strong import CHUNK, Node, Outcome, Setting, examine
 from solvers.dispersion.search.tree import Tree
@@ -48,7 +48,8 @@ class StrongTree:
         self.nodes = self.iterations = 0
         self.stopping = False
         self.slice = math.inf  # looks at the clock after which to leave the root for a while
-        prepare(self.run)
+        for name in ("alternating", "cuts"):
+            load(name, self.run)  # here, where the clock can be stopped
         self.slowest = 3e-10  # seconds per free client cubed of an iteration, to know when to stop
 
     @property

@@ -16,13 +16,11 @@ from solvers.dispersion.bounds.dominance import Dominance, dominance
 from solvers.dispersion.bounds.semidefinite import Multipliers, relax
 from solvers.dispersion.bounds.slice_form import Normal, apply
 from solvers.dispersion.bounds.uniform_shift import top_eigenvalue
-from solvers.dispersion.compiled import give_way, ready, start
+from solvers.dispersion.kernels import load
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.search import plain_tree
 from solvers.dispersion.search.block import Block, inherited, on_slice, violated
 from solvers.dispersion.search.journal import Journal
 from solvers.dispersion.search.memory import Memory
-from solvers.dispersion.search.neighbourhood import ascend
 from solvers.dispersion.search.nodes import Goal, Log, Node, Stack
 from solvers.dispersion.search.work import Work, relaxation
 from solvers.run import Run
@@ -33,8 +31,8 @@ __all__ = ["Tree"]
 #: Updates of gradient entries between two looks at the clock: some 0.1 s.
 _WORK = 15_000_000
 
-#: What counts as so much work without compilation, and how much of it is done between two looks at the clock.
-_PLAIN_WORK, _PLAIN_SPELL = 2_000_000, 200_000
+#: Updates that Python makes at a time where nothing is compiled yet, and the steps that it needs for each.
+_INTERPRETED, _STEPS = 20_000, 20
 
 #: Seconds that a relaxation takes, in units of n³: it is left out where the clock does not allow it.
 _RELAX = 1.2e-8
@@ -44,12 +42,6 @@ SHARE = 0.25
 
 #: How well a node is solved that cannot be dropped; see `nodes.Goal`.
 _ACCURACY = 0.2
-
-#: Seconds after which a tree without compilation leaves the compiler half of the time.
-_ALONE = 1.0
-
-#: Without compilation, a root whose gap is larger than this gets products held non-negative before any node.
-_LOOSE = 0.01
 
 #: Up to this many clients the semidefinite relaxation takes a fraction of a second and comes first.
 _SMALL = 300
@@ -79,7 +71,7 @@ class Tree:
 
     @cached_property
     def order(self) -> Dominance:
-        """Dominance among all clients; the strong tree asks for it as well, and uncompiled it takes a while."""
+        """Dominance among all clients; the strong tree asks for it as well."""
         normal, everyone = self.normal, np.arange(self.problem.n)
         return self._ordered(normal.quadratic, normal.linear, normal.size, everyone, everyone[:0])
 
@@ -94,22 +86,14 @@ class Tree:
         return self.problem.n <= (_SMALL // 2 if self.remembered else _SMALL)
 
     def start(self, relax: bool = True) -> None:
-        """Bound the root; begin to compile where that does not settle the problem and nothing is compiled yet."""
+        """Bound the root."""
         n = self.problem.n
         root = self._block(np.arange(n), np.zeros(0, dtype=np.int64), None, small=relax and self.small)
         bound = root.form.tangent(root.x) + root.constant
         self.run.tighten(self.certified(bound))
-        if ready("tree", self.run) is None:
-            self._round(root.x)
-            loose = bound - self.incumbent > _LOOSE * abs(self.run.objective) * self.normal.factor  # type: ignore[arg-type]
-            if loose and len(root.pairs) and self.affordable(root.ids.size):
-                root = self._block(root.ids, root.ones, root, small=True)
-                bound = min(bound, root.form.tangent(root.x) + root.constant)
         if not self._closed(bound, root, -1):
             self._push(bound, root, np.zeros(n, dtype=np.int8), root.x, -1)
         self.report()
-        if self.open:
-            start("tree")
 
     def advance(self) -> None:
         """Work on the most promising open problem for a while."""
@@ -143,35 +127,26 @@ class Tree:
         self.report()
 
     def _explore(self, block: Block, stack: Stack, known: float, best: NDArray[np.int8]) -> int:
-        """Search below the one node on the stack, compiled if possible; how many are left. ``best`` if it is better."""
-        began = self.run.seconds
-        compiled = ready("tree", self.run)
-        if compiled is None:
-            explore, cost = plain_tree.explore, _WORK // _PLAIN_WORK
-            budget = int(min(_PLAIN_SPELL, 1e4 + 1e6 * self.run.remaining))
-        else:
-            explore, cost = compiled.explore, 1
-            budget = int(min(_WORK, 1e5 + 1e8 * self.run.remaining))
-            if self._pending(block) and (due := self.work.lacking(self._cost(block, block.ids))) > 0:
-                budget = min(budget, due)
+        """Search below the one node on the stack; how many are left. ``best`` if a better selection was found."""
+        budget = int(min(_WORK, 1e5 + 1e8 * self.run.remaining))
+        if self._pending(block) and (due := self.work.lacking(self._cost(block, block.ids))) > 0:
+            budget = min(budget, due)
         log, off = Log.room(0, block.ids.size), 0.0
         if self.journal is not None:
-            log, off = self.journal.log(block.ids.size, compiled is not None), self.journal.margin
-        nodes, work, left, _ = explore(
-            *block.parts(),
-            stack,
-            1,
-            Goal(known + off, self.tolerance - off, _ACCURACY, budget),
-            best,
-            Node.room(block.ids.size),
-            log,
-        )
+            log, off = self.journal.log(block.ids.size), self.journal.margin
+        tolerance, room = self.tolerance - off, Node.room(block.ids.size)
+        done, left, full = 0, 1, log.origins.size
+        while left and done < budget and not best.any() and not (full and log.used[0] == full):
+            # Compiled, it is a single call; otherwise Python has the tree in hand for short spells.
+            tree = load("tree", self.run, steps=_STEPS * _INTERPRETED)
+            some = budget - done if tree.compiled else min(_INTERPRETED, budget - done)
+            goal = Goal(known + off, tolerance, _ACCURACY, some)
+            nodes, work, left, _ = tree.explore(*block.parts(), stack, left, goal, best, room, log)
+            done += work
+            self.run.nodes += nodes
         if self.journal is not None:
             self.journal.keep(block.number, log)
-        self.work.nodes += work * cost
-        if compiled is None and self.run.seconds > _ALONE:
-            give_way(min(self.run.seconds - began, self.run.remaining))
-        self.run.nodes += nodes  # type: ignore[operator]  # set when the tree was made
+        self.work.nodes += done
         return left
 
     @property
@@ -202,13 +177,6 @@ class Tree:
         if step > self.tolerance:
             self.tolerance = step * (1 - 1e-12)
             self.settled = 3 * self.attainable.error
-
-    def _round(self, point: NDArray[np.float64]) -> None:
-        """Offer the largest entries of a relaxed point, improved by swaps."""
-        x = np.zeros(self.problem.n, dtype=np.int64)
-        x[np.argsort(-point, kind="stable")[: self.problem.size]] = 1
-        self.run.offer(ascend(self.problem, x, self.run))
-        self.look()
 
     def _push(self, bound: float, block: Block, state: NDArray[np.int8], point: Reals, origin: int) -> None:
         if bound > self.incumbent + self.tolerance:
@@ -265,7 +233,7 @@ class Tree:
 
     def _ordered(self, q: Reals, linear: Reals, m: int, ids: Clients, ones: Clients) -> Dominance:
         """Dominance among ``ids`` beside ``ones``; if this is written down, what exact arithmetic says as well."""
-        order = dominance(q, linear, m)
+        order = dominance(q, linear, m, run=self.run)
         return order if self.journal is None else self.journal.certain(order, ids, ones)
 
     def _block(self, ids: Clients, ones: Clients, parent: Block | None, *, small: bool) -> Block:
@@ -279,9 +247,7 @@ class Tree:
         if small and self.affordable(n):
             pairs = inherited(parent, ids, self.problem.n, self.cuts)
             near, low = self.tolerance / 2, self.incumbent - constant
-            found = relax(
-                q, linear, m, nonnegative=pairs, tolerance=near, incumbent=low, enough=low, expired=lambda: run.expired
-            )
+            found = relax(q, linear, m, nonnegative=pairs, tolerance=near, incumbent=low, enough=low, run=run)
             self.work.relaxations += relaxation(n, len(pairs))
             x, further = found.x, violated(found, pairs, int(self.cuts * n))
             if self.memory is not None and n == self.problem.n and len(pairs) == 0:

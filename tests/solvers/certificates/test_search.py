@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from solvers.dispersion.compiled import compiled
 
 from solvers import solve
 from solvers.certificates import CertificateError, check
 from solvers.certificates.concave import excess
 from solvers.dispersion import DispersionProblem
-from solvers.dispersion.compiled import compiled
 from solvers.dispersion.search import race, tree, work
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from solvers.dispersion.compiled import compiled
 
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem, Memory, read_mdplib
-from solvers.dispersion.compiled import compiled
 from solvers.dispersion.search.race import Race
 from solvers.run import Run
 from tests.solvers.dispersion.cases import (

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from solvers.dispersion.compiled import compiled, registered
 
 from solvers import solve
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.bounds import conditions, dominance
-from solvers.dispersion.compiled import compiled, registered
 from solvers.dispersion.search import plain_tree
 from solvers.dispersion.search.nodes import Form, Goal, Log, Node, Order, Stack
 from solvers.instances import names

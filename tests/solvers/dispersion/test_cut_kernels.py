@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from solvers.dispersion.compiled import compiled
 
 from solvers.dispersion.bounds import alternating, cut_block, integrality
 from solvers.dispersion.bounds.cut_block import CutBlock
 from solvers.dispersion.bounds.integrality import Cuts, gaps, triangles
 from solvers.dispersion.bounds.positive_part import PositivePart
-from solvers.dispersion.compiled import compiled
 
 
 @pytest.fixture(autouse=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from solvers.dispersion.compiled import compiled
 
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem, grey_pattern
-from solvers.dispersion.compiled import compiled
 from solvers.dispersion.methods.memetic import Memetic
 from solvers.dispersion.search.neighbourhood import random_decision
 from solvers.dispersion.search.population import Population

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from solvers.dispersion.compiled import settle
 
 from solvers import solve
 from solvers.dispersion import DispersionProblem

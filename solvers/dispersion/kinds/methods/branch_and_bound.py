@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from solvers.dispersion.kernels import load
 from solvers.dispersion.kinds.counts import Counts
 from solvers.dispersion.kinds.problem import KindDispersionProblem
-from solvers.dispersion.kinds.tree import Tree, filled, in_time
-from solvers.dispersion.loading import needed
+from solvers.dispersion.kinds.tree import Tree, filled
 from solvers.dispersion.trivial import solve_trivial
 from solvers.errors import InvalidOption
 from solvers.registry import method
@@ -43,19 +43,18 @@ def branch_and_bound(problem: KindDispersionProblem, run: Run, *, nodes: int | N
     run.tighten(problem.trivial_bound())
     if solve_trivial(problem, run):
         return
-    with in_time(problem, run):
-        form = Counts(problem)
-        counts = filled(form, run)
-        needed("counts", run).ascend(form.q, form.start, form.steps, counts, 10 * problem.size, 1e-12 * problem.scale)
-        run.offer(form.decision(counts))
-        tree = Tree(form, run, counts)
-        tree.advance(1)
-        if tree.open and not run.proved:
-            tree.probe()
-        while tree.open and not (run.expired or run.proved) and (nodes is None or tree.nodes < nodes):
-            before = tree.nodes
-            tree.advance()
-            if tree.open and tree.nodes == before:
-                run.stop("iterations", "the tree over counts is deeper than the room there is for it")
-                break
-        run.nodes = tree.nodes
+    form = Counts(problem)
+    counts = filled(form, run)
+    load("counts", run).ascend(form.q, form.start, form.steps, counts, 10 * problem.size, 1e-12 * problem.scale)
+    run.offer(form.decision(counts))
+    tree = Tree(form, run, counts)
+    tree.advance(1)
+    if tree.open and not run.proved:
+        tree.probe()
+    while tree.open and not (run.expired or run.proved) and (nodes is None or tree.nodes < nodes):
+        before = tree.nodes
+        tree.advance()
+        if tree.open and tree.nodes == before:
+            run.stop("iterations", "the tree over counts is deeper than the room there is for it")
+            break
+    run.nodes = tree.nodes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvers.dispersion.kernels import load
 from solvers.dispersion.kinds.counts import Counts
 from solvers.dispersion.kinds.problem import KindDispersionProblem
-from solvers.dispersion.kinds.tree import filled, in_time
-from solvers.dispersion.loading import needed
+from solvers.dispersion.kinds.tree import filled
 from solvers.errors import InvalidOption
 from solvers.registry import method
 from solvers.run import Run
@@ -35,15 +35,14 @@ def local_search(problem: KindDispersionProblem, run: Run, *, restarts: int = 20
     """
     if restarts < 0:
         raise InvalidOption(f"restarts must not be negative; got {restarts}")
-    with in_time(problem, run):
-        form = Counts(problem)
-        kernels = needed("counts", run)
-        counts = filled(form, run)
-        room = np.diff(form.start)
-        for attempt in range(restarts + 1):
-            if run.expired:
-                return
-            if attempt > 0:
-                counts = run.rng.multivariate_hypergeometric(room, problem.size).astype(np.int64)
-            kernels.ascend(form.q, form.start, form.steps, counts, 10 * problem.size, 1e-12 * problem.scale)
-            run.offer(form.decision(counts))
+    form = Counts(problem)
+    kernels = load("counts", run)
+    counts = filled(form, run)
+    room = np.diff(form.start)
+    for attempt in range(restarts + 1):
+        if run.expired:
+            return
+        if attempt > 0:
+            counts = run.rng.multivariate_hypergeometric(room, problem.size).astype(np.int64)
+        kernels.ascend(form.q, form.start, form.steps, counts, 10 * problem.size, 1e-12 * problem.scale)
+        run.offer(form.decision(counts))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from solvers.dispersion.kernels import load
 from solvers.dispersion.kinds.counts import Counts
 from solvers.dispersion.kinds.problem import KindDispersionProblem
-from solvers.dispersion.kinds.tree import filled, in_time
-from solvers.dispersion.loading import needed
+from solvers.dispersion.kinds.tree import filled
 from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
 from solvers.dispersion.problem import DispersionProblem
 from solvers.errors import InvalidOption
@@ -40,31 +40,30 @@ def tabu(problem: KindDispersionProblem, run: Run, *, moves: int = 20_000) -> No
     """
     if moves < 0:
         raise InvalidOption(f"moves must not be negative; got {moves}")
-    with in_time(problem, run):
-        form = Counts(problem)
-        counts = filled(form, run)
-        least = 1e-12 * problem.scale
-        needed("counts", run).ascend(form.q, form.start, form.steps, counts, 10 * problem.size, least)
-        run.offer(form.decision(counts))
-        reach = max(1, _SMALL // (2 * problem.k))
-        room = np.diff(form.start)
-        held = np.maximum(counts - reach, 0)
-        some = np.concatenate(
-            [form.order[a + low : a + high] for a, low, high in _ranges(form.start, held, counts + reach, room)]
-        )
-        d, kinds = problem.distances, problem.kinds[some]
-        h = d[np.ix_(kinds, kinds)]
-        np.fill_diagonal(h, 0.0)
-        costs = problem.costs[some] - 2 * problem.weight * (d @ held)[kinds]
-        size = problem.size - int(held.sum())
-        small = DispersionProblem(h, costs, size=size, weight=problem.weight)
-        inner = Run(small, run.method, run.remaining if run.time_limit is not None else None, run.seed)
-        x = form.decision(counts)
-        inner.offer(x[some])
-        tabu_with_matrix(small, inner, moves=moves)
-        if inner.x is not None:
-            x[some] = inner.x
-            run.offer(x)
+    form = Counts(problem)
+    counts = filled(form, run)
+    least = 1e-12 * problem.scale
+    load("counts", run).ascend(form.q, form.start, form.steps, counts, 10 * problem.size, least)
+    run.offer(form.decision(counts))
+    reach = max(1, _SMALL // (2 * problem.k))
+    room = np.diff(form.start)
+    held = np.maximum(counts - reach, 0)
+    some = np.concatenate(
+        [form.order[a + low : a + high] for a, low, high in _ranges(form.start, held, counts + reach, room)]
+    )
+    d, kinds = problem.distances, problem.kinds[some]
+    h = d[np.ix_(kinds, kinds)]
+    np.fill_diagonal(h, 0.0)
+    costs = problem.costs[some] - 2 * problem.weight * (d @ held)[kinds]
+    size = problem.size - int(held.sum())
+    small = DispersionProblem(h, costs, size=size, weight=problem.weight)
+    inner = Run(small, run.method, run.remaining if run.time_limit is not None else None, run.seed)
+    x = form.decision(counts)
+    inner.offer(x[some])
+    tabu_with_matrix(small, inner, moves=moves)
+    if inner.x is not None:
+        x[some] = inner.x
+        run.offer(x)
 
 
 def _ranges(start: np.ndarray, low: np.ndarray, high: np.ndarray, room: np.ndarray) -> list[tuple[int, int, int]]:

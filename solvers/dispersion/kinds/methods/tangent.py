@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from solvers.dispersion.kinds.counts import Counts
 from solvers.dispersion.kinds.problem import KindDispersionProblem
-from solvers.dispersion.kinds.tree import Tree, filled, in_time
+from solvers.dispersion.kinds.tree import Tree, filled
 from solvers.dispersion.trivial import solve_trivial
 from solvers.registry import method
 from solvers.run import Run
@@ -18,6 +18,5 @@ def tangent(problem: KindDispersionProblem, run: Run) -> None:
     run.tighten(problem.trivial_bound())
     if solve_trivial(problem, run):
         return
-    with in_time(problem, run):
-        form = Counts(problem)
-        Tree(form, run, filled(form, run)).advance(1)
+    form = Counts(problem)
+    Tree(form, run, filled(form, run)).advance(1)

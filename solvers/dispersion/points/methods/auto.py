@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.dispersion.circle.search import fits, loaded
+from solvers.dispersion.circle.search import fits
 from solvers.dispersion.circle.shape import from_points
 from solvers.dispersion.kinds.restated import solve_by_kinds
 from solvers.dispersion.methods.auto import auto as auto_with_matrix
@@ -43,7 +43,7 @@ def auto(problem: PointDispersionProblem, run: Run) -> None:
         return
     if problem.n > _FEW:
         shape = from_points(problem.coordinates.T, problem.diameter) if fits(problem) else None
-        if shape is not None and not run.expired and loaded(run):
+        if shape is not None and not run.expired:
             run.tighten(problem.trivial_bound())
             if solve_trivial(problem, run):
                 return

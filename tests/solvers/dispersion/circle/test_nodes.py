@@ -6,11 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
+from solvers.dispersion.compiled import compiled
 
 from solvers.dispersion import PointDispersionProblem
 from solvers.dispersion.circle.form import Form
 from solvers.dispersion.circle.shape import from_points
-from solvers.dispersion.compiled import compiled
 from tests.solvers.dispersion.circle.cases import random_circle
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import float64, int64
 
-from solvers.dispersion.compiled.declare import build, kernel
-
-__all__ = ["assemble", "prepare"]
+__all__ = ["assemble", "signatures"]
 
 
-@kernel
 def assemble(outer, inner, i, j, a, b):  # type: ignore[no-untyped-def]
     """``<A_k, outer A_l inner>`` for conditions ``A_k = sym((e_i + a e_0)(e_j + b e_0)ᵀ)``."""
     n = outer.shape[0]
@@ -34,7 +32,9 @@ def assemble(outer, inner, i, j, a, b):  # type: ignore[no-untyped-def]
     return result
 
 
-def prepare(precision: str) -> None:
-    """Build the kernel; it works in double precision."""
+def signatures(precision: str) -> dict[Any, Any]:
+    """Return the numba types of the arguments."""
+    from numba import float64, int64
+
     matrix, indices, reals = float64[:, ::1], int64[::1], float64[::1]
-    build(assemble, (matrix, matrix, indices, indices, reals, reals))
+    return {assemble: (matrix, matrix, indices, indices, reals, reals)}

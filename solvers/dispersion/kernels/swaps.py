@@ -8,13 +8,14 @@ for several clients at once, and few rows have one.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import float32, float64, int64, types, uint64
 
-from solvers.dispersion.compiled.arrays import copy
-from solvers.dispersion.compiled.declare import build, kernel, part
+from solvers.dispersion.kernels.arrays import copy
+from solvers.dispersion.kernels.compiler import part
 
-__all__ = ["below", "draw", "gains", "prepare", "swap", "tabu", "value_of"]
+__all__ = ["below", "draw", "gains", "signatures", "swap", "tabu", "value_of"]
 
 
 @part
@@ -45,7 +46,13 @@ def value_of(h, pair, linear, order, m):  # type: ignore[no-untyped-def]
     return value
 
 
-@part
+def _gains(h, pair, linear, order, m, g):  # type: ignore[no-untyped-def]
+    g[:] = linear
+    for i in order[:m]:
+        g += pair * h[i]
+
+
+@part(numpy=_gains)
 def gains(h, pair, linear, order, m, g):  # type: ignore[no-untyped-def]
     """What each client adds to the selection of the first m."""
     copy(linear, g)
@@ -55,7 +62,13 @@ def gains(h, pair, linear, order, m, g):  # type: ignore[no-untyped-def]
             g[j] += pair * h[i, j]
 
 
-@part
+def _swap(h, pair, order, g, a, b):  # type: ignore[no-untyped-def]
+    i, j = order[a], order[b]
+    g += pair * (h[j] - h[i])
+    order[a], order[b] = j, i
+
+
+@part(numpy=_swap)
 def swap(h, pair, order, g, a, b):  # type: ignore[no-untyped-def]
     """Exchange the clients at the places a (chosen) and b (not)."""
     i, j = order[a], order[b]
@@ -73,7 +86,13 @@ def _exceeds(values, h, i, pair, limit):  # type: ignore[no-untyped-def]
     return found != 0
 
 
-@part
+def _numpy_partner(values, h, i, pair, limit):  # type: ignore[no-untyped-def]
+    worth = values - pair * h[i]
+    partner = worth.argmax()
+    return (worth[partner], partner) if worth[partner] > limit else (limit, -1)
+
+
+@part(numpy=_numpy_partner)
 def _partner(values, h, i, pair, limit):  # type: ignore[no-untyped-def]
     """The largest ``values_j − pair·h_ij`` and its j, or ``limit`` and -1 when none exceeds that."""
     best, partner = limit, -1
@@ -85,13 +104,16 @@ def _partner(values, h, i, pair, limit):  # type: ignore[no-untyped-def]
     return best, partner
 
 
-@part
-def _admissible(h, pair, order, g, m, until, now, aspiration, outside, free):  # type: ignore[no-untyped-def]
-    """The best swap of clients that are not held, or that gains more than ``aspiration``; -1 without one.
+def _numpy_candidates(order, g, m, until, now, outside, free):  # type: ignore[no-untyped-def]
+    outside[:] = g
+    outside[order[:m]] = -np.inf
+    free[:] = np.where(until <= now, outside, -np.inf)
+    return outside.max(), free.max()
 
-    Returns the gain, the place of who leaves, and who enters. ``outside`` and ``free`` are room for the gains of those
-    who can enter at all, and of those of them who are not held.
-    """
+
+@part(numpy=_numpy_candidates)
+def _candidates(order, g, m, until, now, outside, free):  # type: ignore[no-untyped-def]
+    """The gains of those who can enter at all, and of those of them who are not held; the largest of both."""
     copy(g, outside)
     for a in range(m):
         outside[order[a]] = -np.inf
@@ -100,6 +122,17 @@ def _admissible(h, pair, order, g, m, until, now, aspiration, outside, free):  #
         free[j] = outside[j] if until[j] <= now else -np.inf
         top = max(top, outside[j])
         top_free = max(top_free, free[j])
+    return top, top_free
+
+
+@part
+def _admissible(h, pair, order, g, m, until, now, aspiration, outside, free):  # type: ignore[no-untyped-def]
+    """The best swap of clients that are not held, or that gains more than ``aspiration``; -1 without one.
+
+    Returns the gain, the place of who leaves, and who enters. ``outside`` and ``free`` are room for the gains of those
+    who can enter at all, and of those of them who are not held.
+    """
+    top, top_free = _candidates(order, g, m, until, now, outside, free)
     most, leaves, enters = -np.inf, -1, -1
     for a in range(m):
         i = order[a]
@@ -148,7 +181,6 @@ def _restart(order, best, m, until, barren, state):  # type: ignore[no-untyped-d
         until[i] = 0
 
 
-@kernel
 def tabu(  # type: ignore[no-untyped-def]
     h, pair, linear, m, order, local, best, values, until, clock, moves, patience, least, state
 ):
@@ -210,9 +242,11 @@ def tabu(  # type: ignore[no-untyped-def]
     _keep(local, best, values, 0.0)
 
 
-def prepare(precision: str) -> None:
-    """Build the kernel for distances (read-only) of this precision."""
+def signatures(precision: str) -> dict[Any, Any]:
+    """Return the numba types of the arguments for distances (read-only) of this precision."""
+    from numba import float32, float64, int64, types, uint64
+
     h = types.Array(float32 if precision == "float32" else float64, 2, "C", readonly=True)
     reals, indices, state = float64[::1], int64[::1], uint64[::1]
     search = (h, float64, reals, int64, indices, indices, indices, reals, indices, indices)
-    build(tabu, (*search, int64, int64, float64, state))
+    return {tabu: (*search, int64, int64, float64, state)}

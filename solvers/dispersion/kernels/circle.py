@@ -1,18 +1,19 @@
 """What is compiled for points on a circle or a line: a node of the tree over staircases.
 
 See `solvers.dispersion.circle` for the mathematics. A node knows the least and largest rank at every place, and an
-interval for the sum of the positions; its bound is a longest path (`solvers.dispersion.compiled.staircase`).
+interval for the sum of the positions; its bound is a longest path (`solvers.dispersion.kernels.staircase`).
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import float64, int64, types
 
-from solvers.dispersion.compiled.declare import build, kernel, part
-from solvers.dispersion.compiled.staircase import backward, consistent, fits, narrow, reach, walk
+from solvers.dispersion.kernels.compiler import part
+from solvers.dispersion.kernels.staircase import backward, consistent, fits, narrow, reach, walk
 
-__all__ = ["BRANCH", "DROPPED", "LEAF", "SPLIT", "look", "prepare", "value"]
+__all__ = ["BRANCH", "DROPPED", "LEAF", "SPLIT", "look", "signatures", "value"]
 
 #: What a node ends with: nothing in it is better, ranks to branch on, a sum to split, nothing to do.
 DROPPED, BRANCH, SPLIT, LEAF = 0, 1, 2, 3
@@ -61,7 +62,6 @@ def _value(at, cosine, sine, linear, scale, chords, chosen):  # type: ignore[no-
     return 2.0 * scale * total + gain
 
 
-@kernel
 def value(at, cosine, sine, linear, scale, chords, chosen):  # type: ignore[no-untyped-def]
     """The objective of a selection, given by increasing places."""
     return _value(at, cosine, sine, linear, scale, chords, chosen)
@@ -188,7 +188,6 @@ def _branching(  # type: ignore[no-untyped-def]
     return BRANCH, bound, place, rank
 
 
-@kernel
 def look(  # type: ignore[no-untyped-def]  # noqa: C901
     at, cosine, sine, linear, scale, curve, chords, lower, upper, sums, atoms, weights, x, least, steps, table, best,
     found,
@@ -274,13 +273,15 @@ def look(  # type: ignore[no-untyped-def]  # noqa: C901
     return _branching(at, cosine, sine, linear, scale, curve, chords, sums, atoms, weights, x, bound, found)
 
 
-_READ = types.Array(float64, 1, "C", readonly=True)
+def signatures(precision: str) -> dict[Any, Any]:
+    """Return the numba types of the arguments."""
+    from numba import float64, int64, types
 
-
-def prepare(precision: str) -> None:
-    """Build the kernels."""
-    line = (_READ, _READ, _READ, _READ, float64)
-    build(value, float64(*line, types.boolean, types.Array(int64, 1, "C", readonly=True)))
+    read = types.Array(float64, 1, "C", readonly=True)
+    line = (read, read, read, read, float64)
     node = (int64[::1], int64[::1], float64[::1], int64[:, ::1], float64[::1], float64[::1])
     rest = (float64, int64, float64[::1], int64[::1], float64[::1])
-    build(look, types.Tuple((int64, float64, int64, int64))(*line, float64, types.boolean, *node, *rest))
+    return {
+        value: (*line, types.boolean, types.Array(int64, 1, "C", readonly=True)),
+        look: (*line, float64, types.boolean, *node, *rest),
+    }

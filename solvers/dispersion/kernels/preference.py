@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import float64, int64
 
-from solvers.dispersion.compiled.arrays import select
-from solvers.dispersion.compiled.declare import build, kernel, part
+from solvers.dispersion.kernels.arrays import select
+from solvers.dispersion.kernels.compiler import part
 
-__all__ = ["preferences", "prepare"]
+__all__ = ["preferences", "signatures"]
 
 
 @part
@@ -29,7 +30,6 @@ def _nearest(row, i, most, values, near):  # type: ignore[no-untyped-def]
     return count
 
 
-@kernel
 def preferences(q, linear, m, rank, least):  # type: ignore[no-untyped-def]
     """Entry (i, j): beside any m − 1 others, i is worth no less than j, and ``rank`` puts i first.
 
@@ -76,6 +76,8 @@ def preferences(q, linear, m, rank, least):  # type: ignore[no-untyped-def]
     return found
 
 
-def prepare(precision: str) -> None:
-    """Build the kernel; it works in double precision."""
-    build(preferences, (float64[:, ::1], float64[::1], int64, float64[::1], float64))
+def signatures(precision: str) -> dict[Any, Any]:
+    """Return the numba types of the arguments."""
+    from numba import float64, int64
+
+    return {preferences: (float64[:, ::1], float64[::1], int64, float64[::1], float64)}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
-from numba import float32, float64, int64, types, uint64
 
-from solvers.dispersion.compiled.arrays import copy
-from solvers.dispersion.compiled.declare import build, kernel
-from solvers.dispersion.compiled.swaps import below, draw, gains, swap, value_of
+from solvers.dispersion.kernels.arrays import copy
+from solvers.dispersion.kernels.swaps import below, draw, gains, swap, value_of
 
-__all__ = ["anneal", "prepare"]
+__all__ = ["anneal", "signatures"]
 
 
-@kernel
 def anneal(h, pair, linear, m, order, best_value, best, moves, hot, cold, state):  # type: ignore[no-untyped-def]
     """Metropolis swaps from ``order`` with a temperature that falls geometrically from ``hot`` to ``cold``."""
     n = linear.size
@@ -28,7 +28,7 @@ def anneal(h, pair, linear, m, order, best_value, best, moves, hot, cold, state)
         a, b = below(state, m), m + below(state, n - m)
         change = g[order[b]] - g[order[a]] - pair * h[order[a], order[b]]
         uniform = (draw(state) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
-        if change >= 0 or uniform < np.exp(change / temperature):
+        if change >= 0 or uniform < math.exp(change / temperature):
             swap(h, pair, order, g, a, b)
             value += change
             if value > best_value:
@@ -38,8 +38,10 @@ def anneal(h, pair, linear, m, order, best_value, best, moves, hot, cold, state)
     return best_value
 
 
-def prepare(precision: str) -> None:
-    """Build the kernel for distances (read-only) of this precision."""
+def signatures(precision: str) -> dict[Any, Any]:
+    """Return the numba types of the arguments for distances (read-only) of this precision."""
+    from numba import float32, float64, int64, types, uint64
+
     h = types.Array(float32 if precision == "float32" else float64, 2, "C", readonly=True)
     reals, indices, state = float64[::1], int64[::1], uint64[::1]
-    build(anneal, (h, float64, reals, int64, indices, float64, indices, int64, float64, float64, state))
+    return {anneal: (h, float64, reals, int64, indices, float64, indices, int64, float64, float64, state)}

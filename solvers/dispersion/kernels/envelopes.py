@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.dispersion.compiled.declare import part
+from solvers.dispersion.kernels.compiler import part
 
 __all__ = ["climb", "envelope", "gradient", "repair", "tangent", "tighten"]
 

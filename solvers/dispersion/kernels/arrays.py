@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from solvers.dispersion.compiled.declare import part
+from solvers.dispersion.kernels.compiler import part
 
 __all__ = ["copy", "select"]
 
 
-@part
+def _copy(source, target):  # type: ignore[no-untyped-def]
+    target[: source.size] = source
+
+
+@part(numpy=_copy)
 def copy(source, target):  # type: ignore[no-untyped-def]
     """Like ``target[:] = source``, which numba takes half a second to compile."""
     for i in range(target.size):

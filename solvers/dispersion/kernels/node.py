@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.dispersion.compiled.arrays import select
-from solvers.dispersion.compiled.declare import part
+from solvers.dispersion.kernels.arrays import select
+from solvers.dispersion.kernels.compiler import part
 
 __all__ = ["bound_node", "gradient", "project", "settle"]
 

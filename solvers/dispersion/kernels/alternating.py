@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import boolean, float64
 
-from solvers.dispersion.compiled.declare import build, kernel
-
-__all__ = ["aim", "correct", "prepare"]
+__all__ = ["aim", "correct", "signatures"]
 
 
-@kernel
 def aim(cost, products, others, half, own, penalty, shifted, rest):  # type: ignore[no-untyped-def]
     """``shifted = τI + B(d) − C − σX`` and ``rest = shifted − others``; ``half`` is d/2m, ``own`` τ + d."""
     n = half.size
@@ -22,7 +20,6 @@ def aim(cost, products, others, half, own, penalty, shifted, rest):  # type: ign
             rest[i, j] = shifted[i, j] - others[i, j]
 
 
-@kernel
 def correct(shifted, slack, forbidden, free, penalty, step, cuts, nonnegative, products):  # type: ignore[no-untyped-def]
     """S and X anew; the squared error of the dual equality, and the row sums of X and of what the slacks add up to.
 
@@ -46,11 +43,18 @@ def correct(shifted, slack, forbidden, free, penalty, step, cuts, nonnegative, p
             products[i, j] -= share * lack
             rows[j] += products[i, j]
             both[j] += nonnegative[i, j] + slack[i, j] - cuts[i, j]
-    return error.sum(), rows, both
+    square = 0.0
+    for j in range(n):
+        square += error[j]
+    return square, rows, both
 
 
-def prepare(precision: str) -> None:
-    """Build the kernels; they work in double precision."""
+def signatures(precision: str) -> dict[Any, Any]:
+    """Return the numba types of the arguments."""
+    from numba import boolean, float64
+
     matrix, reals, mask = float64[:, ::1], float64[::1], boolean[:, ::1]
-    build(aim, (matrix, matrix, matrix, reals, reals, float64, matrix, matrix))
-    build(correct, (matrix, matrix, mask, boolean, float64, float64, matrix, matrix, matrix))
+    return {
+        aim: (matrix, matrix, matrix, reals, reals, float64, matrix, matrix),
+        correct: (matrix, matrix, mask, boolean, float64, float64, matrix, matrix, matrix),
+    }

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import float64, int64, types
 
-from solvers.dispersion.compiled.declare import build, kernel
+__all__ = ["add_distances", "climb", "signatures"]
 
-__all__ = ["add_distances", "climb", "prepare"]
-
-_READ = types.Array(float64, 2, "C", readonly=True)
 _BLOCK = 512
 
 
-@kernel
 def add_distances(coordinates, centres, weights, first, last, totals):  # type: ignore[no-untyped-def]
     """Add ``Σ_k weights_k ‖p_i − centre_k‖`` to ``totals[i]`` for the clients ``first ≤ i < last``.
 
@@ -39,7 +36,6 @@ def add_distances(coordinates, centres, weights, first, last, totals):  # type: 
                 total[i] += weight * np.sqrt(squares[i])
 
 
-@kernel
 def climb(h, pair, y, g, steps, enough):  # type: ignore[no-untyped-def]
     """Move weight between pairs of clients until no move gains at a slope above ``enough``; return the largest slope.
 
@@ -82,7 +78,12 @@ def climb(h, pair, y, g, steps, enough):  # type: ignore[no-untyped-def]
     return slope
 
 
-def prepare(precision: str) -> None:
-    """Build the kernels."""
-    build(add_distances, types.void(_READ, float64[:, ::1], float64[::1], int64, int64, float64[::1]))
-    build(climb, float64(_READ, float64, float64[::1], float64[::1], int64, float64))
+def signatures(precision: str) -> dict[Any, Any]:
+    """Return the numba types of the arguments."""
+    from numba import float64, int64, types
+
+    read = types.Array(float64, 2, "C", readonly=True)
+    return {
+        add_distances: (read, float64[:, ::1], float64[::1], int64, int64, float64[::1]),
+        climb: (read, float64, float64[::1], float64[::1], int64, float64),
+    }

@@ -1,19 +1,18 @@
 """Branch and bound over counts, compiled: how many clients of each kind.
 
-The problem and its relaxation are those of `solvers.dispersion.compiled.envelopes`.
+The problem and its relaxation are those of `solvers.dispersion.kernels.envelopes`.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import float64, int64, types
 
-from solvers.dispersion.compiled.declare import build, kernel, part
-from solvers.dispersion.compiled.envelopes import climb, envelope, gradient, repair, tangent, tighten
+from solvers.dispersion.kernels.compiler import part
+from solvers.dispersion.kernels.envelopes import climb, envelope, gradient, repair, tangent, tighten
 
-__all__ = ["ascend", "explore", "fill", "prepare"]
-
-_Q, _R, _I = float64[:, ::1], float64[::1], int64[::1]
+__all__ = ["ascend", "explore", "fill", "signatures"]
 
 
 @part
@@ -27,7 +26,6 @@ def _value(q, start, steps, n):  # type: ignore[no-untyped-def]
     return value
 
 
-@kernel
 def fill(q, start, steps, n, left):  # type: ignore[no-untyped-def]
     """Add ``left`` clients to the counts, each where it gains most."""
     k = n.size
@@ -70,7 +68,6 @@ def _exchange(q, start, steps, n, moves, least):  # type: ignore[no-untyped-def]
             g[b] += 2.0 * (q[into, b] - q[out, b])
 
 
-@kernel
 def ascend(q, start, steps, n, moves, least):  # type: ignore[no-untyped-def]
     """Exchange clients of two kinds, the best exchange first, while that gains more than ``least``."""
     _exchange(q, start, steps, n, moves, least)
@@ -112,7 +109,6 @@ def _branch(q, start, steps, hull, lower, upper, y):  # type: ignore[no-untyped-
     return pick, at
 
 
-@kernel
 def explore(  # type: ignore[no-untyped-def]
     q, start, steps, m, lowers, uppers, points, bounds, count, incumbent, tolerance, margin, enough, best, budget
 ):
@@ -196,10 +192,15 @@ def explore(  # type: ignore[no-untyped-def]
     return nodes, count, incumbent
 
 
-def prepare(precision: str) -> None:
-    """Build the kernels."""
-    build(fill, types.void(_Q, _I, _R, _I, int64))
-    build(ascend, types.void(_Q, _I, _R, _I, int64, float64))
-    stack = (int64[:, ::1], int64[:, ::1], _Q, _R, int64)
-    limits = (float64, float64, float64, float64, _I, int64)
-    build(explore, types.Tuple((int64, int64, float64))(_Q, _I, _R, int64, *stack, *limits))
+def signatures(precision: str) -> dict[Any, Any]:
+    """Return the numba types of the arguments."""
+    from numba import float64, int64
+
+    q, reals, indices = float64[:, ::1], float64[::1], int64[::1]
+    stack = (int64[:, ::1], int64[:, ::1], q, reals, int64)
+    limits = (float64, float64, float64, float64, indices, int64)
+    return {
+        fill: (q, indices, reals, indices, int64),
+        ascend: (q, indices, reals, indices, int64, float64),
+        explore: (q, indices, reals, int64, *stack, *limits),
+    }

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import float64, int64
 
-from solvers.dispersion.compiled.declare import build, kernel, part
+from solvers.dispersion.kernels.compiler import part
 
-__all__ = ["descend", "move", "prepare", "triangles"]
+__all__ = ["descend", "move", "signatures", "triangles"]
 
 
-@kernel
 def move(residual, start, place, mirror, value, twice, norm, limits, weights, total, penalty, sweeps):  # type: ignore[no-untyped-def]
     """Coordinate descent on ``‖residual + Tᵀt‖²/2 + penalty · limitsᵀt`` over t ≥ 0, up and down.
 
@@ -90,7 +90,6 @@ def _keep(excess, order, found, count, value, i, j, k, middle, sign, level):  # 
         p = child
 
 
-@kernel
 def triangles(products, enough, least, most, able):  # type: ignore[no-untyped-def]  # noqa: C901
     """The ``most`` violated cuts of at most three clients, in no order: excess, when seen, and the cuts.
 
@@ -152,7 +151,6 @@ def _lack(variance, mean):  # type: ignore[no-untyped-def]
     return variance - fraction * (1.0 - fraction)
 
 
-@kernel
 def descend(b, towards, variance, mean, covariance, x, width):  # type: ignore[no-untyped-def]
     """Change single entries of each row of b by one, within -1 ... 1, as long as the variance it lacks grows."""
     starts, n = b.shape
@@ -182,9 +180,13 @@ def descend(b, towards, variance, mean, covariance, x, width):  # type: ignore[n
             full += b[s, which] != 0.0
 
 
-def prepare(precision: str) -> None:
-    """Build the kernels; they work in double precision."""
+def signatures(precision: str) -> dict[Any, Any]:
+    """Return the numba types of the arguments."""
+    from numba import float64, int64
+
     matrix, indices, reals = float64[:, ::1], int64[::1], float64[::1]
-    build(move, (matrix, indices, indices, indices, reals, reals, reals, reals, reals, matrix, float64, int64))
-    build(triangles, (matrix, reals, float64, int64, int64))
-    build(descend, (matrix, matrix, reals, reals, matrix, reals, int64))
+    return {
+        move: (matrix, indices, indices, indices, reals, reals, reals, reals, reals, matrix, float64, int64),
+        triangles: (matrix, reals, float64, int64, int64),
+        descend: (matrix, matrix, reals, reals, matrix, reals, int64),
+    }

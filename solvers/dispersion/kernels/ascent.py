@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import float32, float64, int64, types
 
-from solvers.dispersion.compiled.declare import build, kernel
-
-__all__ = ["climb", "prepare"]
+__all__ = ["climb", "signatures"]
 
 
-@kernel
 def climb(h, q, shift, m, y, g, steps, least):  # type: ignore[no-untyped-def]
     """Make ``steps`` swaps of weight uphill on ``q yᵀHy − shift yᵀy + …``, whose gradient at ``y`` is ``g``.
 
@@ -34,7 +32,7 @@ def climb(h, q, shift, m, y, g, steps, least):  # type: ignore[no-untyped-def]
         for j in range(n):
             if y[j] > 0.0 and g[j] < gup:
                 k = max(2.0 * (q * h[up, j] + shift), 1e-15)
-                gain = (gup - g[j]) ** 2 / k
+                gain = (gup - g[j]) * (gup - g[j]) / k
                 if gain > most:
                     most, down, curvature = gain, j, k
         if down < 0:
@@ -50,8 +48,10 @@ def climb(h, q, shift, m, y, g, steps, least):  # type: ignore[no-untyped-def]
     return difference
 
 
-def prepare(precision: str) -> None:
-    """Build the kernel for distances of this precision."""
+def signatures(precision: str) -> dict[Any, Any]:
+    """Return the numba types of the arguments for distances (read-only) of this precision."""
+    from numba import float32, float64, int64, types
+
     h = types.Array(float32 if precision == "float32" else float64, 2, "C", readonly=True)
     reals = float64[::1]
-    build(climb, (h, float64, float64, int64, reals, reals, int64, float64))
+    return {climb: (h, float64, float64, int64, reals, reals, int64, float64)}

@@ -7,14 +7,14 @@ which is concave on the slice and so gives bounds. (They differ only where X ≥
 
 from __future__ import annotations
 
-from numba import float64, int8, int16, int64, types
+from typing import Any
 
-from solvers.dispersion.compiled.arrays import copy
-from solvers.dispersion.compiled.declare import build, kernel, part
-from solvers.dispersion.compiled.node import bound_node, gradient, project, settle
+from solvers.dispersion.kernels.arrays import copy
+from solvers.dispersion.kernels.compiler import part
+from solvers.dispersion.kernels.node import bound_node, gradient, project, settle
 from solvers.dispersion.search.nodes import FREE, ONE, ZERO, Form, Goal, Log, Node, Order, Stack
 
-__all__ = ["explore", "prepare"]
+__all__ = ["explore", "signatures"]
 
 
 @part
@@ -140,7 +140,6 @@ def _branch(stack, count, node, order, pick, bounds, number):  # type: ignore[no
     return count
 
 
-@kernel
 def explore(form, order, stack, count, goal, best, node, log):  # type: ignore[no-untyped-def]
     """Look at nodes until none is left, the budget or the log is used up, or a better selection was found.
 
@@ -218,8 +217,10 @@ def explore(form, order, stack, count, goal, best, node, log):  # type: ignore[n
     return nodes, work, count, incumbent
 
 
-def prepare(precision: str) -> None:
-    """Build the kernel; both matrices are in double precision."""
+def signatures(precision: str) -> dict[Any, Any]:
+    """Return the numba types of the arguments."""
+    from numba import float64, int8, int16, int64, types
+
     matrix, reals, indices = float64[:, ::1], float64[::1], int64[::1]
     form = types.NamedTuple([matrix, matrix, reals, int64, float64, reals], Form)
     order = types.NamedUniTuple(indices, 4, Order)
@@ -227,4 +228,4 @@ def prepare(precision: str) -> None:
     goal = types.NamedTuple([float64, float64, float64, int64], Goal)
     node = types.NamedTuple([int8[::1]] * 2 + [reals] * 4 + [indices] * 2, Node)
     log = types.NamedTuple([indices, indices, int16[:, ::1], indices, int64, float64], Log)
-    build(explore, (form, order, stack, int64, goal, int8[::1], node, log))
+    return {explore: (form, order, stack, int64, goal, int8[::1], node, log)}

@@ -1,0 +1,10 @@
+"""Kernels: the inner loops, each written once, run by Python or compiled by numba.
+
+`solvers.dispersion.kernels.loader` says when they are compiled, `solvers.dispersion.kernels.compiler` how.
+"""
+
+from __future__ import annotations
+
+from solvers.dispersion.kernels.loader import cache_folder, load, preload, register, registered, warm_up
+
+__all__ = ["cache_folder", "load", "preload", "register", "registered", "warm_up"]

@@ -1,0 +1,192 @@
+"""When a kernel is run by Python, and when it is compiled.
+
+Either way the answer is the same to the bit: it is the same source, in the same order of operations, and nothing is
+reordered for speed. So an answer depends neither on what is in the cache nor on when something gets there.
+
+Importing numba and the machine code in its cache takes about half a second, compiling on a machine's very first use
+some seconds for each kernel. Neither counts against a run's time limit: it happens once in a process, or once on a
+machine, and is nobody's method. Where there is no cache, the first second or so of work is done by Python, some
+hundred times slower than compiled: small problems are then solved, and larger ones have a decision and a bound, before
+anything is compiled. `warm_up` compiles everything at once.
+
+Machine code is kept beside the source, in the user's cache folder where that is read-only, or where
+``NUMBA_CACHE_DIR`` says.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import cache, wraps
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from solvers.dispersion.kernels.compiler import compile_kernel
+from solvers.run import Run
+
+__all__ = ["cache_folder", "load", "preload", "register", "registered", "warm_up"]
+
+_log = logging.getLogger("solvers")
+
+#: Steps of Python, some 0.2 microseconds each, that a process makes before it begins to compile.
+_INTERPRETED = 5_000_000
+
+#: Seconds from which on it is worth a note that kernels were compiled.
+_NOTEWORTHY = 1.0
+
+#: What most methods use.
+_COMMON = ("tree", "preference", "schur", "swaps", "ascent", "alternating", "cuts")
+
+#: Name of each kernel -> its module, and the precisions of the distances that it can be compiled for.
+_modules: dict[str, tuple[str, tuple[str, ...]]] = {}
+
+_lock = threading.RLock()
+_loaded: dict[tuple[str, str], SimpleNamespace] = {}
+_steps = 0  # of Python, so far
+
+
+def register(name: str, module: str, precisions: tuple[str, ...] = ("float64",)) -> None:
+    """Add a kernel module.
+
+    Parameters
+    ----------
+    name : str
+        What `load` calls it.
+    module : str
+        Its import path. It has ``signatures(precision)``: for each function the numba types of its arguments.
+    precisions : tuple of str
+        Those of the distances that it can be compiled for.
+    """
+    _modules[name] = (module, precisions)
+
+
+def registered() -> list[tuple[str, str]]:
+    """Return every kernel with every precision that it can be compiled for."""
+    return [(name, precision) for name, (_, precisions) in _modules.items() for precision in precisions]
+
+
+for _name in ("tree", "preference", "schur", "points", "counts", "cuts", "alternating", "circle"):
+    register(_name, f"{__package__}.{_name}")
+for _name in ("swaps", "annealing", "ascent"):
+    register(_name, f"{__package__}.{_name}", ("float64", "float32"))
+
+
+def load(name: str, run: Run | None = None, *, precision: str = "float64", steps: float | None = None) -> Any:
+    """Return a kernel's functions: compiled, or, for a little work where nothing is compiled yet, as Python runs them.
+
+    Parameters
+    ----------
+    name : str
+        A registered kernel.
+    run : Run, optional
+        Whose clock stands still while the kernel is compiled, or loaded from the cache.
+    precision : {"float64", "float32"}
+        Of the distances, for kernels that read them where they are.
+    steps : float, optional
+        Steps that Python would make for what is to be done now; None where that is too many in any case.
+    """
+    global _steps
+    key = (name, precision)
+    if key in _loaded:
+        return _loaded[key]
+    with _lock:
+        if key in _loaded:  # another thread has just compiled it
+            return _loaded[key]
+        if steps is not None and _steps + steps <= _INTERPRETED and not _is_cached():
+            _steps += int(steps)
+            return _interpreted(name)
+        with nullcontext() if run is None else run.loading():
+            began = time.perf_counter()
+            _loaded[key] = _compiled(name, precision)
+            seconds = time.perf_counter() - began
+    if run is not None and seconds > _NOTEWORTHY:
+        run.note(f"compiled the kernel {name} in {seconds:.1f} s, which do not count against the time limit")
+    return _loaded[key]
+
+
+def preload(*, if_used: bool = False) -> None:
+    """Load the kernels that most methods use, so that no solve after this one has to.
+
+    Parameters
+    ----------
+    if_used : bool
+        Only where some kernel has been used already.
+    """
+    if not if_used or _loaded or _steps:
+        for name in _COMMON:
+            load(name)
+
+
+def warm_up(progress: Callable[[str, str, float], None] | None = None) -> None:
+    """Compile every registered kernel, so that no process after this one has to.
+
+    Parameters
+    ----------
+    progress : callable, optional
+        Called with name, precision and seconds after each kernel.
+    """
+    for name, precision in registered():
+        began = time.perf_counter()
+        load(name, precision=precision)
+        if progress is not None:
+            progress(name, precision, time.perf_counter() - began)
+
+
+def cache_folder() -> str | None:
+    """Return where the machine code is kept, or None when no such place can be written."""
+    return getattr(getattr(load("tree").explore, "_cache", None), "cache_path", None)
+
+
+def _compiled(name: str, precision: str) -> SimpleNamespace:
+    """Compile a kernel; where that fails, Python has to do."""
+    try:
+        return compile_kernel(importlib.import_module(_modules[name][0]), precision)
+    except Exception as error:
+        _log.warning("the kernel %s cannot be compiled and is run by Python, slowly: %s", name, error)
+        return _interpreted(name)
+
+
+@cache
+def _interpreted(name: str) -> SimpleNamespace:
+    """The functions of a kernel for Python to run, with numba's arithmetic: nothing warns, numbers are NumPy's."""
+
+    def by_python(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def call(*arguments: Any) -> Any:
+            with np.errstate(all="ignore"):
+                return function(*(np.float64(a) if type(a) is float else a for a in arguments))
+
+        return call
+
+    module = importlib.import_module(_modules[name][0])
+    public = {key: getattr(module, key) for key in module.__all__}
+    callables = {key: by_python(value) for key, value in public.items() if callable(value)}
+    return SimpleNamespace(compiled=False, **public | callables)
+
+
+@cache
+def _is_cached() -> bool:
+    """Whether there is machine code in one of the places where numba keeps it; looked up without importing numba."""
+    here = Path(__file__).parent
+    places = [here / "__pycache__"]
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        places = [Path(chosen)]
+    else:
+        home = Path(os.environ.get("XDG_CACHE_HOME", Path("~").expanduser() / ".cache"))
+        mac, windows = Path("~/Library/Caches").expanduser(), Path(os.environ.get("LOCALAPPDATA", here))
+        user = mac if sys.platform == "darwin" else windows if sys.platform == "win32" else home
+        places.append(user / "numba")
+    pattern = f"tree.explore-*.py{sys.version_info[0]}{sys.version_info[1]}*.nbi"
+    try:
+        return any(next(place.glob(depth + pattern), None) is not None for place in places for depth in ("", "*/"))
+    except (OSError, RuntimeError):
+        return False
