@@ -119,7 +119,7 @@ class Run:
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Stop the clock inside the ``with`` block, which imports a package: once in a process, and nobody's method."""
+        """Stop the clock inside the ``with`` block, which imports a package or compiles a kernel: once."""
         start = time.perf_counter()
         try:
             yield

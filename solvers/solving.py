@@ -47,7 +47,8 @@ def solve(
     method : str
         A name from `methods`; ``"auto"`` is the best choice we know for the problem.
     time_limit : float, optional
-        Wall-clock seconds; the incumbent comes back when they are over. No limit by default.
+        Wall-clock seconds; the incumbent comes back when they are over. No limit by default. Importing a package and
+        compiling kernels, once in a process or on a machine, do not count.
     gap : float, optional
         The relative gap (0.01 is one per cent) that is good enough: the method ends as soon as its decision is that
         near to its bound, with ``stopped="gap"``. A heuristic has no bound of its own; name one with ``certify``.

@@ -109,7 +109,9 @@ def load(name: str, run: Run | None = None, *, precision: str = "float64", steps
             _loaded[key] = _compiled(name, precision)
             seconds = time.perf_counter() - began
     if run is not None and seconds > _NOTEWORTHY:
-        run.note(f"compiled the kernel {name} in {seconds:.1f} s, which do not count against the time limit")
+        run.note(
+            f"the kernel {name} took {seconds:.1f} s to load or compile, which do not count against the time limit"
+        )
     return _loaded[key]
 
 

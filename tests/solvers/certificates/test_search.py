@@ -8,19 +8,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from solvers.dispersion.compiled import compiled
 
 from solvers import solve
 from solvers.certificates import CertificateError, check
 from solvers.certificates.concave import excess
 from solvers.dispersion import DispersionProblem
+from solvers.dispersion.kernels import load, loader
 from solvers.dispersion.search import race, tree, work
 
 
 @pytest.fixture(autouse=True)
 def _first_order(monkeypatch):
     """The tree that is written down is there, and not left for the other one, however wide the gap."""
-    compiled("tree")
+    load("tree")
     monkeypatch.setattr(race, "_WIDE", math.inf)
     monkeypatch.setattr(race, "_MORE", math.inf)
 
@@ -78,12 +78,16 @@ def test_multipliers_made_below_the_root(monkeypatch):
     assert solution.objective <= check(problem, certificate) <= solution.objective * (1 + 1e-6)
 
 
-def test_uncompiled_nodes_are_not_written_down(monkeypatch):
-    monkeypatch.setattr(tree, "ready", lambda *_: None)
+def test_interpreted_nodes_are_written_down_alike(monkeypatch):
     problem = random_problem(4, 14, 5)
-    solution = solve(problem, "branch-and-bound", certificate=True)
-    assert solution.certificate.kind == "dispersion"
-    assert check(problem, solution.certificate) >= solution.objective
+    compiled = searched(problem, moves=0).certificate
+    monkeypatch.setattr(tree, "load", lambda name, *_, **__: loader._interpreted(name))
+    monkeypatch.setattr(tree, "_INTERPRETED", 100)  # many short spells
+    interpreted = searched(problem, moves=0).certificate
+    assert interpreted.kind == "dispersion-search"
+    assert interpreted.bound == compiled.bound
+    for name, array in compiled.arrays.items():
+        np.testing.assert_array_equal(interpreted.arrays[name], array)
 
 
 def test_no_mutation_proves_anything_false(monkeypatch):

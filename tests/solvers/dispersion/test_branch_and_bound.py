@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from solvers.dispersion.compiled import compiled
 
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem, Memory, read_mdplib
@@ -78,9 +77,6 @@ def test_agrees_with_cp_sat():
 
 
 def test_same_seed_same_search():
-    """With the kernels there: a first solve on a machine may begin without them, in a slower tree with other nodes."""
-    for name in ("tree", "preference", "schur", "swaps", "ascent", "alternating", "cuts"):
-        compiled(name)
     problem = uniform_problem(60, 10, 5)
     first, second = (solve(problem, "branch-and-bound", seed=3) for _ in range(2))
     assert first.nodes == second.nodes

@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from solvers.dispersion.compiled import settle
 
 from solvers import solve
 from solvers.dispersion import DispersionProblem

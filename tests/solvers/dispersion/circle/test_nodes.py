@@ -6,11 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-from solvers.dispersion.compiled import compiled
 
 from solvers.dispersion import PointDispersionProblem
 from solvers.dispersion.circle.form import Form
 from solvers.dispersion.circle.shape import from_points
+from solvers.dispersion.kernels import load
 from tests.solvers.dispersion.circle.cases import random_circle
 
 
@@ -35,7 +35,7 @@ def ranks(chosen: np.ndarray, n: int) -> np.ndarray:
 
 
 def look(form: Form, lower, upper, sums, least, steps, atoms=None, x=None):
-    kernels = compiled("circle")
+    kernels = load("circle")
     n, m = form.problem.n, form.problem.size
     room, weights = np.zeros((40, m), np.int64), np.zeros(40)
     if atoms is not None:
@@ -51,7 +51,7 @@ def look(form: Form, lower, upper, sums, least, steps, atoms=None, x=None):
 
 def test_the_kernel_values_selections_as_the_problem_does():
     rng = np.random.default_rng(0)
-    kernels = compiled("circle")
+    kernels = load("circle")
     for _ in range(200):
         form = form_of(random_circle(rng))
         chosen = selections(form)

@@ -1,0 +1,406 @@
+"""Kernels: the same bits by Python as compiled, from a cold cache as from a warm one, and what a useless cache does."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from solvers import solve
+from solvers.dispersion import DispersionProblem
+from solvers.dispersion.bounds.dominance import dominance
+from solvers.dispersion.kernels import load, loader, registered
+from solvers.dispersion.search.nodes import Form, Goal, Log, Node, Order, Stack
+from solvers.instances import names
+from tests.waiting import HANG
+
+ROOT = Path(__file__).parents[3]
+
+#: Compiling a kernel ends the solve.
+BLOCKED = """
+import numpy as np
+from solvers.dispersion.kernels import loader
+def stop(name, precision): raise KeyboardInterrupt
+loader._compiled = stop
+from solvers import solve
+from solvers.dispersion import DispersionProblem, Memory
+"""
+
+README = """
+rng = np.random.default_rng(0)
+points = rng.random((40, 3))
+H = np.linalg.norm(points[:, None] - points, axis=2)
+problem = DispersionProblem(distances=H, costs=rng.random(40), size=8, weight=0.1)
+"""
+
+
+def run(script: str, cache: Path, *, modules: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a script in a fresh interpreter with a cache of its own."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-c", script + "\nimport os, sys; sys.stdout.flush(); os._exit(0)"],
+        env=environment,
+        cwd=cache.parent,
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+    )
+
+
+def test_readme_is_proved_without_compiling(tmp_path):
+    script = BLOCKED + README + "s = solve(problem, time_limit=600)\nprint(s.status, s.selected.tolist())"
+    done = run(script, tmp_path / "cache")
+    assert done.stdout.split(maxsplit=1)[0] == "optimal", done.stderr
+    assert "numba" not in done.stderr
+    assert not list(tmp_path.rglob("*.nbi"))
+
+
+ROUNDS = (
+    "from solvers.instances import load, best\n"
+    "def enough(point):\n"
+    "    known = point.objective is not None and point.bound is not None\n"
+    "    if known and point.bound - point.objective <= 0.01 * abs(point.objective):\n"
+    "        raise KeyboardInterrupt\n"
+    "for name in names:\n"
+    "    problem, loader._steps = load(name), 0\n"
+    "    s = solve(problem, time_limit=600, watch=enough)\n"
+    "    print(name, s.bound >= problem.objective(best(name)), s.gap)\n"
+)
+
+
+def gaps_of_rounds(before: str, cache: Path) -> list[float]:
+    """The gaps of all rounds of a hundred clients in the library, solved to 1 % or until something is compiled."""
+    rounds = [name for name in names() if name.startswith("fedgs") and "-n100-" in name]
+    assert len(rounds) > 10
+    done = run(BLOCKED + f"names = {rounds!r}\n" + before + ROUNDS, cache)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert len(lines) == len(rounds), done.stderr
+    assert all(valid == "True" for _, valid, _ in lines)
+    return [float(gap) for *_, gap in lines]
+
+
+def test_rounds_of_a_hundred_have_a_certified_gap_before_anything_is_compiled(tmp_path):
+    gaps = np.array(gaps_of_rounds("", tmp_path / "cache"))
+    assert gaps.max() <= 0.07
+    assert (gaps > 0.01).sum() <= 5
+
+
+@pytest.mark.thorough
+def test_rounds_of_a_hundred_have_a_small_certified_gap_without_compiling(tmp_path):
+    assert max(gaps_of_rounds("loader._INTERPRETED = 10**12\n", tmp_path / "cache")) <= 0.01
+
+
+def test_small_cases_without_compiling_agree_with_enumeration(tmp_path):
+    script = BLOCKED + (
+        "rng = np.random.default_rng(5)\n"
+        "for n, m in ((9, 3), (11, 4), (12, 6), (13, 10)):\n"
+        "    for kind in ('euclidean', 'ties', 'uniform'):\n"
+        "        H = rng.random((n, n)) if kind == 'uniform' else rng.integers(0, 3, (n, n)).astype(float)\n"
+        "        if kind == 'euclidean':\n"
+        "            points = rng.random((n, 2))\n"
+        "            H = np.linalg.norm(points[:, None] - points, axis=2)\n"
+        "        H = np.triu(H, 1)\n"
+        "        problem = DispersionProblem(H + H.T, rng.normal(size=n), size=m, weight=0.3)\n"
+        "        loader._steps = 0\n"
+        "        exact = solve(problem, 'brute-force').objective\n"
+        "        tree, sdp = solve(problem, 'branch-and-bound', time_limit=600), solve(problem, 'sdp', time_limit=60)\n"
+        "        print(tree.status, abs(tree.objective - exact) <= 1e-6, tree.bound >= exact, sdp.bound >= exact)\n"
+    )
+    done = run(script, tmp_path / "cache")
+    assert done.stdout.splitlines() == ["optimal True True True"] * 12, done.stderr
+
+
+@pytest.mark.parametrize("damage", ["index", "data", "folder"])
+def test_a_useless_cache_is_done_without(tmp_path, damage):
+    """Garbage in the cache, or a file where the folder should be: one line in the log, and an answer."""
+    cache = tmp_path / "cache"
+    script = (
+        "import logging; logging.basicConfig(format='%(name)s %(message)s')\n"
+        "from solvers.dispersion.kernels import load\n"
+        "schur = load('schur')\n"
+        "import numpy as np; i = np.arange(3); o = np.ones(3)\n"
+        "print(schur.assemble(np.eye(3), np.eye(3), i, i, o, o).sum())\n"
+    )
+    if damage == "folder":
+        cache.write_text("not a folder")
+    else:
+        first = run(script, cache)
+        assert "solvers" not in first.stderr
+        files = list(cache.rglob("*.nbi" if damage == "index" else "*.nbc"))
+        assert files
+        for file in files:
+            file.write_bytes(b"garbage")
+    done = run(script, cache)
+    three = np.arange(3)
+    expected = load("schur").assemble(np.eye(3), np.eye(3), three, three, np.ones(3), np.ones(3)).sum()
+    assert done.stdout == f"{expected}\n", done.stderr
+    if damage != "folder":  # there numba itself turns to the next place
+        assert done.stderr.count("solvers ") == 1
+    if damage == "index":
+        assert run(script, cache).stderr == ""  # mended
+
+
+def test_a_cache_that_cannot_be_written(tmp_path):
+    """No place for the machine code at all: compiled in memory, one line in the log."""
+    script = (
+        "import logging; logging.basicConfig(format='%(name)s %(message)s')\n"
+        "from numba.core import caching\n"
+        "class Full(caching.UserProvidedCacheLocator):\n"
+        "    def ensure_cache_path(self): raise OSError(28, 'No space left on device')\n"
+        "caching.CacheImpl._locator_classes = [Full]\n"
+        "from solvers.dispersion.kernels import load\n"
+        "print(load('schur').assemble.signatures != [])\n"
+    )
+    done = run(script, tmp_path / "cache")
+    assert done.stdout == "True\n", done.stderr
+    assert done.stderr.count("solvers ") == 1
+
+
+def test_a_disk_that_fills_up(tmp_path):
+    """The machine code cannot be saved: it is used all the same."""
+    script = (
+        "import logging; logging.basicConfig(format='%(name)s %(message)s')\n"
+        "from numba.core import caching\n"
+        "def full(*arguments): raise OSError(28, 'No space left on device')\n"
+        "caching.IndexDataCacheFile._save_data = full\n"
+        "from solvers.dispersion.kernels import load\n"
+        "print(load('schur').assemble.signatures != [])\n"
+    )
+    done = run(script, tmp_path / "cache")
+    assert done.stdout == "True\n", done.stderr
+    assert done.stderr.count("solvers ") == 1
+
+
+def both(name: str, precision: str = "float64") -> tuple[Any, Any]:
+    """A kernel's functions as Python runs them, and compiled."""
+    compiled = load(name, precision=precision)
+    assert compiled.compiled
+    return loader._interpreted(name), compiled
+
+
+def alike(first: object, second: object) -> None:
+    """The same numbers to the bit, tuples and dicts included; NaN nowhere."""
+    if isinstance(first, tuple | list):
+        assert len(first) == len(second)
+        for one, other in zip(first, second, strict=True):
+            alike(one, other)
+    else:
+        assert np.asarray(first).dtype.kind == np.asarray(second).dtype.kind or np.ndim(first) == 0
+        np.testing.assert_array_equal(first, second)
+
+
+def run_both(name: str, function: str, arguments: Callable[[], list], precision: str = "float64") -> tuple[list, list]:
+    """Call a kernel either way on fresh arguments: all of them afterwards, and what it returned."""
+    found = []
+    for kernel in both(name, precision):
+        given = arguments()
+        answer = getattr(kernel, function)(*given)
+        found.append(([each for each in given if isinstance(each, np.ndarray | tuple)], answer))
+    alike(*found)
+    return found[0]
+
+
+def random_problem(n: int, m: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    points = rng.integers(0, 3, (n, 2)) + 0.2 * rng.random((n, 2))
+    return np.linalg.norm(points[:, None] - points, axis=2) / 2, rng.random(n)
+
+
+@pytest.mark.parametrize(("n", "m"), [(12, 2), (20, 7), (30, 29)])
+def test_preferences(n, m):
+    q, linear = random_problem(n, m, n)
+    rank = 2 * (m - 1) / (n - 2) * q.sum(axis=1) + linear
+    _, found = run_both("preference", "preferences", lambda: [q, linear, m, rank, 1e-9])
+    assert found.any()
+
+
+@pytest.mark.parametrize("count", [5, 90])
+def test_schur_complement(count):
+    rng = np.random.default_rng(count)
+    n = 20
+    outer, inner = (a @ a.T for a in rng.random((2, n, n)))
+    i, j = rng.integers(0, n, (2, count))
+    a, b = rng.integers(-1, 2, (2, count)).astype(float)
+    run_both("schur", "assemble", lambda: [outer, inner, i, j, a, b])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tree(seed):
+    """From the same root the same nodes, in one call or in many; and the best value."""
+    n, m = 14, 5
+    q, linear = random_problem(n, m, seed)
+    top = np.linalg.eigvalsh(q)[-1]
+    curved, lifted = q - top * np.eye(n), linear + top
+    order = dominance(q, linear, m)
+    lists = Order(order.above_start, order.above, order.below_start, order.below)
+    form = Form(curved, curved, lifted, m, 1e-12, np.ones(n))
+    ends = []
+    for kernel, budget in itertools.product(both("tree"), (10**9, 60)):
+        incumbent, count, total, done = -np.inf, 1, 0, 0
+        stack = Stack.room(n)
+        stack.points[0], stack.bounds[0] = m / n, np.inf
+        best = np.zeros(n, dtype=np.int8)
+        while count:
+            goal = Goal(incumbent, 1e-9, 0.2, budget)
+            nodes, work, count, incumbent = kernel.explore(
+                form, lists, stack, count, goal, best, Node.room(n), Log.room(0, n)
+            )
+            total, done = total + nodes, done + work
+        ends.append((incumbent, total, done, best, stack.points.copy(), stack.bounds.copy()))
+        assert total > 1
+    for end in ends[1:]:
+        alike(ends[0], end)
+    problem = DispersionProblem(q - np.diag(q.diagonal()), -linear, size=m)
+    assert incumbent == pytest.approx(solve(problem, "brute-force").objective, rel=0, abs=1e-8)
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize(("n", "m"), [(7, 2), (40, 8), (30, 25)])
+def test_swaps(n, m, precision):
+    """Tabu search with restarts, annealing, and first-order steps."""
+    rng = np.random.default_rng(n)
+    q, linear = random_problem(n, m, 1)
+    h = q.astype(precision)
+    h.setflags(write=False)
+    order = rng.permutation(n)
+
+    def search() -> list:
+        arrays = (order.copy(), order.copy(), order.copy(), np.full(2, -np.inf), np.zeros(n, int), np.zeros(3, int))
+        return [h, 0.7, linear, m, *arrays, 400, 30, 1e-13, np.array([12345], dtype=np.uint64)]
+
+    arguments, _ = run_both("swaps", "tabu", search, precision)
+    assert arguments[7][0] == 400  # moves made
+
+    def cool() -> list:
+        state = np.array([99], dtype=np.uint64)
+        return [h, 0.7, linear, m, order.copy(), -np.inf, order.copy(), 300, 0.3, 0.01, state]
+
+    run_both("annealing", "anneal", cool, precision)
+    y = np.full(n, m / n)
+    g = linear + 2 * (0.4 * h.astype(float) @ y - 0.9 * y)
+    run_both("ascent", "climb", lambda: [h, 0.4, 0.9, m, y.copy(), g.copy(), 200, 1e-9], precision)
+
+
+def test_points():
+    rng = np.random.default_rng(4)
+    coordinates, centres, weights = rng.random((3, 700)), rng.random((3, 5)), rng.random(5)
+    coordinates.setflags(write=False)
+    run_both("points", "add_distances", lambda: [coordinates, centres, weights, 3, 650, np.zeros(700)])
+    h, _ = random_problem(12, 4, 2)
+    h.setflags(write=False)
+    y = np.repeat([0.5, 0.25], 6)
+    run_both("points", "climb", lambda: [h, 0.4, y.copy(), h @ y, 100, 1e-9])
+
+
+COLD = """
+import sys
+import numpy as np
+from solvers import solve
+from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
+from solvers.dispersion.kernels import loader
+
+def told(name, problem, method, **options):
+    s = solve(problem, method, seed=3, **options)
+    numbers = [value for value in (s.objective, s.bound) if value is not None]
+    trace = [(o, b) for _, o, b in s.trace]
+    print(name, method, s.selected.tolist(), [float(value).hex() for value in numbers], s.nodes, s.status,
+          s.details.get("iterations"), s.details.get("nodes"), len(trace), repr(trace))
+
+rng = np.random.default_rng(0)
+H = np.linalg.norm((p := rng.random((40, 3)))[:, None] - p, axis=2)
+readme = DispersionProblem(distances=H, costs=rng.random(40), size=8, weight=0.1)
+"""
+
+SMALL = """
+told("readme", readme, "auto")
+told("readme", readme, "branch-and-bound", moves=200)
+told("readme", readme, "tabu", moves=300)
+print("compiled", len(loader._loaded), file=sys.stderr)
+"""
+
+LARGE = """
+for seed in range(2):
+    rng = np.random.default_rng(seed)
+    h = np.triu(rng.random((60, 60)), 1)
+    told("random", DispersionProblem(h + h.T, np.zeros(60), size=12, weight=0.5), "auto")
+    h = np.triu(rng.random((50, 50), dtype=np.float32), 1)
+    single = DispersionProblem(h + h.T, rng.random(50), size=9, weight=0.5)
+    for method, options in (("branch-and-bound", {}), ("dnn", {}), ("sdp", {}), ("tabu", {"moves": 20000}),
+                            ("memetic", {"generations": 40}), ("annealing", {"moves": 20000})):
+        told("single", single, method, **options)
+angle = 2 * np.pi * rng.random(60)
+ring = np.column_stack([np.cos(angle), np.sin(angle)])
+told("ring", DispersionProblem(np.linalg.norm(ring[:, None] - ring, axis=2), rng.random(60), size=12), "auto")
+told("points", PointDispersionProblem(rng.random((400, 2)), rng.random(400), size=20), "auto")
+kinds = KindDispersionProblem(np.triu(h := rng.random((12, 12)), 1) + np.triu(h, 1).T, rng.integers(0, 12, 90),
+                              rng.random(90), size=15)
+for method in ("auto", "tabu"):
+    told("kinds", kinds, method)
+"""
+
+
+def test_a_small_problem_does_not_compile_and_is_solved_alike(tmp_path):
+    """By Python alone from an empty cache, twice, and with everything compiled."""
+    script = COLD + SMALL
+    first, second = (run(script, tmp_path / place) for place in ("first", "second"))
+    compiled = "from solvers.dispersion.kernels import loader\nloader._INTERPRETED = 0\n"
+    third = subprocess.run(
+        [sys.executable, "-c", compiled + script],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+    )
+    assert first.stdout.count("\n") == 3, first.stderr
+    assert first.stdout == second.stdout == third.stdout
+    assert first.stderr == second.stderr == "compiled 0\n"
+    assert int(third.stderr.split()[1]) >= 4
+    assert not list(tmp_path.rglob("*.nbi"))
+
+
+@pytest.mark.thorough
+def test_cold_twice_and_warm_are_the_same_search(tmp_path):
+    """Decisions, bounds, nodes, iterations and traces: the engine shows nowhere."""
+    script = COLD + SMALL.replace("print(", "0 and print(") + LARGE
+    cold = run(script, tmp_path / "first")
+    again = run(script, tmp_path / "second")
+    warm = run(script, tmp_path / "second")
+    assert cold.stdout.count("\n") == 21, cold.stderr
+    assert cold.stdout == again.stdout == warm.stdout
+
+
+@pytest.mark.thorough
+def test_a_heuristic_searches_where_nothing_is_compiled(tmp_path):
+    """The limit is for moves: what is compiled meanwhile does not count, and the answer says what it took."""
+    script = COLD + (
+        "rng = np.random.default_rng(7)\n"
+        "h = np.triu(rng.random((500, 500)), 1)\n"
+        "problem = DispersionProblem(h + h.T, np.zeros(500), size=60, weight=0.5)\n"
+        "s, start = solve(problem, 'tabu', time_limit=3.0), solve(problem, 'local-search')\n"
+        "print(s.objective > start.objective, [note for note in s.details['notes'] if 'do not count' in note] != [])\n"
+    )
+    assert run(script, tmp_path / "cache").stdout == "True True\n"
+
+
+def test_a_kernel_that_cannot_be_compiled_is_run_by_python(monkeypatch, caplog):
+    def broken(module, precision):
+        raise RuntimeError("no compiler here")
+
+    monkeypatch.setattr(loader, "compile_kernel", broken)
+    monkeypatch.setattr(loader, "_loaded", {})
+    expected = solve(small := DispersionProblem(*random_problem(12, 4, 1), size=4), "tabu", moves=50)
+    monkeypatch.undo()
+    assert "cannot be compiled and is run by Python" in caplog.text
+    np.testing.assert_array_equal(solve(small, "tabu", moves=50).x, expected.x)
+
+
+def test_every_kernel_is_registered_once():
+    assert len(set(registered())) == len(registered())
+    assert {"tree", "preference", "schur", "swaps", "annealing", "ascent"} <= {name for name, _ in registered()}
