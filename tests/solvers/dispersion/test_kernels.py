@@ -339,7 +339,8 @@ angle = 2 * np.pi * rng.random(60)
 ring = np.column_stack([np.cos(angle), np.sin(angle)])
 told("ring", DispersionProblem(np.linalg.norm(ring[:, None] - ring, axis=2), rng.random(60), size=12), "auto")
 told("points", PointDispersionProblem(rng.random((400, 2)), rng.random(400), size=20), "auto")
-kinds = KindDispersionProblem(np.triu(h := rng.random((12, 12)), 1) + np.triu(h, 1).T, rng.integers(0, 12, 90),
+h = np.triu(rng.random((12, 12)), 1)
+kinds = KindDispersionProblem(h + h.T, rng.integers(0, 12, 90),
                               rng.random(90), size=15)
 for method in ("auto", "tabu"):
     told("kinds", kinds, method)
