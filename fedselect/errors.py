@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 from graphs.errors import GraphError
 from solvers.errors import SolversError
 
-__all__ = ["TOOLKIT_ERRORS", "ConfigError", "DataError", "FedselectError", "MissingExtraError", "RunError"]
+__all__ = [
+    "TOOLKIT_ERRORS",
+    "ConfigError",
+    "DataError",
+    "FedselectError",
+    "MissingExtraError",
+    "RunError",
+    "missing_extra",
+]
 
 
 class FedselectError(Exception):
@@ -26,6 +36,30 @@ class MissingExtraError(FedselectError, ImportError):
 
 class RunError(FedselectError, RuntimeError):
     """A run folder cannot be written, read or resumed."""
+
+
+def missing_extra(module: str, sentence: str, error: BaseException) -> MissingExtraError:
+    """Return the error of a module that could not be imported.
+
+    Parameters
+    ----------
+    module : str
+        Its name.
+    sentence : str
+        What to say where it is not installed.
+    error : BaseException
+        What the import raised; the reason where it is installed, as where memory is limited.
+    """
+    try:
+        there = importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        there = False
+    if not there:
+        return MissingExtraError(sentence)
+    reason = str(error) or type(error).__name__
+    short = isinstance(error, MemoryError) or "memory" in reason.lower() or "failed to map" in reason
+    hint = ": there is not enough memory, or a limit on it (ulimit -v) is too low" if short else ""
+    return MissingExtraError(f"{module} is installed, and cannot be loaded{hint} ({reason})")
 
 
 #: Whatever the three packages raise on purpose; ``except TOOLKIT_ERRORS`` is all that a program around them needs.

@@ -90,5 +90,5 @@ def parsed(text: str) -> Any:
     """A value that a person typed, read as TOML (``0.5``, ``true``, ``[1, 2]``), or as text where it is none."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError):
         return text

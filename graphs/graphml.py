@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 _ENTRY = re.compile(r"(?P<name>.+)\[(?P<index>\d+)\]")
 _NAMES = {"int": int, "str": str}
 
+#: What NetworkX raises on attributes of a wrong type, keys that are not declared and damaged text, as these fall.
+_DAMAGE = (AttributeError, LookupError, OSError, OverflowError, RecursionError, TypeError, ValueError)
+
 
 def write_graphml(graph: nx.Graph, path: str | PathLike[str]) -> None:
     """Write a graph with its attributes.
@@ -91,13 +94,18 @@ def read_graphml(path: str | PathLike[str]) -> nx.Graph:
 
     try:
         plain = nx.read_graphml(Path(path))
-    except (nx.NetworkXError, ElementTree.ParseError) as reason:
+        convert: Any = _NAMES[plain.graph.pop("node_type", "str")]
+        names = [convert(node) for node in plain]
+    except FileNotFoundError:
+        raise
+    except (nx.NetworkXException, ElementTree.ParseError, *_DAMAGE) as reason:
         raise GraphError(f"{Path(path).name} cannot be read as GraphML: {reason}.") from None
+    if len(set(names)) < len(names):
+        raise GraphError(f"{Path(path).name} cannot be read as GraphML: two nodes have the same number.")
     if plain.is_directed() or plain.is_multigraph():
         raise GraphError(
             f"{Path(path).name} holds a {type(plain).__name__}; accepted is an undirected graph without parallel edges."
         )
-    convert: Any = _NAMES[plain.graph.pop("node_type", "str")]
     # Written by NetworkX for graphs without attributes of their own.
     for default in ("node_default", "edge_default"):
         plain.graph.pop(default, None)
@@ -137,7 +145,7 @@ def _nested(attributes: dict[str, Any]) -> dict[str, Any]:
     for name, value in attributes.items():
         entry = _ENTRY.fullmatch(name)
         if entry:
-            vectors.setdefault(entry["name"], {})[int(entry["index"])] = value
+            vectors.setdefault(entry["name"], {})[int(entry["index"][:18])] = value
         else:
             nested[name] = value
     for name, entries in vectors.items():

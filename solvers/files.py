@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, Any
 
-__all__ = ["alone", "appearing_whole", "write_atomically"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["alone", "appearing_whole", "own_folder", "spreadsheet_csv", "text_appearing_whole", "write_atomically"]
 
 
 @contextmanager
 def appearing_whole(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for writing that takes its place only when everything is on the disk.
 
-    What stands there and is no file, a pipe or a device, is written to and not replaced.
+    What stands there and is no file, a pipe or a device, is written to and not replaced; a link to a file is replaced
+    and not followed.
     """
     if path.exists() and not path.is_file():
         with path.open("wb") as stream:
@@ -23,7 +29,8 @@ def appearing_whole(path: Path) -> Iterator[IO[bytes]]:
         return
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with partial.open("wb") as stream:
+        partial.unlink(missing_ok=True)  # of a process that was killed, or a link that somebody has planted
+        with partial.open("xb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -36,6 +43,46 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Write ``data`` to ``path`` so that a reader sees the old file or the new one, never a part."""
     with appearing_whole(path) as stream:
         stream.write(data)
+
+
+@contextmanager
+def text_appearing_whole(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
+    """As `appearing_whole`, for UTF-8 text."""
+    with appearing_whole(Path(path)) as stream:
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+        yield text
+        text.detach()  # which writes what is left; the file itself is closed where it was opened
+
+
+def own_folder(path: Path) -> Path:
+    """Make a folder below one of ours; raises `OSError` where a link stands in its place, which may lead anywhere."""
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link, which is not followed; remove it or write elsewhere", str(path))
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def spreadsheet_csv(table: pd.DataFrame) -> bytes:
+    """Return a table as CSV in which a spreadsheet takes no text for a formula.
+
+    Texts, and names of columns, that begin with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return and are no
+    numbers get an apostrophe in front.
+    """
+    safe = table.rename(columns=_no_formula)
+    for place, kind in enumerate(table.dtypes):
+        if kind.kind not in "biufcmM":
+            safe.isetitem(place, table.iloc[:, place].map(_no_formula, na_action="ignore"))
+    return bytes(safe.to_csv(index=False).encode())
+
+
+def _no_formula(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 @contextmanager

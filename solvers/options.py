@@ -153,11 +153,19 @@ def matches(value: Any, kind: Any) -> bool:
     if kind is int:
         return isinstance(value, Integral) and not isinstance(value, bool)
     if kind is float:
-        return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value)
+        return isinstance(value, Real) and not isinstance(value, bool) and _is_float(value)
     expected = origin or kind
     if not isinstance(expected, type) or getattr(expected, "_is_protocol", False):
         return True
     return isinstance(value, expected)
+
+
+def _is_float(value: Real) -> bool:
+    """Whether a number is one that a float can be: no NaN, and no integer beyond the largest."""
+    try:
+        return not math.isnan(float(value))
+    except OverflowError:
+        return False
 
 
 def _is_union(origin: Any) -> bool:

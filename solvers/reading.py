@@ -12,6 +12,7 @@ import json
 import lzma
 import math
 import os
+import re
 import stat
 import struct
 import tokenize
@@ -38,6 +39,7 @@ __all__ = [
     "read_text",
     "read_toml",
     "unpacked_limit",
+    "without_controls",
 ]
 
 PathLike = str | os.PathLike[str]
@@ -70,6 +72,16 @@ _DAMAGE = (
     TypeError,
     ValueError,
 )
+
+
+#: Control characters but tabs and line ends, marks that turn the direction of text around, and halves of letters.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_HALVES = re.compile("[\ud800-\udfff]")
+
+
+def without_controls(text: str) -> str:
+    """Return a text that moves no cursor, changes no colour and turns no line around where it is shown."""
+    return _HALVES.sub("\N{REPLACEMENT CHARACTER}", _CONTROLS.sub("", text))
 
 
 class Unreadable(ValueError):

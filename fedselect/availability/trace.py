@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,12 +12,27 @@ from numpy.typing import NDArray
 from fedselect.availability.dropout import DROPOUT
 from fedselect.availability.protocol import AVAILABILITY
 from fedselect.data import Federation
-from fedselect.errors import ConfigError, DataError, MissingExtraError
+from fedselect.errors import ConfigError, DataError, missing_extra
+from solvers.reading import expand, read_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Trace", "read_trace", "record", "returns_trace", "trace", "write_trace"]
+
+
+#: Bytes that a compressed CSV file may always unpack to, and how many times its own size where that is more: a trace
+#: of all ones is a hundredth, text in a table takes ten times its bytes.
+_UNPACKED, _TIMES = 256 * 2**20, 100
+
+#: Cells of a Parquet file that are always read, and how many for each of its bytes: equal values take no space there.
+_CELLS, _CELLS_PER_BYTE = 5_000_000, 50
+
+#: Rounds times clients that a trace may always have, and how many for each entry that it lists.
+_LEAST, _PER_ROW = 100_000_000, 1000
+
+
+_NO_PARQUET = "Parquet needs pyarrow, which is not installed: pip install 'fedselect[parquet]'"
 
 
 class _Available(Protocol):
@@ -117,7 +133,7 @@ def write_trace(path: str | Path, there: NDArray[np.bool_], layout: str = "long"
         try:
             table.to_parquet(path, index=False)
         except ImportError as error:
-            raise _no_parquet() from error
+            raise missing_extra("pyarrow", _NO_PARQUET, error) from error
     else:
         table.to_csv(path, index=False)
 
@@ -146,7 +162,14 @@ def read_trace(path: str | Path, clients: int | None = None) -> NDArray[np.bool_
         When the file cannot be read or does not hold a trace of ``clients`` clients, its ending is unknown, or it is
         Parquet and pyarrow is missing.
     """
-    table = _read(path)
+    try:
+        return _states_of(path, _read(path), clients)
+    except (MemoryError, OverflowError) as error:
+        raise DataError(f"cannot read the trace {path}: it is larger than this machine can hold") from error
+
+
+def _states_of(path: str | Path, table: pd.DataFrame, clients: int | None) -> NDArray[np.bool_]:
+    """Turn a table in either layout into a (T, N) array."""
     if "round" not in table.columns:
         raise DataError(f"{path}: a trace has a column 'round'; found {', '.join(map(str, table.columns)) or 'none'}")
     rounds = _numbers(path, table, "round")
@@ -156,6 +179,7 @@ def read_trace(path: str | Path, clients: int | None = None) -> NDArray[np.bool_
             raise DataError(f"{path}: a long trace has columns round, client and available; found {unknown[0]!r} too")
         values = _states(path, table["available"].to_numpy()) if "available" in table.columns else True
         found = int(rows.max()) + 1
+        _check_size(path, int(rounds.max()) + 1, found, len(rows))
         flat = rounds * found + rows
         if np.unique(flat).size != flat.size:
             twice = flat[np.argmax(np.bincount(np.unique(flat, return_inverse=True)[1]) > 1)]
@@ -165,11 +189,12 @@ def read_trace(path: str | Path, clients: int | None = None) -> NDArray[np.bool_
         there[rounds, rows] = values
         return there
     columns = [str(c) for c in table.columns if c != "round"]
-    if sorted(columns) != sorted(str(k) for k in range(len(columns))):
+    if not columns or sorted(columns) != sorted(str(k) for k in range(len(columns))):
         raise DataError(f"{path}: a wide trace has one column a client, named 0 to N - 1; found {columns[:5]}")
     if np.unique(rounds).size != rounds.size:
         raise DataError(f"{path}: a wide trace lists every round once")
     states = _states(path, table.drop(columns="round").to_numpy())
+    _check_size(path, int(rounds.max()) + 1, len(columns), states.size)
     there = np.zeros((int(rounds.max()) + 1, _fits(path, len(columns), clients)), dtype=bool)
     there[rounds] = states[:, np.argsort(_ints(columns))]
     return there
@@ -205,18 +230,58 @@ def returns_trace(clients: int, seed: int, *, path: str, after: str = "repeat") 
 
 
 def _read(path: str | Path) -> pd.DataFrame:
+    """Read the table of a trace, after comparing what it declares with the file."""
     import pandas as pd
 
     try:
-        table = pd.read_parquet(path) if _is_parquet(path) else pd.read_csv(path)
-    except ImportError as error:
-        raise _no_parquet() from error
-    except (OSError, ValueError) as error:  # pandas' and pyarrow's own errors are ValueErrors
+        if _is_parquet(path):
+            table = _read_parquet(path)
+        else:
+            data = read_bytes(path)
+            if str(path).lower().endswith(".gz"):
+                data = expand(data, "gzip", _UNPACKED, _TIMES)
+            table = pd.read_csv(io.BytesIO(data))
+    except (OSError, ValueError) as error:  # pandas' own errors, and `Unreadable`, are ValueErrors
         raise DataError(f"cannot read the trace {path}: {error}") from error
     if table.empty:
         raise DataError(f"{path}: this trace has no row")
     table.columns = [str(c).strip() for c in table.columns]
+    if table.columns.has_duplicates:
+        raise DataError(f"{path}: a column appears twice")
     return table
+
+
+def _read_parquet(path: str | Path) -> pd.DataFrame:
+    """Read a Parquet file's columns of whole numbers and truth values, and nothing that describes other types."""
+    import pandas as pd
+
+    try:
+        import pyarrow as pa  # type: ignore[import-untyped]
+        import pyarrow.parquet as pq  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise missing_extra("pyarrow", _NO_PARQUET, error) from error
+    data = read_bytes(path)
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        kinds = {field.name: field.type for field in file.schema_arrow}
+        if strange := [name for name, kind in kinds.items() if not pa.types.is_integer(kind) and kind != pa.bool_()]:
+            raise ValueError(f"column {strange[0]!r} holds {kinds[strange[0]]}; accepted are integers and booleans")
+        cells = file.metadata.num_rows * len(file.schema_arrow)
+        if cells > max(_CELLS, _CELLS_PER_BYTE * len(data)):
+            raise ValueError(f"it declares {cells} cells, in {len(data)} bytes")
+        table = file.read(use_threads=False)
+        return pd.DataFrame({name: table.column(name).to_numpy() for name in kinds})
+    except (pa.ArrowException, KeyError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _check_size(path: str | Path, rounds: int, clients: int, listed: int) -> None:
+    """Refuse a trace whose largest round and client ask for far more memory than what it lists."""
+    if rounds * clients > max(_LEAST, _PER_ROW * listed):
+        raise DataError(
+            f"{path}: {listed} entries for {rounds} rounds of {clients} clients; at most {_PER_ROW} cells for each "
+            f"entry, or {_LEAST} in all, are read"
+        )
 
 
 def _is_parquet(path: str | Path) -> bool:
@@ -226,10 +291,6 @@ def _is_parquet(path: str | Path) -> bool:
     if name.endswith((".csv", ".csv.gz")):
         return False
     raise ConfigError(f"a trace's file ends in .csv, .csv.gz or .parquet; got {path}")
-
-
-def _no_parquet() -> MissingExtraError:
-    return MissingExtraError("Parquet needs pyarrow, which is not installed: pip install 'fedselect[parquet]'")
 
 
 def _numbers(path: str | Path, table: pd.DataFrame, column: str) -> NDArray[np.int64]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -26,6 +28,7 @@ from fedselect.cli import (
 )
 from fedselect.cli.common import Ended
 from fedselect.errors import TOOLKIT_ERRORS
+from solvers.reading import without_controls
 
 __all__ = ["app", "main"]
 
@@ -71,7 +74,7 @@ class _Stderr(logging.Handler):
     """Log records as lines on whatever is stderr when they come."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(f"fedselect: {record.getMessage()}", file=sys.stderr)
+        print(f"fedselect: {without_controls(record.getMessage())}", file=sys.stderr)
 
 
 def _say_what_is_executed() -> None:
@@ -85,19 +88,52 @@ def _say_what_is_executed() -> None:
 
 def main() -> None:
     """Run the command line; an error a person can mend is one sentence on stderr and exit code 2."""
+    _prepare_streams()
+    os.environ["MPLBACKEND"] = "agg"  # no command opens a window, whatever an environment says about windows
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except TOOLKIT_ERRORS as error:
-        print(f"fedselect: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
-    except BrokenPipeError:  # whoever reads our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise _refused(str(error)) from None
+    except BrokenPipeError:  # the reader of our output has seen enough
+        _discard_stdout()
         raise SystemExit(141) from None
     except OSError as error:
+        _discard_stdout()
         named = f"{error.filename}: " if error.filename else ""
-        print(f"fedselect: {named}{error.strerror or error}", file=sys.stderr)
-        raise SystemExit(2) from None
+        raise _refused(f"{named}{error.strerror or error}") from None
+    except MemoryError:
+        raise _refused("there is not enough memory for this") from None
     except SystemExit as end:
         if end.code == 130 and not isinstance(end, Ended):  # typer has turned Ctrl-C into this
             print("fedselect: interrupted; what was finished is kept, and the same command continues", file=sys.stderr)
         raise
+
+
+def _refused(sentence: str) -> SystemExit:
+    print(f"fedselect: {without_controls(sentence)}", file=sys.stderr)
+    return SystemExit(2)
+
+
+def _prepare_streams() -> None:
+    """Let every text be printed in every encoding, and no file take the place of a standard stream that is closed."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free, which is this one
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (for the rest of the process)
+    if sys.stdout is None:
+        raise _refused("standard output is closed; send it to a file, or to /dev/null")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and (stream.errors == "strict" or stream.encoding.lower() != "utf-8"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _discard_stdout() -> None:
+    """Let nothing more fail where stdout cannot be written: Python writes what is left when it ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -21,6 +21,7 @@ from fedselect.cli.common import (
     key_values,
     plain_rows,
     print_table,
+    say,
     seed_list,
     text,
     writing,
@@ -121,11 +122,11 @@ def bench(
     else:
         _print(table)
         for row in failures.itertuples():
-            print(f"{row.verdict}: {row.method} on {row.instance}, seed {row.seed}: {row.message}")
-        print(f"benchmark: {out}")
+            say(f"{row.verdict}: {row.method} on {row.instance}, seed {row.seed}: {row.message}")
+        say(f"benchmark: {out}")
     if publish is not None and suite is not None:
         with writing(publish):
-            print(f"page: {publish_run(publish, suite, benchmark, OURS, _command(suite, tier, limits, jobs, repeat))}")
+            say(f"page: {publish_run(publish, suite, benchmark, OURS, _command(suite, tier, limits, jobs, repeat))}")
     if len(failures):
         raise typer.Exit(3)
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedselect.cli.common import Format, Load, check_format, screen_width
+from fedselect.cli.common import Format, Load, check_format, say, screen_width
 from fedselect.errors import ConfigError
 from solvers.options import did_you_mean
 
@@ -106,7 +106,7 @@ def _chosen(found: Catalogue, what: str) -> Catalogue:
 
 def _print_entry(entry: dict[str, Any], width: int) -> None:
     """A name, and below it what it is and its options with their defaults."""
-    print(f"  {entry['name']}")
+    say(f"  {entry['name']}")
     # A non-breaking space keeps an option and its default together.
     options = ", ".join(
         key if value == "required" else f"{key}\u00a0=\u00a0{'none' if value is None else json.dumps(value)}"
@@ -114,4 +114,4 @@ def _print_entry(entry: dict[str, Any], width: int) -> None:
     )
     for text in (entry["summary"], options and f"options: {options}"):
         for line in textwrap.wrap(text, width - 6, break_long_words=False, break_on_hyphens=False):
-            print(f"      {line}".replace("\u00a0", " "))
+            say(f"      {line}".replace("\u00a0", " "))

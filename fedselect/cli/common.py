@@ -16,6 +16,7 @@ from rich.text import Text
 
 from fedselect.errors import ConfigError
 from fedselect.options import parsed
+from solvers.reading import without_controls
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,10 +28,12 @@ __all__ = [
     "Load",
     "Threads",
     "check_format",
+    "check_no_link",
     "check_writable",
     "key_values",
     "plain_rows",
     "print_table",
+    "say",
     "screen_width",
     "seed_list",
     "text",
@@ -75,6 +78,12 @@ def check_writable(path: Path) -> None:
         raise ConfigError(f"cannot write {path}: there is no folder {path.parent}")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise ConfigError(f"cannot write {path}: the folder {path.parent} is not writable")
+
+
+def check_no_link(folder: Path) -> None:
+    """Raise `ConfigError` where a link stands in place of a folder that no option has named: it may lead anywhere."""
+    if folder.is_symlink():
+        raise ConfigError(f"{folder} is a link, which is not followed: say where to write, or remove it")
 
 
 @contextmanager
@@ -144,12 +153,19 @@ def print_table(
     for name, width in widths.items():
         table.add_column(name, no_wrap=width <= _NEVER_FOLDED, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for name, cell in zip(head, row, strict=True) if name not in dropped))
+        table.add_row(
+            *(Text(without_controls(cell)) for name, cell in zip(head, row, strict=True) if name not in dropped)
+        )
     console.print(table)
     if dropped:
         print(f"left out for want of width: {', '.join(dropped)}")
     if caption:
-        console.print(Text(caption))
+        console.print(Text(without_controls(caption)))
+
+
+def say(text: str) -> None:
+    """Print a line that may hold names and paths of files from elsewhere."""
+    print(without_controls(text))
 
 
 def plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fedselect.cli.common import Format, check_format, check_writable, print_table, writing
+from fedselect.cli.common import Format, check_format, check_writable, print_table, say, writing
 from fedselect.errors import ConfigError
 from solvers.files import write_atomically
 from solvers.options import did_you_mean
@@ -61,4 +61,4 @@ def init(
     if format == "json":
         print(json.dumps({"file": str(file)}))
     else:
-        print(f"{file} is written; next: fedselect run {file}, or fedselect compare {file}")
+        say(f"{file} is written; next: fedselect run {file}, or fedselect compare {file}")

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedselect.cli.common import Format, Load, check_format, key_values, plain_rows, print_table, seed_list, text
+from fedselect.cli.common import (
+    Format,
+    Load,
+    check_format,
+    check_no_link,
+    key_values,
+    plain_rows,
+    print_table,
+    say,
+    seed_list,
+    text,
+)
 from fedselect.errors import ConfigError
 from fedselect.progress import progress_bar
 
@@ -100,7 +111,7 @@ def run(
     if found:
         print("found finished; nothing was run")
     print_table(("measure", "value"), [(key.replace("_", " "), text(value)) for key, value in results.items()])
-    print(f"run folder: {folder.path}")
+    say(f"run folder: {folder.path}")
 
 
 def compare(
@@ -149,14 +160,17 @@ def compare(
     variants = sweep_over(experiment, choices, axes)
     with carried_by(backend):
         comparison = _played(experiment, variants, numbers, out, jobs, fresh, logger)
-    written = write_report(comparison, report or out / experiment.name / "report")
+    if report is None:
+        report = out / experiment.name / "report"
+        check_no_link(report)
+    written = write_report(comparison, report)
     page = written.with_suffix(".html")
     if format == "json":
         told = {"report": str(written), "page": str(page), "found_finished": comparison.found_finished}
         print(json.dumps({**told, "runs": plain_rows(comparison.table())}, indent=1))
         return
     _print_results(comparison)
-    print(f"report: {page}")
+    say(f"report: {page}")
 
 
 def _played(
@@ -207,7 +221,7 @@ def _run_sweep(
         print(json.dumps({**told, "runs": plain_rows(comparison.table())}, indent=1))
         return
     _print_results(comparison)
-    print(f"run folders: {folder}; fedselect report {folder} makes a page of them")
+    say(f"run folders: {folder}; fedselect report {folder} makes a page of them")
 
 
 def _print_results(comparison: Comparison) -> None:
@@ -216,7 +230,7 @@ def _print_results(comparison: Comparison) -> None:
 
     if comparison.found_finished:
         runs = sum(map(len, comparison.folders.values()))
-        print(f"found finished: {comparison.found_finished} of {runs} runs")
+        say(f"found finished: {comparison.found_finished} of {runs} runs")
     head, *rows = results_table(comparison.means()).texts
     print_table(head, rows, ("solve time (median, max)", "count variance", "proved", "mean gap"))
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fedselect.cli.common import Load
+from fedselect.cli.common import Load, say
 from fedselect.cli.experiments import Config, Overrides
 
 __all__ = ["export_flower"]
@@ -31,5 +31,5 @@ def export_flower(
     print(
         f"  flwr run {folder} local --stream --federation-config 'num-supernodes={clients} client-resources-num-cpus=1'"
     )
-    print(f"or a federation: {clients} SuperNodes with --node-config partition-id=0, ..., at the SuperLink NAME")
-    print(f"  flwr run {folder} NAME --stream")
+    say(f"or a federation: {clients} SuperNodes with --node-config partition-id=0, ..., at the SuperLink NAME")
+    say(f"  flwr run {folder} NAME --stream")

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from fedselect.cli.common import Ended, Format, Load, check_format, key_values, print_table, seed_list, text
+from fedselect.cli.common import Ended, Format, Load, check_format, key_values, print_table, say, seed_list, text
 from fedselect.cli.problems import Instance, Instances, Size, complete_family, complete_instance, matched, problem_of
 from fedselect.errors import ConfigError
 from solvers import Problem, instances, relative_gap
@@ -52,7 +52,7 @@ def list_(
     ]
     print_table(("name", "problem", "n", "best known", "proof", "KiB"), rows, ("KiB", "problem"))
     done = sum(known.proved for known in found)
-    print(f"{len(found)} instances, {done} proved, {sum(known.bytes for known in found) / 1024:.0f} KiB")
+    say(f"{len(found)} instances, {done} proved, {sum(known.bytes for known in found) / 1024:.0f} KiB")
 
 
 def _proof(known: InstanceInfo) -> str:
@@ -118,7 +118,7 @@ def submit(
     if format == "json":
         print(json.dumps({"instance": name, **asdict(verdict)}))
     else:
-        print(f"{name}: {'accepted' if verdict.accepted else 'REFUSED'}: {verdict.sentence}")
+        say(f"{name}: {'accepted' if verdict.accepted else 'REFUSED'}: {verdict.sentence}")
     if not verdict.accepted:
         raise Ended(3)
 
@@ -160,7 +160,7 @@ def export(
     if format == "json":
         print(json.dumps({"instance": instance, "file": str(file), "bytes": size_written}))
     else:
-        print(f"{file}: {size_written / 1024:.1f} KiB")
+        say(f"{file}: {size_written / 1024:.1f} KiB")
 
 
 def _writer(file: Path, problem: Problem) -> Callable[[Any, Path], Any]:
@@ -240,7 +240,7 @@ def record(
     else:
         for entry in written:
             bits = {None: "", True: ", to the library's bits", False: ", NOT to the library's bits"}
-            print(f"{entry['file']}: {entry['type']}, {entry['n']} clients{bits[entry.get('as_shipped')]}")
+            say(f"{entry['file']}: {entry['type']}, {entry['n']} clients{bits[entry.get('as_shipped')]}")
     if any(entry.get("as_shipped") is False for entry in written):
         raise Ended(4)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedselect.cli.common import Format, Load, check_format
+from fedselect.cli.common import Format, Load, check_format, check_no_link, say
 from fedselect.errors import ConfigError
 
 __all__ = ["report"]
@@ -41,9 +41,10 @@ def report(
             raise ConfigError(f"--as takes {', '.join(KINDS)}, with commas; got {as_!r}")
     if out is None:
         out = folder.with_name(f"{folder.stem}-report") if folder.is_file() else folder / "report"
+        check_no_link(out)
     written = save(read_report(folder, load), out, kinds)
     if format == "json":
         print(json.dumps({"written": [str(path) for path in written]}, indent=1))
         return
     for path in written[: len(kinds)]:
-        print(f"report: {path}")
+        say(f"report: {path}")

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from fedselect.cli.common import say
 from fedselect.errors import ConfigError
 from fedselect.studies import STUDIES
 from solvers.options import did_you_mean
@@ -49,7 +50,7 @@ def reproduce(
         folder = run_study(load_study(each), below, paper=paper, dataset=dataset, root=root, jobs=jobs)
         command = ["fedselect", "reproduce", each, "--paper" if paper else "--quick", "--root", str(root)]
         command += ["--jobs", str(jobs), "--out", str(below)] + ([] if dataset is None else ["--dataset", dataset])
-        print(f"provenance: {write_provenance(folder, shlex.join(command), time.perf_counter() - began)}")
+        say(f"provenance: {write_provenance(folder, shlex.join(command), time.perf_counter() - began)}")
         if gallery is not None:
             collect(folder, module if dataset is None else f"{module}_{dataset.replace('-', '_')}", gallery)
-            print(f"gallery: {gallery}")
+            say(f"gallery: {gallery}")

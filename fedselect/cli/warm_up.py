@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from fedselect.cli.common import say
 from fedselect.progress import progress_bar
 
 __all__ = ["warm_up"]
@@ -25,4 +26,4 @@ def warm_up() -> None:
 
         kernels.warm_up(advance)
     seconds = time.perf_counter() - began
-    print(f"{total} kernels are ready, after {seconds:.1f} s; kept in {kernels.cache_folder() or 'no cache'}")
+    say(f"{total} kernels are ready, after {seconds:.1f} s; kept in {kernels.cache_folder() or 'no cache'}")

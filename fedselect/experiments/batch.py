@@ -9,7 +9,7 @@ from threading import Event, Thread
 from typing import Any
 
 from fedselect.carrying import pack, unpack
-from fedselect.errors import ConfigError, MissingExtraError
+from fedselect.errors import ConfigError, missing_extra
 from fedselect.experiments.config import Experiment
 from fedselect.experiments.folder import RunFolder
 from fedselect.experiments.running import run_into
@@ -117,7 +117,7 @@ def carried_by(backend: str | None) -> Iterator[None]:
         try:
             from ray.util.joblib import register_ray
         except ImportError as error:
-            raise MissingExtraError("Ray is not installed: pip install 'fedselect[flower]'") from error
+            raise missing_extra("ray", "Ray is not installed: pip install 'fedselect[flower]'", error) from error
         register_ray()
     try:
         config = joblib.parallel_config(backend)

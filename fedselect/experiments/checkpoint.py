@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import zlib
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from fedselect.errors import RunError
 from solvers.files import appearing_whole
+from solvers.reading import Unreadable, parse_json, read_arrays
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
 
@@ -38,11 +37,12 @@ def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Read what `save_checkpoint` wrote; raises `RunError` for anything else."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files if name != "tree"}
-            tree = json.loads(str(archive["tree"]))
+        arrays = read_arrays(path)
+        tree = parse_json(str(arrays.pop("tree", "")))
+        if not isinstance(tree, dict):
+            raise Unreadable("it holds no table")
         return _filled(tree, arrays)
-    except (OSError, ValueError, LookupError, EOFError, AttributeError, BadZipFile, zlib.error) as error:
+    except (OSError, Unreadable, LookupError, TypeError) as error:
         raise RunError(f"cannot read {path}, which is damaged or no checkpoint; remove the folder") from error
 
 

@@ -18,6 +18,7 @@ from fedselect.experiments.folder import RunFolder
 from fedselect.experiments.metrics import round_table, rounds_to
 from fedselect.experiments.records import read_records, read_summary
 from solvers.files import write_atomically
+from solvers.reading import Unreadable, read_json
 
 __all__ = ["FORMAT", "Comparison", "compare", "mean_table", "read_manifest", "summary_table"]
 
@@ -189,8 +190,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        manifest = read_json(path)
+    except (OSError, Unreadable) as error:
         raise RunError(f"cannot read {path}: {error}") from error
     if not isinstance(manifest, dict) or not isinstance(manifest.get("format"), str):
         raise RunError(f"{path} does not say its format")

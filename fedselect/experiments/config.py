@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from fedselect.options import parsed, placed, with_files
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import TrainingSettings
 from solvers.options import describe_type, did_you_mean, matches
+from solvers.reading import Unreadable, read_toml
 
 __all__ = ["Choice", "Experiment", "read_config"]
 
@@ -92,7 +92,7 @@ class Experiment:
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
     def __post_init__(self) -> None:
-        if not self.name or any(c in self.name for c in "/\\") or self.name.startswith("."):
+        if not self.name.isprintable() or not self.name or any(c in self.name for c in "/\\") or self.name[0] == ".":
             raise ConfigError(f"experiment: name must be usable as a folder name; got {self.name!r}")
         for key, least in (("rounds", 1), ("seed", 0), ("clients_per_round", 1), ("checkpoint_every", 1)):
             if getattr(self, key) < least:
@@ -206,8 +206,8 @@ def read_config(
         When the file cannot be read, a key or value is not accepted, or it names plugins that are not trusted.
     """
     try:
-        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        tables = read_toml(path)
+    except (OSError, Unreadable) as error:
         raise ConfigError(f"cannot read the configuration {path}: {error}") from error
     tables = _from_folder(tables, Path(path).parent)
     for text in overrides:
@@ -218,6 +218,8 @@ def read_config(
         _override(tables, section, option, parsed(value))
     _load(tables, Path(path), load, trusted)
     variants = tables.pop("compare", {})
+    if not isinstance(variants, dict):
+        raise ConfigError(f"compare must hold tables, [compare.LABEL]; got {variants!r:.80}")
     for label, table in variants.items():
         if not (isinstance(table, dict) and isinstance(table.get("name"), str)):
             raise ConfigError(f"compare.{label} must be a table with the name of a selector")
@@ -227,15 +229,23 @@ def read_config(
 def _override(tables: dict[str, Any], section: str, option: str, value: Any) -> None:
     if section == "compare":
         label, _, option = option.rpartition(".")
-        known = tables.setdefault("compare", {})
+        known = _section(tables, "compare")
         if label not in known and (not label or option != "name"):
             there = ", ".join(known) or "none"
             raise ConfigError(
                 f"compare.{label or option}: there is no such table{did_you_mean(label, known)} ({there})"
             )
-        known.setdefault(label, {})[option] = value
+        _section(known, label)[option] = value
     else:
-        tables.setdefault(section, {})[option] = value
+        _section(tables, section)[option] = value
+
+
+def _section(tables: dict[str, Any], name: str) -> dict[str, Any]:
+    """A table to be changed, begun where there is none."""
+    table = tables.setdefault(name, {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"[{name}] must be a table; got {table!r:.80}")
+    return table
 
 
 def _load(tables: dict[str, Any], path: Path, more: Iterable[str] | None, trusted: bool) -> None:
@@ -281,7 +291,7 @@ def _from_folder(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def _table(section: str, tables: Mapping[str, Any]) -> Mapping[str, Any]:
     table = tables.get(section, {})
     if not isinstance(table, Mapping):
-        raise ConfigError(f"[{section}] must be a table; got {table!r}")
+        raise ConfigError(f"[{section}] must be a table; got {table!r:.80}")
     return table
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedselect.experiments.metrics import run_gaps, selection_counts, success_ratio
 from fedselect.rounds.history import History
 from solvers.benchmark.styles import COLOURS, DASHES, MARKERS
+from solvers.files import appearing_whole, own_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -272,6 +273,7 @@ def save_figure(figure: Figure, path: Path, dpi: int = 150) -> Path:
 
     drawn = BytesIO()
     figure.savefig(drawn, format="png", dpi=dpi)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+    own_folder(path.parent)
+    with appearing_whole(path) as stream:
+        Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(stream, "PNG", optimize=True)
     return path

@@ -20,8 +20,10 @@ from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
 from fedselect.experiments.config import Experiment, read_config
 from fedselect.experiments.metrics import client_table, round_table, summary
 from fedselect.experiments.origin import PACKAGES, Origin, files_of, origin_of, read_origin
+from fedselect.experiments.records import check_record
 from fedselect.options import placed, seen_from
 from solvers.files import alone, appearing_whole, write_atomically
+from solvers.reading import Unreadable, parse_json, read_bytes
 from solvers.versions import installed
 
 if TYPE_CHECKING:
@@ -213,12 +215,12 @@ def _resume(folder: Path, loop: Coordinator) -> list[dict[str, Any]]:
             loop.load_state_dict(state)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise RunError(f"{checkpoint} is no state of this run ({error}); remove {folder}") from error
-    lines = path.read_bytes().split(b"\n")[: loop.round] if path.exists() else []
-    if len(lines) < loop.round:
-        raise RunError(f"{path} has {len(lines)} rounds, but the checkpoint is at round {loop.round}; remove {folder}")
     try:
-        records = [json.loads(line) for line in lines]
-    except ValueError as error:
+        lines = read_bytes(path).split(b"\n")[: loop.round] if path.exists() else []
+        if len(lines) < loop.round:
+            raise Unreadable(f"it has {len(lines)} rounds, and the checkpoint is at round {loop.round}")
+        records = [check_record(parse_json(line), t, loop.world.clients) for t, line in enumerate(lines)]
+    except (OSError, Unreadable) as error:
         raise RunError(f"cannot read {path}: {error}; remove {folder}") from error
     write_atomically(path, b"".join(line + b"\n" for line in lines))
     return records

@@ -26,6 +26,7 @@ from fedselect.selectors import SELECTORS
 from solvers import Method, methods
 from solvers.files import write_atomically
 from solvers.problem import Problem
+from solvers.reading import read_json
 from solvers.versions import installed
 
 if TYPE_CHECKING:
@@ -116,12 +117,19 @@ def read_origin(path: Path) -> Origin | None:
     if not path.exists():
         return None
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        told = read_json(path)
         if not isinstance(told, dict) or told.pop("format", None) != _FORMAT:
             raise ValueError(f"it is not of the format {_FORMAT!r}")
+        for key, value in told.items():
+            if not (isinstance(value, str) if key == "processor" else _by_name(value)):
+                raise ValueError(f"its {key} must be {'text' if key == 'processor' else 'texts by name'}")
         return Origin(**told)
     except (OSError, ValueError, TypeError) as error:
         raise RunError(f"cannot read {path}: {error}; remove it or choose another output folder") from error
+
+
+def _by_name(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
 
 
 def origin_of(experiment: Experiment) -> Origin:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +12,9 @@ import pandas as pd
 from fedselect.data import DATASETS
 from fedselect.errors import RunError
 from fedselect.experiments.metrics import round_table
-from fedselect.experiments.records import read_records
+from fedselect.experiments.records import MOST_CLIENTS, read_records, read_summary
+from solvers.options import describe_type, matches
+from solvers.reading import Unreadable, read_json, read_toml
 
 __all__ = ["RecordedRun"]
 
@@ -52,20 +52,17 @@ class RecordedRun:
     def read(cls, path: Path) -> RecordedRun:
         """Read a run folder; raises `RunError` for files that are not as `fedselect.experiments.run` writes them."""
         try:
-            config = tomllib.loads((path / "config.toml").read_text(encoding="utf-8"))
-            versions = json.loads((path / "versions.json").read_text(encoding="utf-8"))
-            done = path / "summary.json"
-            results = json.loads(done.read_text(encoding="utf-8")) if done.exists() else None
-        except (OSError, ValueError) as error:
+            config, versions = read_toml(path / "config.toml"), read_json(path / "versions.json")
+            _check_config(config)
+            if not isinstance(versions, dict) or not all(isinstance(each, str) for each in versions.values()):
+                raise Unreadable("versions.json must name versions by package")
+        except (OSError, Unreadable) as error:
             raise RunError(f"cannot read the run folder {path}: {error}") from error
-        for section in ("experiment", "data", "selector"):
-            if not isinstance(config.get(section), dict):
-                raise RunError(f"cannot read the run folder {path}: config.toml has no [{section}]")
-        if not isinstance(versions, dict) or not all(isinstance(each, str) for each in versions.values()):
-            raise RunError(f"cannot read the run folder {path}: versions.json must name versions by package")
-        if results is not None and not isinstance(results, dict):
-            raise RunError(f"cannot read the run folder {path}: summary.json must name results by measure")
-        records = read_records(path) if (path / "rounds.jsonl").exists() else []
+        results = read_summary(path) if (path / "summary.json").exists() else None
+        clients = _stated_clients(config) or MOST_CLIENTS
+        records = read_records(path, clients) if (path / "rounds.jsonl").exists() else []
+        if results is not None and len(records) != config["experiment"]["rounds"]:
+            raise RunError(f"cannot read the run folder {path}: it is finished, and has {len(records)} rounds")
         return cls(path, config, versions, records, results)
 
     @property
@@ -91,12 +88,44 @@ class RecordedRun:
     @cached_property
     def clients(self) -> int:
         """Number of clients N: of the configuration, or else of the default; at least those that the rounds name."""
-        data = self.config["data"]
-        known = DATASETS.options(data["name"]) if data.get("name") in DATASETS.names else {}
         there = (max(record["available"], default=-1) + 1 for record in self.records)
-        return max(int(data.get("n_clients", known.get("n_clients", 0))), *there, 0)
+        return max(_stated_clients(self.config), *there, 0)
 
     @cached_property
     def table(self) -> pd.DataFrame:
         """One row a round (`fedselect.experiments.metrics.round_table`)."""
         return round_table(self.records)
+
+
+#: What reading a run asks of its configuration, whose parts need not be registered here.
+_KEYS: dict[str, dict[str, type]] = {
+    "experiment": {"name": str, "seed": int, "rounds": int, "clients_per_round": int},
+    "data": {"name": str},
+    "selector": {"name": str},
+}
+
+
+def _check_config(config: dict[str, Any]) -> None:
+    """Raise `Unreadable` where a configuration lacks what its own report needs."""
+    for section in _KEYS:
+        if not isinstance(config.get(section), dict):
+            raise Unreadable(f"config.toml has no [{section}]")
+    for section, table in config.items():
+        if not isinstance(table, dict):
+            raise Unreadable(f"config.toml: {section} is no table")
+        for key, kind in _KEYS.get(section, {}).items():
+            if not matches(value := table.get(key), kind):
+                raise Unreadable(f"config.toml: {section}.{key} must be {describe_type(kind)}; got {value!r:.80}")
+    if not 0 < config["experiment"]["rounds"] < 2**31:
+        raise Unreadable(f"config.toml: experiment.rounds is {config['experiment']['rounds']}")
+    clients = config["data"].get("n_clients", 1)
+    if not (matches(clients, int) and 0 < clients <= MOST_CLIENTS):
+        raise Unreadable(f"config.toml: data.n_clients must lie between 1 and {MOST_CLIENTS}; got {clients!r:.80}")
+
+
+def _stated_clients(config: dict[str, Any]) -> int:
+    """Number of clients that a configuration states, or its data set's default; 0 where neither is known."""
+    data = config["data"]
+    known = DATASETS.options(data["name"]) if data["name"] in DATASETS.names else {}
+    stated = data.get("n_clients", known.get("n_clients", 0))
+    return stated if isinstance(stated, int) else 0

@@ -83,7 +83,7 @@ def sweep_values(text: str) -> tuple[str, list[Any]]:
         raise ConfigError(f"a sweep reads section.key=value,value,... or seed=0-4; got {text!r}")
     try:
         return key.strip(), tomllib.loads(f"values = [{values}]")["values"]
-    except tomllib.TOMLDecodeError:  # bare words
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError):  # bare words
         return key.strip(), [parsed(value.strip()) for value in values.split(",")]
 
 

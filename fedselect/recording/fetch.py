@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import shutil
 import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,11 +19,16 @@ from pathlib import Path
 from fedselect.errors import DataError
 from solvers import InvalidProblem
 from solvers.dispersion import DispersionProblem, read_mdplib
+from solvers.files import write_atomically
+from solvers.reading import Unreadable, check_archive, read_text
 
 __all__ = ["Fetched", "fetch_mdplib"]
 
 #: Seconds a server may stay silent.
 _PATIENCE = 60
+
+#: Bytes that are fetched at most: all of MDPLIB has a hundredth of it.
+_LARGEST = 2**30
 
 
 @dataclass(frozen=True)
@@ -91,11 +98,14 @@ def fetch_mdplib(where: str, out: str | Path, table: str | Path | None = None) -
         table = Path(table) if table else next(iter(sorted(folder.rglob("best_known.csv"))), None)
         known = {} if table is None else _best_known(table)
         target = Path(out)
-        target.mkdir(parents=True, exist_ok=True)
-        for path, _ in problems.values():
-            _copy(path, target / path.name)
-        if table is not None:
-            _copy(table, target / "best_known.csv")
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            for path, _ in problems.values():
+                _copy(path, target / path.name)
+            if table is not None:
+                _copy(table, target / "best_known.csv")
+        except OSError as error:
+            raise DataError(f"cannot write to {target}: {error.strerror or error}") from error
     fetched = []
     for name, (path, problem) in problems.items():
         values = known.get(path.stem, {})
@@ -113,8 +123,11 @@ def _local(where: str) -> Iterator[Path]:
             source = folder / (Path(urllib.parse.urlsplit(where).path).name or "download")
             try:
                 with urllib.request.urlopen(where, timeout=_PATIENCE) as answer, source.open("wb") as stream:
-                    shutil.copyfileobj(answer, stream)
-            except (urllib.error.URLError, TimeoutError, OSError) as error:
+                    while block := answer.read(2**20):
+                        stream.write(block)
+                        if stream.tell() > _LARGEST:
+                            raise DataError(f"{where} is larger than {_LARGEST} bytes; fetch it yourself")
+            except (urllib.error.URLError, TimeoutError, OSError, ValueError) as error:
                 raise DataError(f"cannot fetch {where}: {getattr(error, 'reason', error)}") from error
         if source.is_dir():
             yield source
@@ -124,8 +137,9 @@ def _local(where: str) -> Iterator[Path]:
             unpacked = folder / "unpacked"
             try:
                 with zipfile.ZipFile(source) as archive:
+                    check_archive(archive, source.stat().st_size)
                     archive.extractall(unpacked)  # which keeps members inside the folder, whatever they are called
-            except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+            except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
                 raise DataError(f"cannot unpack {where}: {error}") from error
             yield unpacked
         elif source.suffix == ".txt":
@@ -138,20 +152,20 @@ def _local(where: str) -> Iterator[Path]:
 
 
 def _copy(source: Path, target: Path) -> None:
-    if source.resolve() != target.resolve():
-        shutil.copyfile(source, target)
+    """Copy a file, in place of a link and not through it."""
+    if target.is_symlink() or source.resolve() != target.resolve():
+        write_atomically(target, source.read_bytes())
 
 
 def _best_known(path: Path) -> dict[str, dict[int, tuple[float, str]]]:
     """Values by name and m."""
     known: dict[str, dict[int, tuple[float, str]]] = {}
     try:
-        with path.open(newline="", encoding="utf-8") as stream:
-            for row in csv.DictReader(stream):
-                known.setdefault(row["name"], {})[int(row["m"])] = float(row["best_known"]), row.get("source") or ""
-    except (OSError, UnicodeDecodeError) as error:
+        for row in csv.DictReader(io.StringIO(read_text(path), newline="")):
+            known.setdefault(row["name"], {})[int(row["m"])] = float(row["best_known"]), row.get("source") or ""
+    except (OSError, Unreadable) as error:
         raise DataError(f"cannot read the table {path}: {error}") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, csv.Error) as error:
         raise DataError(
             f"{path} is no table of best known values: its columns are name, m (an integer) and best_known (a "
             f"number); {error!r} is wrong"

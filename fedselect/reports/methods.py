@@ -25,6 +25,7 @@ from fedselect.reports.document import (
     seconds,
     word,
 )
+from solvers.reading import without_controls
 from solvers.solution import OPTIMALITY_GAP
 
 if TYPE_CHECKING:
@@ -233,7 +234,8 @@ def _pictures(benchmark: Benchmark) -> tuple[Picture, ...]:
 
     # Matplotlib would read a pair of dollar signs in a label as a formula.
     table, traces = (
-        frame.assign(method=frame["method"].str.replace("$", r"\$")) for frame in (benchmark.table, benchmark.traces)
+        frame.assign(method=frame["method"].map(lambda name: without_controls(name).replace("$", r"\$")))
+        for frame in (benchmark.table, benchmark.traces)
     )
     pictures = [
         Picture(

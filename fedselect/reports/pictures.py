@@ -9,11 +9,14 @@ from fedselect.data import load_data
 from fedselect.errors import TOOLKIT_ERRORS, DataError
 from fedselect.experiments.figures import counts_figure, curves_figure, gap_figure, known_curves, success_figure
 from fedselect.reports.document import Picture
+from solvers.reading import without_controls
 
 if TYPE_CHECKING:
     from fedselect.experiments.recorded import RecordedRun
 
 __all__ = ["MOST_NODES", "pictures_of"]
+
+_UNDRAWN: tuple[type[Exception], ...] = (*TOOLKIT_ERRORS, MemoryError)
 
 #: Clients beyond which a drawing of their graph shows nothing any more.
 MOST_NODES = 200
@@ -35,7 +38,7 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
         A sentence for each one that could not be drawn.
     """
     # Matplotlib would read a pair of dollar signs in a label as a formula.
-    runs = {label.replace("$", r"\$"): each for label, each in runs.items()}
+    runs = {without_controls(label).replace("$", r"\$"): each for label, each in runs.items()}
     records = {label: [run.records for run in each] for label, each in runs.items()}
     tables = {label: [run.table for run in each] for label, each in runs.items()}
     clients = max(run.clients for each in runs.values() for run in each)
@@ -78,7 +81,7 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
     label = optimising[0] if optimising else next(iter(runs))
     try:
         graph = _graph_figure(runs[label][0])
-    except TOOLKIT_ERRORS as error:
+    except _UNDRAWN as error:
         return tuple(pictures), [f"The graph of the clients is not drawn: {error}."]
     caption = "The 3DG of the clients' label distributions; marked: the last selection of {}."
     what = "Network: a pie of its labels for every client, with edges between similar clients."

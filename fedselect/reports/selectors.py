@@ -15,7 +15,8 @@ from fedselect.experiments.recorded import RecordedRun
 from fedselect.reports.document import Cell, Column, Report, Table, count, number, percent, save, seconds, word
 from fedselect.reports.pictures import pictures_of
 from fedselect.reports.single import facts_of
-from solvers.files import write_atomically
+from solvers.files import spreadsheet_csv, write_atomically
+from solvers.options import matches
 
 __all__ = ["read_runs", "results_table", "selectors_report", "write_report"]
 
@@ -43,7 +44,7 @@ def write_report(comparison: Comparison, folder: str | Path) -> Path:
         for label, paths in comparison.folders.items()
     }
     _, path, *_ = save(selectors_report(comparison.experiment.name, runs), folder, ("html", "md"))
-    write_atomically(path.parent / "results.csv", comparison.table().to_csv(index=False).encode())
+    write_atomically(path.parent / "results.csv", spreadsheet_csv(comparison.table()))
     return path
 
 
@@ -107,12 +108,17 @@ def read_runs(folder: Path, manifest: Mapping[str, Any]) -> dict[str, dict[int, 
         None for a run that the manifest names and that has not begun.
     """
     if manifest:
-        try:
-            pairs = {
-                label: list(zip(manifest["seeds"], names, strict=True)) for label, names in manifest["runs"].items()
-            }
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise RunError(f"the comparison.json of {folder} does not give a run for every label and seed") from error
+        seeds, runs = manifest.get("seeds", []), manifest.get("runs")
+        if (
+            not matches(seeds, list[int])
+            or not isinstance(runs, dict)
+            or not all(matches(names, list[str]) and len(names) == len(seeds) for names in runs.values())
+        ):
+            raise RunError(f"the comparison.json of {folder} does not give a run for every label and seed")
+        for name in (name for names in runs.values() for name in names):
+            if (folder / name).resolve().parent != folder.resolve():
+                raise RunError(f"the comparison.json of {folder} names {name!r}, which is no folder inside")
+        pairs = {label: list(zip(seeds, names, strict=True)) for label, names in runs.items()}
         return {label: {seed: _begun(folder / name) for seed, name in each} for label, each in pairs.items()}
     groups: dict[str, list[RecordedRun]] = {}
     for path in sorted(folder.iterdir()):

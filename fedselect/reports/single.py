@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fedselect.errors import RunError
 from fedselect.experiments.metrics import run_gaps, selection_counts, summary
 from fedselect.experiments.recorded import RecordedRun
 from fedselect.reports.document import Report, frame_table, value_table
 from fedselect.reports.participation import participation_pictures
 from fedselect.reports.pictures import pictures_of
 from fedselect.rounds.history import History
+from solvers.reading import read_text
 
 __all__ = ["facts_of", "run_report"]
 
@@ -89,8 +92,12 @@ def _choice(table: Mapping[str, Any]) -> str:
 
 
 def _clients(run: RecordedRun) -> pd.DataFrame:
-    if (run.path / "clients.csv").exists():
-        return pd.read_csv(run.path / "clients.csv")
+    path = run.path / "clients.csv"
+    if path.exists():
+        try:
+            return pd.read_csv(io.StringIO(read_text(path)))
+        except (OSError, ValueError, OverflowError) as error:  # pandas' own errors are ValueErrors
+            raise RunError(f"cannot read {path}: {error}") from error
     history = History.from_records(run.records, run.clients)
     return pd.DataFrame(
         {

@@ -21,6 +21,7 @@ from fedselect.selectors.solving import check_solving, solved
 from graphs import dependency_graph, distances, secure_similarity, similarity
 from solvers import InvalidProblem
 from solvers.dispersion import Memory
+from solvers.reading import Unreadable, read_matrix
 from solvers.registry import find
 
 __all__ = ["FedGS"]
@@ -285,7 +286,7 @@ def _oracle(scenario: Scenario, features: str) -> NDArray[np.float64]:
 
 def _read_distances(path: str) -> NDArray[np.float64]:
     try:
-        matrix = np.load(path, allow_pickle=False) if path.endswith(".npy") else np.loadtxt(path, delimiter=",")
-    except (OSError, ValueError) as error:
+        matrix = read_matrix(path)
+    except (OSError, Unreadable) as error:
         raise DataError(f"cannot read distances from {path}: {error}") from error
     return np.asarray(matrix, dtype=np.float64)

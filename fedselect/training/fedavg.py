@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedselect.availability import Availability, Dropout
 from fedselect.data import Federation
 from fedselect.embeddings import embedding, gaussian_noise
-from fedselect.errors import ConfigError, MissingExtraError
+from fedselect.errors import ConfigError, missing_extra
 from fedselect.randomness import generator
 from fedselect.rounds.protocol import Selector
 from fedselect.rounds.records import round_record
@@ -23,8 +23,9 @@ from fedselect.training.settings import TrainingSettings
 try:
     import torch
     from torch.nn.utils import parameters_to_vector, vector_to_parameters
-except ImportError as error:
-    raise MissingExtraError("training needs PyTorch, which is not installed: pip install 'fedselect[fl]'") from error
+except (ImportError, MemoryError, OSError) as error:
+    sentence = "training needs PyTorch, which is not installed: pip install 'fedselect[fl]'"
+    raise missing_extra("torch", sentence, error) from error
 
 from fedselect.training.callbacks import Callback, listeners
 from fedselect.training.coordinator import Coordinator, Round

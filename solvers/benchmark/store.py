@@ -9,11 +9,13 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from solvers.benchmark.plan import Cell, Instance
 from solvers.errors import BenchmarkError
-from solvers.files import alone, appearing_whole, write_atomically
+from solvers.files import alone, appearing_whole, own_folder, spreadsheet_csv, write_atomically
+from solvers.options import describe_type, matches
+from solvers.reading import Unreadable, parse_json, read_bytes, read_json
 
 __all__ = ["FORMAT", "Store", "holds_benchmark", "read_manifest", "read_records"]
 
@@ -63,7 +65,7 @@ class Store:
         name = re.sub(r"[^\w.+-]+", "-", instance.name)[:80]
         path = self.folder / "instances" / f"{name}-{instance.digest[:12]}.npz"
         if not path.exists():
-            path.parent.mkdir(exist_ok=True)
+            own_folder(path.parent)
             instance.problem.save(path)
         return str(path.resolve())
 
@@ -81,7 +83,7 @@ class Store:
 
     def finish(self, table: Any) -> None:
         """Write the table as CSV, and as Parquet where that can be written."""
-        write_atomically(self.folder / "results.csv", table.to_csv(index=False).encode())
+        write_atomically(self.folder / "results.csv", spreadsheet_csv(table))
         if importlib.util.find_spec("pyarrow") is None:
             warnings.warn(
                 "results.parquet needs pyarrow, which is not installed: pip install 'fedselect[parquet]'; "
@@ -103,8 +105,8 @@ def holds_benchmark(folder: str | Path) -> bool:
     if (Path(folder) / MANIFEST).exists():
         return True
     try:
-        return json.loads((Path(folder) / OLD_MANIFEST).read_text(encoding="utf-8")).get("format") == OLD_FORMAT
-    except (OSError, ValueError, AttributeError):
+        return bool(read_json(Path(folder) / OLD_MANIFEST).get("format") == OLD_FORMAT)
+    except (OSError, Unreadable, AttributeError):
         return False
 
 
@@ -120,14 +122,68 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     if not path.exists() and (Path(folder) / OLD_MANIFEST).exists():
         path, format = Path(folder) / OLD_MANIFEST, OLD_FORMAT
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = read_json(path)
     except FileNotFoundError:
         raise BenchmarkError(f"{folder} is not a benchmark's folder: it has no {MANIFEST}") from None
-    except ValueError as error:
+    except (OSError, Unreadable) as error:
         raise BenchmarkError(f"{path} cannot be read: {error}") from None
-    if manifest.get("format") != format:
-        raise BenchmarkError(f"{path} has format {manifest.get('format')!r}; this version reads {FORMAT!r}")
+    found = manifest.get("format") if isinstance(manifest, dict) else manifest
+    if found != format:
+        raise BenchmarkError(f"{path} has format {found!r:.80}; this version reads {FORMAT!r}")
+    if reason := _wrong_manifest(manifest):
+        raise BenchmarkError(f"{path} cannot be read: {reason}")
     return manifest
+
+
+#: What a manifest says of each instance, and what a row says beside its cell.
+_INSTANCE: dict[str, Any] = {
+    "family": str, "type": str, "n": int, "sense": Literal["min", "max"], "scale": float | None,
+    "best_known": float | None,
+}  # fmt: skip
+_ROW: dict[str, Any] = {
+    "verdict": str, "message": str, "status": str | None, "stopped": str | None, "objective": float | None,
+    "bound": float | None, "seconds": float | None, "build_seconds": float | None, "nodes": int | None,
+    "relaxed": bool, "trace": list, "versions": dict,
+}  # fmt: skip
+
+
+def _wrong_manifest(manifest: Mapping[str, Any]) -> str:
+    """What a manifest lacks, in words; empty where nothing does."""
+    for key in ("methods", "kinds", "code", "instances", "conditions", "versions"):
+        if not isinstance(manifest.get(key), dict):
+            return f"it has no table {key!r}"
+    if not matches(manifest.get("seeds"), list[int]) or not matches(manifest.get("time_limits"), list[float | None]):
+        return "its seeds and time_limits must be lists of numbers"
+    for name, instance in manifest["instances"].items():
+        if reason := _wrong_facts(instance, _INSTANCE):
+            return f"instance {name!r}: {reason}"
+    for label, method in manifest["methods"].items():
+        if reason := _wrong_facts(method, {"name": str, "options": dict}):
+            return f"method {label!r}: {reason}"
+        for instance in manifest["instances"].values():
+            if not isinstance(manifest["kinds"].get(f"{instance['type']}:{method['name']}"), str):
+                return f"it does not say the kind of the method {method['name']!r}"
+    if not all(isinstance(each, str) for each in manifest["versions"].values()):
+        return "its versions must be texts"
+    return ""
+
+
+def _wrong_facts(facts: Any, kinds: Mapping[str, Any]) -> str:
+    """Which fact is missing or of another type, in words; empty where none is. NaN and infinity are numbers here."""
+    if not isinstance(facts, dict):
+        return "it must be a table"
+    for key, kind in kinds.items():
+        value = facts.get(key, _MISSING)
+        if value is _MISSING:
+            return f"it has no {key!r}"
+        if not (matches(value, kind) or (isinstance(value, float) and matches(0.0, kind))):
+            return f"{key} must be {describe_type(kind)}; got {value!r:.80}"
+        if isinstance(value, int) and abs(value) >= 2**63:
+            return f"{key} is beyond the range of numbers"
+    return ""
+
+
+_MISSING = object()
 
 
 def read_records(folder: str | Path) -> list[dict[str, Any]]:
@@ -135,8 +191,40 @@ def read_records(folder: str | Path) -> list[dict[str, Any]]:
     path = Path(folder) / ROWS
     if not path.exists():
         return []
-    whole = path.read_bytes().split(b"\n")[:-1]
-    return [json.loads(line) for line in whole]
+    manifest = read_manifest(folder)
+    records = []
+    try:
+        for number, line in enumerate(read_bytes(path).split(b"\n")[:-1], start=1):
+            record = parse_json(line)
+            if reason := _wrong_row(record, manifest):
+                raise Unreadable(f"line {number}: {reason}")
+            records.append(record)
+    except (OSError, Unreadable) as error:
+        raise BenchmarkError(f"{path} cannot be read: {error}") from None
+    return records
+
+
+def _wrong_row(record: Any, manifest: Mapping[str, Any]) -> str:
+    """What a row lacks, or that it is of no cell of the benchmark, in words."""
+    if reason := _wrong_facts(record, _ROW):
+        return reason
+    for key, axis in (
+        ("instance", "instances"),
+        ("method", "methods"),
+        ("seed", "seeds"),
+        ("time_limit", "time_limits"),
+    ):
+        value = record.get(key, _MISSING)
+        if value is _MISSING or isinstance(value, list | dict) or value not in manifest[axis]:
+            return f"it is of no {key.replace('_', ' ')} of this benchmark"
+    for point in record["trace"]:
+        if not (isinstance(point, list) and len(point) == 3 and all(_is_number(value) for value in point)):
+            return "its trace must be a list of second, objective and bound"
+    return ""
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or isinstance(value, float) or (matches(value, int) and abs(value) < 2**63)
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from solvers.dispersion.linear_form import linear_form
 from solvers.dispersion.points.problem import PointDispersionProblem
 from solvers.dispersion.problem import DispersionProblem
 from solvers.errors import InvalidOption, InvalidProblem
+from solvers.files import text_appearing_whole, write_atomically
 from solvers.reading import Unreadable, read_matrix, read_text
 
 __all__ = [
@@ -142,7 +144,7 @@ def write_mdplib(problem: DispersionProblem, path: PathLike) -> None:
     """
     if np.ptp(problem.costs) > 0:
         raise InvalidProblem("an MDPLIB file has no place for costs; write LP, MPS or a .npz file (save) instead")
-    with Path(path).open("w") as stream:
+    with text_appearing_whole(path) as stream:
         stream.write(f"{problem.n} {problem.size}\n")
         for i, j, value in _pairs(problem):
             stream.write(f"{i} {j} {value!r}\n")
@@ -157,7 +159,7 @@ def write_lp(problem: DispersionProblem, path: PathLike, formulation: str = "qua
         linear_form(problem, formulation).write_lp(path)
         return
     names = _names(problem)
-    with Path(path).open("w") as stream:
+    with text_appearing_whole(path) as stream:
         stream.write("Maximize\n obj:")
         for name, cost in zip(names, problem.costs.tolist(), strict=True):
             stream.write(f" {-cost:+.17g} {name}\n")
@@ -185,7 +187,7 @@ def write_mps(problem: DispersionProblem, path: PathLike, formulation: str = "qu
         linear_form(problem, formulation).write_mps(path)
         return
     names = _names(problem)
-    with Path(path).open("w") as stream:
+    with text_appearing_whole(path) as stream:
         stream.write("NAME dispersion\nOBJSENSE\n MAX\nROWS\n N obj\n E size\nCOLUMNS\n")
         stream.write(" MARKER 'MARKER' 'INTORG'\n")
         for name, cost in zip(names, problem.costs.tolist(), strict=True):
@@ -210,8 +212,11 @@ def write_cp_sat(problem: DispersionProblem, path: PathLike, formulation: str = 
     from solvers.dispersion.methods.cp_sat import state
 
     model, _, integers = state(problem, formulation)
-    if not model.export_to_file(os.fspath(path)):
-        raise OSError(f"CP-SAT could not write {path}")
+    with tempfile.TemporaryDirectory(prefix="solvers-") as folder:  # CP-SAT itself would leave half a file
+        written = Path(folder) / f"model{Path(path).suffix}"
+        if not model.export_to_file(str(written)):
+            raise OSError(f"CP-SAT could not write {path}")
+        write_atomically(Path(path), written.read_bytes())
     return integers.scale * integers.counted
 
 
@@ -259,7 +264,7 @@ def write_qubo(problem: DispersionProblem, path: PathLike, penalty: float | None
     q, offset, penalty = to_qubo(problem, penalty)
     n = problem.n
     pairs = [(i, j, 2 * q[i, j]) for i in range(n) for j in range(i + 1, n) if q[i, j]]
-    with Path(path).open("w") as stream:
+    with text_appearing_whole(path) as stream:
         stream.write(f"c objective = -(energy + {offset!r}) for feasible decisions; penalty {penalty!r}\n")
         stream.write(f"p qubo 0 {n} {n} {len(pairs)}\n")
         stream.writelines(f"{i} {i} {float(q[i, i])!r}\n" for i in range(n))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from solvers.dispersion.bounds.tangents import Tangents
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import greedy_decision
 from solvers.errors import InvalidOption
+from solvers.files import text_appearing_whole
 
 __all__ = ["FORMULATIONS", "LinearForm", "linear_form"]
 
@@ -44,7 +44,7 @@ class LinearForm:
 
     def write_lp(self, path: str | os.PathLike[str]) -> None:
         """Write a CPLEX LP file."""
-        with Path(path).open("w") as stream:
+        with text_appearing_whole(path) as stream:
             stream.write("Maximize\n obj:")
             stream.writelines(f" {value:+.17g} {name}\n" for value, name in self.objective)
             stream.write("Subject To\n")
@@ -66,7 +66,7 @@ class LinearForm:
         for row, terms in [("obj", negated), *((row, terms) for row, terms, _, _ in self.rows)]:
             for value, name in terms:
                 columns[name].append((value, row))
-        with Path(path).open("w") as stream:
+        with text_appearing_whole(path) as stream:
             stream.write("* minimised is minus the objective of the problem\nNAME dispersion FREE\nROWS\n N obj\n")
             stream.writelines(f" {'L' if sense == '<=' else 'E'} {row}\n" for row, _, sense, _ in self.rows)
             stream.write("COLUMNS\n MARKER 'MARKER' 'INTORG'\n")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from solvers.reading import without_controls
+
 __all__ = ["Cell", "count", "number", "percent", "plain", "seconds", "word"]
 
 
@@ -22,6 +24,9 @@ class Cell:
 
     text: str
     value: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", without_controls(self.text))
 
 
 _NOTHING = Cell("-")

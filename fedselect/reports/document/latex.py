@@ -14,12 +14,13 @@ _SPECIAL = {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    # These are other letters in LaTeX's old text fonts; and a row that begins with a bracket would give the row before
-    # it an option.
+    # These are other letters in LaTeX's old text fonts; and a row that begins with a bracket or a star would give
+    # the row before it an option.
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     "[": "{[}",
+    "*": "{*}",
     "±": r"$\pm$",
     "×": r"$\times$",
     "≤": r"$\le$",

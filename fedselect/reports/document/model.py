@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fedselect.reports.document.cells import Cell
+from solvers.reading import without_controls
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,6 +23,9 @@ class Column:
 
     heading: str
     numeric: bool = True
+
+    def __post_init__(self) -> None:
+        _clean(self, "heading")
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Table:
 
     def __post_init__(self) -> None:
         _check_key(self.key)
+        _clean(self, "caption")
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"table {self.key!r} has {len(self.columns)} columns, but a row of {len(row)} cells")
@@ -90,6 +95,7 @@ class Picture:
 
     def __post_init__(self) -> None:
         _check_key(self.key)
+        _clean(self, "caption", "alternative")
 
     @cached_property
     def png(self) -> bytes:
@@ -133,6 +139,18 @@ class Report:
     notes: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     pictures: tuple[Picture, ...] = ()
+
+    def __post_init__(self) -> None:
+        _clean(self, "title", "summary")
+        object.__setattr__(self, "notes", tuple(map(without_controls, self.notes)))
+        facts = tuple((without_controls(name), without_controls(value)) for name, value in self.facts)
+        object.__setattr__(self, "facts", facts)
+
+
+def _clean(part: object, *names: str) -> None:
+    """Take out of texts what must not reach a page, a terminal or a document; they may come from a received folder."""
+    for name in names:
+        object.__setattr__(part, name, without_controls(getattr(part, name)))
 
 
 def _check_key(key: str) -> None:

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import os
+import shlex
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+
+from fedselect.cli.common import print_table
+from fedselect.errors import missing_extra
+from solvers import instances
+from solvers.files import own_folder, spreadsheet_csv, write_atomically
+from tests.waiting import HANG
 
 CONFIG = """
 load = ["evil.py"]
@@ -107,3 +120,130 @@ def test_a_run_folder_that_is_reported_executes_nothing(received, call):
     assert done.returncode == 0, done.stderr
     assert "loading" not in done.stderr
     assert not (received / "executed").exists()
+
+
+def fedselect(*arguments, **options):
+    command = [sys.executable, "-m", "fedselect", *map(str, arguments)]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, timeout=HANG, **options)
+
+
+def test_a_closed_stdout_is_a_sentence():
+    command = f"{shlex.quote(sys.executable)} -m fedselect list uniform >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False, timeout=HANG)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "fedselect: standard output is closed; send it to a file, or to /dev/null\n",
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_stdout_is_a_sentence_however_little_is_printed():
+    with open("/dev/full", "w") as full:
+        done = fedselect("--version", stdout=full)
+    assert (done.returncode, done.stderr) == (2, "fedselect: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"PYTHONIOENCODING": "ascii"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"COLUMNS": "²", "MPLBACKEND": "no such thing"},
+    ],
+    ids=["ascii", "C", "COLUMNS and MPLBACKEND"],
+)
+def test_any_environment_lists_what_there_is(environment):
+    done = fedselect("list", env=os.environ | environment, stdout=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "fedgs" in done.stdout
+
+
+def test_a_window_system_that_is_not_there_costs_no_picture(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "no such thing")
+    call("list", "uniform")
+    assert os.environ["MPLBACKEND"] == "agg"
+
+
+def test_escape_codes_reach_no_terminal(call, tmp_path):
+    name = "a\x1b]0;b\x07c.npz"
+    (tmp_path / name).write_bytes(b"nothing")
+    code, out, err = call("solve", tmp_path / name)
+    assert code == 2
+    assert "\x1b" not in out + err
+    assert "\x07" not in out + err
+    print_table(("\x1b[31m",), [("\x1b[31mred\u202e",)], caption="\x1b[0m")
+
+
+@pytest.mark.parametrize(
+    "text", ['name = "a\\u0000b"', "rounds = " + "[" * 5000, "[experiment]\nname = 3", "compare = 1"]
+)
+def test_a_damaged_configuration_is_a_sentence(call, tmp_path, text):
+    (tmp_path / "bad.toml").write_text(text if text[0] == "[" or "compare" in text else f"[experiment]\n{text}")
+    for command in (("run",), ("compare",), ("report",), ("instances", "record", "--rounds", "0")):
+        code, out, err = call(*command, tmp_path / "bad.toml")
+        assert (code, out, err.count("\n")) == (2, "", 1), err
+
+
+@pytest.mark.parametrize("override", ["experiment=1", "experiment.rounds.deep=1", "data.clients=" + "9" * 400])
+def test_a_damaged_override_is_a_sentence(received, call, override):
+    (received / "plain.toml").write_text(CONFIG.replace('load = ["evil.py"]', ""))
+    code, out, err = call("run", "plain.toml", "-c", override)
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+
+
+def test_a_report_is_not_written_through_a_planted_link(call, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/report").symlink_to(tmp_path / "elsewhere")
+    code, _, err = call("report", tmp_path / "run")
+    assert code == 2
+    assert "run/report is a link, which is not followed" in err
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_files_replace_links_and_formulas_are_text(tmp_path):
+    (tmp_path / "kept").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    write_atomically(tmp_path / "link", b"new")
+    assert ((tmp_path / "kept").read_text(), (tmp_path / "link").read_bytes()) == ("mine", b"new")
+    (tmp_path / f".link.{os.getpid()}.partial").symlink_to(tmp_path / "kept")
+    write_atomically(tmp_path / "link", b"newer")
+    assert ((tmp_path / "kept").read_text(), (tmp_path / "link").read_bytes()) == ("mine", b"newer")
+    (tmp_path / "folder").symlink_to(tmp_path)
+    with pytest.raises(OSError, match="it is a link, which is not followed"):
+        own_folder(tmp_path / "folder")
+    cells = ["=cmd|' /C calc'!A0", "+1+1", "@a", "-0.5", "-a", "plain", None, "-inf"]
+    table = pd.DataFrame({"=head": cells, "number": np.arange(8) - 4.5})
+    back = pd.read_csv(io.BytesIO(spreadsheet_csv(table)))
+    assert back["'=head"].tolist()[:6] == ["'=cmd|' /C calc'!A0", "'+1+1", "'@a", "-0.5", "'-a", "plain"]
+    assert back["number"].tolist() == table["number"].tolist()
+    plain = table.drop(columns="=head")
+    assert spreadsheet_csv(plain) == plain.to_csv(index=False).encode()
+
+
+@pytest.mark.parametrize("suffix", [".lp", ".mps", ".qubo", ".txt", ".pb"])
+def test_an_export_on_a_full_disk_leaves_no_file(tmp_path, suffix):
+    if shutil.which("prlimit") is None:
+        pytest.skip("prlimit is not installed")
+    name = next(each for each in instances.names("dispersion") if instances.info(each).n >= 40)
+    command = ["instances", "export", name, tmp_path / f"model{suffix}"]
+    done = subprocess.run(
+        ["prlimit", "--fsize=2000", sys.executable, "-m", "fedselect", *map(str, command)],
+        capture_output=True, text=True, check=False, timeout=HANG,
+    )  # fmt: skip
+    if suffix == ".txt" and "costs" in done.stderr:
+        return
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_loaded_is_not_called_missing():
+    error = missing_extra(
+        "numpy", "NumPy is not installed", ImportError("libx.so: failed to map segment from shared object")
+    )
+    assert str(error).startswith("numpy is installed, and cannot be loaded: there is not enough memory")
+    assert str(missing_extra("no_such_module", "It is not installed", ImportError())) == "It is not installed"
+    assert "is installed, and cannot be loaded (wrong version)" in str(
+        missing_extra("numpy", "", ImportError("wrong version"))
+    )

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import io
+import json
+import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tomli_w
 
-from fedselect.errors import RunError
+from fedselect.errors import ConfigError, RunError
 from fedselect.experiments import Choice, Experiment, read_config, read_records, run, run_folder
 from fedselect.experiments.checkpoint import load_checkpoint
+from fedselect.experiments.recorded import RecordedRun
 from fedselect.reports import read_report
 
 CONFIG = """[experiment]
@@ -127,3 +133,121 @@ def test_what_the_system_says_is_a_sentence_whoever_hears_it():
         command = [sys.executable, "-m", "fedselect", "list"]
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (2, "fedselect: No space left on device\n")
+
+
+RECORD = {
+    "round": 0, "available": [0, 1], "selected": [0], "applied": [1.0], "returned": [0], "failed": [],
+    "solution": None, "loss": 1.0, "accuracy": None, "select_seconds": 0.1, "train_seconds": 0.1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"available": [3_000_000_000]}, "available must be a list of clients below 8"),
+        ({"available": [-1]}, "available must be"),
+        ({"selected": [True]}, "selected must be"),
+        ({"selected": [[0]]}, "selected must be"),
+        ({"selected": [[0], 1]}, "selected must be"),
+        ({"returned": [10**30]}, "returned must be"),
+        ({"failed": {}}, "failed must be"),
+        ({"applied": ["a"]}, "a weight for each client that is selected"),
+        ({"applied": []}, "a weight for each client that is selected"),
+        ({"loss": "low"}, "loss is 'low'"),
+        ({"loss": 10**400}, "loss is 1000000"),
+        ({"solution": []}, "solution is"),
+        ({"solution": {"status": 1}}, "solution: objective is missing"),
+        ({"metrics": [1]}, "metrics must be a table"),
+        ({"metrics": {"f1": "high"}}, "f1 is 'high'"),
+        ({"train_seconds": None}, "train_seconds is None"),
+    ],
+)
+def test_a_record_says_what_a_record_says(finished, tmp_path, change, sentence):
+    _, _, folder = finished
+    shutil.copytree(folder, tmp_path / "run")
+    (tmp_path / "run/summary.json").unlink()
+    (tmp_path / "run/rounds.jsonl").write_text(json.dumps(RECORD) + "\n")
+    assert len(RecordedRun.read(tmp_path / "run").table) == 1
+    (tmp_path / "run/rounds.jsonl").write_text(json.dumps(RECORD | change) + "\n")
+    with pytest.raises(RunError, match=re.escape(sentence)):
+        read_report(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"experiment": {"seed": "x"}}, "experiment.seed must be an integer"),
+        ({"experiment": {"rounds": -5}}, "experiment.rounds is -5"),
+        ({"experiment": {"clients_per_round": [1]}}, "experiment.clients_per_round must be an integer"),
+        ({"experiment": {"name": 3}}, "experiment.name must be text"),
+        ({"data": {"clients": 10**12}}, "data.clients must lie between 1 and 10000000"),
+        ({"data": {"name": ["digits"]}}, "data.name must be text"),
+        ({"selector": {"name": 1}}, "selector.name must be text"),
+    ],
+)
+def test_a_configuration_of_a_run_says_what_its_report_needs(finished, tmp_path, change, sentence):
+    _, _, folder = finished
+    shutil.copytree(folder, tmp_path / "run")
+    tables = tomllib.loads((folder / "config.toml").read_text())
+    for section, keys in change.items():
+        tables[section] |= keys
+    (tmp_path / "run/config.toml").write_bytes(tomli_w.dumps(tables).encode())
+    with pytest.raises(RunError, match=sentence):
+        read_report(tmp_path / "run")
+
+
+@pytest.mark.parametrize("file", ["config.toml", "versions.json", "summary.json", "rounds.jsonl"])
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"[" * 5000, b"\0", b'{"a": "\\u0000"}\n', b"9" * 5000])
+def test_other_bytes_and_deep_values_are_sentences(finished, tmp_path, file, data):
+    _, _, folder = finished
+    shutil.copytree(folder, tmp_path / "run")
+    (tmp_path / "run" / file).write_bytes(data + b"\n")
+    with pytest.raises(RunError, match="cannot read"):
+        read_report(tmp_path / "run")
+
+
+@pytest.mark.parametrize("file", ["config.toml", "rounds.jsonl", "clients.csv"])
+def test_a_pipe_in_a_folder_is_not_waited_for(finished, tmp_path, file):
+    _, _, folder = finished
+    shutil.copytree(folder, tmp_path / "run")
+    (tmp_path / "run" / file).unlink()
+    os.mkfifo(tmp_path / "run" / file)
+    with pytest.raises(RunError, match="a pipe, a device or a folder"):
+        read_report(tmp_path / "run")
+
+
+def test_a_finished_run_has_all_its_rounds(finished, tmp_path):
+    _, _, folder = finished
+    shutil.copytree(folder, tmp_path / "run")
+    (tmp_path / "run/rounds.jsonl").write_text("")
+    with pytest.raises(RunError, match="it is finished, and has 0 rounds"):
+        read_report(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("runs", "sentence"),
+    [
+        ({"a": ["../elsewhere"]}, "'../elsewhere', which is no folder inside"),
+        ({"a": ["/etc"]}, "'/etc', which is no folder inside"),
+        ({"a": ["."]}, "'.', which is no folder inside"),
+        ({"a": ["link"]}, "'link', which is no folder inside"),
+        ({"a": [3]}, "does not give a run for every label and seed"),
+        ({"a": []}, "does not give a run for every label and seed"),
+        ([["a"]], "does not give a run for every label and seed"),
+    ],
+)
+def test_a_comparison_stays_inside_its_folder(finished, tmp_path, runs, sentence):
+    _, _, folder = finished
+    shutil.copytree(folder, tmp_path / "elsewhere")
+    there = tmp_path / "compared"
+    there.mkdir()
+    (there / "link").symlink_to(tmp_path / "elsewhere")
+    (there / "comparison.json").write_text(json.dumps({"format": "selectors-comparison/1", "seeds": [0], "runs": runs}))
+    with pytest.raises(RunError, match=re.escape(sentence)):
+        read_report(there)
+
+
+def test_the_name_of_an_experiment_can_be_printed():
+    for name in ("a\x1b[31mb", "a\nb", "a\u202eb"):
+        with pytest.raises(ConfigError, match="name must be usable as a folder name"):
+            Experiment(name)

@@ -165,7 +165,7 @@ def test_markdown_table_keeps_its_columns_and_shows_any_text_as_it_is(name, valu
 
 #: What the LaTeX renderer writes for characters that mean something else there.
 _LATEX = re.compile(
-    r"\\text(backslash|asciitilde|asciicircum|less|greater|bar)\{\}|\\[&%$#_{}]|\{\[\}|\$(\\[a-z]+|-)\$"
+    r"\\text(backslash|asciitilde|asciicircum|less|greater|bar)\{\}|\\[&%$#_{}]|\{[\[*]\}|\$(\\[a-z]+|-)\$"
 )
 
 
@@ -178,7 +178,30 @@ def test_latex_has_no_character_that_means_something_else(name, value):
     assert row[:-3].count(" & ") >= 1
     bare = _LATEX.sub("", row[:-3])
     assert bare.count("&") == 1
-    assert not re.search(r"[\\%$#_{}~^<>|\[]", bare)
+    assert not re.search(r"[\\%$#_{}~^<>|\[*]", bare)
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", bare)
+
+
+def test_control_characters_reach_no_document():
+    hostile = "a\x1b[31mb\x00c\x07\u202ed\ud800*"
+    report = Report(
+        hostile,
+        hostile,
+        ((hostile, hostile),),
+        (hostile,),
+        (Table("t", hostile, (Column(hostile),), ((Cell(hostile),),)),),
+    )
+    for render in (as_html, as_markdown, as_latex):
+        text = render(report)
+        text.encode()  # halves of letters would not be text
+        assert "a[31mb" in text.replace("{[}", "[").replace("\\[", "[")
+        assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+
+
+def test_a_row_of_latex_may_begin_with_a_star_or_a_bracket():
+    for name in ("*a", "[a]"):
+        text = as_latex(report_of((Cell(name), Cell("1"))))
+        assert not re.search(r"(\\\\|rule)\s*[*\[]", text)
 
 
 def test_latex_headings_minus_signs_and_details():
