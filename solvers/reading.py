@@ -193,20 +193,27 @@ def _check_nesting(text: str, value: Any) -> None:
     raise Unreadable(f"it is more than {_DEPTH} levels deep")
 
 
-def check_archive(archive: zipfile.ZipFile, size: int) -> None:
+def check_archive(archive: zipfile.ZipFile, size: int, most: int | None = None) -> None:
     """Refuse an archive of ``size`` bytes that declares too much, is encrypted, or names a member twice."""
     members = archive.infolist()
     if len({member.filename for member in members}) < len(members):
         raise Unreadable("it names a member twice")
     if secret := [member.filename for member in members if member.flag_bits & 1]:
         raise Unreadable(f"its member {secret[0]!r} is encrypted")
-    declared, limit = sum(member.file_size for member in members), unpacked_limit(size)
+    declared, limit = sum(member.file_size for member in members), most or unpacked_limit(size)
     if declared > limit:
         raise Unreadable(f"it unpacks to {declared} bytes, from {size}; at most {limit} are read")
 
 
-def read_arrays(source: PathLike | bytes) -> dict[str, NDArray[Any]]:
+def read_arrays(source: PathLike | bytes, most: int | None = None) -> dict[str, NDArray[Any]]:
     """Read the arrays of an ``.npz`` archive (a file, or its bytes): numbers and text, as `numpy.savez` writes them.
+
+    Parameters
+    ----------
+    source : path-like or bytes
+        The archive.
+    most : int, optional
+        Bytes that it may unpack to; `unpacked_limit` if left out.
 
     Raises
     ------
@@ -222,7 +229,7 @@ def read_arrays(source: PathLike | bytes) -> dict[str, NDArray[Any]]:
             raise Unreadable("it holds a single array")
         arrays = {}
         with zipfile.ZipFile(stream) as archive:
-            check_archive(archive, size)
+            check_archive(archive, size, most)
             for member in archive.infolist():
                 name, dot, kind = member.filename.rpartition(".")
                 if (dot, kind) != (".", "npy"):

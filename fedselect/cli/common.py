@@ -151,7 +151,7 @@ def print_table(
         dropped.append(name)
     table = Table()
     for name, width in widths.items():
-        table.add_column(name, no_wrap=width <= _NEVER_FOLDED, overflow="fold")
+        table.add_column(without_controls(name), no_wrap=width <= _NEVER_FOLDED, overflow="fold")
     for row in rows:
         table.add_row(
             *(Text(without_controls(cell)) for name, cell in zip(head, row, strict=True) if name not in dropped)

@@ -31,6 +31,10 @@ _PATIENCE = 60
 _LARGEST = 2**30
 
 
+#: What unpacking a damaged archive raises, as its bytes fall.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError, ValueError)
+
+
 @dataclass(frozen=True)
 class Fetched:
     """One instance that was fetched, with one of the sizes it is used with.
@@ -139,7 +143,7 @@ def _local(where: str) -> Iterator[Path]:
                 with zipfile.ZipFile(source) as archive:
                     check_archive(archive, source.stat().st_size)
                     archive.extractall(unpacked)  # which keeps members inside the folder, whatever they are called
-            except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+            except _DAMAGE as error:
                 raise DataError(f"cannot unpack {where}: {error}") from error
             yield unpacked
         elif source.suffix == ".txt":

@@ -5,21 +5,18 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
 import os
-import struct
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.errors import CertificateError
 from solvers.files import appearing_whole
+from solvers.reading import parse_json, read_arrays
 
 __all__ = ["Certificate", "problem_digest"]
 
@@ -27,12 +24,6 @@ FORMAT = "solvers-certificate/1"
 
 #: Most bytes of the arrays of a file: more is refused before memory is taken.
 _BYTES = 1 << 28
-
-#: What reading a damaged archive raises, as its bytes fall.
-_UNREADABLE = (
-    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, KeyError, NotImplementedError, OSError, OverflowError),
-    *(RuntimeError, SyntaxError, TypeError, ValueError, MemoryError),
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,11 +102,8 @@ class Certificate:
             When the file is no certificate, or what it holds is not what was written.
         """
         try:
-            with Path(path).open("rb") as stream:
-                _require_honest_sizes(stream)
-                with np.load(stream, allow_pickle=False) as archive:
-                    header = json.loads(str(archive["header"]))
-                    arrays = {name: archive[name] for name in archive.files if name != "header"}
+            arrays = read_arrays(path, _BYTES)
+            header = parse_json(str(arrays.pop("header", "")))
             if header["format"] != FORMAT:
                 raise ValueError(f"it has format {header['format']!r}")
             if type(header["grid"]) is not int:
@@ -124,7 +112,7 @@ class Certificate:
                 raise ValueError(f"its arrays must hold whole numbers, not {other}")
             kind, problem = str(header["kind"]), str(header["problem"])
             found = cls(kind, problem, float.fromhex(header["bound"]), header["grid"], arrays)
-        except _UNREADABLE as error:
+        except (OSError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise CertificateError(f"{path} is not a certificate file ({FORMAT}): {error}") from error
         if header.get("digest") != found.digest:
             raise CertificateError(f"{path} was changed or damaged: its contents do not have the digest it states")
@@ -141,24 +129,6 @@ class Certificate:
     def __repr__(self) -> str:
         numbers = sum(array.size for array in self.arrays.values())
         return f"Certificate(kind={self.kind!r}, bound={self.bound!r}, {numbers} numbers)"
-
-
-def _require_honest_sizes(stream: IO[bytes]) -> None:
-    """Refuse an archive whose arrays state other sizes than they have, or more than `_BYTES` altogether."""
-    with zipfile.ZipFile(stream) as archive:
-        members = archive.infolist()
-        if sum(member.file_size for member in members) > _BYTES:
-            raise ValueError(f"its arrays take more than {_BYTES} bytes")
-        for member in members:
-            with archive.open(member) as content:
-                version = np.lib.format.read_magic(content)
-                if version not in ((1, 0), (2, 0)):
-                    raise ValueError(f"array {member.filename} is of version {version}")
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                shape, _, dtype = read(content)
-                if content.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
-                    raise ValueError(f"array {member.filename} states another size than it has")
-    stream.seek(0)
 
 
 def problem_digest(problem: Any) -> str:
