@@ -221,7 +221,7 @@ def sound(tmp_path_factory):
     pd.DataFrame({"round": [0, 1, 1], "client": [0, 0, 2]}).to_parquet(folder / "p.parquet", index=False)
     experiment = Experiment("compared", rounds=1, clients_per_round=2)
     tables = experiment.tables()
-    tables["data"] |= {"clients": 8}
+    tables["data"] |= {"n_clients": 8}
     (folder / "e.toml").write_bytes(tomli_w.dumps(tables).encode())
     write_graphml(dependency_graph(similarity(points)), folder / "g.graphml")
     with zipfile.ZipFile(folder / "z.zip", "w") as archive:

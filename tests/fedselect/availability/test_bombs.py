@@ -47,7 +47,7 @@ def test_a_parquet_file_that_declares_too_much_or_other_types(tmp_path):
     with pytest.raises(DataError, match="it declares 12000000 cells, in"):
         read_trace(tmp_path / "bomb.parquet")
     pd.DataFrame({"round": ["a"], "client": [1]}).to_parquet(tmp_path / "text.parquet")
-    with pytest.raises(DataError, match="column 'round' holds .*string; accepted are integers and booleans"):
+    with pytest.raises(DataError, match=r"column 'round' holds .*string; accepted are integers and booleans"):
         read_trace(tmp_path / "text.parquet")
     there = np.random.default_rng(0).random((40, 30)) < 0.5
     for layout in ("long", "wide"):

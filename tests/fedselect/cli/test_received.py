@@ -186,7 +186,7 @@ def test_a_damaged_configuration_is_a_sentence(call, tmp_path, text):
         assert (code, out, err.count("\n")) == (2, "", 1), err
 
 
-@pytest.mark.parametrize("override", ["experiment=1", "experiment.rounds.deep=1", "data.clients=" + "9" * 400])
+@pytest.mark.parametrize("override", ["experiment=1", "experiment.rounds.deep=1", "data.n_clients=" + "9" * 400])
 def test_a_damaged_override_is_a_sentence(received, call, override):
     (received / "plain.toml").write_text(CONFIG.replace('load = ["evil.py"]', ""))
     code, out, err = call("run", "plain.toml", "-c", override)

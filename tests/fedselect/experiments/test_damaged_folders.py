@@ -180,7 +180,7 @@ def test_a_record_says_what_a_record_says(finished, tmp_path, change, sentence):
         ({"experiment": {"rounds": -5}}, "experiment.rounds is -5"),
         ({"experiment": {"clients_per_round": [1]}}, "experiment.clients_per_round must be an integer"),
         ({"experiment": {"name": 3}}, "experiment.name must be text"),
-        ({"data": {"clients": 10**12}}, "data.clients must lie between 1 and 10000000"),
+        ({"data": {"n_clients": 10**12}}, "data.n_clients must lie between 1 and 10000000"),
         ({"data": {"name": ["digits"]}}, "data.name must be text"),
         ({"selector": {"name": 1}}, "selector.name must be text"),
     ],
