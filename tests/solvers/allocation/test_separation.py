@@ -32,6 +32,7 @@ def test_farther_apart_than_the_threshold_stratifying_pays(seed, groups, scale):
     threshold = separation_threshold(sizes, dissimilarity(within, labels).within)
     apart = dissimilarity(centres, np.arange(groups)).separation
     assume(apart > 1e-6)
+    assume(threshold > 0)  # groups of one client each have nothing within them to be farther apart than
     needed = threshold + 2 * np.linalg.norm(within, axis=1).max()
     found = dissimilarity(within + (needed * (1 + scale) / apart) * centres[labels], labels)
     assert found.separation > separation_threshold(found.sizes, found.within)
