@@ -14,7 +14,7 @@ with importance :math:`\alpha`, loss gaps :math:`e` and heterogeneity :math:`\Ga
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fedselect.availability import AVAILABILITY
+from fedselect.availability import ca_fed
 from fedselect.data import clustered
 from fedselect.rounds import Outcome
 from fedselect.selectors import CAFed
@@ -59,7 +59,7 @@ axes.legend(frameon=False)
 # correlation and losses as it goes, and solves the problem above every round.
 
 federation = clustered(seed=0)
-availability = AVAILABILITY.build("ca-fed", federation, 0)
+availability = ca_fed(federation)
 equal = np.full(len(federation), 1 / len(federation))
 for method in ("ca-fed", "auto"):
     selector = CAFed(equal, method=method)

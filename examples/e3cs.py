@@ -14,7 +14,7 @@ The cap :math:`c` is found by sorting, without a tolerance; a single clipping pa
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fedselect.availability import DROPOUT, Independent
+from fedselect.availability import Independent, success_classes
 from fedselect.data import digits
 from fedselect.selectors import E3CS
 from fedselect.simulation import simulate
@@ -60,7 +60,7 @@ print(f"successive draws:  {np.abs(successive_inclusion(p) - p).max():.3f} from 
 # Four classes of clients return 10, 30, 60 and 90 % of the time. A thousand rounds without training show who is chosen.
 
 everybody = Independent(np.ones(40), 0)
-returning = DROPOUT.build("success-classes", 40, 0)
+returning = success_classes(40)
 for quota in (0.0, 0.5):
     selector = E3CS(40, 8, quota=quota)
     played = list(simulate(selector, everybody, returning, sizes=np.full(40, 10), rounds=1000))

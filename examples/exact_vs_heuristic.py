@@ -13,7 +13,7 @@ Whether a gap matters for training is another question. This page asks both, on 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fedselect.availability import AVAILABILITY
+from fedselect.availability import lognormal
 from fedselect.data import digits
 from fedselect.selectors import FedGS
 from fedselect.training.fedavg import FedAvg
@@ -46,7 +46,7 @@ figure, axes = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
 for (name, method), colour in zip(METHODS.items(), ("tab:blue", "tab:orange"), strict=True):
     curves = []
     for seed in range(3):
-        availability = AVAILABILITY.build("lognormal", federation, seed, beta=0.5)
+        availability = lognormal(federation, beta=0.5, seed=seed)
         loop = FedAvg(federation, FedGS(H, 3, method=method), availability, seed=seed)
         curves.append([loop.step().loss for _ in range(20)])
     axes.plot(np.mean(curves, axis=0), color=colour, label=name)

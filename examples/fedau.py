@@ -14,7 +14,7 @@ A short cutoff is biased, a long one is noisy.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fedselect.availability import AVAILABILITY
+from fedselect.availability import fedau_bernoulli
 from fedselect.data import digits
 from fedselect.selectors import AverageParticipating, FedAU
 from fedselect.training.fedavg import FedAvg
@@ -61,7 +61,7 @@ axes.legend(frameon=False)
 # runs 2000.
 
 federation = digits(n_clients=50, partition="dirichlet", concentration=0.1)
-availability = AVAILABILITY.build("fedau-bernoulli", federation, 0)
+availability = fedau_bernoulli(federation)
 for name, selector in (("FedAU", FedAU(50, cutoff=int(exact.x))), ("average", AverageParticipating())):
     loop = FedAvg(federation, selector, availability, seed=0)
     for _ in range(20):

@@ -14,7 +14,7 @@ turns so far:
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fedselect.availability import AVAILABILITY
+from fedselect.availability import lognormal
 from fedselect.data import digits
 from fedselect.selectors import FedGS, Uniform
 from fedselect.training.fedavg import FedAvg
@@ -56,7 +56,7 @@ figure = draw(graph, exact.selected, labels=federation.label_counts, title="The 
 # -------------------------
 # The same availability meets both selectors. FedGS keeps the counts level, which a uniform draw does not.
 
-availability = AVAILABILITY.build("lognormal", federation, 0, beta=0.5)
+availability = lognormal(federation, beta=0.5)
 figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
 for name, selector in (("uniform", Uniform(10)), ("FedGS", FedGS(H, 10, method="branch-and-bound"))):
     loop = FedAvg(federation, selector, availability, seed=0)

@@ -14,7 +14,7 @@ in whole clients, at least one a group and no more than are available. Neyman's 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fedselect.availability import AVAILABILITY
+from fedselect.availability import group_trace
 from fedselect.data import digits
 from fedselect.selectors import FedSS, Uniform
 from fedselect.training.fedavg import FedAvg
@@ -56,7 +56,7 @@ axes.legend(frameon=False)
 federation = digits(n_clients=60, partition="two-label")
 groups = group_clients(federation.label_distributions, largest=10, seed=0).labels
 print(groups.max() + 1, "groups of", np.bincount(groups), "clients")
-availability = AVAILABILITY.build("group-trace", federation, 0)
+availability = group_trace(federation)
 for name, selector in (("uniform", Uniform(10)), ("FedSS", FedSS(groups, 10))):
     loop = FedAvg(federation, selector, availability, seed=0)
     for _ in range(20):

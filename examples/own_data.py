@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from torch import nn
 
-from fedselect.availability import AVAILABILITY
+from fedselect.availability import lognormal
 from fedselect.data import Federation
 from fedselect.selectors import FedGS, Uniform
 from fedselect.training.fedavg import FedAvg
@@ -75,7 +75,7 @@ print(f"exact {exact.selected} ({exact.status}); greedy {1 - greedy.objective / 
 # Twenty rounds in the loop
 # -------------------------
 
-availability = AVAILABILITY.build("lognormal", federation, 0, beta=0.5)
+availability = lognormal(federation, beta=0.5)
 figure, axes = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
 for name, selector in (("uniform", Uniform(5)), ("FedGS", FedGS(H, 5))):
     rounds = FedAvg(federation, selector, availability, model=Net, seed=0).fit(20)

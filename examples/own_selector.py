@@ -16,7 +16,7 @@ with Hellinger distances between label distributions and the last losses as (neg
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fedselect.availability import AVAILABILITY
+from fedselect.availability import lognormal
 from fedselect.data import digits
 from fedselect.rounds import Selection
 from fedselect.selectors import SELECTORS, Uniform
@@ -81,7 +81,7 @@ def far_and_wrong(scenario, *, alpha: float = 0.02, method: str = "auto"):
 # ---------------------------------------------------------------------
 
 federation = digits(n_clients=100)
-availability = AVAILABILITY.build("lognormal", federation, 0, beta=0.5)
+availability = lognormal(federation, beta=0.5)
 labels = federation.label_distributions
 selectors = {
     "uniform": Uniform(10),

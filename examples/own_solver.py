@@ -12,7 +12,7 @@ line. The problem:
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fedselect.availability import AVAILABILITY
+from fedselect.availability import lognormal
 from fedselect.data import digits
 from fedselect.selectors import FedGS
 from fedselect.training.fedavg import FedAvg
@@ -78,7 +78,7 @@ if __name__ == "__main__":  # jobs run in processes of their own
 
 federation = digits(n_clients=100)
 H = distances(dependency_graph(similarity(federation.label_distributions)))
-availability = AVAILABILITY.build("lognormal", federation, 0, beta=0.5)
+availability = lognormal(federation, beta=0.5)
 loop = FedAvg(federation, FedGS(H, 10, method="far-and-cheap", certify="branch-and-bound"), availability, seed=0)
 rounds = [loop.step() for _ in range(20)]
 gaps = [done.selection.solution.gap for done in rounds]

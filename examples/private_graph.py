@@ -15,7 +15,7 @@ All arithmetic is modulo :math:`2^{64}`: a masked vector is uniformly random, wh
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fedselect.availability import AVAILABILITY
+from fedselect.availability import lognormal
 from fedselect.data import digits
 from fedselect.selectors import FedGS
 from fedselect.training.fedavg import FedAvg
@@ -59,7 +59,7 @@ figure = draw(graph, exact.selected, labels=federation.label_counts, title="A 3D
 # Twenty rounds in the loop
 # -------------------------
 
-availability = AVAILABILITY.build("lognormal", federation, 0, beta=0.5)
+availability = lognormal(federation, beta=0.5)
 loop = FedAvg(federation, FedGS(H, 5), availability, seed=0)
 for _ in range(20):
     done = loop.step()

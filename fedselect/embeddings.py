@@ -18,7 +18,7 @@ from graphs.errors import FeatureError
 if TYPE_CHECKING:
     import torch
 
-Moments = Literal["paper", "reference"]
+Convention = Literal["paper", "code"]
 
 
 def client_embeddings(
@@ -26,7 +26,7 @@ def client_embeddings(
     validation: ArrayLike | torch.Tensor,
     rng: np.random.Generator,
     *,
-    moments: Moments = "paper",
+    convention: Convention = "paper",
     samples: int = 128,
     layer: str | None = None,
 ) -> NDArray[np.float64]:
@@ -41,8 +41,8 @@ def client_embeddings(
         Inputs of the server's validation set, shape (n, …); labels are not needed.
     rng
         Draws the noise; all clients see the same batch, else their embeddings could not be compared.
-    moments
-        Which Gaussian, see `gaussian_noise`: ``"paper"`` (default) or ``"reference"``.
+    convention
+        Which Gaussian, see `gaussian_noise`: ``"paper"`` (default) or ``"code"``.
     samples
         Size of the batch; 128 in the authors' code.
     layer
@@ -65,7 +65,7 @@ def client_embeddings(
     -----
     Source: FedGS (AAAI 2023), Eq. 12 and the paragraph before it.
     """
-    noise = gaussian_noise(validation, samples, rng, moments=moments)
+    noise = gaussian_noise(validation, samples, rng, convention=convention)
     rows: list[NDArray[np.float64]] = []
     for client, model in enumerate(models):
         row = embedding(model, noise, layer=layer, client=client)
@@ -126,7 +126,7 @@ def gaussian_noise(
     samples: int,
     rng: np.random.Generator,
     *,
-    moments: Moments = "paper",
+    convention: Convention = "paper",
 ) -> NDArray[np.float64]:
     """Draw noise with the first two moments of a validation set.
 
@@ -138,9 +138,9 @@ def gaussian_noise(
         How many to draw.
     rng
         Where from.
-    moments
+    convention
         ``"paper"``: N(μ, Σ) with the mean vector and covariance matrix over all inputs' coordinates, as the
-        paper says. ``"reference"``: every coordinate independent, N(mean, std²) of the scalar mean and
+        paper says. ``"code"``: every coordinate independent, N(mean, std²) of the scalar mean and
         standard deviation over all pixels and channels, as the authors' code does; their code takes
         both from a batch of the server's *test* set, which this function leaves to its caller not to do.
 
@@ -152,10 +152,10 @@ def gaussian_noise(
     Raises
     ------
     FeatureError
-        If there are fewer than two inputs, one is not finite, `samples` is not positive or `moments` unknown.
+        If there are fewer than two inputs, one is not finite, `samples` is not positive or `convention` unknown.
     """
-    if moments not in ("paper", "reference"):
-        raise FeatureError(f"moments is {moments!r}; accepted are 'paper', 'reference'.")
+    if convention not in ("paper", "code"):
+        raise FeatureError(f"convention is {convention!r}; accepted are 'paper', 'code'.")
     if samples < 1:
         raise FeatureError(f"samples is {samples}; accepted is 1 or more.")
     # A tensor may live on a device, where NumPy cannot reach it.
@@ -169,7 +169,7 @@ def gaussian_noise(
     flat = inputs.reshape(len(inputs), -1).astype(np.float64)
     if not np.isfinite(flat).all():
         raise FeatureError("the validation set holds a value that is not finite.")
-    if moments == "reference":
+    if convention == "code":
         drawn = rng.normal(flat.mean(), flat.std(ddof=1), (samples, flat.shape[1]))
     else:
         # μ + Xᵀz / √(n−1) with X the centred inputs and z standard normal has covariance XᵀX / (n−1), the

@@ -124,7 +124,6 @@ WHAT = {
     "graphs/drawing/marks.py",
     "graphs/errors.py",
     "graphs/secure/messages.py",
-    "fedselect/availability/protocol.py",
     "fedselect/availability/trace.py",
     "fedselect/carrying.py",
     "fedselect/cli/catalogue.py",

@@ -1,16 +1,18 @@
-"""Availability with memory: independent two-state Markov chains, whose state at any round is found directly."""
+"""Availability with memory: two-state Markov chains, whose state at any round is found directly; CA-Fed's classes."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedselect.availability.protocol import AVAILABILITY, check_rates
+from fedselect.availability.protocol import AVAILABILITY, check_choice, check_rates
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
 from fedselect.randomness import generator
 
-__all__ = ["Chain", "TwoState", "markov"]
+__all__ = ["Chain", "TwoState", "ca_fed", "markov"]
 
 
 class Chain:
@@ -155,6 +157,75 @@ def lowest_correlation(stationary: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @AVAILABILITY.register("markov")
-def markov(federation: Federation, seed: int, *, rate: float = 0.5, correlation: float = 0.9) -> TwoState:
-    """Everyone follows a two-state Markov chain of the same rate and correlation λ (see `TwoState`)."""
+def markov(federation: Federation, seed: int = 0, *, rate: float = 0.5, correlation: float = 0.9) -> TwoState:
+    """Give every client a two-state Markov chain of the same rate and correlation λ (see `TwoState`)."""
     return TwoState(np.full(len(federation), float(rate)), correlation, seed)
+
+
+@AVAILABILITY.register("ca-fed")
+def ca_fed(
+    federation: Federation,
+    seed: int = 0,
+    *,
+    gap: float = 0.4,
+    correlation: float = 0.9,
+    noise: float = 0.01,
+    convention: Literal["paper", "code"] = "paper",
+) -> TwoState:
+    r"""Build two-state chains in classes: more or less available, correlated or hardly so (CA-Fed, Section V).
+
+    Two conventions of the classes:
+
+    ``"paper"``
+        inside each group of clients (`Federation.groups`; one group where the data have none) half are available
+        with π = 1/2 + g and half with 1/2 - g, uniformly at random; each half is split in two again: λ = ν, and
+        λ ~ N(0, ε²). With 24 clients in two groups there are three in each of the eight cells.
+    ``"code"``
+        the authors' code: half of *all* clients are more available whatever their group, and none of these is
+        correlated; of the less available, half have λ = ν. The rest have λ = (x + ε)/2 with x ~ N(0, ε²), that is
+        mean and standard deviation ε/2.
+
+    The classes are drawn once per seed. Odd groups are split with the larger part first.
+
+    Parameters
+    ----------
+    federation : Federation
+        Its clients.
+    seed : int
+        Seed of the run.
+    gap : float
+        g in [0, 1/2].
+    correlation : float
+        ν, the eigenvalue λ of the correlated clients, up to 1.
+    noise : float
+        ε ≥ 0; draws of λ that no chain of that π can have are set to the nearest possible value.
+    convention : {"paper", "code"}
+        Reading of the classes, as above.
+
+    Raises
+    ------
+    ConfigError
+        When an option is out of range.
+    """
+    if not 0 <= gap <= 0.5:
+        raise ConfigError(f"gap must lie in [0, 0.5]; got {gap}")
+    if not (noise >= 0 and np.isfinite(noise)):
+        raise ConfigError(f"noise must be a number of at least 0; got {noise}")
+    check_choice("convention", convention, "paper", "code")
+    n = len(federation)
+    rng = generator(seed, "profile")
+    weak = noise * rng.standard_normal(n)
+    groups = np.zeros(n, dtype=np.int64)
+    if convention == "paper" and federation.groups is not None:
+        groups = federation.groups
+    more, correlated = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+    for group in np.unique(groups):
+        upper, lower = np.array_split(rng.permutation(np.flatnonzero(groups == group)), 2)
+        more[upper] = True
+        for half in (upper, lower) if convention == "paper" else (lower,):
+            correlated[np.array_split(half, 2)[0]] = True
+    if convention == "code":
+        weak = (weak + noise) / 2
+    pi = np.where(more, 0.5 + gap, 0.5 - gap)
+    weak = np.clip(weak, lowest_correlation(pi), 1.0)
+    return TwoState(pi, np.where(correlated, correlation, weak), seed)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.availability.chains import TwoState
 from fedselect.availability.independent import Independent
-from fedselect.availability.protocol import AVAILABILITY, check_rates
+from fedselect.availability.protocol import AVAILABILITY, check_choice, check_rates
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
 from fedselect.randomness import generator
@@ -16,9 +18,9 @@ __all__ = ["Cyclic", "fedau_bernoulli", "fedau_cyclic", "fedau_markov", "label_r
 
 
 def label_rates(
-    federation: Federation, seed: int, *, mean: float = 0.1, least: float = 0.02, concentration: float = 0.1
+    federation: Federation, seed: int = 0, *, mean: float = 0.1, least: float = 0.02, concentration: float = 0.1
 ) -> NDArray[np.float64]:
-    r"""Participation rates that depend on a client's labels (FedAU's code).
+    r"""Draw participation rates that depend on a client's labels (FedAU's code).
 
     :math:`p_n = \min(1, \max(p_{min}, \bar p\, C \langle f_n, v \rangle))` with f_n the client's label distribution,
     C the number of classes and v ~ Dir(α 1) one vector for the run. The upper clip is not in the code, which stops
@@ -28,7 +30,7 @@ def label_rates(
     Parameters
     ----------
     federation : Federation
-        Whose clients.
+        Its clients.
     seed : int
         Seed of the run; fixes v.
     mean : float
@@ -59,23 +61,23 @@ def label_rates(
 
 @AVAILABILITY.register("fedau-bernoulli")
 def fedau_bernoulli(
-    federation: Federation, seed: int, *, mean: float = 0.1, least: float = 0.02, concentration: float = 0.1
+    federation: Federation, seed: int = 0, *, mean: float = 0.1, least: float = 0.02, concentration: float = 0.1
 ) -> Independent:
-    """Independent rounds at rates tied to the labels (FedAU; see `label_rates`)."""
+    """Draw independent rounds at rates tied to the labels (FedAU; see `label_rates`)."""
     return Independent(label_rates(federation, seed, mean=mean, least=least, concentration=concentration), seed)
 
 
 @AVAILABILITY.register("fedau-markov")
 def fedau_markov(
     federation: Federation,
-    seed: int,
+    seed: int = 0,
     *,
     mean: float = 0.1,
     least: float = 0.02,
     concentration: float = 0.1,
     up: float = 0.05,
 ) -> TwoState:
-    r"""Two-state chains at rates tied to the labels (FedAU's "markov-0.05").
+    r"""Build two-state chains at rates tied to the labels (FedAU's "markov-0.05").
 
     P(available | not) is ``up`` and P(not | available) = up (1/p - 1); where the latter would pass 1 it is 1 and the
     former p/(1 - p), so that the stationary rate p is kept. The chain starts in its stationary distribution.
@@ -147,15 +149,15 @@ class Cyclic:
 @AVAILABILITY.register("fedau-cyclic")
 def fedau_cyclic(
     federation: Federation,
-    seed: int,
+    seed: int = 0,
     *,
     mean: float = 0.1,
     least: float = 0.02,
     concentration: float = 0.1,
     cycle: int = 100,
-    start: str = "uniform",
+    convention: Literal["paper", "code"] = "paper",
 ) -> Cyclic:
-    """Regular cycles at rates tied to the labels (FedAU's "cyclic-100").
+    """Build regular cycles at rates tied to the labels (FedAU's "cyclic-100").
 
     A cycle has a = max(1, round(c p)) rounds available and b = max(1, c - a) away, so that the rate is a/(a + b), p
     up to rounding; a client of rate 1 is away for one round in c + 1.
@@ -166,9 +168,9 @@ def fedau_cyclic(
         See `label_rates`.
     cycle : int
         c, at least 2 rounds.
-    start : {"uniform", "code"}
-        ``"uniform"`` starts anywhere in the cycle, as the poster says; then every round has rate a/(a + b).
-        ``"code"`` is what the authors run: nobody starts in the middle of a stretch of availability, so that the
+    convention : {"paper", "code"}
+        ``"paper"`` starts anywhere in the cycle, as the poster says; then every round has rate a/(a + b).
+        ``"code"`` is what the authors run: no client starts in the middle of a stretch of availability, so that the
         first rounds see fewer clients.
 
     Raises
@@ -178,12 +180,11 @@ def fedau_cyclic(
     """
     if cycle < 2:
         raise ConfigError(f"cycle must be at least 2 rounds; got {cycle}")
-    if start not in ("uniform", "code"):
-        raise ConfigError(f"start must be 'uniform' or 'code'; got {start!r}")
+    check_choice("convention", convention, "paper", "code")
     p = check_rates(label_rates(federation, seed, mean=mean, least=least, concentration=concentration))
     on = np.maximum(1, np.rint(cycle * p)).astype(np.int64)
     off = np.maximum(1, cycle - on)
-    starts = on + off if start == "uniform" else off
+    starts = on + off if convention == "paper" else off
     # Round 0 of "availability": the start is the only draw of the pattern, apart from those of the rates.
     first = generator(seed, "availability").integers(starts)
     return Cyclic(on, off, first, starts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedselect.availability.protocol import AVAILABILITY, check_rates
+from fedselect.availability.protocol import AVAILABILITY, check_choice, check_rates
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
 from fedselect.randomness import generator
@@ -40,11 +40,9 @@ class Independent:
         rates = check_rates(rates)
         if not (rates > 0).any():
             raise ConfigError("every client's availability rate is 0, so nobody would ever be there to select")
-        if empty not in ("pass", "redraw"):
-            raise ConfigError(f"empty must be 'pass' or 'redraw'; got {empty!r}")
         self._rates = rates
         self.seed = seed
-        self.empty = empty
+        self.empty = check_choice("empty", empty, "pass", "redraw")
 
     def base_rates(self, round: int) -> NDArray[np.float64]:
         """Rates in ``round`` before any redraw, shape (N,)."""
@@ -88,12 +86,12 @@ def _somebody(rates: NDArray[np.float64]) -> float:
 
 
 @AVAILABILITY.register("ideal", "IDL")
-def ideal(federation: Federation, seed: int) -> Independent:
-    """Everyone is available in every round (FedGS's IDL)."""
+def ideal(federation: Federation, seed: int = 0) -> Independent:
+    """Make every client available in every round (FedGS's IDL)."""
     return Independent(np.ones(len(federation)), seed)
 
 
 @AVAILABILITY.register("bernoulli")
-def bernoulli(federation: Federation, seed: int, *, rate: float = 0.5) -> Independent:
-    """Everyone is available with the same rate."""
+def bernoulli(federation: Federation, seed: int = 0, *, rate: float = 0.5) -> Independent:
+    """Make every client available with the same rate."""
     return Independent(np.full(len(federation), float(rate)), seed)

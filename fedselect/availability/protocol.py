@@ -1,4 +1,4 @@
-"""What an availability is, and the registry of all of them."""
+"""The protocol of an availability, the registry of all of them, and checks of their options."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from fedselect.errors import ConfigError
 from fedselect.options import Registry
 
-__all__ = ["AVAILABILITY", "Availability", "check_rates", "check_share"]
+__all__ = ["AVAILABILITY", "Availability", "check_choice", "check_rates", "check_share"]
 
 #: Builders ``(federation, seed, *, options) -> Availability`` by name.
 AVAILABILITY: Registry = Registry("availability")
 
 
 class Availability(Protocol):
-    """Who is there, as a pure function of the seed, the round and the client."""
+    """Availability of clients, as a pure function of the seed, the round and the client."""
 
     def available(self, round: int) -> NDArray[np.bool_]:
-        """Mask of the clients that are available in ``round``, shape (N,); nobody is an ordinary answer."""
+        """Mask of the clients that are available in ``round``, shape (N,); none is an ordinary answer."""
         ...
 
     def rates(self, round: int) -> NDArray[np.float64]:
@@ -49,3 +49,10 @@ def check_share(name: str, value: float, *, below_one: bool = False) -> float:
     if not (0 <= value < 1 if below_one else 0 <= value <= 1):
         raise ConfigError(f"{name} must lie in [0, 1{')' if below_one else ']'}; got {value}")
     return float(value)
+
+
+def check_choice(name: str, value: str, *accepted: str) -> str:
+    """Return ``value`` when it is one of those accepted, else raise `ConfigError`."""
+    if value not in accepted:
+        raise ConfigError(f"{name} must be {' or '.join(map(repr, accepted))}; got {value!r}")
+    return value

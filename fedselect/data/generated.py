@@ -24,7 +24,7 @@ def synthetic(
     alpha: float = 0.5,
     beta: float = 0.5,
     spread: str = "std",
-    draw: Literal["streams", "authors"] = "streams",
+    convention: Literal["paper", "code"] = "paper",
     samples: int | None = None,
     dimension: int = 60,
     classes: int = 10,
@@ -49,11 +49,12 @@ def synthetic(
     spread : {"std", "variance"}
         Whether α and β are standard deviations of u and B, as in FedProx's and FedGS's code, or variances, as the
         papers' N(0, α) reads.
-    draw : {"streams", "authors"}
-        Where the numbers come from: a generator for each client, or one legacy NumPy generator of seed 97 + ``seed``
-        for all, asked in the order of FedGS's script: a global model that is not used, u, every W, every b, B, every
-        v, the sizes, every client's inputs. A draw of Synthetic(α, β) sets the level of all losses: FedGS's are of
-        the second at seed 0, as far as NumPy's legacy generator gives the same numbers everywhere.
+    convention : {"paper", "code"}
+        Where the numbers come from: the paper's distribution, by a generator for each client, or the very numbers of
+        FedGS's code, one legacy NumPy generator of seed 97 + ``seed`` for all, asked in the order of its script: a
+        global model that is not used, u, every W, every b, B, every v, the sizes, every client's inputs. A draw of
+        Synthetic(α, β) sets the level of all losses: FedGS's are of the second at seed 0, as far as NumPy's legacy
+        generator gives the same numbers everywhere.
     samples : int, optional
         The same number of samples for every client, before the split, instead of log-normal ones; at least 10.
     dimension, classes : int
@@ -73,17 +74,19 @@ def synthetic(
     """
     if not (alpha >= 0 and beta >= 0 and math.isfinite(alpha + beta)):
         raise ConfigError(f"alpha and beta must be numbers of at least 0; got {alpha} and {beta}")
+    if convention not in ("paper", "code"):
+        raise ConfigError(f"convention must be 'paper' or 'code'; got {convention!r}")
     if spread not in ("std", "variance"):
         raise ConfigError(f"spread must be 'std' or 'variance'; got {spread!r}")
     if n_clients < 1 or dimension < 1 or classes < 2 or (samples is not None and samples < 10):
         raise ConfigError("synthetic needs at least 1 client, 1 dimension, 2 classes and 10 samples a client")
     a, b = (alpha, beta) if spread == "std" else (math.sqrt(alpha), math.sqrt(beta))
-    drawn = _by_client if draw == "streams" else _in_one_stream
+    drawn = _by_client if convention == "paper" else _in_one_stream
     train, validation, test, parameters = [], [], [], []
     for w, offset, x in drawn(seed, n_clients, a, b, samples, dimension, classes):
         size, own = len(x), Samples(x.astype(np.float32), np.argmax(x @ w + offset, axis=1))
         first = int(0.75 * size)
-        second = int(0.90 * size) if draw == "authors" else first + int(0.15 * size)
+        second = int(0.90 * size) if convention == "code" else first + int(0.15 * size)
         train.append(own.take(np.arange(first)))
         validation.append(own.take(np.arange(first, second)))
         test.append(own.take(np.arange(second, size)))

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedselect.availability import DROPOUT, Availability, Dropout
+from fedselect.availability import Availability, Dropout, no_dropout
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
 
@@ -53,7 +53,7 @@ class World:
             raise ConfigError(f"time_limit must be a positive number of seconds, or None; got {self.time_limit}")
         object.__setattr__(self, "sizes", sizes)
         if self.dropout is None:
-            object.__setattr__(self, "dropout", DROPOUT.build("none", sizes.size, self.seed))
+            object.__setattr__(self, "dropout", no_dropout(sizes.size, self.seed))
 
     def __repr__(self) -> str:
         there, back = type(self.availability).__name__, type(self.dropout).__name__

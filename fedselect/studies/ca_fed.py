@@ -122,7 +122,7 @@ def experiments(reading: str, dataset: str, root: Path, rounds: int) -> dict[str
         clients_per_round=12,
         checkpoint_every=25,
         data=Choice(dataset, {"seed": 42, **data}),
-        availability=Choice("ca-fed", {"design": READINGS[reading].classes}),
+        availability=Choice("ca-fed", {"convention": READINGS[reading].classes}),
         training=TrainingSettings(
             "linear" if images else "logistic",
             decay=1.0,

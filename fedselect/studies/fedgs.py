@@ -8,7 +8,7 @@ The paper does not say how many clients a round selects (M), for how many rounds
 modes, and its appendix is not to be had. Assumed here: M = 6 of 30 (the share in the authors' code, 0.2) and 10 of 100;
 β = 0.5 for LN and SLN, 0.7 for LDF and MDF on Synthetic and 0.9 on images, 0.9 for YMF and YC (their plot
 configurations). Synthetic(0.5, 0.5) names a distribution, and its draw sets the level of all losses: the table is of
-the authors' own draw (``draw = "authors"``, seed 0), and ``--paper`` runs two more, so that a reader sees what that
+the authors' own draw (``convention = "code"``, seed 0), and ``--paper`` runs two more, so that a reader sees what that
 alone does, and M = 10 as well, these under the first seed alone. T = 1 000 and M = 6 on Synthetic were chosen because
 they fit the table best; their plot configuration has T = 300, which leaves every loss above the table's.
 """
@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from fedselect.availability import AVAILABILITY
+from fedselect.availability import ideal
 from fedselect.data import Federation, Samples, load_data
 from fedselect.embeddings import client_embeddings
 from fedselect.experiments import Choice, Experiment, build_scenario
@@ -71,9 +71,10 @@ def settings(root: Path) -> dict[str, Setting]:
     cifar = Choice("cifar10", {"partition": "dirichlet-unequal", **images})
     small, five = TrainingSettings(), ("IDL", "LN", "SLN", "LDF", "MDF")
     of_fashion = TrainingSettings("cnn-fashion", batch_size=32)
+    drawn = Choice("synthetic", {"convention": "code"})
     of_cifar = TrainingSettings("cnn-cifar", learning_rate=0.03, batch_size=32)
     return {
-        "synthetic": Setting(Choice("synthetic", {"draw": "authors"}), small, 1000, (6, 10), five, 0.7, "parameters"),
+        "synthetic": Setting(drawn, small, 1000, (6, 10), five, 0.7, "parameters"),
         "digits": Setting(DIGITS["Dirichlet"], small, 300, (10,), five, 0.7),
         "cifar10": Setting(cifar, of_cifar, 1000, (10,), five, 0.9, graphs={"Dirichlet": cifar}),
         "fashion-mnist": Setting(
@@ -102,8 +103,8 @@ def availability(mode: str, beta: float) -> Choice:
     """Return one of the paper's availability modes; the authors' code draws a round again when no client is there."""
     return {
         "IDL": Choice("ideal"),
-        "LN": Choice("lognormal", {"beta": 0.5, "draw": "authors"}),
-        "SLN": Choice("sin-lognormal", {"beta": 0.5, "empty": "redraw", "draw": "authors"}),
+        "LN": Choice("lognormal", {"beta": 0.5, "convention": "code"}),
+        "SLN": Choice("sin-lognormal", {"beta": 0.5, "empty": "redraw", "convention": "code"}),
         "LDF": Choice("less-data-first", {"beta": beta}),
         "MDF": Choice("more-data-first", {"beta": beta}),
         "YMF": Choice("max-label-first", {"beta": 0.9, "empty": "redraw"}),
@@ -206,7 +207,7 @@ def recovered(data: Choice, training: TrainingSettings, seed: int) -> dict[str, 
 
     torch.set_num_threads(1)
     federation, selector = as_images(load_data(data.name, **{**data.options, "seed": seed})), UpdateKeeper()
-    loop = FedAvg(federation, selector, AVAILABILITY.build("ideal", federation, seed), settings=training, seed=seed)
+    loop = FedAvg(federation, selector, ideal(federation, seed), settings=training, seed=seed)
     start = loop.weights
     loop.step(evaluate=False)
 
@@ -257,9 +258,9 @@ def reasons(runs: pd.DataFrame, paper: Losses, setting: Setting) -> dict[tuple[s
     for cell, (low, high) in over_draws(runs, setting).items():
         if setting.data.name != "synthetic":
             why[cell] = "M, T and β are assumed"
-        elif setting.data.options.get("draw") == "authors" and cell in (("LDF", "MDSample"), ("MDF", "MDSample")):
+        elif setting.data.options.get("convention") == "code" and cell in (("LDF", "MDSample"), ("MDF", "MDSample")):
             why[cell] = "the table fits means that count a client once however often it is drawn: see 'once each'"
-        elif setting.data.options.get("draw") == "authors":
+        elif setting.data.options.get("convention") == "code":
             why[cell] = "the authors' draw, other random numbers of training and availability; M, T and β are assumed"
         elif cell in paper and low <= paper[cell] <= high:
             why[cell] = "another draw of the data"

@@ -6,7 +6,7 @@ available clients (FedAvg) has all the bias of availability, whatever the number
 (FedSS) has none of it, as long as every group has a client there. Then all algorithms train: rounds to a target loss.
 
 The paper's availability trace is not public, and it states neither model, step size, batch, local epochs nor seeds.
-Groups here rise and fall like time zones (`fedselect.availability.groups`), with at least one client of each there
+Groups here rise and fall like time zones (`fedselect.availability.group_trace`), with at least one client of each there
 unless said otherwise. Without the paper's data, training is on scikit-learn's digits: speed-ups compare, not rounds.
 
 Ten groups and ten clients a round leave -O and -P one client of each group: they are one algorithm, here to the last

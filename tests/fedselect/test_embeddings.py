@@ -26,9 +26,9 @@ def test_paper_noise_has_the_mean_vector_and_covariance_matrix():
     assert noise[:, 3].std() < 1e-12  # the last coordinate never varies, so neither does the noise's
 
 
-def test_reference_noise_has_scalar_moments():
+def test_noise_as_in_the_code_has_scalar_moments():
     X = inputs()
-    noise = gaussian_noise(X, 200_000, np.random.default_rng(1), moments="reference").reshape(-1, 4)
+    noise = gaussian_noise(X, 200_000, np.random.default_rng(1), convention="code").reshape(-1, 4)
     np.testing.assert_allclose(noise.mean(axis=0), X.mean(), atol=0.05)
     np.testing.assert_allclose(np.cov(noise.T), np.eye(4) * X.var(ddof=1), atol=0.3)
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_embedded_gets_a_sentence():
         gaussian_noise(np.ones((1, 4)), 5, rng)
     with pytest.raises(FeatureError, match="holds a value that is not finite"):
         gaussian_noise([[np.nan], [1.0]], 5, rng)
-    with pytest.raises(FeatureError, match="moments is 'code'; accepted are 'paper', 'reference'"):
-        gaussian_noise(inputs(), 5, rng, moments="code")
+    with pytest.raises(FeatureError, match="convention is 'reference'; accepted are 'paper', 'code'"):
+        gaussian_noise(inputs(), 5, rng, convention="reference")
     with pytest.raises(FeatureError, match="samples is 0"):
         gaussian_noise(inputs(), 0, rng)

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
-from fedselect.availability import AVAILABILITY, DROPOUT, Independent, SinLognormal
+import fedselect.availability
+from fedselect.availability import (
+    AVAILABILITY,
+    DROPOUT,
+    Independent,
+    SinLognormal,
+    ca_fed,
+    label_cycle,
+    lognormal,
+    record,
+)
 from fedselect.data import Federation, Samples, digits, synthetic
 from fedselect.errors import ConfigError
 
@@ -153,7 +165,7 @@ def test_label_cycle_is_the_authors_formula():
 def test_label_cycle_as_in_flgo():
     """Its window is the interval from the smallest to the largest label, over 24 rounds."""
     labels = ([0, 3], [9], [4, 6])
-    model = AVAILABILITY.build("YC", holding(*labels), 0, beta=0.9, reading="flgo")
+    model = AVAILABILITY.build("YC", holding(*labels), 0, beta=0.9, convention="flgo")
     for t in range(60):
         r = (1 + t % 24) / 24
         inside = [min(own) / 9 <= r <= max(own) / 9 for own in labels]
@@ -184,9 +196,9 @@ def test_lognormal_rates_of_thirty_clients(beta, mean):
 )
 def test_lognormal_rates_are_the_authors_on_the_authors_numbers(monkeypatch, clients, first):
     """Their first five rates at β = 0.5 come from NumPy's seed 21; here its generator stands in for ours."""
-    from fedselect.availability import lognormal
+    from fedselect.availability import fedgs_modes
 
-    monkeypatch.setattr(lognormal, "generator", lambda *_: np.random.RandomState(21))
+    monkeypatch.setattr(fedgs_modes, "generator", lambda *_: np.random.RandomState(21))
     rates = AVAILABILITY.build("LN", holding(*([0] for _ in range(clients))), 0, beta=0.5).rates(0)
     assert rates[:5] == pytest.approx(first, abs=1e-5)
 
@@ -237,7 +249,7 @@ def test_redraw_passes_rounds_in_which_nobody_can_come():
     [
         ("MDF", {"beta": -1.0}, "beta must be a number of at least 0; got -1.0"),
         ("YMF", {"beta": 1.1}, r"beta must lie in \[0, 1\]; got 1.1"),
-        ("YC", {"reading": "paper"}, "reading must be 'fedgs' or 'flgo'; got 'paper'"),
+        ("YC", {"convention": "paper"}, "option 'convention' must be .*'code'.*'flgo'.*; got 'paper'"),
         ("YC", {"rounds_per_label": 0}, "rounds_per_label must be at least 1; got 0"),
         ("SLN", {"empty": "skip"}, "empty must be 'pass' or 'redraw'; got 'skip'"),
     ],
@@ -250,8 +262,43 @@ def test_bad_options_of_the_modes_are_sentences(federation, name, options, sente
 def test_the_authors_own_rates_by_seed():
     """The reference vector of seed 0, N = 30 and β = 0.5; another seed is another generator."""
     data = digits(n_clients=30)
-    first, other = (AVAILABILITY.build("lognormal", data, seed, draw="authors").rates(0) for seed in (0, 1))
+    first, other = (AVAILABILITY.build("lognormal", data, seed, convention="code").rates(0) for seed in (0, 1))
     assert first[:5] == pytest.approx([0.31579, 0.303088, 0.673992, 0.137001, 0.548816], abs=1e-5)
     assert not np.allclose(first, other)
-    sine = AVAILABILITY.build("sin-lognormal", data, 0, draw="authors")
+    sine = AVAILABILITY.build("sin-lognormal", data, 0, convention="code")
     assert sine.rates(5) == pytest.approx(first * sine.factors[5])
+
+
+@pytest.mark.parametrize(("registry", "clients"), [(AVAILABILITY, "federation"), (DROPOUT, "n_clients")])
+def test_every_model_is_a_function_of_one_shape_that_can_be_imported(registry, clients):
+    """``lognormal(federation, seed=0, *, options)``; the registry holds that very function."""
+    functions = [registry[name] for name in registry.names if name != "trace"]
+    functions = [each for each in functions if each.__module__.startswith("fedselect.")]
+    assert len(functions) >= 4
+    for function in functions:
+        first, seed, *options = inspect.signature(function).parameters.values()
+        assert (first.name, seed.name, seed.default) == (clients, "seed", 0)
+        assert all(option.kind is inspect.Parameter.KEYWORD_ONLY for option in options)
+        assert getattr(fedselect.availability, function.__name__) is function
+        assert function.__name__ in fedselect.availability.__all__
+
+
+def test_a_function_builds_what_the_registry_builds(federation):
+    built = AVAILABILITY.build("LN", federation, 3, beta=0.7)
+    called = fedselect.availability.lognormal(federation, beta=0.7, seed=3)
+    assert np.array_equal(record(called, 20), record(built, 20))
+    same = DROPOUT.build("bernoulli", 9, 2, rate=0.4)
+    assert np.array_equal(fedselect.availability.bernoulli_dropout(9, rate=0.4, seed=2).returned(5), same.returned(5))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda data: lognormal(data, convention="own"), "convention must be 'paper' or 'code'; got 'own'"),
+        (lambda data: label_cycle(data, convention="fedgs"), "convention must be 'code' or 'flgo'; got 'fedgs'"),
+        (lambda data: ca_fed(data, convention="design"), "convention must be 'paper' or 'code'; got 'design'"),
+    ],
+)
+def test_an_unknown_convention_is_a_sentence_without_the_registry_too(federation, call, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        call(federation)

@@ -137,7 +137,7 @@ def test_weakly_correlated_clients_vary_around_zero():
 
 def test_the_codes_population_has_no_correlated_client_that_is_often_there():
     federation = clustered(n_clients=4000, samples=1, test_samples=1)
-    model = AVAILABILITY.build("ca-fed", federation, 0, design="code")
+    model = AVAILABILITY.build("ca-fed", federation, 0, convention="code")
     more = np.isclose(model.stationary, 0.9)
     assert more.sum() == 2000
     assert not (model.correlation[more] == 0.9).any()
@@ -159,7 +159,7 @@ def test_classes_of_ca_fed_differ_by_seed_and_need_no_groups():
     [
         ({"gap": 0.6}, r"gap must lie in \[0, 0.5\]; got 0.6"),
         ({"noise": -1.0}, "noise must be a number of at least 0; got -1.0"),
-        ({"design": "thesis"}, "design must be 'paper' or 'code'; got 'thesis'"),
+        ({"convention": "thesis"}, "option 'convention' must be .*'paper'.*'code'.*; got 'thesis'"),
         ({"correlation": 1.5}, "and 1; got 1.5"),
     ],
 )

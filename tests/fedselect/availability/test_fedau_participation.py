@@ -75,9 +75,9 @@ def test_markov_frequencies_approach_the_rates(federation):
     assert np.abs((seen - p) / error).mean() == pytest.approx(np.sqrt(2 / np.pi), abs=0.2)
 
 
-@pytest.mark.parametrize("start", ["uniform", "code"])
-def test_cycles_have_their_lengths(federation, start):
-    model = AVAILABILITY.build("fedau-cyclic", federation, 1, start=start)
+@pytest.mark.parametrize("convention", ["paper", "code"])
+def test_cycles_have_their_lengths(federation, convention):
+    model = AVAILABILITY.build("fedau-cyclic", federation, 1, convention=convention)
     assert np.array_equal(model.on, np.maximum(1, np.rint(100 * label_rates(federation, 1))))
     assert (model.on + model.off == 100).all()
     seen = np.array([model.available(t) for t in range(300)])
@@ -104,7 +104,7 @@ def test_cyclic_rates_are_exact_over_the_random_start(on, off, start):
 
 
 def test_in_the_code_nobody_starts_in_the_middle(federation):
-    started = [AVAILABILITY.build("fedau-cyclic", federation, seed, start="code") for seed in range(20)]
+    started = [AVAILABILITY.build("fedau-cyclic", federation, seed, convention="code") for seed in range(20)]
     shares = [np.mean([model.available(t) / model.rates(50) for model in started]) for t in (0, 60)]
     assert shares[0] < 0.5 < shares[1]
 
@@ -117,7 +117,7 @@ def test_in_the_code_nobody_starts_in_the_middle(federation):
         ("fedau-bernoulli", {"concentration": 0.0}, "concentration must be a positive number; got 0.0"),
         ("fedau-markov", {"up": 0.0}, r"up must lie in \(0, 1\]; got 0.0"),
         ("fedau-cyclic", {"cycle": 1}, "cycle must be at least 2 rounds; got 1"),
-        ("fedau-cyclic", {"start": "zero"}, "start must be 'uniform' or 'code'; got 'zero'"),
+        ("fedau-cyclic", {"convention": "zero"}, "option 'convention' must be .*'paper'.*'code'.*; got 'zero'"),
     ],
 )
 def test_bad_options_are_sentences(federation, name, options, sentence):

@@ -135,7 +135,7 @@ def test_a_run_on_clustered_data_with_chains(tmp_path):
 
 def test_the_authors_draw_is_one_stream_in_their_order():
     """Sizes come behind all models and centres; then nothing but inputs is drawn."""
-    federation, again = (synthetic(draw="authors") for _ in range(2))
+    federation, again = (synthetic(convention="code") for _ in range(2))
     assert federation.sizes.tolist() == again.sizes.tolist()
     assert np.array_equal(federation.datasets[7].features, again.datasets[7].features)
     rng = np.random.RandomState(97)
@@ -147,4 +147,4 @@ def test_the_authors_draw_is_one_stream_in_their_order():
     for samples, parameters in zip(federation.datasets, federation.parameters, strict=True):
         answers = samples.features @ parameters[:600].reshape(60, 10) + parameters[600:]
         assert (answers.argmax(axis=1) == samples.labels).mean() > 0.99  # float32 inputs
-    assert synthetic(draw="authors", seed=1).sizes.tolist() != federation.sizes.tolist()
+    assert synthetic(convention="code", seed=1).sizes.tolist() != federation.sizes.tolist()

@@ -134,7 +134,7 @@ class GroupTrace(Chain):
 @AVAILABILITY.register("group-trace", "fedss")
 def group_trace(
     federation: Federation,
-    seed: int,
+    seed: int = 0,
     *,
     groups: str = "label",
     pattern: str = "wave",
@@ -147,7 +147,7 @@ def group_trace(
     session: float = 0.0,
     per_group: int = 0,
 ) -> GroupTrace:
-    """Groups of clients come and go together, as in FedSS's trace, which was never published.
+    """Let groups of clients come and go together, as in FedSS's trace, which was never published.
 
     This is a generator in the spirit of FedSS's Section V, not its trace: that one is from a live-streaming
     platform, whose languages are on line at different hours. See `GroupTrace` for the formula.
@@ -155,7 +155,7 @@ def group_trace(
     Parameters
     ----------
     federation : Federation
-        Whose clients.
+        Its clients.
     seed : int
         Seed of the run.
     groups : {"label", "cluster"}
