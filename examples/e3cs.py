@@ -29,7 +29,7 @@ from solvers.capping import CappingProblem, madow, successive_inclusion
 rng = np.random.default_rng(0)
 problem = CappingProblem(weights=rng.lognormal(0, 2, 16), size=6, floor=0.1)
 exact = solve(problem, "exact-search")
-p, clipped = exact.x, solve(problem, "one-pass").details["raw"]
+p, clipped = exact.x, solve(problem, "one-pass").raw
 print(f"{exact.status}: sum {p.sum():.6f}, between {p.min():.3f} and {p.max():.3f}; gap {exact.gap:.1e}")
 print(f"one clipping pass allots {clipped.sum():.3f} of {problem.size} draws")
 

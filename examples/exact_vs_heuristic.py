@@ -27,12 +27,12 @@ H = distances(dependency_graph(similarity(federation.label_distributions)))
 # %%
 # On one problem
 # --------------
-# The bound is the exact method's. ``certify`` puts it beside a heuristic's decision: a gap without trusting anybody.
+# The bound is the exact method's. ``bound_by`` puts it beside a heuristic's decision: a gap without trusting anybody.
 
 counts = np.random.default_rng(0).integers(0, 5, 50)
 problem = DispersionProblem.fedgs(H, counts, np.ones(50, dtype=bool), size=3, alpha=1.0)
 for method in ("random", "greedy", "local-search", "tabu"):
-    solution = solve(problem, method, time_limit=5, certify="branch-and-bound")
+    solution = solve(problem, method, time_limit=5, bound_by="branch-and-bound")
     print(f"{method:13} {solution.objective:9.5f}  bound {solution.bound:9.5f}  gap {solution.gap:.3%}")
 
 # %%

@@ -22,7 +22,7 @@ from solvers.problem import Problem, load
 from solvers.registry import Method, method, methods
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP, Solution, TracePoint, relative_gap
-from solvers.solving import certified, solve
+from solvers.solving import solve, with_bound
 from solvers.version import __version__
 
 __all__ = [
@@ -39,10 +39,10 @@ __all__ = [
     "TracePoint",
     "UnknownMethod",
     "__version__",
-    "certified",
     "load",
     "method",
     "methods",
     "relative_gap",
     "solve",
+    "with_bound",
 ]

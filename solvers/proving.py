@@ -61,7 +61,7 @@ def prove(
     Returns
     -------
     Solution
-        ``details["certificate"]`` says what became of it: ``seconds`` for the proof, ``check_seconds`` (0 for one that
+        ``certificate_report`` says what became of it: ``seconds`` for the proof, ``check_seconds`` (0 for one that
         was written down by the search, and is not read), and either the ``bound`` it claims and the ``distance`` to
         the solution's, or why there is no certificate. Where what was proved is tighter, it is the solution's bound
         from then on.

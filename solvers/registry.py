@@ -93,7 +93,7 @@ def _function(entry: Any) -> Callable[..., Any]:
 
 
 #: What `solvers.solve` takes for itself, so that no method would ever be given it.
-TAKEN = ("method", "time_limit", "gap", "seed", "start", "certify", "certificate", "watch", "log")
+TAKEN = ("method", "time_limit", "gap", "seed", "start", "bound_by", "certificate", "watch", "log")
 
 #: Names of solve's own arguments in other libraries, which are not near enough to be recognised by their letters.
 _ELSEWHERE = {
@@ -288,9 +288,9 @@ def methods(problem: Problem | type[Problem]) -> list[Method]:
     list of Method
         Methods that need a missing package are listed too; see `Method.missing`.
     """
-    found = {name: entry for name, entry in _known(problem).items() if entry.refusal(problem) is None}
+    found = [entry for entry in _known(problem).values() if entry.refusal(problem) is None]
     order = get_args(Kind)
-    return sorted(found.values(), key=lambda entry: (order.index(entry.kind), entry.name))
+    return sorted(found, key=lambda entry: (order.index(entry.kind), entry.name))
 
 
 def _known(problem: Problem | type[Problem]) -> dict[str, Method]:

@@ -179,6 +179,36 @@ class Solution:
             raise AttributeError(f"a {type(self.problem).__name__} decides quantities, it does not select clients")
         return self.problem.selected(self.x)
 
+    @property
+    def native_status(self) -> str | None:
+        """What an external solver calls its answer, in its own tolerances; ``None`` for the methods here."""
+        return self.details.get("native_status")
+
+    @property
+    def bound_by(self) -> str | None:
+        """Method whose bound was put beside the decision, see `solvers.with_bound`; ``None`` where none was."""
+        return self.details.get("bound_by")
+
+    @property
+    def bound_seconds(self) -> float:
+        """Seconds that the method `bound_by` took; 0 where there is none."""
+        return float(self.details.get("bound_seconds", 0.0))
+
+    @property
+    def raw(self) -> NDArray[np.float64] | None:
+        """Numbers that the method computed before it made a decision of them, where it keeps them.
+
+        Inclusion probabilities before they are capped, an allocation in real numbers before it is rounded, or the
+        importance that clients are left with before they are excluded. They need not be a decision of the problem.
+        """
+        found = self.details.get("raw")
+        return None if found is None else np.asarray(found, dtype=np.float64)
+
+    @property
+    def certificate_report(self) -> Mapping[str, Any]:
+        """What became of the certificate that was asked for, see `solvers.proving.prove`; empty where none was."""
+        return self.details.get("certificate", {})
+
     def with_bound(self, bound: float | None, **details: Any) -> Solution:
         """The same decision beside a bound found elsewhere, if that is tighter; ``details`` are added."""
         known = [b for b in (self.bound, bound) if b is not None]
@@ -326,10 +356,10 @@ class Solution:
         rows = [("method", self.method), ("status", self.status), ("stopped", self.stopped)]
         if self.message:
             rows.append(("message", self.message))
-        if native := self.details.get("native_status"):
+        if native := self.native_status:
             rows.append(("native status", str(native)))
         rows.append(("objective", _number(self.objective)))
-        by = self.details.get("certified_by")
+        by = self.bound_by
         rows.append(("bound", _number(self.bound) + (f" (by {by})" if by else "")))
         gap, absolute = self.gap, self.absolute_gap
         if gap is not None and absolute is not None:

@@ -1,10 +1,10 @@
-"""``solve``: one method on one problem, and where it is asked for, a second method's bound beside the decision."""
+"""``solve``: plan one method on one problem, then run it; where asked, with a second bound and a certificate."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import IO, Any
 
 from numpy.typing import ArrayLike
@@ -17,9 +17,9 @@ from solvers.registry import Method, find, methods
 from solvers.run import Run
 from solvers.solution import Solution, TracePoint, proves
 
-__all__ = ["certified", "solve"]
+__all__ = ["Plan", "plan", "solve", "with_bound"]
 
-#: The part of a time limit that the methods have where a certificate is asked for: who needs all of it has none.
+#: Share of a time limit that the methods get where a certificate is asked for; the rest is kept for proving it.
 _BEFORE_PROOF = 0.85
 
 
@@ -32,7 +32,7 @@ def solve(
     threads: int | None = None,
     seed: int = 0,
     start: ArrayLike | None = None,
-    certify: str | None = None,
+    bound_by: str | None = None,
     certificate: bool = False,
     watch: Callable[[TracePoint], None] | None = None,
     log: bool | IO[str] | Callable[[str], object] = False,
@@ -43,7 +43,7 @@ def solve(
     Parameters
     ----------
     problem : Problem
-        What to solve.
+        The problem to solve.
     method : str
         A name from `methods`; ``"auto"`` is the best choice we know for the problem.
     time_limit : float, optional
@@ -51,16 +51,16 @@ def solve(
         compiling kernels, once in a process or on a machine, do not count.
     gap : float, optional
         The relative gap (0.01 is one per cent) that is good enough: the method ends as soon as its decision is that
-        near to its bound, with ``stopped="gap"``. A heuristic has no bound of its own; name one with ``certify``.
+        near to its bound, with ``stopped="gap"``. A heuristic has no bound of its own; name one with ``bound_by``.
     threads : int, optional
         Threads of the method, and of the second one; an error where neither has an option for it.
     seed : int
         Makes the run repeatable (where a time limit does not cut it short).
     start : array-like, optional
         A feasible decision to start from; the answer is never worse than it.
-    certify : str, optional
+    bound_by : str, optional
         A second method, exact or a relaxation, whose bound is put beside the decision where the first one's does not
-        prove it; see `certified`. The first method then has half of the time, the second one all that is left.
+        prove it; see `with_bound`. The first method then has half of the time, the second one all that is left.
     certificate : bool
         Keep what proves the bound to `solvers.certificates.check` as ``Solution.certificate``: written down by the
         search as it goes, or else found after it, in the time that is left, of which at least 15 % are kept free; see
@@ -82,64 +82,135 @@ def solve(
     ------
     UnknownMethod, MissingBackend
         When the method is not there to be run.
+    InvalidProblem
+        When ``problem`` is no problem, or one that the method does not accept.
     InvalidOption
-        When the time limit, the gap, the seed, ``start``, ``certify`` or an option is not accepted; when ``threads`` is
-        given and no method that is to run has an option for it.
+        When the time limit, the gap, the seed, ``start``, ``bound_by`` or an option is not accepted; when ``threads``
+        is given and no method that is to run has an option for it.
     InvalidAnswer
         When the method returned an infeasible decision or an impossible bound.
     """
     if not isinstance(problem, Problem):
         raise InvalidProblem(f"solve takes a problem object, not a {type(problem).__name__}")
+    planned = plan(
+        problem,
+        method,
+        time_limit=time_limit,
+        gap=gap,
+        threads=threads,
+        seed=seed,
+        bound_by=bound_by,
+        certificate=certificate,
+        **options,
+    )
+    return planned.execute(problem, start=start, watch=watch, log=Log.of(log))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A solve whose every argument but the start is resolved and checked, made by `plan`.
+
+    Attributes
+    ----------
+    method : Method
+        The method that decides.
+    options : dict
+        Its options, its number of threads among them.
+    bounding : Method or None
+        The method whose bound is put beside the decision.
+    bounding_options : dict
+        Its options.
+    time_limit, gap : float or None
+        As for `solve`.
+    seed : int
+        As for `solve`.
+    certificate : bool
+        As for `solve`.
+    """
+
+    method: Method
+    options: dict[str, Any]
+    bounding: Method | None
+    bounding_options: dict[str, Any]
+    time_limit: float | None
+    gap: float | None
+    seed: int
+    certificate: bool
+
+    def execute(
+        self,
+        problem: Problem,
+        *,
+        start: ArrayLike | None = None,
+        watch: Callable[[TracePoint], None] | None = None,
+        log: Log | None = None,
+    ) -> Solution:
+        """Run the plan on a problem of the type it was made for; see `solve`."""
+        log = log or Log(None)
+        limit = self.time_limit
+        ends = limit if limit is None or not self.certificate else _BEFORE_PROOF * limit
+        share = ends if ends is None or self.bounding is None else ends / 2
+        run = Run(problem, self.method.name, share, self.seed, watch, log, self.gap, self.certificate)
+        if start is not None:
+            run.offer(_start(problem, start))
+        log.begin(run)
+        try:
+            decision = self.method.function(problem, run, **self.options)
+            if decision is not None:
+                run.offer(decision)
+        except (KeyboardInterrupt, SystemError) as error:
+            if not _interrupted(error):
+                raise
+            run.stop("interrupted")
+        solution = run.solution()
+        if self.bounding is not None and solution.stopped != "interrupted":
+            left = None if ends is None else ends - run.seconds
+            if left is None or left > 0:
+                log.note(f"bound by {self.bounding.name}")
+                decided = {"decision_seconds": solution.seconds}
+                solution = _bounded(solution, self._for_bound(left), watch)
+                solution = replace(solution, seconds=run.seconds, details={**solution.details, **decided})
+        if self.certificate and solution.stopped != "interrupted":
+            log.note("certificate")
+            left = math.inf if limit is None else limit - run.seconds
+            # What took all the time there was is not proved again in what is left.
+            cut = self.method.kind == "relaxation" or solution.stopped == "time-limit"
+            weaker = cut and solution.status != "optimal"
+            solution = replace(prove(solution, left, relaxed=weaker, recorded=run.recorded), seconds=run.seconds)
+        log.end(solution)
+        return solution
+
+    def _for_bound(self, time_limit: float | None) -> Plan:
+        """Return the plan of the second method alone, within its time."""
+        assert self.bounding is not None
+        return Plan(self.bounding, self.bounding_options, None, {}, time_limit, self.gap, self.seed, False)
+
+
+def plan(
+    problem: Problem | type[Problem],
+    method: str = "auto",
+    *,
+    time_limit: Any = None,
+    gap: Any = None,
+    threads: Any = None,
+    seed: Any = 0,
+    bound_by: str | None = None,
+    certificate: bool = False,
+    **options: Any,
+) -> Plan:
+    """Resolve and check what `solve` is given, for a problem or beforehand for its type; raise as `solve` does."""
     entry = find(problem, method)
     check_limit(time_limit)
     if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
         raise InvalidOption(f"seed must be a non-negative integer; got {seed!r}")
-    second = None if certify is None else check_certifier(problem, certify)
-    check_gap(gap, entry, second)
-    options, proving = threaded(threads, problem, entry, second, options)
+    second = None if bound_by is None else _bounding(problem, bound_by)
+    _check_gap(gap, entry, second)
+    options, bounding_options = _threaded(threads, problem, entry, second, options)
     entry.check(options)
-    lines = Log.of(log)
-    ends = time_limit if time_limit is None or not certificate else _BEFORE_PROOF * time_limit
-    share = ends if ends is None or second is None else ends / 2
-    run = Run(problem, method, share, int(seed), watch, lines, gap, certificate)
-    if start is not None:
-        run.offer(_start(problem, start))
-    lines.begin(run)
-    try:
-        decision = entry.function(problem, run, **options)
-        if decision is not None:
-            run.offer(decision)
-    except (KeyboardInterrupt, SystemError) as error:
-        if not _interrupted(error):
-            raise
-        run.stop("interrupted")
-    solution = run.solution()
-    if second is not None and solution.stopped != "interrupted":
-        left = None if ends is None else ends - run.seconds
-        if left is None or left > 0:
-            lines.note(f"certified by {second.name}")
-            decided = {"decision_seconds": solution.seconds}
-            solution = certified(solution, second.name, left, gap=gap, watch=watch, **proving)
-            solution = replace(solution, seconds=run.seconds, details={**solution.details, **decided})
-    if certificate and solution.stopped != "interrupted":
-        lines.note("certificate")
-        left = math.inf if time_limit is None else time_limit - run.seconds
-        # What took all the time there was is not proved again in what is left.
-        cut = entry.kind == "relaxation" or solution.stopped == "time-limit"
-        weaker = cut and solution.status != "optimal"
-        solution = replace(prove(solution, left, relaxed=weaker, recorded=run.recorded), seconds=run.seconds)
-    lines.end(solution)
-    return solution
+    return Plan(entry, options, second, bounding_options, time_limit, gap, int(seed), certificate)
 
 
-def _interrupted(error: BaseException | None) -> bool:
-    """Whether Ctrl-C is behind an error: where it falls into the hand-over of a kernel's result, Numba wraps it."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
-
-
-def certified(
+def with_bound(
     solution: Solution,
     method: str,
     time_limit: float | None = None,
@@ -148,7 +219,7 @@ def certified(
     watch: Callable[[TracePoint], None] | None = None,
     **options: Any,
 ) -> Solution:
-    """The same decision, with the bound of a second method beside it where that is tighter.
+    """Put the bound of a second method beside the same decision, where that is tighter.
 
     Parameters
     ----------
@@ -168,15 +239,22 @@ def certified(
     Returns
     -------
     Solution
-        ``details`` say ``certified_by`` and ``certify_seconds``; the trace goes on with the second method's bounds.
-        ``seconds`` stays the first method's. What the second method decides is not looked at.
+        With ``bound_by`` and ``bound_seconds`` set; the trace goes on with the second method's bounds. ``seconds``
+        stays the first method's. What the second method decides is not looked at.
 
     Raises
     ------
     UnknownMethod, MissingBackend, InvalidOption, InvalidAnswer
         As for `solve`.
     """
-    check_certifier(solution.problem, method)
+    _bounding(solution.problem, method)
+    planned = plan(solution.problem, method, time_limit=time_limit, gap=gap, seed=solution.seed, **options)
+    return _bounded(solution, planned, watch)
+
+
+def _bounded(solution: Solution, planned: Plan, watch: Callable[[TracePoint], None] | None) -> Solution:
+    """Run the plan of a second method from a decision, and put its bound beside that."""
+    gap = planned.gap
     if solution.status == "optimal" or (gap is not None and solution.gap is not None and solution.gap <= gap):
         return solution
     trace = list(solution.trace)
@@ -189,43 +267,34 @@ def certified(
         if watch is not None:
             watch(trace[-1])
 
-    proof = solve(
-        solution.problem,
-        method,
-        time_limit=time_limit,
-        gap=gap,
-        seed=solution.seed,
-        start=solution.x,
-        watch=follow,
-        **options,
-    )
-    told = solution.with_bound(proof.bound, certified_by=method, certify_seconds=proof.seconds)
-    if proof.stopped == "interrupted":
-        return replace(told, trace=tuple(trace), stopped="interrupted")
-    stopped = told.stopped
-    if proves(told.problem, told.objective, told.bound):
-        stopped = "proved"
-    elif gap is not None and told.gap is not None and told.gap <= gap:
-        stopped = "gap"
-    return replace(told, trace=tuple(trace), stopped=stopped)
+    second = planned.execute(solution.problem, start=solution.x, watch=follow)
+    found = {"bound_by": planned.method.name, "bound_seconds": second.seconds}
+    bounded = replace(solution.with_bound(second.bound, **found), trace=tuple(trace))
+    if second.stopped == "interrupted":
+        return replace(bounded, stopped="interrupted")
+    if proves(bounded.problem, bounded.objective, bounded.bound):
+        return replace(bounded, stopped="proved")
+    if gap is not None and bounded.gap is not None and bounded.gap <= gap:
+        return replace(bounded, stopped="gap")
+    return bounded
 
 
-def check_certifier(problem: Problem | type[Problem], name: str) -> Method:
-    """The method of this name, which must be one that gives bounds; raises as `solve` does."""
+def _interrupted(error: BaseException | None) -> bool:
+    """Return True if Ctrl-C is behind an error: Numba wraps it where it falls into the hand-over of a result."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _bounding(problem: Problem | type[Problem], name: str) -> Method:
+    """Return the method of this name, which must be one that gives bounds; raise as `solve` does."""
     entry = find(problem, name)
     if entry.kind == "heuristic":
-        raise InvalidOption(f"certify takes an exact method or a relaxation; {name!r} is a heuristic and has no bound")
+        raise InvalidOption(f"bound_by takes an exact method or a relaxation; {name!r} is a heuristic and has no bound")
     return entry
 
 
-def check_options(problem: Problem | type[Problem], entry: Method, options: Mapping[str, Any]) -> None:
-    """Raise `InvalidOption` unless `solve` takes these for a method; ``gap`` and ``threads`` may be among them."""
-    given = dict(options)
-    check_gap(given.pop("gap", None), entry, None)
-    entry.check(threaded(given.pop("threads", None), problem, entry, None, given)[0])
-
-
-def check_gap(gap: Any, entry: Method, second: Method | None) -> None:
+def _check_gap(gap: Any, entry: Method, second: Method | None) -> None:
     """Raise `InvalidOption` unless this is a gap that one of the methods can reach, or None."""
     if gap is None:
         return
@@ -237,30 +306,30 @@ def check_gap(gap: Any, entry: Method, second: Method | None) -> None:
         raise InvalidOption(f"gap must be a number from 0, such as 0.01 for one per cent; got {gap!r}")
     if entry.kind == "heuristic" and second is None:
         raise InvalidOption(
-            f"gap needs a bound, and {entry.name!r} is a heuristic, which has none: name a second method with certify"
+            f"gap needs a bound, and {entry.name!r} is a heuristic, which has none: name a second method with bound_by"
         )
 
 
-def threaded(
+def _threaded(
     threads: Any, problem: Problem | type[Problem], entry: Method, second: Method | None, options: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options of both methods with their numbers of threads; raises `InvalidOption` where neither has one."""
+    """Return the options of both methods with their numbers of threads; refuse threads where neither has any."""
     first: dict[str, Any] = dict(options)
-    proving: dict[str, Any] = {}
+    bounding: dict[str, Any] = {}
     if threads is None:
-        return first, proving
+        return first, bounding
     if isinstance(threads, bool) or not hasattr(threads, "__index__") or threads < 1:
         raise InvalidOption(f"threads must be a positive integer; got {threads!r}")
     if entry.threads:
         first["threads"] = int(threads)
     if second is not None and second.threads:
-        proving["threads"] = int(threads)
-    if not entry.threads and not proving:
+        bounding["threads"] = int(threads)
+    if not entry.threads and not bounding:
         with_one = ", ".join(each.name for each in methods(problem) if each.threads)
         raise InvalidOption(
             f"method {entry.name!r} has no option for threads (methods of this problem that have: {with_one or 'none'})"
         )
-    return first, proving
+    return first, bounding
 
 
 def check_limit(time_limit: Any) -> None:

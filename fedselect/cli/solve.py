@@ -40,7 +40,7 @@ from solvers.instances import InstanceInfo
 __all__ = ["solve"]
 
 #: Arguments of `solvers.solve` that no ``--option`` may be.
-_OWN = ("time_limit", "gap", "threads", "seed", "certify", "certificate", "log", "method")
+_OWN = ("time_limit", "gap", "threads", "seed", "bound_by", "certificate", "log", "method")
 
 
 def solve(
@@ -53,7 +53,7 @@ def solve(
     threads: Threads = None,
     seed: Annotated[int, typer.Option(help="Seed of the method.")] = 0,
     option: Annotated[list[str], typer.Option(help="Option of the method, as key=value. May be repeated.")] = [],  # noqa: B006  (typer copies defaults)
-    certify: Annotated[
+    bound_by: Annotated[
         str | None,
         typer.Option(help="A second method whose bound stands beside the decision.", autocompletion=complete_method),
     ] = None,
@@ -89,7 +89,7 @@ def solve(
         if path is not None:
             check_writable(path)
     given: dict[str, Any] = {"time_limit": time_limit, "gap": gap, "threads": threads, "seed": seed}
-    given |= {"certify": certify, "certificate": certificate is not None}
+    given |= {"bound_by": bound_by, "certificate": certificate is not None}
     records, whole, code = [], [], 0
     try:
         for name in names:
@@ -134,7 +134,7 @@ def _tell(
 def _kept(solution: Solution, path: Path) -> str:
     """Write the certificate; in words what it claims, or why there is none."""
     if solution.certificate is None:
-        return f"none: {solution.details.get('certificate', {}).get('none', 'the solve was interrupted')}"
+        return f"none: {solution.certificate_report.get('none', 'the solve was interrupted')}"
     with writing(path):
         solution.certificate.save(path)
     return f"{path} proves {text(solution.certificate.bound)}"
@@ -156,7 +156,7 @@ def _record(instance: str, solution: Solution, known: InstanceInfo | None) -> di
     problem = solution.problem
     found = {"instance": instance, "type": type(problem).__name__, "sense": problem.sense, "seed": solution.seed}
     found |= solution_record(solution) | {"message": solution.message}
-    found |= {key: solution.details[key] for key in ("native_status", "certified_by") if key in solution.details}
+    found |= {key: value for key in ("native_status", "bound_by") if (value := getattr(solution, key)) is not None}
     if known is not None and known.best_known is not None:
         behind = None if solution.objective is None else relative_gap(known.best_known, solution.objective)
         found |= {"best_known": known.best_known, "gap_to_best_known": behind}
@@ -169,7 +169,7 @@ def _record(instance: str, solution: Solution, known: InstanceInfo | None) -> di
 
 def _print(found: dict[str, Any]) -> None:
     keys = ["instance", "method", "status", "stopped", "message", "objective", "bound", "absolute_gap", "gap"]
-    keys += ["native_status", "certified_by", "certificate", "best_known", "gap_to_best_known", "seconds", "nodes"]
+    keys += ["native_status", "bound_by", "certificate", "best_known", "gap_to_best_known", "seconds", "nodes"]
     rows = [(key.replace("_", " "), text(found[key])) for key in keys if found.get(key) not in (None, "")]
     if "selected" in found:
         rows.append(("selected", " ".join(map(str, found["selected"]))))

@@ -81,7 +81,7 @@ def _entered(folder: Path, name: str, digest: str, before: LedgerEntry | None, s
     entry = LedgerEntry(name, tier, digest, value, bound)
     path = folder / "certificates" / f"{name}.npz"
     if proved.certificate is None:
-        print(f"{name}: {proved.details['certificate']}")
+        print(f"{name}: {proved.certificate_report}")
         return entry
     proved.certificate.save(path)
     if path.stat().st_size > LARGEST:

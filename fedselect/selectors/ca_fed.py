@@ -61,7 +61,7 @@ class CAFed(Described):
         Order of the greedy's first pass; see `solvers.weighting.exclusion.methods.ca_fed`.
     ties : {"keep", "exclude"}
         Whether exclusions that change nothing are made.
-    certify : str, optional
+    bound_by : str, optional
         A second method, whose bound is put beside the decision; see `fedselect.selectors.solving.solved`.
     time_limit : float, optional
         Seconds for the decision; the context's limit by default.
@@ -84,7 +84,7 @@ class CAFed(Described):
         method: str = "ca-fed",
         order: Literal["signed", "absolute"] = "signed",
         ties: Literal["keep", "exclude"] = "keep",
-        certify: str | None = None,
+        bound_by: str | None = None,
         time_limit: float | None = None,
     ) -> None:
         self.importance = check_importance(importance)
@@ -96,8 +96,8 @@ class CAFed(Described):
         self.bias_weight = check_number("bias_weight", bias_weight, 0, largest)
         self.order = check_choice("order", order, ("signed", "absolute"))
         self.ties = check_choice("ties", ties, ("keep", "exclude"))
-        self.method, self.certify, self.time_limit = method, certify, time_limit
-        check_solving(ExclusionProblem, method, certify, time_limit)
+        self.method, self.bound_by, self.time_limit = method, bound_by, time_limit
+        check_solving(ExclusionProblem, method, bound_by, time_limit)
         self.minima: NDArray[np.float64] | None = None
         if minima is not None:
             self.minima = np.broadcast_to(np.asarray(minima, dtype=np.float64), (n,))
@@ -125,7 +125,7 @@ class CAFed(Described):
         # Starting from everybody kept: a decision no better than that does not replace it.
         start = np.ones(self.importance.size, dtype=np.bool_) if self.ties == "keep" else None
         kept, solution = solved(
-            problem, self.method, round, self.time_limit, certify=self.certify, start=start, **options
+            problem, self.method, round, self.time_limit, bound_by=self.bound_by, start=start, **options
         )
         clients = np.flatnonzero(round.available & kept)
         weights = self.importance[clients] / self.chains.availability[clients]
@@ -173,7 +173,7 @@ def ca_fed(
     threshold: float = 0.0,
     bias_weight: float = 1.0,
     importance: Literal["samples", "equal"] = "samples",
-    certify: str | None = None,
+    bound_by: str | None = None,
     time_limit: float | None = None,
 ) -> CAFed:
     """Exclude clients that are seldom there, or in long spells, where that lowers the error estimate.
@@ -205,7 +205,7 @@ def ca_fed(
         method=method,
         order="absolute" if authors else "signed",
         ties="exclude" if authors else "keep",
-        certify=certify,
+        bound_by=bound_by,
         time_limit=time_limit,
     )
 

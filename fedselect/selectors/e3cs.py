@@ -160,7 +160,10 @@ def _allotted(solution: Solution) -> NDArray[np.float64]:
 
     Without a floor its shares underflow, as one client runs away with the weights: then all others are alike.
     """
-    return np.maximum(solution.details["raw"], 1e-300) if solution.x is None else solution.x
+    if solution.x is not None:
+        return solution.x
+    assert solution.raw is not None  # as-printed and one-pass, which leave a vector that is no decision
+    return np.maximum(solution.raw, 1e-300)
 
 
 @SELECTORS.register("e3cs")

@@ -56,7 +56,7 @@ class FedGS(Described):
         Scale of the distances; see `DispersionProblem.fedgs`.
     method : str
         Any method registered for the dispersion problem.
-    certify : str, optional
+    bound_by : str, optional
         A second method, whose bound is put beside the decision; see `fedselect.selectors.solving.solved`.
     time_limit : float, optional
         Seconds for each of the two; the context's limit by default.
@@ -84,7 +84,7 @@ class FedGS(Described):
         alpha: float = 1.0,
         scale: Literal["pairs", "paper"] = "pairs",
         method: str = "auto",
-        certify: str | None = None,
+        bound_by: str | None = None,
         time_limit: float | None = None,
         learned: LearnedGraph | None = None,
         warmup: int = 0,
@@ -96,13 +96,13 @@ class FedGS(Described):
             raise ConfigError(f"warmup must be a number of rounds, 0 or more; got {warmup}")
         self.learned, self.warmup = learned, warmup
         self.alpha, self.scale = alpha, scale
-        self.method, self.certify, self.time_limit = method, certify, time_limit
+        self.method, self.bound_by, self.time_limit = method, bound_by, time_limit
         self.geometry: Geometry
         if isinstance(distances, Points | Kinds):
             self.geometry = distances
         else:
             self.geometry = Matrix(np.asarray(distances, dtype=np.float64))
-        check_solving(self.geometry.problem, method, certify, time_limit)
+        check_solving(self.geometry.problem, method, bound_by, time_limit)
         n = self.geometry.clients
         try:
             # Stating the first round's problem with everyone available checks the distances, alpha and scale.
@@ -137,7 +137,7 @@ class FedGS(Described):
             return Selection(np.empty(0, dtype=np.int64), np.empty(0), notes=self._notes())
         problem = self.geometry.state(self.counts, round.available, self.size, self.alpha, self.scale)
         options: dict[str, Any] = {"memory": self.memory} if self._remembers else {}
-        _, solution = solved(problem, self.method, round, self.time_limit, certify=self.certify, **options)
+        _, solution = solved(problem, self.method, round, self.time_limit, bound_by=self.bound_by, **options)
         clients = solution.selected
         weights = data_weights(round.sizes, clients)
         return Selection(clients, weights, on_failure="renormalise", solution=solution, notes=self._notes())
@@ -210,7 +210,7 @@ def fedgs(
     alpha: float = 1.0,
     scale: Literal["pairs", "paper"] = "pairs",
     method: str = "auto",
-    certify: str | None = None,
+    bound_by: str | None = None,
     time_limit: float | None = None,
     graph: Literal["reference", "paper"] = "reference",
     epsilon: float | None = None,
@@ -242,7 +242,7 @@ def fedgs(
     """
     if geometry != "graph":
         clients = without_matrix(scenario, geometry, metric, features, points_file, graph, epsilon)
-        options = {"alpha": alpha, "scale": scale, "method": method, "certify": certify, "time_limit": time_limit}
+        options = {"alpha": alpha, "scale": scale, "method": method, "bound_by": bound_by, "time_limit": time_limit}
         return FedGS(clients, scenario.size, **options)  # type: ignore[arg-type]
     learned, cost = None, None
     if features in ("functional", "update") and distances_file is None:
@@ -270,7 +270,7 @@ def fedgs(
         alpha=alpha,
         scale=scale,
         method=method,
-        certify=certify,
+        bound_by=bound_by,
         time_limit=time_limit,
         learned=learned,
         warmup=(1 if learned is not None else 0) if warmup is None else warmup,

@@ -60,7 +60,7 @@ class FedSS(Described):
         ``"proportional"`` for FedSS-P.
     smoothing : float
         Share in (0, 1] that a new measurement of :math:`H_k^2` has in the estimate.
-    certify : str, optional
+    bound_by : str, optional
         A second method, whose bound is put beside the decision; see `fedselect.selectors.solving.solved`.
 
     Raises
@@ -80,13 +80,13 @@ class FedSS(Described):
         variant: Literal["optimal", "proportional"] = "optimal",
         method: str | None = None,
         smoothing: float = 0.2,
-        certify: str | None = None,
+        bound_by: str | None = None,
     ) -> None:
         self.size = check_size(size)
         self.variant = check_choice("variant", variant, ("optimal", "proportional"))
         self.method = method or ("auto" if variant == "optimal" else "proportional")
-        self.certify = certify
-        check_solving(AllocationProblem, self.method, certify)
+        self.bound_by = bound_by
+        check_solving(AllocationProblem, self.method, bound_by)
         self.smoothing = check_number("smoothing", smoothing, 0, 1, open_low=True)
         labels = np.array(groups)
         if labels.ndim != 1 or labels.size == 0 or labels.dtype.kind not in "iu" or labels.min() < 0:
@@ -124,7 +124,7 @@ class FedSS(Described):
             return nobody()
         counts = np.bincount(self.groups[present], minlength=self.group_sizes.size)
         problem = AllocationProblem.fedss(self.group_sizes, self.deviations, counts, self.size)
-        x, solution = solved(problem, self.method, round, certify=self.certify)
+        x, solution = solved(problem, self.method, round, bound_by=self.bound_by)
         if not problem.integral(x):
             raise ConfigError(
                 f"method {self.method!r} allots fractions of clients; use one of whole clients, like 'greedy'"
@@ -191,7 +191,7 @@ def fedss(
     largest: int | None = None,
     method: str | None = None,
     smoothing: float = 0.2,
-    certify: str | None = None,
+    bound_by: str | None = None,
 ) -> FedSS:
     """Draw from every group of similar clients, and give each group its weight in the population.
 
@@ -208,4 +208,4 @@ def fedss(
         labels = np.array(groups, dtype=np.int64)
         if labels.size != scenario.clients:
             raise ConfigError(f"groups must have one entry per client, {scenario.clients}; got {labels.size}")
-    return FedSS(labels, scenario.size, variant=variant, method=method, smoothing=smoothing, certify=certify)
+    return FedSS(labels, scenario.size, variant=variant, method=method, smoothing=smoothing, bound_by=bound_by)

@@ -8,15 +8,14 @@ from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundContext
-from solvers import Problem, Solution, certified, solve
-from solvers.registry import find
-from solvers.solving import check_certifier
+from solvers import Problem, Solution, solve, with_bound
+from solvers.solving import plan
 
 __all__ = ["check_solving", "solved"]
 
 
 def check_solving(
-    problem: type[Problem], method: str, certify: str | None = None, time_limit: float | None = None
+    problem: type[Problem], method: str, bound_by: str | None = None, time_limit: float | None = None
 ) -> None:
     """Raise a sentence now rather than in the first round.
 
@@ -24,8 +23,8 @@ def check_solving(
     ----------
     problem : type
         What the selector solves.
-    method, certify : str
-        Names of methods; None for a ``certify`` that is left out.
+    method, bound_by : str
+        Names of methods; None for a ``bound_by`` that is left out.
     time_limit : float, optional
         Seconds; None where the round's counts.
 
@@ -34,13 +33,11 @@ def check_solving(
     UnknownMethod
         When no such method is registered for the problem.
     InvalidOption
-        When ``certify`` names a heuristic, which has no bound.
+        When ``bound_by`` names a heuristic, which has no bound.
     ConfigError
         When the time limit is not positive.
     """
-    find(problem, method)
-    if certify is not None:
-        check_certifier(problem, certify)
+    plan(problem, method, bound_by=bound_by)
     if time_limit is not None and not time_limit > 0:
         raise ConfigError(f"time_limit must be a positive number of seconds; got {time_limit}")
 
@@ -51,7 +48,7 @@ def solved(
     round: RoundContext,
     time_limit: float | None = None,
     *,
-    certify: str | None = None,
+    bound_by: str | None = None,
     **options: Any,
 ) -> tuple[NDArray[Any], Solution]:
     """Solve a problem within the round's time and with its randomness.
@@ -66,7 +63,7 @@ def solved(
         Gives the seed, and the time limit where ``time_limit`` is ``None``.
     time_limit : float, optional
         Seconds.
-    certify : str, optional
+    bound_by : str, optional
         A second method, given the same problem after the decision, whose bound is put on the decision's `Solution`:
         what a heuristic without a bound of its own is worth. It has as much time, and changes neither the decision,
         nor its ``seconds``, nor what is drawn afterwards.
@@ -95,8 +92,8 @@ def solved(
             f"method {method!r} found no decision in round {round.round} ({solution.stopped}); "
             "give it more time, or choose another method"
         )
-    if certify is not None:
-        solution = certified(solution, certify, limit)
+    if bound_by is not None:
+        solution = with_bound(solution, bound_by, limit)
         if solution.stopped == "interrupted":
             raise KeyboardInterrupt
     assert solution.x is not None

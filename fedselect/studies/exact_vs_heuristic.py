@@ -60,8 +60,8 @@ def regime(
     def by(method: str, **more: Any) -> Choice:
         return Choice(selector.name, {**selector.options, "method": method, **more})
 
-    certify = {} if selector.name == "e3cs" else {"certify": "auto"}
-    others = {label: by(method, **certify) for label, method in heuristics.items()}
+    bound_by = {} if selector.name == "e3cs" else {"bound_by": "auto"}
+    others = {label: by(method, **bound_by) for label, method in heuristics.items()}
     return Regime(paper, title, setting, by("auto"), others if light is None else others | {LIGHT: light})
 
 

@@ -126,7 +126,7 @@ def _answer(request: Request) -> dict[str, Any]:
             "status": str(solution.status),
             "stopped": str(solution.stopped),
             "message": str(solution.message),
-            "native_status": solution.details.get("native_status"),
+            "native_status": solution.native_status,
             "x": x,
             "objective": _number(solution.objective),
             "bound": _number(solution.bound),

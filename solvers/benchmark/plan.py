@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solvers import instances
-from solvers.errors import BenchmarkError, MissingBackend
+from solvers.errors import BenchmarkError, InvalidOption, MissingBackend
 from solvers.options import did_you_mean
 from solvers.problem import Problem, load
-from solvers.registry import Method, find, methods
-from solvers.solving import check_options
+from solvers.registry import TAKEN, Method, methods
+from solvers.solving import plan as planned
 
 __all__ = ["Cell", "Instance", "Plan", "Variant", "resolve_instance"]
 
@@ -189,7 +189,14 @@ class Plan:
         for variant, instance in itertools.product(self.variants, self.instances):
             # A method whose package is missing is a row of the table.
             with contextlib.suppress(MissingBackend):
-                check_options(instance.problem, find(instance.problem, variant.name), variant.options)
+                _check_options(instance.problem, variant)
+
+
+def _check_options(problem: Problem, variant: Variant) -> None:
+    """Raise `InvalidOption` unless the method takes its options; ``gap`` and ``threads`` may be among them."""
+    if common := sorted((set(TAKEN) - {"gap"}) & set(variant.options)):
+        raise InvalidOption(f"{common[0]!r} is no option of {variant.name!r}: a benchmark gives it to all methods")
+    planned(problem, variant.name, **variant.options)
 
 
 def _labelled(methods: Sequence[str] | Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -59,7 +59,7 @@ def row(name: str, repeat: int, limit: float | None) -> str:
         kept.append(seconds)
     alone, both = statistics.median(plain[1:]), statistics.median(kept[1:])
     begun = time.process_time()
-    told = solution.details["certificate"]
+    told = solution.certificate_report
     if solution.certificate is None:
         return f"| {name} | {problem.n} | {alone:.3f} | {both:.3f} | {100 * (both / alone - 1):.0f} % | | | {told} |"
     check(problem, solution.certificate)

@@ -82,13 +82,13 @@ def test_points_and_allocations_stop_too():
 
 
 def test_a_heuristic_reaches_a_gap_with_a_second_method(problem):
-    with pytest.raises(InvalidOption, match="'tabu' is a heuristic, which has none: name a second method with certify"):
+    with pytest.raises(InvalidOption, match="which has none: name a second method with bound_by"):
         solve(problem, "tabu", gap=0.1)
-    solution = solve(problem, "tabu", gap=0.1, certify="dnn", time_limit=600)
+    solution = solve(problem, "tabu", gap=0.1, bound_by="dnn", time_limit=600)
     assert solution.stopped == "gap"
     assert solution.status == "feasible"
     assert 0 < solution.gap <= 0.1
-    assert solution.details["certified_by"] == "dnn"
+    assert solution.bound_by == "dnn"
 
 
 @pytest.mark.parametrize("gap", [-0.1, float("nan"), float("inf"), True, "1 %", [0.1]])
@@ -102,7 +102,7 @@ def test_threads_are_each_methods_own_option(problem):
     assert {"auto", "branch-and-bound", "cp-sat", "gurobi"} <= threaded
     assert "greedy" not in threaded
     assert solve(problem, "auto", threads=2).objective == solve(problem, "auto").objective
-    solution = solve(problem, "tabu", certify="branch-and-bound", threads=2)  # the second method's
+    solution = solve(problem, "tabu", bound_by="branch-and-bound", threads=2)  # the second method's
     assert solution.status == "optimal"
 
 
@@ -110,7 +110,7 @@ def test_threads_are_each_methods_own_option(problem):
     ("options", "sentence"),
     [
         ({"method": "scip"}, "'scip' has no option for threads .methods of this problem that have: auto, branch-and"),
-        ({"method": "greedy", "certify": "sdp"}, "'greedy' has no option for threads"),
+        ({"method": "greedy", "bound_by": "sdp"}, "'greedy' has no option for threads"),
         ({"workers": 1}, "has no option .workers.; solve calls it .threads."),
         ({"threads": 0}, "threads must be a positive integer; got 0"),
         ({"threads": 1.5}, "threads must be a positive integer; got 1.5"),

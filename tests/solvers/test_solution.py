@@ -1,4 +1,4 @@
-"""A solution can be carried, kept and looked at; `solve` can certify one method's decision by another, and log."""
+"""A solution can be carried, kept and looked at; `solve` can put another method's bound beside a decision, and log."""
 
 import copy
 import io
@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from solvers import InvalidProblem, Solution, certified, solve
+from solvers import InvalidProblem, Solution, solve, with_bound
 from solvers.allocation import AllocationProblem
 from solvers.dispersion import DispersionProblem
 
@@ -84,27 +84,27 @@ def test_plot_draws_objective_and_bound():
 def test_a_second_method_certifies_a_decision():
     problem = points()
     alone = solve(problem, "greedy")
-    solution = solve(problem, "greedy", certify="sdp", time_limit=20)
+    solution = solve(problem, "greedy", bound_by="sdp", time_limit=20)
     assert alone.bound is None
     np.testing.assert_array_equal(solution.x, alone.x)
     assert solution.bound >= solve(problem, "branch-and-bound", time_limit=20).objective
-    assert solution.details["certified_by"] == "sdp"
-    assert solution.seconds >= solution.details["certify_seconds"]
+    assert solution.bound_by == "sdp"
+    assert solution.seconds >= solution.bound_seconds > 0
     assert solution.trace[-1].bound == solution.bound
     assert solution.trace[-1].objective == solution.objective
 
 
 def test_a_certified_optimum_is_one():
     problem = points(12, 4)
-    solution = solve(problem, "local-search", certify="brute-force")
+    solution = solve(problem, "local-search", bound_by="brute-force")
     assert (solution.status, solution.stopped) == ("optimal", "proved")
-    assert certified(solution, "sdp") is solution
+    assert with_bound(solution, "sdp") is solution
 
 
 def test_a_better_decision_of_the_certifier_is_not_taken():
     problem = points(12, 4)
     start = solve(problem, "random")
-    solution = certified(start, "brute-force")
+    solution = with_bound(start, "brute-force")
     assert solution.objective == start.objective < solution.bound
     assert solution.seconds == start.seconds
 

@@ -28,7 +28,7 @@ def convex(problem: AllocationProblem, run: Run, *, rounded: bool = False) -> No
     run : Run
         Clock and incumbent.
     rounded : bool
-        Return whole clients, rounded by largest remainder, with the same bound; ``details["real"]`` then has the
+        Return whole clients, rounded by largest remainder, with the same bound; ``raw`` then has the
         real allocation.
     """
     import cvxpy as cp

@@ -26,7 +26,7 @@ def kkt(problem: AllocationProblem, run: Run, *, rounded: bool = False) -> None:
     run : Run
         Clock and incumbent.
     rounded : bool
-        Return whole clients, rounded by largest remainder, with the same bound; ``details["real"]`` then has the
+        Return whole clients, rounded by largest remainder, with the same bound; ``raw`` then has the
         real allocation.
     """
     x, price = problem.water_fill(problem.lower)
@@ -39,7 +39,7 @@ def offer(problem: AllocationProblem, run: Run, x: NDArray[np.float64], price: f
     if rounded:
         inside, _ = (x, price) if (x >= problem.first).all() else problem.water_fill(problem.first)
         run.offer(round_up_largest(inside, problem.total, problem.first, problem.upper))
-        run.details["real"] = x
+        run.details["raw"] = x
         return
     run.offer(x)
     slope = np.divide(problem.costs, x * x, out=np.zeros(problem.n), where=problem.costs > 0)

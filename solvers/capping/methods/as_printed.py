@@ -24,7 +24,7 @@ def as_printed(problem: CappingProblem, run: Run) -> None:
     a weight lies in :math:`(w_{i_v}, w_{i_v} / (1 - \sigma)]`. Weights (5, 4, 1, 1, 1) with k = 3, σ = 0.2 then give
     the first client the "probability" 1.0136.
 
-    An answer that is no feasible decision is not offered: ``stopped`` is ``"error"`` and ``details["raw"]`` has it.
+    An answer that is no feasible decision is not offered: ``stopped`` is ``"error"`` and ``raw`` has it.
     """
     if problem.mass == 0:
         run.offer(np.full(problem.n, problem.size / problem.n))

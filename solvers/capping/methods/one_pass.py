@@ -17,7 +17,7 @@ def one_pass(problem: CappingProblem, run: Run) -> None:
 
     A public implementation of E3CS does this; with a floor of 0 it loses up to half of the k clients. When nothing
     exceeds 1 the answer is right and is offered. Otherwise it is no feasible decision, so ``Solution.x`` is ``None``
-    and ``stopped`` is ``"error"``; the vector is in ``details["raw"]``, and what it lacks in ``details["shortfall"]``.
+    and ``stopped`` is ``"error"``; the vector is in ``raw``, and what it lacks in ``details["shortfall"]``.
     """
     share = np.exp(problem.log_shares) if problem.mass else np.zeros(problem.n)
     raw = np.minimum(problem.floor + share, 1.0)
@@ -29,5 +29,5 @@ def one_pass(problem: CappingProblem, run: Run) -> None:
         run.stop(
             "error",
             f"one pass allots {raw.sum():.6g} of {problem.size}: what was cut off at 1 is not shared out again "
-            "(details['raw'] has the vector)",
+            "(raw has the vector)",
         )

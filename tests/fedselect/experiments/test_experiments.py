@@ -45,7 +45,7 @@ name = "uniform"
 [compare.apart]
 name = "fedgs"
 method = "greedy"
-certify = "brute-force"
+bound_by = "brute-force"
 """
 
 #: What differs between two runs of the same experiment.

@@ -213,11 +213,11 @@ def test_exact_methods_do_no_worse_than_the_greedy():
             assert e.solution.objective <= g.solution.objective + 1e-12
 
 
-def test_certify_puts_a_bound_beside_algorithm_1_and_changes_nothing_else():
+def test_bound_by_puts_a_bound_beside_algorithm_1_and_changes_nothing_else():
     """Unequal importance, where Algorithm 1 stops short of the optimum in some rounds."""
     rng = np.random.default_rng(4)
     importance = rng.dirichlet(np.ones(8))
-    selectors = {certify: CAFed(importance, bias_weight=0.5, certify=certify) for certify in (None, "brute-force")}
+    selectors = {bound_by: CAFed(importance, bias_weight=0.5, bound_by=bound_by) for bound_by in (None, "brute-force")}
     exact = []
     for t in range(40):
         losses = rng.random(8)
@@ -230,7 +230,7 @@ def test_certify_puts_a_bound_beside_algorithm_1_and_changes_nothing_else():
         exact.append(certified.solution.objective <= best + 1e-9)
     assert not all(exact)
     with pytest.raises(UnknownMethod, match="no method 'proof'"):
-        CAFed(importance, certify="proof")
+        CAFed(importance, bound_by="proof")
 
 
 @pytest.mark.parametrize("correlated", [1, 2])

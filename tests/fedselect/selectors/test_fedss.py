@@ -181,13 +181,13 @@ def test_bad_groups_are_sentences():
         FedSS([0, 1], 3, variant="best")
 
 
-def test_certify_bounds_an_allocation_and_leaves_the_draw_alone():
+def test_bound_by_bounds_an_allocation_and_leaves_the_draw_alone():
     """Deviations 1 and 3: in proportion 6 and 4, the best 3 and 7; who is drawn stays the same."""
     selections = {}
-    for certify in (None, "auto"):
-        selector = FedSS(SIXTY_FORTY, 10, method="proportional", certify=certify)
+    for bound_by in (None, "auto"):
+        selector = FedSS(SIXTY_FORTY, 10, method="proportional", bound_by=bound_by)
         selector.variances[:] = [1.0, 9.0]
-        selections[certify] = selector.select(context(np.ones(100), seed=3))
+        selections[bound_by] = selector.select(context(np.ones(100), seed=3))
     plain, certified = selections.values()
     assert certified.clients.tolist() == plain.clients.tolist()
     problem = certified.solution.problem

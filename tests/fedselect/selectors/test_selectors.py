@@ -159,15 +159,15 @@ def test_fedgs_without_distances_takes_the_least_selected(federation):
     assert selector.counts.tolist() == [3] * 30
 
 
-def test_certify_puts_a_bound_beside_a_heuristic_and_changes_nothing_else(federation):
+def test_bound_by_puts_a_bound_beside_a_heuristic_and_changes_nothing_else(federation):
     plain = SELECTORS.build("fedgs", scenario(federation, 5), method="greedy").select(context(federation))
-    builder = SELECTORS.build("fedgs", scenario(federation, 5), method="greedy", certify="brute-force")
+    builder = SELECTORS.build("fedgs", scenario(federation, 5), method="greedy", bound_by="brute-force")
     certified = builder.select(context(federation))
     assert plain.solution.bound is None
     assert certified.clients.tolist() == plain.clients.tolist()
     exact = SELECTORS.build("fedgs", scenario(federation, 5), method="brute-force").select(context(federation))
     assert certified.solution.bound == pytest.approx(exact.solution.objective, abs=1e-9)
-    assert certified.solution.details["certified_by"] == "brute-force"
+    assert certified.solution.bound_by == "brute-force"
 
 
 def test_an_interrupted_solve_stops_the_one_who_trains(federation, scratch_registry):
@@ -177,7 +177,7 @@ def test_an_interrupted_solve_stops_the_one_who_trains(federation, scratch_regis
 
     for options in (
         {"method": "interrupted-for-the-test"},
-        {"method": "greedy", "certify": "interrupted-for-the-test"},
+        {"method": "greedy", "bound_by": "interrupted-for-the-test"},
     ):
         selector = SELECTORS.build("fedgs", scenario(federation, 6), **options)
         with pytest.raises(KeyboardInterrupt):

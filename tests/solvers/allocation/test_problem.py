@@ -74,7 +74,7 @@ def test_two_kinds_of_decision():
     rounded = solve(problem, "kkt", rounded=True)
     assert rounded.x.dtype == np.int64
     assert rounded.bound == real.bound <= whole.objective <= rounded.objective
-    np.testing.assert_array_equal(rounded.details["real"], real.x)
+    np.testing.assert_array_equal(rounded.raw, real.x)
     with pytest.raises(InvalidOption, match="start must be in whole clients for 'greedy'"):
         solve(problem, "greedy", start=real.x)
     assert solve(problem, "greedy", start=[5, 3, 2]).objective == whole.objective

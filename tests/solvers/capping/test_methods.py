@@ -66,7 +66,7 @@ def test_equations_22_and_23_as_printed_are_wrong(k, floor, w, alpha, printed):
     literal = solve(problem, "as-printed")
     assert literal.details["alpha"] == pytest.approx(printed)
     assert (literal.x, literal.stopped) == (None, "error")
-    assert literal.details["raw"].max() > 1.0001
+    assert literal.raw.max() > 1.0001
     assert "as printed give probabilities up to 1." in literal.message
 
 
@@ -79,7 +79,7 @@ def test_as_printed_is_right_without_a_floor():
 
 def test_one_pass_loses_what_it_cuts_off():
     wrong = solve(CappingProblem(weights=[10, 1, 1, 1], size=2), "one-pass")
-    np.testing.assert_allclose(wrong.details["raw"], [1, 2 / 13, 2 / 13, 2 / 13])
+    np.testing.assert_allclose(wrong.raw, [1, 2 / 13, 2 / 13, 2 / 13])
     assert wrong.details["shortfall"] == pytest.approx(2 - 19 / 13)
     assert (wrong.x, wrong.status, wrong.stopped) == (None, "unknown", "error")
     assert "allots 1.46154 of 2" in wrong.message

@@ -49,7 +49,7 @@ def test_the_proof_is_of_the_bound_whatever_the_method(method):
     problem = random_problem(1, 14, 5)
     solution = solve(problem, method, certificate=True)
     verified = check(problem, solution.certificate)
-    told = solution.details["certificate"]
+    told = solution.certificate_report
     assert told["bound"] == solution.certificate.bound
     assert verified >= max(values(problem))
     if solution.status == "optimal" or method == "milp":
@@ -85,7 +85,7 @@ def test_no_certificate_is_kept_unless_asked_for_and_no_time_says_so():
     assert solution.certificate is None
     late = prove(solution, 0.0)
     assert late.certificate is None
-    assert late.details["certificate"] == {"none": "no time was left"}
+    assert late.certificate_report == {"none": "no time was left"}
     assert prove(solve(problem, "greedy")).certificate is None
 
 
@@ -106,12 +106,12 @@ def test_what_ran_out_of_time_still_keeps_a_certificate(seconds):
     solution = prove(solve(problem, "cp-sat", time_limit=0.3), seconds, relaxed=True)
     verified = check(problem, solution.certificate)
     assert solution.objective <= solution.bound <= verified < 1.5 * solution.objective
-    assert solution.details["certificate"]["bound"] == verified
+    assert solution.certificate_report["bound"] == verified
 
 
 def test_a_proof_that_says_more_improves_the_bound():
     problem = random_problem(6, 30, 8)
     best = solve(problem)
     loose = prove(solve(problem, "cp-sat", time_limit=0.2).with_bound(1.3 * best.objective), 60.0, relaxed=True)
-    assert loose.bound == loose.details["certificate"]["bound"]
+    assert loose.bound == loose.certificate_report["bound"]
     assert best.objective <= loose.bound < 1.3 * best.objective

@@ -58,7 +58,7 @@ def test_what_it_proves_is_true_and_tight(kind, n, m):
     best = optimum(problem)
     for cuts in (0, 3):
         solution = searched(problem, cuts=cuts)
-        told = solution.details["certificate"]
+        told = solution.certificate_report
         verified = check(problem, solution.certificate)
         assert best <= verified <= best + 1e-6 * min(max(1.0, abs(best)), problem.scale)
         assert told["bound"] == solution.certificate.bound >= verified

@@ -64,7 +64,7 @@ def test_options_are_checked(method):
 def test_native_statuses_are_names(method, options, package):
     pytest.importorskip(package)
     solution = solve(uniform_problem(12, 4, 1), method, time_limit=300, **options)
-    assert solution.details["native_status"] == "optimal"
+    assert solution.native_status == "optimal"
 
 
 @pytest.mark.parametrize(("method", "options", "package"), [each for each in BACKENDS if each[0] in ("gurobi", "scip")])

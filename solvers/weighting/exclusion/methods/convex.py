@@ -29,7 +29,7 @@ def convex(problem: ExclusionProblem, run: Run, *, solver: Literal["closed-form"
     r"""Relax p = α/α(S) on S to any p on the simplex: a lower bound, and a rounded decision.
 
     :math:`\min_p \langle e, p \rangle + \Gamma' d_{TV}^2(\alpha, p)` moves importance from the clients of largest
-    loss gap to the one of smallest. The clients it does not empty are offered as the decision; ``details["p"]`` is
+    loss gap to the one of smallest. The clients it does not empty are offered as the decision; ``raw`` is
     the minimiser.
 
     Parameters
@@ -50,7 +50,7 @@ def convex(problem: ExclusionProblem, run: Run, *, solver: Literal["closed-form"
     if solver not in ("closed-form", "cvxpy"):
         raise InvalidOption(f"solver must be 'closed-form' or 'cvxpy'; got {solver!r}")
     p, bound = relax(problem, _by_cvxpy(problem, run) if solver == "cvxpy" else None)
-    run.details["p"] = p
+    run.details["raw"] = p
     run.tighten(bound)
     for share in (1e-6, 0.5):  # a client emptied in part may stay or go
         kept = p > share * problem.importance

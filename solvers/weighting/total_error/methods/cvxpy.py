@@ -20,7 +20,7 @@ def total_error_by_cvxpy(problem: TotalErrorProblem, run: Run) -> None:
 
     p = π⊙y is the linear image of the paper's (y, s), with s = Σₖ pₖ/(Qπₖ) eliminated. The bound comes from
     `TotalErrorProblem.lower_bound`, not from the solver; for the total variation also at CLARABEL's point sharpened by
-    `solvers.weighting.total_error.polish.polished`. ``details["p"]`` is the biased importance found.
+    `solvers.weighting.total_error.polish.polished`. ``raw`` is the biased importance found.
     """
     with run.loading():
         import cvxpy as cp
@@ -59,4 +59,4 @@ def total_error_by_cvxpy(problem: TotalErrorProblem, run: Run) -> None:
         run.offer(q)
         run.tighten(problem.lower_bound(q))
     assert run.x is not None
-    run.details["p"] = problem.biased_importance(run.x)
+    run.details["raw"] = problem.biased_importance(run.x)

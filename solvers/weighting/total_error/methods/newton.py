@@ -66,7 +66,7 @@ def newton(problem: TotalErrorProblem, run: Run, *, steps: int = 200) -> None:
     q = problem.from_importance(p)
     run.offer(q)
     run.tighten(problem.lower_bound(q))
-    run.details["p"] = problem.biased_importance(q)
+    run.details["raw"] = problem.biased_importance(q)
 
 
 def _value(problem: TotalErrorProblem, p: NDArray[np.float64]) -> float:
