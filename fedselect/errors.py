@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 
 from graphs.errors import GraphError
-from solvers.errors import SolversError
+from solvers.errors import SolversError, is_out_of_memory
 
 __all__ = [
     "TOOLKIT_ERRORS",
@@ -57,8 +57,7 @@ def missing_extra(module: str, sentence: str, error: BaseException) -> MissingEx
     if not there:
         return MissingExtraError(sentence)
     reason = str(error) or type(error).__name__
-    short = isinstance(error, MemoryError) or "memory" in reason.lower() or "failed to map" in reason
-    hint = ": there is not enough memory, or a limit on it (ulimit -v) is too low" if short else ""
+    hint = ": there is not enough memory, or a limit on it (ulimit -v) is too low" if is_out_of_memory(error) else ""
     return MissingExtraError(f"{module} is installed, and cannot be loaded{hint} ({reason})")
 
 

@@ -11,6 +11,7 @@ __all__ = [
     "MissingBackend",
     "SolversError",
     "UnknownMethod",
+    "is_out_of_memory",
 ]
 
 
@@ -44,3 +45,13 @@ class BenchmarkError(SolversError, ValueError):
 
 class CertificateError(SolversError, ValueError):
     """A certificate cannot be read, belongs to another problem, or does not prove what it claims."""
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Return True if an error, or one that it comes from, says that memory is short: imports then fail, too."""
+    while error is not None:
+        said = str(error).lower()
+        if isinstance(error, MemoryError) or "memory" in said or "failed to map segment" in said or "unable to allocate" in said:
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,6 +54,9 @@ class Run:
     duals, details : dict
         Filled by the method; they end up on the `Solution`.
     """
+
+    #: Called with True where `loading` begins and with False where it ends, where a supervisor times the process.
+    loading_watcher: ClassVar[Callable[[bool], None] | None] = None
 
     def __init__(
         self,
@@ -121,10 +124,14 @@ class Run:
     def loading(self) -> Iterator[None]:
         """Stop the clock inside the ``with`` block, which imports a package or compiles a kernel: once."""
         start = time.perf_counter()
+        if (watcher := Run.loading_watcher) is not None:
+            watcher(True)
         try:
             yield
         finally:
             self._start += time.perf_counter() - start
+            if watcher is not None:
+                watcher(False)
 
     # -- what the method does ------------------------------------------------------------------------------------
 

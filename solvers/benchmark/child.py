@@ -9,6 +9,7 @@ import queue
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing.connection import Connection
@@ -17,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from solvers import registry
-from solvers.errors import InvalidAnswer, InvalidProblem, MissingBackend
+from solvers.errors import InvalidAnswer, InvalidProblem, MissingBackend, is_out_of_memory
 from solvers.problem import Problem, load
 from solvers.registry import Method
+from solvers.run import Run
 from solvers.solving import solve
 from solvers.versions import installed
 
@@ -44,8 +46,8 @@ _unusable: dict[str, str] = {}
 class Request:
     """One call of `solvers.solve`, for a problem in a file.
 
-    ``patience`` is when its sender gives it up, in seconds; ``untimed`` marks a call that is there to warm up, and may
-    wait for what a method loads behind its back.
+    ``patience`` is when its sender gives it up, in seconds, beside at most ``loading`` seconds in which the method
+    loads what it needs; ``untimed`` marks a call that is there to warm up, after which kernels are compiled.
     """
 
     problem: str
@@ -54,6 +56,7 @@ class Request:
     seed: int
     time_limit: float | None
     patience: float
+    loading: float = 0.0
     untimed: bool = False
 
 
@@ -68,6 +71,13 @@ def main(descriptor: int) -> None:
     for name, entry in methods:
         _register(name, entry)
     connection.send(installed(packages))
+    process, sending = os.getpid(), threading.Lock()
+
+    def send(message: dict[str, Any] | bool) -> None:
+        with sending:
+            connection.send(message)
+
+    watcher = Run.loading_watcher = _watcher(send)
     requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(connection, requests), daemon=True).start()
     while True:
@@ -76,16 +86,34 @@ def main(descriptor: int) -> None:
         except queue.Empty:
             os._exit(0)
         # Where nobody is left to end a method that holds the interpreter, this thread of C does.
-        faulthandler.dump_traceback_later(request.patience + 5.0, exit=True)
+        faulthandler.dump_traceback_later(request.patience + request.loading + 5.0, exit=True)
         answer = _answer(request)
+        if os.getpid() != process:  # a copy that the method forked, and that came back from there
+            os._exit(0)
         if request.untimed and (kernels := sys.modules.get("solvers.dispersion.kernels")) is not None:
+            watcher(True)
             kernels.preload(if_used=True)
+            watcher(False)
         faulthandler.cancel_dump_traceback_later()
-        connection.send(answer)
+        send(answer)
+
+
+def _watcher(send: Callable[[bool], None]) -> Callable[[bool], None]:
+    """Return what tells the supervisor when loading begins and ends, of several methods at once from the first on."""
+    lock, depth = threading.Lock(), 0
+
+    def tell(begins: bool) -> None:
+        nonlocal depth
+        with lock:
+            depth += 1 if begins else -1
+            if depth == int(begins):  # from none to one, or from one to none
+                send(begins)
+
+    return tell
 
 
 def _listen(connection: Connection, requests: queue.SimpleQueue[Request]) -> None:
-    """Take requests while the main thread solves; when the other side is gone, so is the reason to go on."""
+    """Take requests while the main thread solves; end the process when the supervisor closes the pipe."""
     while True:
         try:
             requests.put(connection.recv())
@@ -139,6 +167,8 @@ def _answer(request: Request) -> dict[str, Any]:
     except BaseException as error:  # whatever a method raises, SystemExit included, is its own row
         failed = _VERDICTS.get(type(error), "error")
         sentence = str(error) if failed != "error" else f"{type(error).__name__}: {error}"
+        if is_out_of_memory(error):
+            sentence = f"memory is short in its process: {sentence}"
         return {"failed": failed, "message": sentence, "seconds": time.perf_counter() - start}
 
 

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from solvers.benchmark.child import Request
-from solvers.benchmark.parallel import executor, run_tasks
+from solvers.benchmark.jobs import Task, executor, run_tasks
 from solvers.benchmark.plan import Cell, Plan
 from solvers.benchmark.results import Benchmark
 from solvers.benchmark.store import Store
 from solvers.benchmark.verify import examine
-from solvers.benchmark.worker import Task
 from solvers.errors import BenchmarkError
 from solvers.problem import Problem
 from solvers.registry import methods as registered
@@ -82,8 +81,9 @@ def run_benchmark(
         Solve every row that the time limit did not cut short a second time in the same process, untimed, to see that
         its seed determines it.
     warm_up : float
-        Seconds allowed for an untimed call of 10 ms with which a method may import and compile, once in every solver
-        process; 0 leaves it out.
+        Seconds that a method may spend on loading in a call, which do not count towards its limits: on what it imports
+        and compiles inside ``with run.loading()``. Before its first timed call in a solver process there is an untimed
+        one of 10 ms, after which kernels are compiled; 0 leaves that out, and counts all.
     grace : float
         Seconds beyond the time limit after which a method counts as hung and is ended.
     patience : float

@@ -14,6 +14,7 @@ from fedselect.studies import study
 from graphs import similarity
 from solvers import solve
 from solvers.capping import CappingProblem
+from solvers.errors import is_out_of_memory
 
 
 def no_features():
@@ -67,3 +68,11 @@ def test_the_command_line_ends_with_a_sentence(choice, tmp_path, monkeypatch, ca
     assert sentence.startswith("fedselect: ")
     assert "guess" in sentence
     assert "Traceback" not in sentence
+
+
+def test_shortage_of_memory_is_found_behind_other_errors():
+    error = ValueError("no array")
+    assert not is_out_of_memory(error)
+    assert not is_out_of_memory(None)
+    error.__cause__ = MemoryError()
+    assert is_out_of_memory(error)

@@ -80,6 +80,45 @@ def exits(problem, run):
     os._exit(7)
 
 
+@method(Pick, "forks", kind="heuristic")
+def forks(problem, run):
+    """Leave a copy of the process behind, which has the pipe open, and die."""
+    if os.fork() == 0:
+        time.sleep(1000)
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(10)
+
+
+@method(Pick, "doubles", kind="heuristic")
+def doubles(problem, run):
+    """Come back twice: in the process, and in a copy of it."""
+    os.fork()
+    return problem.first()
+
+
+@method(Pick, "starves", kind="heuristic")
+def starves(problem, run):
+    """Find no memory."""
+    raise ImportError("libtorch_cpu.so: failed to map segment from shared object")
+
+
+@method(Pick, "loads", kind="heuristic")
+def loads(problem, run):
+    """Load for longer than a solve may take, and say so."""
+    with run.loading(), run.loading():
+        time.sleep(1.5)
+    return problem.first()
+
+
+@method(Pick, "balks", kind="heuristic")
+def balks(problem, run):
+    """Die of a time limit that is too short for it."""
+    if run.time_limit < 0.1:
+        os._exit(7)
+    return problem.first()
+
+
 @method(Pick, "segfaults", kind="heuristic")
 def segfaults(problem, run):
     """Die of a signal."""

@@ -35,6 +35,9 @@ FATES = {
     "best": ("ok", ""),
     "exits": ("crashed", "exit code 7 (the last thing it said)"),
     "segfaults": ("crashed", "SIGSEGV"),
+    "forks": ("crashed", "SIGKILL, as the system does where memory is short"),
+    "doubles": ("ok", ""),
+    "starves": ("error", "memory is short in its process: ImportError: libtorch_cpu.so: failed to map"),
     "hangs": ("hung", "ended"),
     "deaf": ("hung", "ended"),
     "raises": ("error", "ZeroDivisionError: nothing to divide by"),
@@ -76,6 +79,24 @@ def test_a_hang_or_a_crash_in_the_warm_up_is_the_row_s_own():
     table = run_benchmark(["hangs", "exits", "best"], picks(1), time_limits=0.3, grace=0.2, warm_up=0.5).table
     assert table["verdict"].tolist() == ["hung", "crashed", "ok"]
     assert table["message"][0].startswith("in the untimed call before the first timed one")
+
+
+def test_a_hang_costs_its_limit_and_grace_and_not_the_warm_up():
+    """Where it costs the warm-up, this test takes as long."""
+    table = run_benchmark(["hangs", "best"], picks(1), time_limits=0.3, grace=0.2, warm_up=10 * HANG).table
+    assert table["verdict"].tolist() == ["hung", "ok"]
+
+
+def test_a_warm_up_that_fails_does_not_count():
+    table = run_benchmark(["balks", "first"], picks(1), time_limits=0.3, grace=2.0, warm_up=20).table
+    assert table["verdict"].tolist() == ["ok", "ok"]
+
+
+@pytest.mark.parametrize(("warm_up", "verdict"), [(20, "ok"), (0, "hung")])
+def test_loading_does_not_count_up_to_the_warm_up(warm_up, verdict):
+    """1.5 s of loading under a limit and grace of half a second."""
+    table = run_benchmark(["loads"], picks(1), time_limits=0.3, grace=0.2, warm_up=warm_up, repeat=False).table
+    assert table["verdict"].tolist() == [verdict], table["message"][0]
 
 
 def test_without_a_time_limit_patience_decides():
