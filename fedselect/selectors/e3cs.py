@@ -17,7 +17,7 @@ from fedselect.selectors.registry import SELECTORS
 from fedselect.selectors.solving import check_solving, solved
 from solvers import Solution, solve
 from solvers.capping import DRAWS, CappingProblem, constant_floors, incremental_floors, reweighted
-from solvers.capping.draws.successive import race
+from solvers.capping.draws import race
 
 __all__ = ["E3CS"]
 

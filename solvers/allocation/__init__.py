@@ -3,15 +3,17 @@
 from solvers.allocation import methods, proof
 from solvers.allocation.grouping import Grouping, group_clients, silhouette
 from solvers.allocation.problem import AllocationProblem
-from solvers.allocation.separation import Dissimilarity, dissimilarity, separation_threshold
 from solvers.allocation.theory import (
+    Dissimilarity,
     availability_bias,
     availability_variation,
+    dissimilarity,
     estimator_error,
     fedavg_term,
     neyman,
     precision_bound,
     proportional_advantage,
+    separation_threshold,
     stratified_term,
     training_term,
 )

@@ -5,10 +5,7 @@ and what E3CS does with them over the rounds (`solvers.capping.theory`).
 """
 
 from solvers.capping import methods, proof
-from solvers.capping.draws import DRAWS
-from solvers.capping.draws.dep_round import dep_round
-from solvers.capping.draws.madow import madow
-from solvers.capping.draws.successive import successive, successive_inclusion
+from solvers.capping.draws import DRAWS, dep_round, madow, successive, successive_inclusion
 from solvers.capping.problem import CappingProblem
 from solvers.capping.theory import best_rate, constant_floors, incremental_floors, regret_bound, reweighted
 

@@ -1,10 +1,9 @@
 """Participation: aggregation weights for clients whose participation rate is unknown, as in FedAU."""
 
 from solvers.participation import methods, proof
-from solvers.participation.history import second_moment, weight_error
 from solvers.participation.problem import CutoffProblem
 from solvers.participation.theory import Convergence, Smoothness, convergence_bound, step_sizes
-from solvers.participation.weights import ParticipationWeights, expected_weight
+from solvers.participation.weights import ParticipationWeights, expected_weight, second_moment, weight_error
 
 __all__ = [
     "Convergence",

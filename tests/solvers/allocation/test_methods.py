@@ -172,7 +172,7 @@ def test_the_threshold_search_gives_what_the_heap_gives(monkeypatch):
     """The same allocation, ties included, whether the clients are handed out one by one or by threshold first."""
     import importlib
 
-    whole = importlib.import_module("solvers.allocation.whole")
+    whole = importlib.import_module("solvers.allocation.methods")
     rng = np.random.default_rng(4)
     for _ in range(60):
         k = int(rng.integers(2, 60))

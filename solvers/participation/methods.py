@@ -1,4 +1,4 @@
-"""Method ``enumerate``: every cutoff that can be best."""
+"""Methods for cutoff problems: FedAU's rule, and every cutoff that can be best."""
 
 from __future__ import annotations
 
@@ -9,6 +9,26 @@ import numpy as np
 from solvers.participation.problem import CutoffProblem
 from solvers.registry import method
 from solvers.run import Run
+
+__all__ = []
+
+
+@method(CutoffProblem, "corollary", kind="heuristic")
+def corollary(problem: CutoffProblem, run: Run) -> None:
+    r"""Corollary 4's rule, :math:`K = \lceil \ln T / (-2 \ln(1 - p_{\min})) \rceil`, at least 1.
+
+    The smallest K for which every client's bias :math:`(1 - p)^{2K}` is at most 1/T.
+    """
+    run.offer(corollary_cutoff(problem))
+
+
+def corollary_cutoff(problem: CutoffProblem) -> int:
+    """The cutoff of Corollary 4; a quotient within rounding of an integer counts as that integer."""
+    slowest = float(problem.rates.min())
+    if slowest == 1.0:
+        return 1
+    quotient = math.log(problem.horizon) / (-2.0 * math.log1p(-slowest))
+    return max(1, math.ceil(quotient * (1.0 - 1e-12)))
 
 
 @method(CutoffProblem, "enumerate", kind="exact")
@@ -30,3 +50,10 @@ def enumerate_cutoffs(problem: CutoffProblem, run: Run) -> None:
             run.offer(k)
     # Larger cutoffs cost more than this; with time to spare that is beyond the best.
     run.tighten(min(best, (k + 1) * problem.price) * (1.0 - problem.rounding))
+
+
+@method(CutoffProblem, "auto", kind="exact")
+def auto(problem: CutoffProblem, run: Run) -> None:
+    """``enumerate``, from Corollary 4's cutoff."""
+    run.offer(corollary_cutoff(problem))
+    enumerate_cutoffs(problem, run)

@@ -1,0 +1,422 @@
+"""Methods for exclusion problems: exact ones, the convex relaxation, and CA-Fed's Algorithm 1."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.clarabel import clarabel_point
+from solvers.cp_sat import cut_short, solver_for
+from solvers.errors import InvalidProblem, SolversError
+from solvers.registry import method
+from solvers.run import Run
+from solvers.weighting.exclusion.problem import ExclusionProblem
+from solvers.weighting.transport import cheapest, lower_bound
+
+__all__ = [
+    "LARGEST_ENUMERATION",
+    "Relaxation",
+    "brute_force",
+    "ca_fed",
+    "convex",
+    "cp_sat",
+    "relax",
+    "seed_incumbent",
+    "sorting",
+]
+
+
+@method(ExclusionProblem, "sorting", kind="exact")
+def sorting(problem: ExclusionProblem, run: Run) -> None:
+    """Keep the k smallest loss gaps, for the best k; exact for equal importance, in O(n log n).
+
+    For equal α the bias depends on the *number* of kept clients alone, so that for each number the clients with the
+    smallest loss gaps are best: n candidates, evaluated by prefix sums.
+
+    Raises
+    ------
+    InvalidProblem
+        When the importance is not the same for every client.
+    """
+    low, high = float(problem.importance.min()), float(problem.importance.max())
+    if low != high:
+        raise InvalidProblem(
+            f"sorting is exact only when every client has the same importance; here it ranges from {low:.9g} to "
+            f"{high:.9g} (use 'cp-sat' or 'auto')"
+        )
+    order, values = prefixes(problem)
+    size = int(values.argmin()) + 1
+    run.offer(keep(order[:size], problem.n))
+    # Every candidate was evaluated to within the rounding of its sums.
+    run.tighten(float(values[size - 1]) - problem.rounding)
+
+
+def prefixes(problem: ExclusionProblem) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The clients by ascending loss gap, and the estimate of keeping the first 1, 2, …, n of them."""
+    order = np.argsort(problem.loss_gaps, kind="stable")
+    importance = problem.importance[order]
+    mass = np.cumsum(importance)
+    excluded = np.maximum(1.0 - mass, 0.0)
+    values = np.cumsum(importance * problem.loss_gaps[order]) / mass + excluded * excluded * problem.gamma
+    return order, values
+
+
+def keep(clients: NDArray[np.int64], n: int) -> NDArray[np.bool_]:
+    """The decision that keeps these clients."""
+    x = np.zeros(n, dtype=np.bool_)
+    x[clients] = True
+    return x
+
+
+class Relaxation(NamedTuple):
+    """The relaxation's minimiser ``p`` (a distribution over clients) and a valid lower bound."""
+
+    p: NDArray[np.float64]
+    bound: float
+
+
+@method(ExclusionProblem, "convex", kind="relaxation")
+def convex(problem: ExclusionProblem, run: Run, *, solver: Literal["closed-form", "cvxpy"] = "closed-form") -> None:
+    r"""Relax p = α/α(S) on S to any p on the simplex: a lower bound, and a rounded decision.
+
+    :math:`\min_p \langle e, p \rangle + \Gamma' d_{TV}^2(\alpha, p)` moves importance from the clients of largest
+    loss gap to the one of smallest. The clients it does not empty are offered as the decision; ``raw`` is
+    the minimiser.
+
+    Parameters
+    ----------
+    solver : {"closed-form", "cvxpy"}
+        Sorting, or the same problem stated in CVXPY. CVXPY's value is never reported: its p only chooses where the
+        bound's dual function is evaluated, which is valid anywhere.
+    """
+    p, bound = relax(problem, _by_cvxpy(problem, run) if solver == "cvxpy" else None)
+    run.details["raw"] = p
+    run.tighten(bound)
+    for share in (1e-6, 0.5):  # a client emptied in part may stay or go
+        kept = p > share * problem.importance
+        kept[p.argmax()] = True
+        run.offer(kept)
+
+
+def relax(problem: ExclusionProblem, p: NDArray[np.float64] | None = None) -> Relaxation:
+    """The relaxation's minimiser (or the given one) and the bound at its total variation."""
+    if p is None:
+        p = cheapest(problem.loss_gaps, problem.importance, problem.gamma)
+    variation = 0.5 * float(np.abs(problem.importance - p).sum())
+    return Relaxation(p, lower_bound(problem.loss_gaps, problem.importance, problem.gamma, variation))
+
+
+def _by_cvxpy(problem: ExclusionProblem, run: Run) -> NDArray[np.float64]:
+    with run.loading():
+        import cvxpy as cp
+
+    with run.building():
+        p = cp.Variable(problem.n, nonneg=True)
+        variation = cp.norm1(problem.importance - p) / 2
+        unit = problem.scale or 1.0
+        cost = (problem.loss_gaps / unit) @ p + (problem.gamma / unit) * cp.square(variation)
+        model = cp.Problem(cp.Minimize(cost), [cp.sum(p) == 1])
+    point = clarabel_point(model, p, run)
+    if point is None:
+        return problem.importance
+    value = np.maximum(point, 0.0)
+    return value / value.sum()
+
+
+#: Clients that brute force is willing to enumerate the subsets of: 2.7e8 subsets.
+LARGEST_ENUMERATION = 28
+
+_LOW = 16
+
+
+@method(ExclusionProblem, "brute-force", kind="exact")
+def brute_force(problem: ExclusionProblem, run: Run) -> None:
+    """Evaluate all 2ⁿ − 1 non-empty sets; the reference that other methods are tested against.
+
+    Raises
+    ------
+    InvalidProblem
+        When there are more than 28 clients.
+    """
+    n = problem.n
+    if n > LARGEST_ENUMERATION:
+        raise InvalidProblem(
+            f"brute-force would look at all subsets of {n} clients; it accepts at most {LARGEST_ENUMERATION} clients "
+            "(use 'cp-sat' or 'auto')"
+        )
+    run.tighten(relax(problem).bound)
+    low = min(n, _LOW)
+    mass, loss = subset_sums(problem.importance[:low]), subset_sums((problem.importance * problem.loss_gaps)[:low])
+    high_mass = subset_sums(problem.importance[low:])
+    high_loss = subset_sums((problem.importance * problem.loss_gaps)[low:])
+    best = math.inf
+    for block in range(1 << (n - low)):
+        kept = mass + high_mass[block]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = (loss + high_loss[block]) / kept + (1.0 - kept) ** 2 * problem.gamma
+        if block == 0:
+            values[0] = math.inf  # nobody is kept
+        top = int(values.argmin())
+        if values[top] < best:
+            best = float(values[top])
+            subset = top | block << low
+            run.offer([subset >> k & 1 == 1 for k in range(n)])
+        if run.expired:
+            return
+    # Every set was evaluated, each to within the rounding of its sums.
+    run.tighten(best - problem.rounding)
+
+
+def subset_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums over all subsets; bit k of the index says whether value k is in."""
+    sums = np.zeros(1)
+    for value in values:
+        sums = np.concatenate([sums, sums + value])
+    return sums
+
+
+@method(ExclusionProblem, "ca-fed", kind="heuristic")
+def ca_fed(
+    problem: ExclusionProblem,
+    run: Run,
+    *,
+    order: Literal["signed", "absolute"] = "signed",
+    ties: Literal["exclude", "keep"] = "exclude",
+) -> None:
+    r"""Exclude clients one by one, most correlated first, then least available first (Algorithm 1).
+
+    Each pass examines every client once and excludes it where that lowers the estimate by at least τ. With
+    :math:`\bar e` the mean loss gap of the kept, a their importance and m = 1 − a, excluding j lowers it by
+    :math:`\alpha_j (e_j - \bar e) / (a - \alpha_j) - \alpha_j (2m + \alpha_j) \Gamma'`: one step costs O(1). Equal
+    keys are examined by client id. The last client is never excluded (the authors' code has this guard, the paper's
+    pseudo-code would divide zero by zero).
+
+    Parameters
+    ----------
+    order : {"signed", "absolute"}
+        First pass by descending λ, as Algorithm 1 says, or by descending \|λ\|, as the authors' code does. They
+        differ for clients with λ < 0, whose state alternates and who are never away for long: examined last here.
+    ties : {"exclude", "keep"}
+        At τ = 0, whether an exclusion that changes nothing is made. Algorithm 1's ``≥ τ`` makes it, with the
+        consequence that *all* loss gaps zero (the first round under the running minimum of Sec. IV-B) leave a single
+        client; ``"keep"`` asks for a strict improvement.
+    """
+    run.offer(passes(problem, order, strict=ties == "keep"))
+
+
+def passes(problem: ExclusionProblem, order: str = "signed", strict: bool = False) -> NDArray[np.bool_]:
+    """The clients that both passes keep."""
+    correlation = problem.correlation if order == "signed" else np.abs(problem.correlation)
+    first = np.argsort(-correlation, kind="stable")
+    second = np.argsort(problem.availability, kind="stable")
+    importance, gaps = problem.importance.tolist(), problem.loss_gaps.tolist()
+    gamma, threshold = problem.gamma, problem.threshold
+    kept = [True] * problem.n
+    count = problem.n
+    mass = exact = math.fsum(importance)
+    loss = math.fsum(a * e for a, e in zip(importance, gaps, strict=True))
+    excluded = 0.0
+    for k in (*first.tolist(), *second.tolist()):
+        if not kept[k]:
+            continue
+        if count == 1:
+            break
+        a = importance[k]
+        rest = mass - a
+        if rest <= 1e-3 * exact:
+            # Subtracting has left rounding behind: sum afresh before it matters beside what is left.
+            others = [j for j in range(problem.n) if kept[j] and j != k]
+            rest = math.fsum(importance[j] for j in others)
+            mass = exact = rest + a
+            loss = math.fsum(importance[j] * gaps[j] for j in others) + a * gaps[k]
+        gain = a * ((gaps[k] - loss / mass) / rest - (2.0 * excluded + a) * gamma)
+        if gain > threshold or (gain == threshold and not strict):
+            kept[k] = False
+            count -= 1
+            mass = rest
+            loss -= a * gaps[k]
+            excluded += a
+    return np.array(kept)
+
+
+#: Importance is rounded down to multiples of about 1/_UNITS of the slice's upper end; the capacity is widened by what
+#: that may lose.
+_UNITS = 2.0**31
+
+#: The knapsack's costs are scaled by a power of two so that they sum to about this much, then rounded down.
+_COSTS = 2.0**40
+
+#: Slices of the kept importance to begin with, a multiple of three: a(1 − a)² turns convex at a = 2/3.
+_SLICES = 48
+
+
+@method(ExclusionProblem, "cp-sat", kind="exact")
+def cp_sat(problem: ExclusionProblem, run: Run) -> None:
+    r"""Dinkelbach's parametric step on slices of the kept importance, each a knapsack solved by CP-SAT.
+
+    With :math:`a = \alpha(S)` and the best value ρ so far, a set beats ρ exactly when
+    :math:`\sum_S \alpha_k (e_k - \rho) + \Gamma' a (1 - a)^2 < 0`. On a slice :math:`l \le a \le u` the cubic lies
+    above an affine function (the chord where it is concave, a tangent where it is convex), and the left side above
+    a linear cost v(S): minimising it is a knapsack with two-sided capacity, and :math:`\rho + \min(v, 0) / l`
+    bounds every set in the slice. Slices that cannot beat ρ are closed; a better set lowers ρ; else the slice is
+    halved, which quarters the error of the affine function.
+
+    The knapsack is stated in integers: importance rounded down to multiples of about 2⁻³¹ of the slice's upper end
+    (the capacity widened by n units), costs rounded down after scaling by a power of two. Every rounding thus
+    *lowers* the slice's bound, and CP-SAT's arithmetic on integers is exact.
+    """
+    seed_incumbent(problem, run)
+    _Search(problem, run).run_to_proof()
+
+
+def seed_incumbent(problem: ExclusionProblem, run: Run) -> None:
+    """Offer what is cheap: Algorithm 1's decision, the best prefix by loss gap, and the relaxation's bound."""
+    run.tighten(relax(problem).bound)
+    run.offer(passes(problem))
+    order, values = prefixes(problem)
+    run.offer(keep(order[: int(values.argmin()) + 1], problem.n))
+
+
+class _Slice(NamedTuple):
+    bound: float
+    low: float
+    high: float
+
+
+class _Search:
+    def __init__(self, problem: ExclusionProblem, run: Run) -> None:
+        self.problem, self.run = problem, run
+        self.order = np.argsort(problem.loss_gaps, kind="stable")
+        self.mass = np.concatenate([[0.0], np.cumsum(problem.importance[self.order])])
+        self.loss = np.concatenate([[0.0], np.cumsum((problem.importance * problem.loss_gaps)[self.order])])
+        # What stating a knapsack and CP-SAT's presolve may take beyond its time limit, measured as 10 µs a client.
+        self.patience = 1e-5 * problem.n
+        self.ended = False  # whether CP-SAT was interrupted
+
+    @property
+    def best(self) -> float:
+        assert self.run.objective is not None  # seed_incumbent has offered a set
+        return self.run.objective
+
+    @property
+    def target(self) -> float:
+        """What a slice's knapsack has to reach: nine tenths of the way to what `Run.proved` accepts."""
+        return self.best - 0.9 * self.tolerance
+
+    @property
+    def tolerance(self) -> float:
+        return self.problem.tolerance_at(self.best)
+
+    def settled(self, bound: float, low: float, high: float) -> bool:
+        """Whether a slice of this bound needs no more work: it reaches `target` but for what rounding took off."""
+        return bound >= self.target - max(0.05 * self.tolerance, 2.0 * self.margin * min(high / low, 4.0))
+
+    def run_to_proof(self) -> None:
+        problem, run = self.problem, self.run
+        least = float(problem.importance.min()) * (1.0 - 1e-9)
+        edges = [least, *(j / _SLICES for j in range(1, _SLICES) if j / _SLICES > least), 1.0 + 1e-9]
+        closed = math.inf
+        queue = [_Slice(self.fractional_bound(low, high), low, high) for low, high in itertools.pairwise(edges)]
+        heapq.heapify(queue)
+        run.nodes = 0
+        while queue and not run.proved and not self.ended and run.remaining > 3 * self.patience:
+            known, low, high = heapq.heappop(queue)
+            bound = known if self.settled(known, low, high) else max(known, self.knapsack_bound(low, high))
+            if self.settled(bound, low, high) or high - low < 1e-12 * high:
+                closed = min(closed, bound)
+            else:
+                middle = 0.5 * (low + high) if high < 4.0 * low else math.sqrt(low * high)
+                for a, b in ((low, middle), (middle, high)):
+                    heapq.heappush(queue, _Slice(max(bound, self.fractional_bound(a, b)), a, b))
+            run.tighten(min(closed, queue[0].bound if queue else math.inf, self.best))
+        run.tighten(min(closed, queue[0].bound if queue else math.inf, self.best))
+        if queue and not run.proved and not self.ended:
+            run.stop("time-limit", "too little time was left for another knapsack")
+
+    def affine(self, low: float, high: float) -> tuple[float, float]:
+        """Slope and intercept of an affine function below Γ'·a(1 − a)² on [low, high]."""
+        gamma = self.problem.gamma
+        if high <= 2.0 / 3.0:
+            left, right = low * (1.0 - low) ** 2, high * (1.0 - high) ** 2
+            slope = (right - left) / (high - low)
+            return gamma * slope, gamma * (left - slope * low)
+        at = 0.5 * (low + high)
+        slope = (1.0 - at) * (1.0 - 3.0 * at)
+        return gamma * slope, gamma * (at * (1.0 - at) ** 2 - slope * at)
+
+    def fractional_bound(self, low: float, high: float) -> float:
+        """Bound of a slice from the knapsack's continuous relaxation, in O(log n) by prefix sums."""
+        slope, intercept = self.affine(low, high)
+        price = self.best - slope  # clients of smaller loss gap lower the cost
+        count = int(np.searchsorted(self.problem.loss_gaps, price, sorter=self.order))
+        mass = min(max(float(self.mass[count]), low), high, float(self.mass[-1]))
+        cost = float(np.interp(mass, self.mass, self.loss)) - price * mass + intercept
+        mean = float(np.interp(low, self.mass, self.loss)) / low  # the smallest mean gap of that importance
+        ends = mean + max(0.0, 1.0 - high) ** 2 * self.problem.gamma
+        return max(self.ratio(self.best, cost, low, high), ends - self.margin)
+
+    def ratio(self, parameter: float, cost: float, low: float, high: float) -> float:
+        """The bound on ε̂ over a slice from one on its parametric cost, whose rounding grows with the importance."""
+        cost -= self.margin * high
+        return parameter + cost / (low if cost < 0 else high)
+
+    @property
+    def margin(self) -> float:
+        return self.problem.rounding + 64.0 * float(np.finfo(np.float64).eps) * abs(self.best)
+
+    def knapsack_bound(self, low: float, high: float) -> float:
+        """Minimise the parametric cost over the slice by CP-SAT; offers what it finds, returns the slice's bound."""
+        problem, run = self.problem, self.run
+        with run.loading():
+            from ortools.sat.python import cp_model
+        slope, intercept = self.affine(low, high)
+        costs = problem.importance * (problem.loss_gaps - self.best + slope)
+        total = float(np.abs(costs).sum())
+        factor = 2.0 ** math.floor(math.log2(_COSTS / total)) if total > 0 else 1.0
+        integers = np.floor(costs * factor).astype(np.int64)
+        # A set of this cost or more is no better than the target, whatever its importance in the slice.
+        cap = math.ceil((low * (self.target - self.best) - intercept) * factor)
+        cap = int(min(max(cap, -4 * _COSTS), 4 * _COSTS))  # beyond what any set costs
+        units = _UNITS / 2.0 ** math.ceil(math.log2(high))
+        weights = np.minimum(np.floor(problem.importance * units), 4.0 * _UNITS).astype(np.int64)
+        with run.building():
+            model = cp_model.CpModel()
+            x = [model.new_bool_var("") for _ in range(problem.n)]
+            capacity = cp_model.LinearExpr.weighted_sum(x, weights.tolist())
+            cost = cp_model.LinearExpr.weighted_sum(x, integers.tolist())
+            model.add_linear_constraint(capacity, math.ceil(low * units) - problem.n, math.floor(high * units))
+            model.add_bool_or(x)
+            model.add(cost <= cap)
+            model.minimize(cost)
+            solver = solver_for(run, spare=self.patience)
+        parameter = self.best
+        status = solver.solve(model)
+        run.nodes = (run.nodes or 0) + int(solver.num_branches)
+        if status == cp_model.MODEL_INVALID:
+            raise SolversError(f"CP-SAT rejected the model of a slice: {model.validate()}")
+        if status in (cp_model.UNKNOWN, cp_model.FEASIBLE):
+            self.ended = cut_short(run, model, status, spare=self.patience)
+        if status == cp_model.UNKNOWN:
+            return -math.inf  # out of time before any bound; the slice keeps the one it had
+        smallest = cap
+        if status != cp_model.INFEASIBLE:
+            smallest = min(cap, math.floor(solver.best_objective_bound))
+            run.offer(np.array([solver.value(v) for v in x], dtype=np.bool_))
+        return self.ratio(parameter, smallest / factor + intercept, low, high)
+
+
+@method(ExclusionProblem, "auto", kind="exact")
+def auto(problem: ExclusionProblem, run: Run) -> None:
+    """``sorting`` for equal importance, else ``cp-sat``.
+
+    Up to a thousand clients the proof usually takes less than a second; give a time limit where you cannot wait.
+    """
+    if problem.importance.min() == problem.importance.max():
+        sorting(problem, run)
+    else:
+        cp_sat(problem, run)
