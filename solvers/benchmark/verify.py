@@ -22,7 +22,7 @@ def examine(problem: Problem, answer: dict[str, Any], time_limit: float | None) 
     problem : Problem
         The problem as the caller holds it, not as the method saw it.
     answer : dict
-        From `solvers.benchmark.worker.run_task`.
+        From `solvers.benchmark.jobs.run_task`.
     time_limit : float or None
         What the method was given.
 

@@ -16,6 +16,10 @@ from solvers.weighting.checks import distribution, non_negative, per_client, pro
 __all__ = ["ExclusionProblem"]
 
 
+#: Smallest scale whose relative rounding, 2.2e-16, is a normal number: below it the margins of bounds underflow.
+_SMALLEST = 1e-280
+
+
 @dataclass(frozen=True, eq=False)
 class ExclusionProblem(Problem):
     r"""Choose which clients to keep, so that the error estimate of CA-Fed is smallest.
@@ -92,6 +96,11 @@ class ExclusionProblem(Problem):
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        if 0 < self.scale < _SMALLEST:
+            raise InvalidProblem(
+                f"the largest loss gap and the heterogeneity are at most {self.scale:g}, too small to be computed with "
+                f"(accepted: 0, or from {_SMALLEST:g}); rescale them"
+            )
 
     @property
     def n(self) -> int:

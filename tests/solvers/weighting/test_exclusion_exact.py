@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from solvers import InvalidOption, InvalidProblem, Run, solve
@@ -171,6 +171,14 @@ def test_relaxation_closed_form_is_cvxpy():
         assert slow.bound <= fast.bound + 1e-12 * problem.scale
 
 
+def test_loss_gaps_whose_rounding_underflows_are_refused():
+    """With gaps of 5e-324 the margin of a bound was 0, and a bound lay above the best set's value."""
+    for gaps, heterogeneity in (([5e-324, 5e-324], 0.0), ([0.0, 0.0], 1e-300), ([1e-295, -1e-291], 0.0)):
+        with pytest.raises(InvalidProblem, match="too small to be computed with"):
+            ExclusionProblem([0.5, 0.5], gaps, heterogeneity, [0.5] * 2, [0.0] * 2)
+    assert ExclusionProblem([0.5, 0.5], [0.0, 5e-324], 1.0, [0.5] * 2, [0.0] * 2).scale == 1.0
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_every_bound_is_below_every_set(data):
@@ -178,6 +186,7 @@ def test_every_bound_is_below_every_set(data):
     counts = data.draw(st.lists(st.integers(1, 50), min_size=n, max_size=n))
     gaps = data.draw(st.lists(st.floats(-1e3, 1e3), min_size=n, max_size=n))
     heterogeneity = data.draw(st.floats(0, 1e4))
+    assume(not 0 < max(map(abs, gaps)) + heterogeneity < 1e-280)
     problem = ExclusionProblem(np.array(counts) / sum(counts), gaps, heterogeneity, [0.5] * n, [0.0] * n)
     best = best_of_all(problem)
     for method in ("convex", "cp-sat", "brute-force"):
