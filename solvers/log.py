@@ -1,4 +1,4 @@
-"""The log of a solve: a line an improvement, as MIP solvers print them."""
+"""Log of a solve: one line per improvement, as MIP solvers print them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Log"]
 
 
 class Log:
-    """Takes what a run reports, and writes it; does nothing where there is nowhere to write to.
+    """Writer of a run's progress; silent where there is nowhere to write to.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Log:
 
     @classmethod
     def of(cls, log: bool | IO[str] | Callable[[str], object] | None) -> Log:
-        """What `solve` takes as ``log``: False, True, a text stream, or a callable given each line."""
+        """Make a log of what `solve` takes: False, True, a text stream, or a callable given each line."""
         if log is None or log is False:
             return cls(None)
         if log is True:

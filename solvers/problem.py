@@ -1,4 +1,4 @@
-"""What every optimisation problem here can do: evaluate, measure violation, save and load itself."""
+"""Base class of all optimisation problems: evaluation, violation, repr, saving and loading."""
 
 from __future__ import annotations
 
@@ -98,11 +98,11 @@ class Problem(ABC):
 
     @abstractmethod
     def violation(self, x: ArrayLike) -> float:
-        """How far ``x`` is from feasible (0: feasible), in the units of the most violated constraint."""
+        """Return the distance of ``x`` from feasible (0: feasible), in the units of the most violated constraint."""
 
     @property
     def n(self) -> int:
-        """How many clients (groups, for an allocation) there are to decide about."""
+        """Number of clients (groups, for an allocation) to decide about."""
         raise AttributeError(f"a {type(self).__name__} does not say how many clients it decides about")
 
     @property
@@ -186,7 +186,7 @@ def load(path: str | os.PathLike[str]) -> Problem:
 
 
 def parts(problem: Problem) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """What a problem is made of: the header that `Problem.save` describes, and its array fields by name."""
+    """Return a problem as the header that `Problem.save` describes and its array fields by name."""
     arrays, scalars = {}, {}
     for field in dataclasses.fields(problem):  # type: ignore[arg-type]
         value = getattr(problem, field.name)

@@ -1,4 +1,4 @@
-"""The answer to a problem: decision, re-evaluated objective, bound, status, trace."""
+"""Solution of a problem: decision, re-evaluated objective, bound, status, trace; files and display."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class Solution:
 
     @property
     def native_status(self) -> str | None:
-        """What an external solver calls its answer, in its own tolerances; ``None`` for the methods here."""
+        """Name that an external solver has for its answer, in its own tolerances; ``None`` for the methods here."""
         return self.details.get("native_status")
 
     @property
@@ -206,7 +206,7 @@ class Solution:
 
     @property
     def certificate_report(self) -> Mapping[str, Any]:
-        """What became of the certificate that was asked for, see `solvers.proving.prove`; empty where none was."""
+        """Report on the certificate that was asked for, see `solvers.proving.prove`; empty where none was."""
         return self.details.get("certificate", {})
 
     def with_bound(self, bound: float | None, **details: Any) -> Solution:

@@ -1,4 +1,4 @@
-"""Which versions an answer was made with."""
+"""Versions of Python and of packages."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _above(
 
 
 def next_gain(costs: NDArray[np.float64], s: NDArray[np.int64], upper: NDArray[np.int64]) -> NDArray[np.float64]:
-    """What one more client of each group gains, c / (s (s + 1)); 0 where there is none."""
+    """Return the gain of one more client for each group, c / (s (s + 1)); 0 where there is none."""
     held = np.maximum(s, 1).astype(np.float64)
     return np.where(s < upper, costs / (held * (held + 1.0)), 0.0)
 
@@ -303,7 +303,7 @@ def brute_force(problem: AllocationProblem, run: Run) -> None:
 
 
 def _allocations(problem: AllocationProblem) -> int:
-    """How many allocations there are, by dynamic programming over the sum (exact; stops early when too many)."""
+    """Count the allocations by dynamic programming over the sum (exact; stops early when too many)."""
     spare = problem.total - int(problem.first.sum())
     ways = [1] + [0] * spare
     for width in (problem.upper - problem.first).tolist():

@@ -323,7 +323,7 @@ class AllocationProblem(Problem):
         lower: NDArray[np.float64] | None = None,
         upper: NDArray[np.float64] | None = None,
     ) -> dict[str, float]:
-        r"""How far ``x`` is from the optimality conditions of its kind, in units of the objective.
+        r"""Return the distance of ``x`` from the optimality conditions of its kind, in units of the objective.
 
         Parameters
         ----------

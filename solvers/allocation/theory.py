@@ -303,7 +303,7 @@ def _positive(value: ArrayLike, name: str) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, eq=False)
 class Dissimilarity:
-    """How unlike clients' gradients are, within groups and overall (FedSS, Eqs. 11 and 21).
+    """Dissimilarity of clients' gradients, within groups and overall (FedSS, Eqs. 11 and 21).
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What is compared: methods with their options, instances, seeds and time limits, checked before anything runs."""
+"""Plan of a benchmark: methods with their options, instances, seeds and time limits, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Instance:
         return max((value.shape[0] for value in fields if isinstance(value, np.ndarray)), default=1)
 
     def describe(self) -> dict[str, Any]:
-        """What the manifest says about the instance."""
+        """Return the instance's entry in the manifest."""
         scale = float(self.problem.scale)
         return {
             "family": self.problem.family,

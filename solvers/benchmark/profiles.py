@@ -74,7 +74,7 @@ def performance_profile(table: pd.DataFrame, measure: Measure = "time_to_proof")
 def win_matrix(
     table: pd.DataFrame, measure: Measure = "gap_to_best", tolerance: float = OPTIMALITY_GAP
 ) -> pd.DataFrame:
-    """How often each method beat each other one, on the races that both have a row in.
+    """Count how often each method beat each other one, on the races that both have a row in.
 
     Parameters
     ----------

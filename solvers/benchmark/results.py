@@ -1,4 +1,4 @@
-"""What a benchmark found: its rows, as a tidy table."""
+"""Results of a benchmark: its rows, as a tidy table."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Benchmark:
 
     @property
     def missing(self) -> int:
-        """How many rows are still to come."""
+        """Number of rows that are still to come."""
         axes = ("instances", "methods", "seeds", "time_limits")
         cells = 1
         for axis in axes:

@@ -61,7 +61,7 @@ class Store:
         (self.folder / OLD_MANIFEST).unlink(missing_ok=True)
 
     def problem_file(self, instance: Instance) -> str:
-        """Where the solver processes find an instance."""
+        """Return the file in which solver processes find an instance."""
         name = re.sub(r"[^\w.+-]+", "-", instance.name)[:80]
         path = self.folder / "instances" / f"{name}-{instance.digest[:12]}.npz"
         if not path.exists():
@@ -111,7 +111,7 @@ def holds_benchmark(folder: str | Path) -> bool:
 
 
 def read_manifest(folder: str | Path) -> dict[str, Any]:
-    """What a folder's benchmark compares.
+    """Read the manifest of a folder's benchmark: what it compares.
 
     Raises
     ------
@@ -228,7 +228,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """What of a stored benchmark is gone or has changed, in words; empty if it has only grown."""
+    """Describe what of a stored benchmark is gone or has changed; empty if it has only grown."""
     for axis, what in (("seeds", "seed"), ("time_limits", "time limit")):
         for value in before[axis]:
             if value not in now[axis]:

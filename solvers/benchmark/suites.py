@@ -69,7 +69,7 @@ _FILES: dict[str, tuple[int | None, str]] = {
 
 @dataclass(frozen=True)
 class Suite:
-    """What `solvers.benchmark.run_benchmark` is called with."""
+    """Arguments of `solvers.benchmark.run_benchmark`."""
 
     name: str
     methods: Mapping[str, tuple[str, dict[str, Any]]]

@@ -112,7 +112,7 @@ def lost(table: pd.DataFrame, ours: str = "auto", others: Callable[[str], bool] 
 
 
 def _better(own: pd.Series, rest: pd.DataFrame) -> tuple[str, str, float, float] | None:
-    """How, by whom, and the two numbers."""
+    """Say how a bound was refuted, by which row, with the two numbers."""
     seconds, mine = rest["time_to_proof"], float(own["time_to_proof"])
     if seconds.notna().any():
         first = rest.loc[seconds.idxmin()]

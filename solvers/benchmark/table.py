@@ -140,7 +140,7 @@ def _decided_by(record: Record) -> str:
 
 
 def _refuted(record: Record, value: float, witness: str, sense: str, scale: float) -> str:
-    """What is wrong with a row's bound, or its claim that nothing is feasible, given a decision of this value."""
+    """Describe how a decision of this value refutes a row's bound, or its claim that nothing is feasible."""
     bound = record["bound"]
     if record["status"] == "infeasible":
         return f"claims that no decision is feasible, which is refuted by {witness} worth {value:.12g}"

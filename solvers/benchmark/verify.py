@@ -1,4 +1,4 @@
-"""What an answer is worth, seen from outside: everything a method claims is recomputed with the problem itself."""
+"""Verification of answers from outside: everything a method claims is recomputed with the problem itself."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _decision(problem: Problem, answer: dict[str, Any], facts: dict[str, Any]) -
 
 
 def _claims(problem: Problem, answer: dict[str, Any], facts: dict[str, Any]) -> str:
-    """What is wrong with bound, status and trace, given the decision."""
+    """Describe what is wrong with bound, status and trace, given the decision."""
     objective, bound = facts["objective"], answer["bound"]
     if bound is not None and not math.isfinite(bound):
         return f"claims the bound {bound}"
@@ -107,7 +107,7 @@ def _claims(problem: Problem, answer: dict[str, Any], facts: dict[str, Any]) -> 
 
 
 def _changed(answer: dict[str, Any]) -> dict[str, Any]:
-    """What a second solve with the same seed says against the first, where both ran to their own end."""
+    """Describe how a second solve with the same seed differs from the first, where both ran to their own end."""
     again = answer.get("again")
     if again is None:
         return {}

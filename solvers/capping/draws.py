@@ -88,22 +88,7 @@ def dep_round(p: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
 
     (Public code often swaps the two probabilities; (0.9, 0.6, 0.5) then turns into (0.60, 0.90, 0.50).)
 
-    Parameters
-    ----------
-    p : (K,) array-like
-        Inclusion probabilities in [0, 1] with a whole sum. Clients with p = 1 are always drawn.
-    rng : numpy.random.Generator
-        The source of randomness.
-
-    Returns
-    -------
-    (k,) ndarray of int
-        Sorted client ids.
-
-    Raises
-    ------
-    InvalidProblem
-        When ``p`` is not as described.
+    Parameters, result and errors are those of `madow`.
     """
     array, _ = checked(p)
     array = np.where(array >= CERTAIN, 1.0, array)
@@ -146,22 +131,7 @@ def successive(p: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
     So x / p is no unbiased estimate under this draw. Use ``madow`` or ``dep-round`` unless the paper's own behaviour
     is what is to be reproduced.
 
-    Parameters
-    ----------
-    p : (K,) array-like
-        Probabilities in [0, 1] with a whole sum k; at least k must be positive.
-    rng : numpy.random.Generator
-        The source of randomness.
-
-    Returns
-    -------
-    (k,) ndarray of int
-        Sorted client ids.
-
-    Raises
-    ------
-    InvalidProblem
-        When ``p`` is not as described.
+    Parameters, result and errors are those of `madow`; at least k probabilities must be positive.
     """
     array, size = checked(p)
     if (positive := np.count_nonzero(array)) < size:  # only by the rounding that `checked` accepts

@@ -223,7 +223,7 @@ class CappingProblem(Problem):
         return max(0.0, value - margin)
 
     def kkt_residuals(self, x: ArrayLike, multiplier: float, upper: NDArray[np.float64]) -> dict[str, float]:
-        r"""How far ``x`` and the duals are from the optimality conditions, in units of probability.
+        r"""Return the distance of ``x`` and the duals from the optimality conditions, in units of probability.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""How an instance is kept: a problem and its best decision in one small file, and a digest of its exact bits.
+"""Format of a library instance: a problem and its best decision in one small file, and a digest of its exact bits.
 
 Distances on a 3DG are few numbers many times over, since clients with the same labels are at the same distance. So a
 symmetric matrix is kept as its distinct entries and, for the upper triangle, which of them stands where; everything

@@ -86,7 +86,7 @@ class LedgerEntry:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What reading a file found out: the ``sentence``, and whether it was ``accepted``; numbers where there are any."""
+    """Verdict on a file: the ``sentence``, and whether it was ``accepted``; numbers where there are any."""
 
     accepted: bool
     sentence: str

@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class InstanceInfo:
-    """What is known about an instance.
+    """Facts about an instance.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ def names(family: str | None = None) -> list[str]:
 
 
 def info(name: str) -> InstanceInfo:
-    """What is known about one instance; raises `InvalidOption` where there is none of that name."""
+    """Return the facts about one instance; raises `InvalidOption` where there is none of that name."""
     try:
         return _index()[name]
     except KeyError:

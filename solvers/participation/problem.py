@@ -84,5 +84,5 @@ class CutoffProblem(Problem):
             return k * self.price + float(np.exp(2.0 * k * np.log1p(-self.rates)).mean())
 
     def violation(self, x: ArrayLike) -> float:
-        """How far K is below 1."""
+        """Return the distance by which K is below 1."""
         return float(max(1 - int(self.decision(x)), 0))

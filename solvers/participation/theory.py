@@ -1,4 +1,4 @@
-"""What FedAU's theorems say in numbers: Theorem 2's bound, and Corollary 4's step sizes."""
+"""FedAU's theorems in numbers: Theorem 2's bound, and Corollary 4's step sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the weighting problems ask of their arguments: each check returns the value it accepts, or raises a sentence."""
+"""Checks of the arguments of weighting problems: each returns the value it accepts, or raises a sentence."""
 
 from __future__ import annotations
 

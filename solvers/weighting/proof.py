@@ -36,7 +36,7 @@ def certify(solution: Solution, time_limit: float, *, relaxed: bool) -> Certific
 
 
 def _depth(problem: TotalErrorProblem, q: np.ndarray) -> float:
-    r"""How far below the least slope the multiplier ν of Σp = 1 lies: :math:`p = α \sqrt{w / (d - ν)}` sums to 1."""
+    r"""Return by how much the multiplier ν of Σp = 1 lies below the least slope: Σ α √(w / (d − ν)) = 1."""
     slopes, w = problem.slopes(q), problem.bias_weight
     rise = slopes - slopes.min()
     low, high = 0.0, max(w, 1e-300)

@@ -23,7 +23,7 @@ __all__ = ["ConvergenceConstants", "CorrelationSweep", "convergence_constants", 
 
 @dataclass(frozen=True, eq=False)
 class ConvergenceConstants:
-    """What Theorem 2 says of a training: the numbers A, B and C of the weight problems, and their parts.
+    """Constants of Theorem 2 for a training: the numbers A, B and C of the weight problems, and their parts.
 
     Attributes
     ----------

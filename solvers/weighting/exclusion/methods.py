@@ -305,7 +305,7 @@ class _Search:
 
     @property
     def target(self) -> float:
-        """What a slice's knapsack has to reach: nine tenths of the way to what `Run.proved` accepts."""
+        """Value that a slice's knapsack has to reach: nine tenths of the way to what `Run.proved` accepts."""
         return self.best - 0.9 * self.tolerance
 
     @property

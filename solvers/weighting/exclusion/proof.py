@@ -126,7 +126,7 @@ class _Tree:
         price = self.price - slope
 
         def away(g: int) -> float:
-            """How far the nearest loss gap that could tip the group is from the price, by its importance."""
+            """Return the distance of the price from the nearest loss gap that could tip the group, by importance."""
             inside = self.gaps[g][low[g] : high[g]]
             return min(abs(e - price) for e in inside) * self.weights[g]
 

@@ -18,7 +18,7 @@ __all__ = ["AggregationProblem", "OptimizationErrorProblem"]
 
 @dataclass(frozen=True, eq=False)
 class AggregationProblem(Problem):
-    """What the two problems over aggregation weights q ≥ 0, Σq = Q share: Theorem 2's ratio and its geometry.
+    """Base of the two problems over aggregation weights q ≥ 0, Σq = Q: Theorem 2's ratio and its geometry.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ class OptimizationErrorProblem(AggregationProblem):
         return float((self.slopes(q) - self.slope_errors(q)).min()) + self.constant
 
     def kkt_residuals(self, x: ArrayLike, *, ratio: float, theta: float, mu: NDArray[np.float64]) -> dict[str, float]:
-        """How far ``x`` and the multipliers are from the optimality conditions of Eqs. 28-29.
+        """Return the distance of ``x`` and the multipliers from the optimality conditions of Eqs. 28-29.
 
         Parameters
         ----------
