@@ -51,7 +51,11 @@ def is_out_of_memory(error: BaseException | None) -> bool:
     """Return True if an error, or one that it comes from, says that memory is short: imports then fail, too."""
     while error is not None:
         said = str(error).lower()
-        if isinstance(error, MemoryError) or "memory" in said or "failed to map segment" in said or "unable to allocate" in said:
+        if isinstance(error, MemoryError) or any(words in said for words in _NO_MEMORY):
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+#: Parts of what NumPy, PyTorch, C++ and the loader of shared libraries say where memory is short.
+_NO_MEMORY = ("memory", "unable to allocate", "bad_alloc", "failed to map")

@@ -7,14 +7,13 @@ SHORT_FOR_A_REASON = {
     "fedselect/errors.py": "imported by every module of the package",
     "fedselect/neighbours.py": "is run before anything else may be imported",
     "graphs/errors.py": "imported by every module of the package",
+    "solvers/benchmark/styles.py": "colours of curves, imported where no benchmark is",
     "solvers/version.py": "the build reads it without importing anything",
 }
 
 #: Modules of fewer than forty lines that are to join a neighbour, or to give a reason.
 SHORT = {
     "solvers/allocation/proof.py",
-    "solvers/benchmark/reference.py",
-    "solvers/benchmark/styles.py",
     "solvers/capping/proof.py",
     "solvers/dispersion/kinds/methods/greedy.py",
     "solvers/dispersion/kinds/methods/tangent.py",
@@ -24,7 +23,6 @@ SHORT = {
     "solvers/dispersion/points/methods/greedy.py",
     "solvers/dispersion/points/repeated.py",
     "solvers/participation/proof.py",
-    "solvers/versions.py",
     "fedselect/cli/flower.py",
     "fedselect/cli/warm_up.py",
     "fedselect/data/partitions/registry.py",

@@ -22,9 +22,9 @@ from fedselect.experiments.metrics import client_table, round_table, summary
 from fedselect.experiments.origin import PACKAGES, Origin, files_of, origin_of, read_origin
 from fedselect.experiments.records import check_record
 from fedselect.options import placed, seen_from
+from solvers.environment import installed
 from solvers.files import alone, appearing_whole, write_atomically
 from solvers.reading import Unreadable, parse_json, read_bytes
-from solvers.versions import installed
 
 if TYPE_CHECKING:
     from fedselect.training.coordinator import Coordinator

@@ -24,10 +24,10 @@ from fedselect.experiments.contents import contents, package_sources
 from fedselect.options import Registry, placed
 from fedselect.selectors import SELECTORS
 from solvers import Method, methods
+from solvers.environment import installed
 from solvers.files import write_atomically
 from solvers.problem import Problem
 from solvers.reading import read_json
-from solvers.versions import installed
 
 if TYPE_CHECKING:
     from fedselect.experiments.config import Choice, Experiment

@@ -25,6 +25,7 @@ from fedselect.reports.document import (
     seconds,
     word,
 )
+from solvers.benchmark.summary import SHIFT, shifted_geometric_mean
 from solvers.reading import without_controls
 from solvers.solution import OPTIMALITY_GAP
 
@@ -34,10 +35,7 @@ if TYPE_CHECKING:
     from solvers.benchmark import Benchmark
     from solvers.benchmark.profiles import Measure
 
-__all__ = ["methods_report", "shifted_geometric_mean"]
-
-#: Seconds added before, and taken off after, a geometric mean of times, so that milliseconds do not decide it.
-_SHIFT = 1.0
+__all__ = ["methods_report"]
 
 #: What methods that are compared with each other have in common.
 _RACE = ("family", "instance", "seed", "time_limit")
@@ -109,16 +107,6 @@ def methods_report(folder: str | Path) -> Report:
     )
 
 
-def shifted_geometric_mean(values: Any, shift: float = _SHIFT) -> float:
-    r"""Shifted geometric mean :math:`\exp(\frac1n \sum_i \ln(t_i + s)) - s`, as solver benchmarks report times.
-
-    NaN of no values.
-    """
-    if not len(values):
-        return math.nan
-    return float(np.exp(np.log(np.asarray(values, dtype=np.float64) + shift).mean()) - shift)
-
-
 def _methods_table(table: pd.DataFrame) -> Table:
     """A row a method; also a family and a time limit where there are several."""
     good = table["verdict"] == "ok"
@@ -158,7 +146,7 @@ def _methods_table(table: pd.DataFrame) -> Table:
         "Solved: a feasible decision; proved: its optimality too; wins: no method was nearer to the best known value "
         "(level finishes count for all). Both gaps are distances from the best known value over its amount, 100 % at "
         "most: of what was found, and of what was proved. Time is the geometric mean "
-        f"shifted by {_SHIFT:g} s; a failure counts its limit."
+        f"shifted by {SHIFT:g} s; a failure counts its limit."
     )
     return Table("methods", caption, (*_key_columns(keys), *map(Column, (*counts, *measures))), rows)
 

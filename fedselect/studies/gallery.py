@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import shutil
-import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 import fedselect
-from solvers.versions import installed
+from solvers.environment import commit, installed, processor
 
 __all__ = ["collect", "provenance", "write_provenance"]
 
@@ -85,9 +84,9 @@ def provenance(command: str, seconds: float) -> dict[str, Any]:
     return {
         "command": command,
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "commit": _commit(),
+        "commit": commit(),
         "fedselect": fedselect.__version__,
-        "machine": {"processor": _processor(), "cores": os.cpu_count(), "system": platform.platform(terse=True)},
+        "machine": {"processor": processor(), "cores": os.cpu_count(), "system": platform.platform(terse=True)},
         "python": platform.python_version(),
         "versions": installed(("numpy", "scipy", "numba", "scikit-learn", "torch")),
         "seconds": round(seconds, 1),
@@ -107,23 +106,3 @@ def write_provenance(folder: Path, command: str, seconds: float) -> Path:
             found["seconds"] = round(found["seconds"] + before["seconds"], 1)
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return path
-
-
-def _commit() -> str | None:
-    root = Path(fedselect.__file__).parents[1]
-    if not (root / ".git").exists():
-        return None
-    described = ("git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
-    try:
-        return subprocess.run(described, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.machine())

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from solvers import registry
+from solvers.environment import installed
 from solvers.errors import InvalidAnswer, InvalidProblem, MissingBackend, is_out_of_memory
 from solvers.problem import Problem, load
 from solvers.registry import Method
 from solvers.run import Run
 from solvers.solving import solve
-from solvers.versions import installed
 
 __all__ = ["IDLE_SECONDS", "Request", "main"]
 

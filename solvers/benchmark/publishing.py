@@ -6,26 +6,56 @@ import datetime
 import importlib.util
 import os
 import platform
-import subprocess
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from solvers.benchmark.figures import gap_figure, profile_figure
 from solvers.benchmark.page import page
-from solvers.benchmark.reference import Reference
 from solvers.benchmark.results import Benchmark
 from solvers.benchmark.summary import summary
+from solvers.environment import commit, processor
 from solvers.files import write_atomically
 from solvers.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["publish"]
+__all__ = ["Reference", "publish"]
 
-#: Where this code lies, which is a checkout for who publishes.
-_HERE = Path(__file__).parent
+
+@dataclass(frozen=True)
+class Reference:
+    """Seconds that a fixed piece of work takes: to compare machines by, and to see how busy one is.
+
+    ``processor`` is the least processor time of three runs, ``wall`` the wall time of the same run.
+    """
+
+    processor: float
+    wall: float
+
+    @classmethod
+    def measured(cls) -> Self:
+        """Run the job three times and keep the fastest."""
+        from threadpoolctl import threadpool_limits
+
+        matrix = np.cos(np.arange(300)[:, None] * np.arange(300) * 0.37)
+        best = cls(np.inf, np.inf)
+        for _ in range(3):
+            processor, wall = time.process_time(), time.perf_counter()
+            with threadpool_limits(1):
+                for _ in range(5):
+                    np.linalg.eigvalsh(matrix + matrix.T)
+            total = 0
+            for k in range(1_000_000):
+                total += k & 7
+            found = cls(time.process_time() - processor, time.perf_counter() - wall)
+            best = found if found.processor < best.processor else best
+        return best
 
 
 def publish(folder: str | Path, name: str, benchmark: Benchmark, ours: Sequence[str], command: str) -> Path:
@@ -75,9 +105,9 @@ def _facts(benchmark: Benchmark, reference: Reference, command: str, today: str)
     load = ", ".join(f"{each:.1f}" for each in os.getloadavg()) if hasattr(os, "getloadavg") else "not known"
     versions = benchmark.manifest.get("versions", {})
     return {
-        "date, commit": f"{today}, {_commit()}",
+        "date, commit": f"{today}, {commit() or 'no checkout'}",
         "command": f"`{command}`",
-        "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
+        "machine": f"{processor()}, {os.cpu_count()} cores, {platform.system()}",
         "versions": ", ".join(f"{package} {version}" for package, version in versions.items()),
         "reference job": f"{reference.processor:.3f} processor s, {reference.wall:.3f} wall s",
         "how busy the machine was": (
@@ -89,30 +119,6 @@ def _facts(benchmark: Benchmark, reference: Reference, command: str, today: str)
             "checked from outside"
         ),
     }
-
-
-def _processor() -> str:
-    """The processor's own name, where the system tells."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
-def _commit() -> str:
-    """The commit of this checkout, and whether it is changed; "no checkout" elsewhere."""
-
-    def said(*words: str) -> str:
-        return subprocess.run(
-            ["git", "-C", str(_HERE), *words], capture_output=True, text=True, check=True
-        ).stdout.strip()
-
-    try:
-        changed = said("status", "--porcelain", "--", str(_HERE.parent))
-        return f"commit {said('rev-parse', '--short=12', 'HEAD')}{' with changes' if changed else ''}"
-    except (OSError, subprocess.CalledProcessError):
-        return "no checkout"
 
 
 def _pictures(folder: Path, name: str, benchmark: Benchmark, ours: Sequence[str]) -> list[tuple[str, str]]:

@@ -17,10 +17,10 @@ from solvers.benchmark.plan import Cell, Plan
 from solvers.benchmark.results import Benchmark
 from solvers.benchmark.store import Store
 from solvers.benchmark.verify import examine
+from solvers.environment import installed
 from solvers.errors import BenchmarkError
 from solvers.problem import Problem
 from solvers.registry import methods as registered
-from solvers.versions import installed
 
 __all__ = ["run_benchmark"]
 

@@ -37,7 +37,7 @@ from fedselect.reports.document import (
     seconds,
     word,
 )
-from fedselect.reports.methods import _profiled, shifted_geometric_mean
+from fedselect.reports.methods import _profiled
 from solvers.allocation import AllocationProblem
 from solvers.benchmark import Benchmark, run_benchmark
 from solvers.dispersion import DispersionProblem
@@ -111,12 +111,6 @@ def test_long_frames_say_what_is_left_out_and_empty_columns_go():
     ]
     assert [cell.text for cell in table.rows[0]] == ["0", "t", "1"]
     assert [cell.text for cell in table.rows[1]] == ["1", "t", "-"]
-
-
-def test_shifted_geometric_mean():
-    assert shifted_geometric_mean([3.0, 3.0]) == pytest.approx(3.0)
-    assert shifted_geometric_mean([0.0, 3.0]) == pytest.approx(1.0)  # sqrt(1 * 4) - 1
-    assert math.isnan(shifted_geometric_mean([]))
 
 
 # -- the three renderers -------------------------------------------------------------------------------------------

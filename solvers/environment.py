@@ -1,0 +1,46 @@
+"""Environment of a computation: versions of packages, the processor, the commit of the code."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = ["commit", "installed", "processor"]
+
+#: Where this code lies, which is a checkout for those who publish results.
+_HERE = Path(__file__).parent
+
+
+def installed(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of Python and of those of the ``packages`` that are installed here."""
+    versions = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def processor() -> str:
+    """Return the processor's own name, where the system tells, else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
+
+
+def commit() -> str | None:
+    """Return the commit of the checkout that this code lies in, with ``-dirty`` where files differ from it, or None."""
+    if not (_HERE.parent / ".git").exists():
+        return None
+    described = ("git", "-C", str(_HERE), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+    try:
+        return subprocess.run(described, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
