@@ -148,7 +148,7 @@ _ROW: dict[str, Any] = {
 
 
 def _wrong_manifest(manifest: Mapping[str, Any]) -> str:
-    """What a manifest lacks, in words; empty where nothing does."""
+    """Describe what a manifest lacks; empty where nothing does."""
     for key in ("methods", "kinds", "code", "instances", "conditions", "versions"):
         if not isinstance(manifest.get(key), dict):
             return f"it has no table {key!r}"
@@ -205,7 +205,7 @@ def read_records(folder: str | Path) -> list[dict[str, Any]]:
 
 
 def _wrong_row(record: Any, manifest: Mapping[str, Any]) -> str:
-    """What a row lacks, or that it is of no cell of the benchmark, in words."""
+    """Describe what a row lacks, or that it is of no cell of the benchmark."""
     if reason := _wrong_facts(record, _ROW):
         return reason
     for key, axis in (
