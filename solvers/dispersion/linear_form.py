@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from solvers.dispersion.bounds.tangents import Tangents
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.tangents import Tangents
 from solvers.dispersion.search.neighbourhood import greedy_decision
 from solvers.errors import InvalidOption
 from solvers.files import text_appearing_whole
@@ -147,7 +147,7 @@ def _sums(problem: DispersionProblem, names: list[str], form: LinearForm) -> Non
 
 
 def _tangents(problem: DispersionProblem, names: list[str], form: LinearForm) -> None:
-    """Tangents at the relaxed point, at the greedy selection, between them, and where one client is exchanged."""
+    """Tangents at the fractional solution, at the greedy selection, between them, and where one client is exchanged."""
     form.objective = [(1.0, "theta")]
     form.free.append("theta")
     if problem.size == problem.n:  # nothing to decide, and nothing to relax

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from solvers.certificates import Certificate
-from solvers.dispersion.bounds.attainable import Attainable
-from solvers.dispersion.bounds.slice_form import Normal
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.attainable import Attainable
+from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.search.proof import Proof
 from solvers.dispersion.search.record import Record
 from solvers.dispersion.search.threads import calm
@@ -25,8 +25,8 @@ _SHARE, _SHARE_LEAF = 0.55, 0.8
 def certify(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
     """A tree that proves the bound, or where time does not allow it (or ``relaxed``) the root's tangent alone.
 
-    Where the bound rests on the values that a selection can have at all (`solvers.dispersion.bounds.attainable`), the
-    tree proves that none is better than the next of them, and the checker lists them itself.
+    Where the bound rests on the values that a selection can have at all (`solvers.dispersion.relaxations.attainable`),
+    the tree proves that none is better than the next of them, and the checker lists them itself.
     """
     problem = solution.problem
     assert isinstance(problem, DispersionProblem)

@@ -44,7 +44,7 @@ _INTERPRETED = 5_000_000
 _NOTEWORTHY = 1.0
 
 #: What most methods use.
-_COMMON = ("tree", "preference", "schur", "swaps", "ascent", "alternating", "cuts")
+_COMMON = ("tree", "preference", "schur", "swaps", "ascent", "admm", "cuts")
 
 #: Name of each kernel -> its module, and the precisions of the distances that it can be compiled for.
 _modules: dict[str, tuple[str, tuple[str, ...]]] = {}
@@ -74,7 +74,7 @@ def registered() -> list[tuple[str, str]]:
     return [(name, precision) for name, (_, precisions) in _modules.items() for precision in precisions]
 
 
-for _name in ("tree", "preference", "schur", "points", "counts", "cuts", "alternating", "circle"):
+for _name in ("tree", "preference", "schur", "points", "counts", "cuts", "admm", "circle"):
     register(_name, f"{__package__}.{_name}")
 for _name in ("swaps", "annealing", "ascent"):
     register(_name, f"{__package__}.{_name}", ("float64", "float32"))

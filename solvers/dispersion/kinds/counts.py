@@ -7,9 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.bounds.slice_form import certified_excess
-from solvers.dispersion.bounds.uniform_shift import top_eigenvalue
 from solvers.dispersion.kinds.problem import KindDispersionProblem
+from solvers.dispersion.relaxations.slice_form import certified_excess
+from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
 
 __all__ = ["Counts", "cheapest_of_each"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.dispersion.bounds.slice_form import units
 from solvers.dispersion.kernels import load
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.slice_form import units
 from solvers.dispersion.search.neighbourhood import ascend, random_decision
 from solvers.errors import InvalidOption
 from solvers.registry import method

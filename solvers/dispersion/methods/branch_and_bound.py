@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
-from solvers.dispersion.bounds.uniform_shift import bound_many
 from solvers.dispersion.methods.memetic import Relay
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
 from solvers.dispersion.search.memory import Memory
 from solvers.dispersion.search.neighbourhood import ascend
 from solvers.dispersion.search.race import Race
@@ -37,7 +37,8 @@ def branch_and_bound(
     r"""Prove optimality with concave relaxations on the slice and compiled first-order nodes.
 
     The objective is made concave on :math:`1^\top s = m` by multipliers of the semidefinite relaxation
-    (`solvers.dispersion.bounds.semidefinite`), certified in floating point (`solvers.dispersion.bounds.slice_form`).
+    (`solvers.dispersion.relaxations.semidefinite`), certified in floating point
+    (`solvers.dispersion.relaxations.slice_form`).
     A node takes some swaps of weight between clients (pairwise Frank-Wolfe with second-order choice, warm from its
     parent), and any point on the way gives a valid bound: the tangent's m largest entries. Reduced costs and dominance
     fix clients. A depth-first search uses up a fixed amount of work; what it leaves open goes to a queue by bound, and
@@ -86,13 +87,13 @@ def branch_and_bound(
         # Where it is all there will be, it waits for the selection that it starts from.
         shifted = problem.n <= largest and not run.proved
         if shifted:
-            bound_many(problem, run)
+            uniform_shift_bound(problem, run)
         while moves > 0 and not (run.expired or run.proved) and (done := search.advance(moves)):
             moves -= done
         if run.expired or (run.proved and not (shifted and run.recording)):
             return
         if problem.n > largest:
-            bound_many(problem, run)
+            uniform_shift_bound(problem, run)
             return
         tree = Tree(problem, run, cuts, memory)
         Race(tree, search, threads, group, shifted).run_to_the_end()

@@ -114,7 +114,7 @@ def _tangent(problem: DispersionProblem, run: Run, threads: int) -> None:
     """Outer approximation: solve, add the tangent at the answer, solve again."""
     from ortools.sat.python import cp_model
 
-    from solvers.dispersion.bounds.tangents import Tangents
+    from solvers.dispersion.relaxations.tangents import Tangents
 
     if solve_trivial(problem, run):
         return

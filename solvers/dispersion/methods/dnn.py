@@ -6,11 +6,11 @@ import time
 
 import numpy as np
 
-from solvers.dispersion.bounds.doubly_nonnegative import Relaxation
-from solvers.dispersion.bounds.slice_form import Normal
-from solvers.dispersion.bounds.uniform_shift import bound_many
 from solvers.dispersion.kernels import load
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation
+from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
 from solvers.dispersion.search.neighbourhood import ascend, have_decision
 from solvers.dispersion.search.threads import one_thread
 from solvers.dispersion.trivial import solve_trivial
@@ -45,8 +45,8 @@ def dnn(problem: DispersionProblem, run: Run, *, cuts: float = 5.0, iterations: 
     .. math:: \max \; \langle wH, X \rangle - c^\top \mathrm{diag}(X) \quad \text{s.t.} \quad
         \mathrm{tr}\, X = m,\; X 1 = m \, \mathrm{diag}(X),\; X \succeq 0,\; X \ge 0
 
-    and inequalities that hold because selections are whole (`solvers.dispersion.bounds.integrality`), as they are
-    violated. An alternating direction method on the dual (`solvers.dispersion.bounds.doubly_nonnegative`) gives
+    and inequalities that hold because selections are whole (`solvers.dispersion.relaxations.cuts`), as they are
+    violated. An alternating direction method on the dual (`solvers.dispersion.relaxations.doubly_nonnegative`) gives
     multipliers after any number of iterations; a Cholesky factorisation turns them into a bound that is valid in
     floating point. It is stronger than ``sdp`` and first order: the longer it runs, the tighter the bound.
 
@@ -75,7 +75,7 @@ def dnn(problem: DispersionProblem, run: Run, *, cuts: float = 5.0, iterations: 
         return
     have_decision(problem, run)
     if problem.n > _LARGEST or run.remaining < _LEAST_TIME * problem.n**3:
-        bound_many(problem, run)
+        uniform_shift_bound(problem, run)
         reason: Stopped = "iterations" if problem.n > _LARGEST else "time-limit"
         run.stop(reason, "clients are too many, or time too short, for more than a uniform shift's bound")
         return
@@ -85,7 +85,7 @@ def dnn(problem: DispersionProblem, run: Run, *, cuts: float = 5.0, iterations: 
 
 def _converge(problem: DispersionProblem, run: Run, normal: Normal, cuts: float, iterations: int) -> None:
     """Iterate until nothing moves any more, with a certified bound and a rounded point now and then."""
-    for name in ("alternating", "cuts"):
+    for name in ("admm", "cuts"):
         load(name, run)  # iterations have no clock to stop
     relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
     values: list[float] = []

@@ -7,9 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.bounds.slice_form import Normal
-from solvers.dispersion.bounds.tangents import Tangents
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.relaxations.tangents import Tangents
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
 from solvers.dispersion.search.threads import one_thread
 from solvers.dispersion.trivial import solve_trivial

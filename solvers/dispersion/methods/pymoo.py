@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.bounds.slice_form import Normal
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
 from solvers.errors import InvalidOption
 from solvers.registry import method

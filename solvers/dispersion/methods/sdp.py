@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.bounds.semidefinite import relax
-from solvers.dispersion.bounds.slice_form import Normal, SliceForm
-from solvers.dispersion.bounds.uniform_shift import bound_many
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.semidefinite import relax
+from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
+from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.search.threads import one_thread
 from solvers.dispersion.trivial import solve_trivial
@@ -49,7 +49,7 @@ def sdp(
 
     The bound reported is never the solver's own. Its multipliers give a function that agrees with the objective on
     selections (or exceeds it) and is concave on the slice; concavity is certified by a Cholesky factorisation with
-    its rounding accounted for, what is missing is added to the diagonal, and the tangent at the relaxed point is
+    its rounding accounted for, what is missing is added to the diagonal, and the tangent at the fractional solution is
     the bound. A solver that stops early or is inaccurate makes it weaker, never wrong.
 
     Parameters
@@ -64,7 +64,7 @@ def sdp(
         * ``"triangle"`` (``"cvxpy"`` only): also the most violated
           :math:`X_{ik} + X_{jk} \le x_k + X_{ij}`.
     engine : {"own", "cvxpy"}
-        The interior-point method of `solvers.dispersion.bounds.semidefinite`, or CVXPY.
+        The interior-point method of `solvers.dispersion.relaxations.semidefinite`, or CVXPY.
     solver : str, optional
         CVXPY's solver, SCS by default.
     accuracy : float
@@ -88,7 +88,7 @@ def sdp(
         return
     run.offer(ascend(problem, greedy_decision(problem), run))
     if engine == "own" and run.remaining < _LEAST * problem.n**3:
-        bound_many(problem, run)  # the weakest multipliers of the relaxation, the same for every client
+        uniform_shift_bound(problem, run)  # the weakest multipliers of the relaxation, the same for every client
         run.stop("time-limit", "the time allows a uniform shift by the largest eigenvalue, no semidefinite solve")
     elif engine == "own":
         _own(problem, run, strength, accuracy)

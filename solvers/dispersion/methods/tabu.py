@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.bounds.slice_form import units
 from solvers.dispersion.kernels import load
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.slice_form import units
 from solvers.dispersion.search.neighbourhood import climb, incumbent
 from solvers.errors import InvalidOption
 from solvers.registry import method

@@ -7,11 +7,11 @@ import time
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.dispersion.bounds.interior import points
-from solvers.dispersion.bounds.slice_form import Normal
-from solvers.dispersion.bounds.three_point import Averages, averages, certified, program, uniform_start
-from solvers.dispersion.bounds.uniform_shift import bound_many
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.interior import iterates
+from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.relaxations.three_point import Averages, averages, certified, program, uniform_start
+from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
 from solvers.dispersion.search.neighbourhood import have_decision
 from solvers.dispersion.search.symmetry import closure
 from solvers.dispersion.search.threads import one_thread
@@ -42,9 +42,9 @@ def three_point(problem: DispersionProblem, run: Run, *, symmetries: ArrayLike |
 
     For a selection s and a client r, the matrices :math:`s_r s s^\top` and :math:`(1 - s_r) s s^\top` are positive
     semidefinite, and so are their averages over the symmetries, whose entries depend on the orbit of three clients
-    alone (`solvers.dispersion.bounds.three_point`). The more symmetries, the fewer unknowns: the torus of ``tai256c``
-    has some 1 500. Without symmetry it is for some fifteen clients. Its bound is stronger than that of ``dnn``;
-    every iteration's is certified in floating point.
+    alone (`solvers.dispersion.relaxations.three_point`). The more symmetries, the fewer unknowns: the torus of
+    ``tai256c`` has some 1 500. Without symmetry it is for some fifteen clients. Its bound is stronger than that
+    of ``dnn``; every iteration's is certified in floating point.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def three_point(problem: DispersionProblem, run: Run, *, symmetries: ArrayLike |
     else:
         given = averages(group, m)
     if given is None:
-        bound_many(problem, run)
+        uniform_shift_bound(problem, run)
         stopped: Stopped = "time-limit" if reason == "the time is too short" else "iterations"
         run.stop(stopped, f"no three-point bound: {reason}; the bound is that of a uniform shift")
         return
@@ -100,7 +100,7 @@ def _converge(problem: DispersionProblem, run: Run, given: Averages) -> None:
     run.details["blocks"] = sorted((len(a[0]) for a in relaxation.blocks), reverse=True)
     best = np.inf
     began = time.perf_counter()
-    for iterations, point in enumerate(points(relaxation, uniform_start(given)), 1):
+    for iterations, point in enumerate(iterates(relaxation, uniform_start(given)), 1):
         value = certified(normal, given, relaxation, bases, point)
         run.tighten(normal.original(value) + 2 * problem.rounding)
         run.details["iterations"] = iterations

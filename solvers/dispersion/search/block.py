@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.bounds.dominance import Dominance
-from solvers.dispersion.bounds.semidefinite import Multipliers
-from solvers.dispersion.bounds.slice_form import SliceForm
+from solvers.dispersion.relaxations.dominance import Dominance
+from solvers.dispersion.relaxations.semidefinite import Multipliers
+from solvers.dispersion.relaxations.slice_form import SliceForm
 from solvers.dispersion.search.nodes import Form, Order
 
 __all__ = ["Block", "inherited", "on_slice", "violated"]

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from solvers.certificates import Certificate, CertificateError, concave
 from solvers.certificates.concave import FORM, Rounded
 from solvers.certificates.exchanges import Exchanges
-from solvers.dispersion.bounds.dominance import Dominance
-from solvers.dispersion.bounds.semidefinite import Multipliers
-from solvers.dispersion.bounds.slice_form import Normal, SliceForm, tangent_margin
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.dominance import Dominance
+from solvers.dispersion.relaxations.semidefinite import Multipliers
+from solvers.dispersion.relaxations.slice_form import Normal, SliceForm, tangent_margin
 from solvers.dispersion.search.nodes import Log
 from solvers.dispersion.search.record import Record, one_after_the_other
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from solvers.certificates.concave import FORM, Form, Rounded
 from solvers.certificates.schema import POINT
-from solvers.dispersion.bounds.dominance import dominance
-from solvers.dispersion.bounds.semidefinite import Multipliers as SdpMultipliers
-from solvers.dispersion.bounds.semidefinite import relax
-from solvers.dispersion.bounds.uniform_shift import top_eigenvalue
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.dominance import dominance
+from solvers.dispersion.relaxations.semidefinite import Multipliers as SdpMultipliers
+from solvers.dispersion.relaxations.semidefinite import relax
+from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
 from solvers.dispersion.search.nodes import FREE, ONE
 from solvers.dispersion.search.record import BITS, Record
 from solvers.solution import OPTIMALITY_GAP
@@ -137,7 +137,7 @@ class Bounds:
                 nonnegative=pairs,
                 tolerance=self.accuracy * scale / self.unit,
                 incumbent=self.goal * scale - constant,
-                enough=(self.goal - _SPARE * abs(self.goal)) * scale - constant if closing else -np.inf,
+                stop_below=(self.goal - _SPARE * abs(self.goal)) * scale - constant if closing else -np.inf,
                 expired=self.expired,
             )
             if best is None or found.bound < best[0].bound:  # one that was cut short may be worse

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.bounds.doubly_nonnegative import Relaxation, Warm
-from solvers.dispersion.bounds.slice_form import Normal, SliceForm
+from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, WarmStart
+from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
 
 __all__ = ["Node", "Outcome", "Setting", "examine"]
 
@@ -44,7 +44,7 @@ class Node:
     ids: NDArray[np.int64]
     ones: NDArray[np.int64]
     bound: float
-    warm: Warm | None = None
+    warm: WarmStart | None = None
     paused: tuple[Relaxation, list[float]] | None = None
 
 

@@ -48,7 +48,7 @@ class StrongTree:
         self.nodes = self.iterations = 0
         self.stopping = False
         self.slice = math.inf  # looks at the clock after which to leave the root for a while
-        for name in ("alternating", "cuts"):
+        for name in ("admm", "cuts"):
             load(name, self.run)  # here, where the clock can be stopped
         self.slowest = 3e-10  # seconds per free client cubed of an iteration, to know when to stop
 

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.certificates import Certificate
-from solvers.dispersion.bounds.attainable import Attainable
-from solvers.dispersion.bounds.dominance import Dominance, dominance
-from solvers.dispersion.bounds.semidefinite import Multipliers, relax
-from solvers.dispersion.bounds.slice_form import Normal, apply
-from solvers.dispersion.bounds.uniform_shift import top_eigenvalue
 from solvers.dispersion.kernels import load
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.attainable import Attainable
+from solvers.dispersion.relaxations.dominance import Dominance, dominance
+from solvers.dispersion.relaxations.semidefinite import Multipliers, relax
+from solvers.dispersion.relaxations.slice_form import Normal, apply
+from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
 from solvers.dispersion.search.block import Block, inherited, on_slice, violated
 from solvers.dispersion.search.journal import Journal
 from solvers.dispersion.search.memory import Memory
@@ -247,7 +247,7 @@ class Tree:
         if small and self.affordable(n):
             pairs = inherited(parent, ids, self.problem.n, self.cuts)
             near, low = self.tolerance / 2, self.incumbent - constant
-            found = relax(q, linear, m, nonnegative=pairs, tolerance=near, incumbent=low, enough=low, run=run)
+            found = relax(q, linear, m, nonnegative=pairs, tolerance=near, incumbent=low, stop_below=low, run=run)
             self.work.relaxations += relaxation(n, len(pairs))
             x, further = found.x, violated(found, pairs, int(self.cuts * n))
             if self.memory is not None and n == self.problem.n and len(pairs) == 0:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from solvers import solve
 from solvers.dispersion import DispersionProblem, read_mdplib
-from solvers.dispersion.bounds.attainable import Attainable
-from solvers.dispersion.bounds.dominance import dominance
-from solvers.dispersion.bounds.semidefinite import relax
-from solvers.dispersion.bounds.slice_form import Normal, SliceForm, apply, certified_excess
-from solvers.dispersion.bounds.uniform_shift import bound_many, top_eigenvalue
+from solvers.dispersion.relaxations.attainable import Attainable
+from solvers.dispersion.relaxations.dominance import dominance
+from solvers.dispersion.relaxations.semidefinite import relax
+from solvers.dispersion.relaxations.slice_form import Normal, SliceForm, apply, certified_excess
+from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue, uniform_shift_bound
 from solvers.run import Run
 from tests.solvers.dispersion.cases import (
     MDPLIB,
@@ -124,7 +124,7 @@ def test_many_clients(dtype):
     best = solve(problem, "branch-and-bound", time_limit=30)
     run = Run(problem, "many", None, 0)
     run.offer(best.x)
-    bound_many(problem, run)
+    uniform_shift_bound(problem, run)
     assert run.bound >= best.objective
     assert run.bound <= best.objective * 1.05
     large = solve(problem, "branch-and-bound", largest=50)

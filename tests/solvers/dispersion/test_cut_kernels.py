@@ -7,11 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from solvers.dispersion.bounds import cut_block, integrality
-from solvers.dispersion.bounds.cut_block import CutBlock
-from solvers.dispersion.bounds.integrality import Cuts, gaps, triangles
-from solvers.dispersion.bounds.positive_part import PositivePart
 from solvers.dispersion.kernels import load, loader
+from solvers.dispersion.relaxations import cuts as cut_module
+from solvers.dispersion.relaxations.cuts import CutMultipliers, Cuts, gap_inequalities, triangle_inequalities
+from solvers.dispersion.relaxations.psd_projection import PsdProjection
 
 
 def by_python(name: str, *_: object, **__: object) -> object:
@@ -34,9 +33,9 @@ def symmetric(n: int, rng: np.random.Generator) -> np.ndarray:
 @pytest.mark.parametrize(("n", "most"), [*itertools.product((4, 9, 30), (3, 100, 5_000)), (220, 100)])
 def test_the_same_cuts_with_and_without_compilation(n, most, monkeypatch):
     products = products_of(n, np.random.default_rng(n))
-    found = triangles(products, most), gaps(products, n, np.random.default_rng(1))
-    monkeypatch.setattr(integrality, "load", by_python)
-    plain = triangles(products, most), gaps(products, n, np.random.default_rng(1))
+    found = triangle_inequalities(products, most), gap_inequalities(products, n, np.random.default_rng(1))
+    monkeypatch.setattr(cut_module, "load", by_python)
+    plain = triangle_inequalities(products, most), gap_inequalities(products, n, np.random.default_rng(1))
     for one, other in zip(found, plain, strict=True):
         assert np.array_equal(one.members, other.members)
         assert np.array_equal(one.signs, other.signs)
@@ -47,9 +46,9 @@ def test_equal_violations_are_ranked_alike(monkeypatch):
     """Many ties: those seen first are kept."""
     products = np.round(products_of(40, np.random.default_rng(2)), 2)
     products = (products + products.T) / 2
-    found = triangles(products, 50)
-    monkeypatch.setattr(integrality, "load", by_python)
-    assert np.array_equal(found.members, triangles(products, 50).members)
+    found = triangle_inequalities(products, 50)
+    monkeypatch.setattr(cut_module, "load", by_python)
+    assert np.array_equal(found.members, triangle_inequalities(products, 50).members)
 
 
 def some_cuts(n: int, rng: np.random.Generator) -> Cuts:
@@ -70,15 +69,15 @@ def test_multipliers_converge(seed, monkeypatch):
     n = int(rng.integers(8, 16))
     cuts = some_cuts(n, rng)
     start, residual = rng.random(len(cuts)), symmetric(n, rng)
-    block = CutBlock(cuts, start)
+    block = CutMultipliers(cuts, start)
     assert block.sum.ravel() == pytest.approx(cuts.matrix().T @ start)
 
     def value() -> float:
         return 0.5 * float(((residual + block.sum) ** 2).sum()) + 0.3 * block.constant
 
     with monkeypatch.context() as patch:
-        patch.setattr(cut_block, "load", by_python)
-        plain = CutBlock(cuts, start)
+        patch.setattr(cut_module, "load", by_python)
+        plain = CutMultipliers(cuts, start)
         plain.move(residual.copy(), 0.3)
     before = value()
     block.move(residual.copy(), 0.3)
@@ -104,10 +103,10 @@ def test_entrywise_steps(free):
     half, own = rng.normal(size=(2, n))
     forbidden = symmetric(n, rng) > 1.5
     found = []
-    for kernel in (load("alternating"), by_python("alternating")):
+    for kernel in (load("admm"), by_python("admm")):
         shifted, rest, nonnegative, after = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n)), products.copy()
-        kernel.aim(cost, products, others, half, own, 0.7, shifted, rest)
-        answer = kernel.correct(shifted, slack, forbidden, free, 0.7, 1.6, cuts, nonnegative, after)
+        kernel.admm_target(cost, products, others, half, own, 0.7, shifted, rest)
+        answer = kernel.admm_update(shifted, slack, forbidden, free, 0.7, 1.6, cuts, nonnegative, after)
         found.append([shifted, rest, nonnegative, after, *answer])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -136,7 +135,7 @@ def test_positive_parts_of_matrices_that_move(n, share):
     turn = rng.normal(size=(n, n)) * 1e-3
     turn = np.linalg.qr(np.eye(n) + turn - turn.T)[0]
     turn *= np.sign(turn.diagonal())
-    part = PositivePart()
+    part = PsdProjection()
     for _ in range(40):
         matrix = (vectors * values) @ vectors.T
         truth = (vectors * np.maximum(values, 0)) @ vectors.T
@@ -150,7 +149,7 @@ def test_positive_parts_of_matrices_that_move(n, share):
 
 def test_a_matrix_unlike_the_last_is_decomposed():
     rng = np.random.default_rng(0)
-    part = PositivePart()
+    part = PsdProjection()
     for _ in range(5):
         matrix = symmetric(50, rng)
         values, vectors = np.linalg.eigh(matrix)

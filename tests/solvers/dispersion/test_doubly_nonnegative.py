@@ -10,10 +10,9 @@ import pytest
 
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem
-from solvers.dispersion.bounds.doubly_nonnegative import Relaxation
-from solvers.dispersion.bounds.integrality import Cuts, gaps, triangles
-from solvers.dispersion.bounds.slice_form import Normal
-from solvers.dispersion.bounds.warm import conditioned
+from solvers.dispersion.relaxations.cuts import Cuts, gap_inequalities, triangle_inequalities
+from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, condition_products
+from solvers.dispersion.relaxations.slice_form import Normal
 from tests.solvers.dispersion.cases import problem_with_a_choice, selections, uniform_problem
 from tests.thoroughly import few_of
 
@@ -116,7 +115,9 @@ def test_cuts_hold_for_every_selection(seed):
         x = rng.dirichlet(np.ones(n)) * int(rng.integers(2, 7))
         products = np.cov(rng.normal(size=(200, n)).T) * 0.05 + np.outer(x, x)
         products[np.arange(n), np.arange(n)] = np.clip(x, 0.01, 0.99)
-        found = [cuts for cuts in (triangles(products, 200), gaps(products, 50, rng)) if len(cuts)]
+        found = [
+            cuts for cuts in (triangle_inequalities(products, 200), gap_inequalities(products, 50, rng)) if len(cuts)
+        ]
     every = np.array(list(itertools.product((0, 1), repeat=n)))
     for cuts in found:
         assert (cuts.excess(products) > 0).all()
@@ -233,11 +234,11 @@ def test_conditioned_products_are_bounded(seed):
     products[np.arange(60), np.arange(60)] = x + rng.normal(size=60) * 0.02
     order = rng.permutation(60)
     kept, chosen = np.sort(order[:10]), order[10:25]
-    assert np.abs(conditioned(products, kept, chosen)).max() < 25
+    assert np.abs(condition_products(products, kept, chosen)).max() < 25
     s = (rng.random((400, 12)) < 0.4).astype(float)
     moments = s.T @ s / 400
     mean, covariance = s.mean(axis=0), np.cov(s.T, bias=True)
     share = covariance[:, 0] / (covariance[0, 0] + 1e-3)
     after = np.clip(mean + share * (1 - mean[0]), 0, 1)
     expected = covariance - np.outer(share, covariance[0]) + np.outer(after, after)
-    assert conditioned(moments, np.arange(1, 12), np.array([0])) == pytest.approx(expected[1:, 1:])
+    assert condition_products(moments, np.arange(1, 12), np.array([0])) == pytest.approx(expected[1:, 1:])

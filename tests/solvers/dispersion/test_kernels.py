@@ -15,8 +15,8 @@ import pytest
 
 from solvers import solve
 from solvers.dispersion import DispersionProblem
-from solvers.dispersion.bounds.dominance import dominance
 from solvers.dispersion.kernels import load, loader, registered
+from solvers.dispersion.relaxations.dominance import dominance
 from solvers.dispersion.search.nodes import Form, Goal, Log, Node, Order, Stack
 from solvers.instances import names
 from tests.waiting import HANG

@@ -9,7 +9,7 @@ import pytest
 
 from solvers import solve
 from solvers.dispersion import DispersionProblem
-from solvers.dispersion.bounds.slice_form import Normal
+from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.search import strong
 from tests.solvers.dispersion.cases import uniform_problem
 

@@ -9,7 +9,7 @@ import pytest
 
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem
-from solvers.dispersion.bounds.slice_form import Normal
+from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.search import strong, strong_tree
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.search.strong_tree import StrongTree

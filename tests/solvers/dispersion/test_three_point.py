@@ -7,10 +7,9 @@ import pytest
 
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem, grey_pattern, torus_symmetries
-from solvers.dispersion.bounds.interior import Point, points, residual
-from solvers.dispersion.bounds.slice_form import Normal
-from solvers.dispersion.bounds.splitting import split
-from solvers.dispersion.bounds.three_point import averages, certified, program, uniform_start
+from solvers.dispersion.relaxations.interior import Iterate, iterates, residual
+from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.relaxations.three_point import averages, block_diagonalise, certified, program, uniform_start
 from solvers.dispersion.search.symmetry import closure
 from tests.solvers.dispersion.cases import random_problem, uniform_problem
 from tests.thoroughly import few_of
@@ -45,7 +44,7 @@ def test_never_below_the_optimum(seed):
     assert np.allclose(relaxation.equations @ start, relaxation.right)
     best = normal.value(solve(problem, "brute-force").objective)
     bounds = []
-    for point in points(relaxation, start):
+    for point in iterates(relaxation, start):
         bounds.append(certified(normal, given, relaxation, bases, point))
         primal = -float(relaxation.objective @ point.unknowns)
         assert bounds[-1] >= best
@@ -54,7 +53,7 @@ def test_never_below_the_optimum(seed):
     # Any multipliers will do.
     for size in (1e-6, 1.0, 1e3):
         noise = [size * rng.normal(size=z.shape) for z in point.matrices]
-        wild = Point(
+        wild = Iterate(
             point.unknowns,
             point.equations + size * rng.normal(size=point.equations.size),
             point.rows + size * rng.normal(size=point.rows.size),
@@ -90,7 +89,7 @@ def test_blocks_tell_what_the_matrix_tells():
     """Eigenvalues of an invariant matrix are those of its blocks."""
     problem = grey_pattern(4, 4, 5)
     group = closure(problem, torus_symmetries(4, 4))
-    bases = split(group)
+    bases = block_diagonalise(group)
     of_blocks = np.concatenate([np.linalg.eigvalsh(v.T @ problem.distances @ v) for v in bases])
     whole = np.linalg.eigvalsh(problem.distances)
     assert sum(v.shape[1] for v in bases) < problem.n  # some are repeated
@@ -108,7 +107,7 @@ def test_tighter_than_the_doubly_nonnegative_bound():
     assert solve(plain, "three-point").bound <= solve(plain, "dnn", cuts=0).bound + 1e-6
     normal = Normal.of(problem)
     relaxation, _ = program(normal, averages(closure(problem, torus_symmetries(5, 5)), 9))
-    *_, point = points(relaxation, uniform_start(averages(closure(problem, torus_symmetries(5, 5)), 9)))
+    *_, point = iterates(relaxation, uniform_start(averages(closure(problem, torus_symmetries(5, 5)), 9)))
     assert abs(residual(relaxation, point)).max() < 1e-9
 
 

@@ -1,4 +1,4 @@
-"""The entrywise part of an iteration of the alternating direction method, compiled: few passes over the matrices."""
+"""Entrywise part of an ADMM step of the doubly nonnegative relaxation: few passes over the matrices."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["aim", "correct", "signatures"]
+__all__ = ["admm_target", "admm_update", "signatures"]
 
 
-def aim(cost, products, others, half, own, penalty, shifted, rest):  # type: ignore[no-untyped-def]
-    """``shifted = τI + B(d) − C − σX`` and ``rest = shifted − others``; ``half`` is d/2m, ``own`` τ + d."""
+def admm_target(cost, products, others, half, own, penalty, shifted, rest):  # type: ignore[no-untyped-def]
+    """Compute ``shifted = τI + B(d) − C − σX`` and ``rest = shifted − others``; ``half`` is d/2m, ``own`` τ + d."""
     n = half.size
     for i in range(n):
         for j in range(n):
@@ -20,8 +20,8 @@ def aim(cost, products, others, half, own, penalty, shifted, rest):  # type: ign
             rest[i, j] = shifted[i, j] - others[i, j]
 
 
-def correct(shifted, slack, forbidden, free, penalty, step, cuts, nonnegative, products):  # type: ignore[no-untyped-def]
-    """S and X anew; the squared error of the dual equality, and the row sums of X and of what the slacks add up to.
+def admm_update(shifted, slack, forbidden, free, penalty, step, cuts, nonnegative, products):  # type: ignore[no-untyped-def]
+    """Update S and X; return the squared error of the dual equality, the row sums of X, and of S + Z − Tᵀt.
 
     ``free`` says whether any pair is forbidden; S is free there.
     """
@@ -55,6 +55,6 @@ def signatures(precision: str) -> dict[Any, Any]:
 
     matrix, reals, mask = float64[:, ::1], float64[::1], boolean[:, ::1]
     return {
-        aim: (matrix, matrix, matrix, reals, reals, float64, matrix, matrix),
-        correct: (matrix, matrix, mask, boolean, float64, float64, matrix, matrix, matrix),
+        admm_target: (matrix, matrix, matrix, reals, reals, float64, matrix, matrix),
+        admm_update: (matrix, matrix, mask, boolean, float64, float64, matrix, matrix, matrix),
     }

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from solvers.dispersion.bounds.slice_form import cholesky_excess, units
 from solvers.dispersion.kernels import load
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.slice_form import cholesky_excess, units
 from solvers.dispersion.search.neighbourhood import incumbent
 from solvers.run import Run
 
-__all__ = ["bound_many", "top_eigenvalue"]
+__all__ = ["top_eigenvalue", "uniform_shift_bound"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -32,7 +32,7 @@ _STALE = 20
 _STEPS = 2_000
 
 
-def bound_many(problem: DispersionProblem, run: Run, *, accuracy: float = 1e-4) -> None:
+def uniform_shift_bound(problem: DispersionProblem, run: Run, *, accuracy: float = 1e-4) -> None:
     """Tighten the run's bound; stop when the tangent is within ``accuracy`` of the best one this shift can give.
 
     Parameters

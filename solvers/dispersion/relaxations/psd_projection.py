@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PositivePart"]
+__all__ = ["PsdProjection"]
 
 #: Up to this many rows a decomposition is as cheap as a turn.
 _SMALL = 32
@@ -30,7 +30,7 @@ _NEAR = 4
 _FLOOR, _LARGEST = 1e-3, 0.3
 
 
-class PositivePart:
+class PsdProjection:
     """Call it with one symmetric matrix after the other.
 
     Attributes

@@ -1,17 +1,13 @@
-"""Tangents of the reformulated objective as linear rows: what gives linear solvers a strong root.
-
-``θ ≤ k + gᵀs`` at any point of the slice; at the tangent of a selection it holds with equality there, so that a
-linear model that is solved again with its own answer's tangent added ends at the optimum (outer approximation).
-"""
+"""Tangents of the reformulated objective as linear rows."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.bounds.semidefinite import relax
-from solvers.dispersion.bounds.slice_form import Normal, SliceForm, apply
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.semidefinite import relax
+from solvers.dispersion.relaxations.slice_form import Normal, SliceForm, apply
 from solvers.run import Run
 
 __all__ = ["Tangents", "on_slice"]
@@ -20,7 +16,11 @@ _NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
 
 
 class Tangents:
-    """The concave form of a problem and its tangents, in the units of `Normal`."""
+    """Tangents of the reformulated objective as linear rows, in units of `Normal`: a strong root for linear solvers.
+
+    ``θ ≤ k + gᵀs`` at any point of the slice; at the tangent of a selection it holds with equality there, so that a
+    linear model that is solved again with its own answer's tangent added ends at the optimum (outer approximation).
+    """
 
     def __init__(self, problem: DispersionProblem, run: Run | None = None) -> None:
         self.normal = Normal.of(problem)
@@ -42,7 +42,7 @@ class Tangents:
         return self.normal.original(value + self.normal.error)
 
     def first(self, start: NDArray[np.int64]) -> list[NDArray[np.float64]]:
-        """Points whose tangents make a good first model: the relaxed point, the incumbent, and on the way."""
+        """Points whose tangents make a good first model: the fractional solution, the incumbent, and on the way."""
         binary = start.astype(np.float64)
         return [self.x + share * (binary - self.x) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
 

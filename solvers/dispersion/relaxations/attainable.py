@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.bounds.slice_form import Normal
+from solvers.dispersion.relaxations.slice_form import Normal
 
 __all__ = ["Attainable"]
 

@@ -1,4 +1,4 @@
-r"""What three clients have in common, averaged over the problem's symmetries.
+r"""Three-point bound: products of three clients, averaged over the problem's symmetries.
 
 For a selection s and a group of symmetries, let :math:`t_{abc}` be the average of :math:`s_a s_b s_c` over all images
 of the three clients (equal ones allowed: pairs and single clients are among them). It depends on the orbit of
@@ -28,11 +28,10 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 from scipy.sparse.csgraph import connected_components
 
-from solvers.dispersion.bounds.interior import Point, Program
-from solvers.dispersion.bounds.slice_form import Normal, certified_level
-from solvers.dispersion.bounds.splitting import split
+from solvers.dispersion.relaxations.interior import Iterate, Program
+from solvers.dispersion.relaxations.slice_form import Normal, certified_level
 
-__all__ = ["Averages", "averages", "certified", "program", "uniform_start"]
+__all__ = ["Averages", "averages", "block_diagonalise", "certified", "program", "uniform_start"]
 
 Matrix = NDArray[np.float64]
 
@@ -71,28 +70,35 @@ class Averages:
 
 
 def averages(group: NDArray[np.int64], size: int) -> Averages:
-    """The orbits of a closed group of permutations."""
+    """Number the orbits of triples of clients under a closed group of permutations.
+
+    Some symmetry takes any triple to one {r, i, j} where r is the smallest client of its orbit c: written (c, i, j).
+    Several such forms stand for the same orbit of triples. They are linked, and connected components are orbits:
+
+    * (c, i, j) with (c, j, i), as a set has no order;
+    * (c, i, j) with (c, g(i), g(j)) for every symmetry g that keeps r;
+    * (c, i, j) with (c', h(r), h(j)), where h takes i to the smallest client of its orbit c'.
+    """
     n = group.shape[1]
-    first = group.min(axis=0)  # the smallest client of everyone's orbit
-    clients = np.unique(first)
-    home = np.searchsorted(clients, first)
-    # For each client, one symmetry that takes it to the smallest of its orbit.
-    to = group[(group == first).argmax(axis=0)]
+    smallest = group.min(axis=0)  # client of each one's orbit
+    clients = np.unique(smallest)
+    home = np.searchsorted(clients, smallest)
+    to = group[(group == smallest).argmax(axis=0)]  # for each client, one symmetry that takes it there
     i, j = np.divmod(np.arange(n * n), n)
     kept, edges = [], []
     for c, r in enumerate(clients.tolist()):
         here = c * n * n
-        stay = group[group[:, r] == r]
-        kept.append(stay)
-        images = [here + j * n + i, *(here + g[i] * n + g[j] for g in stay)]
-        images.append(home[i] * n * n + to[i, r] * n + to[i, j])  # {r, i, j} seen from i
+        stabiliser = group[group[:, r] == r]
+        kept.append(stabiliser)
+        images = [here + j * n + i, *(here + g[i] * n + g[j] for g in stabiliser)]
+        images.append(home[i] * n * n + to[i, r] * n + to[i, j])
         edges.append(np.stack([np.broadcast_to(here + np.arange(n * n), (len(images), n * n)), np.array(images)]))
     ends = np.concatenate([e.reshape(2, -1) for e in edges], axis=1)
-    nodes = clients.size * n * n
-    graph = sparse.coo_matrix((np.ones(ends.shape[1], dtype=np.int8), (ends[0], ends[1])), shape=(nodes, nodes))
+    forms = clients.size * n * n
+    graph = sparse.coo_matrix((np.ones(ends.shape[1], dtype=np.int8), (ends[0], ends[1])), shape=(forms, forms))
     _, label = connected_components(graph, directed=False)
     triples = label.reshape(clients.size, n, n).astype(np.int64)
-    pairs = triples[home[i], first[i], to[i, j]].reshape(n, n)
+    pairs = triples[home[i], smallest[i], to[i, j]].reshape(n, n)  # {i, j} is the triple {i, i, j}
     _, place = np.unique(label, return_index=True)
     members = np.column_stack([clients[place // (n * n)], *np.divmod(place % (n * n), n)])
     return Averages(size, clients, np.bincount(home), triples, pairs, members, kept)
@@ -111,7 +117,7 @@ def program(normal: Normal, given: Averages) -> tuple[Program, list[list[Matrix]
         others = np.delete(np.arange(n), r)
         place = np.full(n, -1, dtype=np.int64)
         place[others] = np.arange(n - 1)
-        bases.append(split(place[stay[:, others]]))
+        bases.append(block_diagonalise(place[stay[:, others]]))
         for basis in bases[-1]:
             chosen = _coefficients(triples[np.ix_(others, others)], basis, count)
             blocks += [chosen, _coefficients(given.pairs[np.ix_(others, others)], basis, count) - chosen]
@@ -128,7 +134,7 @@ def uniform_start(given: Averages) -> NDArray[np.float64]:
     return chance[_distinct(given) - 1]
 
 
-def certified(normal: Normal, given: Averages, program: Program, bases: list[list[Matrix]], point: Point) -> float:
+def certified(normal: Normal, given: Averages, program: Program, bases: list[list[Matrix]], point: Iterate) -> float:
     """A bound on every selection of the problem, in the units of `Normal`, from any multipliers.
 
     Unknowns are between 0 and 1, and the trace of either matrix is at most m.
@@ -214,3 +220,57 @@ def _distinct(given: Averages) -> NDArray[np.int64]:
     """How many different clients an unknown has."""
     a, b, c = given.members.T
     return 1 + (a != b) + ((c != a) & (c != b)).astype(np.int64)
+
+
+def block_diagonalise(group: NDArray[np.int64]) -> list[NDArray[np.float64]]:
+    """Block-diagonalise the matrices M that a group keeps: bases V_b with ``M ⪰ 0`` iff all ``V_bᵀ M V_b ⪰ 0``.
+
+    Two random such matrices tell (Murota, Kanno, Kojima and Kojima, A numerical algorithm for block-diagonal
+    decomposition of matrix *-algebras, Japan J. Industr. Appl. Math. 27, 2010): the eigenspaces of one are the
+    irreducible representations, and the other one links those of the same kind and says how they correspond, so that
+    one vector of each is enough.
+
+    Parameters
+    ----------
+    group : (g, n) ndarray of int
+        The permutations, closed under composition.
+
+    Returns
+    -------
+    list of (n, d) ndarray
+        A basis for every kind of representation.
+    """
+    rng = np.random.default_rng(0)
+    orbits = _orbitals(group)
+
+    def invariant() -> NDArray[np.float64]:
+        matrix = rng.normal(size=int(orbits.max()) + 1)[orbits]
+        return (matrix + matrix.T) / 2
+
+    values, vectors = np.linalg.eigh(invariant())
+    steps = np.flatnonzero(np.diff(values) > 1e-8 * np.abs(values).max()) + 1
+    spaces = np.split(np.arange(len(values)), steps)
+    links = vectors.T @ invariant() @ vectors
+    bases, open_ = [], list(range(len(spaces)))
+    while open_:
+        first = spaces[open_.pop(0)]
+        columns, apart = [vectors[:, first[0]]], []
+        for k in open_:
+            link = links[np.ix_(first, spaces[k])]
+            norm = float(np.linalg.norm(link))
+            if len(spaces[k]) != len(first) or norm < 1e-8:
+                apart.append(k)
+                continue
+            columns.append(vectors[:, spaces[k]] @ link[0] * (np.sqrt(len(first)) / norm))
+        open_ = apart
+        bases.append(np.column_stack(columns))
+    return bases
+
+
+def _orbitals(group: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The orbit of each pair (i, j)."""
+    n = group.shape[1]
+    i, j = np.divmod(np.arange(n * n), n)
+    ends = (np.tile(np.arange(n * n), len(group)), (group[:, i] * n + group[:, j]).ravel())
+    graph = sparse.coo_matrix((np.ones(len(ends[0]), dtype=np.int8), ends), shape=(n * n, n * n))
+    return connected_components(graph, directed=False)[1].reshape(n, n).astype(np.int64)

@@ -1,11 +1,11 @@
-r"""The doubly nonnegative relaxation on the slice, by a first-order method on its dual.
+r"""Doubly nonnegative relaxation on the slice, by ADMM on its dual (docs/mathematics/dispersion.md, 3 and 4).
 
 With the linear term on the diagonal of C,
 
 .. math:: \max \; \langle C, X \rangle \quad \text{s.t.} \quad \mathrm{tr}\, X = m,\; X 1 = m \, \mathrm{diag}(X),\;
     X \succeq 0,\; X \ge 0,\; \langle T_r, X \rangle \le c_r,
 
-the last being the cuts of `solvers.dispersion.bounds.integrality`. For any numbers d, any :math:`S \ge 0` and
+the last being the cuts of `solvers.dispersion.relaxations.cuts`. For any numbers d, any :math:`S \ge 0` and
 :math:`t \ge 0`, every selection s satisfies
 
 .. math:: s^\top C s \le c^\top t + s^\top (C + S - T^\top t - B(d)) s, \qquad
@@ -17,26 +17,25 @@ in floating point. The multipliers need not be optimal: a method that is stopped
 one.
 
 The method is the alternating direction method of multipliers on the dual of Wen, Goldfarb and Yin (Alternating
-direction augmented Lagrangian methods for semidefinite programming, Math. Prog. Comp. 2, 2010), with one symmetric
-eigendecomposition an iteration; d costs O(n), since the conditions' Gram matrix is a multiple of the identity plus one
-of rank two, and the cuts are a fourth block that takes projected gradient steps.
+direction augmented Lagrangian methods for semidefinite programming, Math. Prog. Comp. 2, 2010), with one
+PSD projection per iteration; d costs O(n), since the Gram matrix of the equalities is a multiple of the identity plus
+one of rank two, and the cuts are a fourth block of coordinate descent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.bounds.cut_block import CutBlock
-from solvers.dispersion.bounds.integrality import Cuts, gaps, triangles
-from solvers.dispersion.bounds.positive_part import PositivePart
-from solvers.dispersion.bounds.slice_form import SliceForm, certified_excess, certified_level, tangent_margin
-from solvers.dispersion.bounds.warm import Warm, conditioned
 from solvers.dispersion.kernels import load
+from solvers.dispersion.relaxations.cuts import CutMultipliers, Cuts, gap_inequalities, triangle_inequalities
+from solvers.dispersion.relaxations.psd_projection import PsdProjection
+from solvers.dispersion.relaxations.slice_form import SliceForm, certified_excess, certified_level, tangent_margin
 
-__all__ = ["Relaxation", "Warm"]
+__all__ = ["Relaxation", "WarmStart", "condition_products"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -51,6 +50,40 @@ _BIAS = 16.0
 
 #: The penalty's range, in units of 1/m: residuals that are mere rounding must not drive it away.
 _LEAST, _MOST = 1e-4, 1e4
+
+#: A fractional value as near as this to the one that a client is fixed to changes nothing.
+_SURE = 1e-3
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """Warm-start data that a parent relaxation passes to its children, in half the memory.
+
+    Attributes
+    ----------
+    ids : (n,) ndarray of int
+        Clients of its rows.
+    products, slack : (n, n) ndarray of float32
+        X and the matrix whose smallest eigenvalue counts, τ included.
+    level, diagonal : float and (n,) ndarray
+        τ and d.
+    cuts, weights : Cuts and (k,) ndarray
+        The cuts at work and their multipliers t.
+    penalty : float
+        Of the augmented Lagrangian.
+    forbidden : (n, n) ndarray of bool
+        Pairs that no better selection contains.
+    """
+
+    ids: NDArray[np.int64]
+    products: NDArray[np.float32]
+    slack: NDArray[np.float32]
+    level: float
+    diagonal: NDArray[np.float64]
+    cuts: Cuts
+    weights: NDArray[np.float64]
+    penalty: float
+    forbidden: NDArray[np.bool_]
 
 
 class Relaxation:
@@ -72,7 +105,7 @@ class Relaxation:
     iterations : int
         Made so far.
     x, products
-        The relaxed decision (the diagonal) and products; only approximately feasible.
+        The fractional solution (the diagonal) and products; only approximately feasible.
     """
 
     def __init__(
@@ -96,19 +129,19 @@ class Relaxation:
         self.penalty = 2.0 / size
         self.forbidden = np.zeros((n, n), dtype=bool) if forbidden is None else forbidden
         self.iterations = 0
-        self._positive_part = PositivePart()
-        self.cuts = CutBlock(Cuts.none(n), np.zeros(0))
+        self._psd_projection = PsdProjection()
+        self.cuts = CutMultipliers(Cuts.none(n), np.zeros(0))
 
     @property
     def x(self) -> NDArray[np.float64]:
-        """The relaxed decision, as it is: it may leave [0, 1] a little."""
+        """The fractional solution, as it is: it may leave [0, 1] a little."""
         return self.products.diagonal()
 
     # -- warm start ----------------------------------------------------------------------------------------------
 
-    def warm(self, ids: NDArray[np.int64]) -> Warm:
+    def warm(self, ids: NDArray[np.int64]) -> WarmStart:
         """What another relaxation can start from; ``ids`` are the clients of this one's rows."""
-        return Warm(
+        return WarmStart(
             ids,
             self.products.astype(np.float32),
             (self._without_cuts() + self.cuts.sum - self.nonnegative).astype(np.float32),
@@ -120,7 +153,7 @@ class Relaxation:
             self.forbidden,
         )
 
-    def start(self, warm: Warm, ids: NDArray[np.int64], ones: NDArray[np.int64]) -> None:
+    def start(self, warm: WarmStart, ids: NDArray[np.int64], ones: NDArray[np.int64]) -> None:
         r"""Start from a relaxation over more clients; ``ids`` are this one's, ``ones`` chosen in it.
 
         Its bound holds here, and so do its multipliers: with F chosen, f of them, and m' = m − f left, a selection s of
@@ -132,7 +165,7 @@ class Relaxation:
         fixed = np.searchsorted(warm.ids, np.intersect1d(warm.ids, ones))
         block = np.ix_(kept, kept)
         cuts, stays = warm.cuts.within(kept, fixed)
-        self.cuts = CutBlock(cuts, warm.weights[stays])
+        self.cuts = CutMultipliers(cuts, warm.weights[stays])
         before, left = self.size + fixed.size, self.size
         half = warm.diagonal[kept] / (2 * before)
         raised = self.cuts.sum - (half[:, None] + half) - self.quadratic - warm.slack[block]
@@ -143,57 +176,89 @@ class Relaxation:
         self.diagonal = warm.diagonal[kept] * (left / before) - 2 * rows[kept] - among
         self.level = warm.level - float(warm.diagonal[fixed].sum()) / before + among
         self.penalty = warm.penalty
-        self.products = conditioned(warm.products.astype(np.float64), kept, fixed)
+        self.products = condition_products(warm.products.astype(np.float64), kept, fixed)
         self.slack = self._without_cuts() + self.cuts.sum - self.nonnegative
 
     # -- the method ----------------------------------------------------------------------------------------------
 
     def iterate(self, count: int, expired: Callable[[], bool] = lambda: False) -> None:
-        """Make ``count`` iterations, fewer when time has expired."""
-        n, m = self.n, self.size
-        alpha, beta, c = 1 - 2 / m + n / (2 * m * m), 1 / (2 * m * m), 1 - 1 / m
-        whole = alpha + n * beta
+        """Make ``count`` ADMM steps, fewer when time has expired.
 
-        def conditions(diagonal: NDArray[np.float64], sums: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            return float(diagonal.sum()), diagonal - sums / m
+        A step minimises the augmented Lagrangian of the dual over one block of multipliers after the other: (τ, d), the
+        cuts' t, the positive semidefinite slack Z, and S. With M = τI + B(d) − C and penalty σ:
 
-        cost_trace, cost_rows = conditions(self.cost.diagonal(), self.cost.sum(axis=1))
+            (τ, d)  from the normal equations (`_solve_normal_equations`);
+            t       coordinate descent on ‖M − σX + Tᵀt − S − Z‖² (`CutMultipliers.move`);
+            Z       PSD projection of M − σX + Tᵀt − S;
+            S       positive part of M − σX + Tᵀt − Z, off the diagonal;
+            X       X − (step/σ) (σX + (M − σX + Tᵀt) − S − Z).
+
+        That is the method of Wen, Goldfarb and Yin for X ≥ 0, their long last step included, with t as one block more.
+        """
+        m = self.size
+        kernel = load("admm")
+        cost_trace, cost_rows = self._equalities(self.cost.diagonal(), self.cost.sum(axis=1))
         norm = 1 + float(np.linalg.norm(self.cost))
-        trace, rows = conditions(self.x, self.products.sum(axis=1))
+        trace, rows = self._equalities(self.x, self.products.sum(axis=1))
         both = (self.nonnegative + self.slack - self.cuts.sum).sum(axis=1)
         free = bool(self.forbidden.any())
-        kernel = load("alternating")
         primal = dual = 0.0
         for made in range(1, count + 1):
-            both_trace, both_rows = conditions(self.slack.diagonal() - self.cuts.sum.diagonal(), both)
+            both_trace, both_rows = self._equalities(self.slack.diagonal() - self.cuts.sum.diagonal(), both)
             right_trace = cost_trace + both_trace + self.penalty * (trace - m)
-            right = cost_rows + both_rows + self.penalty * rows
-            total = float(right.sum())
-            self.level = (right_trace - c * total / whole) / (n - n * c * c / whole)
-            rest = (total - n * c * self.level) / whole
-            self.diagonal = (right - c * self.level - beta * rest) / alpha
+            self._solve_normal_equations(right_trace, cost_rows + both_rows + self.penalty * rows)
             others = self.nonnegative + self.slack if len(self.cuts) else self.nonnegative
             multipliers = (self.diagonal / (2 * m), self.level + self.diagonal)
-            shifted, positive = np.empty_like(self.cost), np.empty_like(self.cost)
-            kernel.aim(self.cost, self.products, others, *multipliers, self.penalty, shifted, positive)
+            shifted, target = np.empty_like(self.cost), np.empty_like(self.cost)
+            kernel.admm_target(self.cost, self.products, others, *multipliers, self.penalty, shifted, target)
             if len(self.cuts):
-                self.cuts.move(positive, self.penalty)
+                self.cuts.move(target, self.penalty)
                 shifted += self.cuts.sum
-                positive = shifted - self.nonnegative
-            self.slack = self._positive_part(positive, exact=made == count)
+                target = shifted - self.nonnegative
+            self.slack = self._psd_projection(target, exact=made == count)
             parts = (self.cuts.sum, self.nonnegative, self.products)
-            square, sums, both = kernel.correct(shifted, self.slack, self.forbidden, free, self.penalty, _STEP, *parts)
-            trace, rows = conditions(self.x, sums)
+            square, sums, both = kernel.admm_update(
+                shifted, self.slack, self.forbidden, free, self.penalty, _STEP, *parts
+            )
+            trace, rows = self._equalities(self.x, sums)
             primal += float(np.sqrt((trace - m) ** 2 + rows @ rows)) / (1 + m)
             dual += float(np.sqrt(square)) / norm
             self.iterations += 1
             if made % _WINDOW == 0:
-                if primal > 0 and dual > 0:
-                    factor = min(max(np.sqrt(primal / (_BIAS * dual)), 0.625), 1.6)
-                    self.penalty = min(max(self.penalty * factor, _LEAST / m), _MOST / m)
+                self._balance(primal, dual)
                 primal = dual = 0.0
             if expired():
                 break
+
+    def _equalities(
+        self, diagonal: NDArray[np.float64], sums: NDArray[np.float64]
+    ) -> tuple[float, NDArray[np.float64]]:
+        """Return A(M) = (tr M, diag(M) − M1/m) of a symmetric M with this diagonal and these row sums."""
+        return float(diagonal.sum()), diagonal - sums / self.size
+
+    def _solve_normal_equations(self, trace: float, rows: NDArray[np.float64]) -> None:
+        """Set τ and d to the solution of A A*(τ, d) = (trace, rows), in O(n).
+
+        The adjoint of A is A*(τ, d) = τI + B(d). With c = 1 − 1/m, α = 1 − 2/m + n/2m² and β = 1/2m²,
+
+            A(I) = (n, c 1)   and   A(B(d)) = (c 1ᵀd, α d + β 1 1ᵀd),
+
+        so nτ + c 1ᵀd = trace and cτ 1 + α d + β 1 1ᵀd = rows. Summing the latter, 1ᵀd = (1ᵀrows − ncτ) / (α + nβ), and
+        the former gives τ. It is the update of y in Section 2.1 of Wen, Goldfarb and Yin.
+        """
+        n, m = self.n, self.size
+        alpha, beta, c = 1 - 2 / m + n / (2 * m * m), 1 / (2 * m * m), 1 - 1 / m
+        alpha_n_beta = alpha + n * beta
+        total = float(rows.sum())
+        self.level = (trace - c * total / alpha_n_beta) / (n - n * c * c / alpha_n_beta)
+        sum_of_diagonal = (total - n * c * self.level) / alpha_n_beta
+        self.diagonal = (rows - c * self.level - beta * sum_of_diagonal) / alpha
+
+    def _balance(self, primal: float, dual: float) -> None:
+        """Change the penalty σ towards the ratio of the residuals at which the bound is best."""
+        if primal > 0 and dual > 0:
+            factor = min(max(np.sqrt(primal / (_BIAS * dual)), 0.625), 1.6)
+            self.penalty = min(max(self.penalty * factor, _LEAST / self.size), _MOST / self.size)
 
     def _without_cuts(self) -> NDArray[np.float64]:
         """``τI + B(d) − C``."""
@@ -208,12 +273,12 @@ class Relaxation:
     def separate(self, most: int) -> int:
         """Add up to ``most`` cuts that the products violate, drop those not at work; return how many are new."""
         working = self.cuts.weights > 0
-        cuts, fresh = self.cuts.cuts.chosen(working).joined(triangles(self.products, most))
+        cuts, fresh = self.cuts.cuts.chosen(working).joined(triangle_inequalities(self.products, most))
         if fresh < most // 4:
-            wide = gaps(self.products, most // 4, np.random.default_rng(self.iterations))
+            wide = gap_inequalities(self.products, most // 4, np.random.default_rng(self.iterations))
             cuts, more = cuts.joined(wide)
             fresh += more
-        self.cuts = CutBlock(cuts, np.concatenate([self.cuts.weights[working], np.zeros(fresh)]))
+        self.cuts = CutMultipliers(cuts, np.concatenate([self.cuts.weights[working], np.zeros(fresh)]))
         return fresh
 
     # -- what is certain -----------------------------------------------------------------------------------------
@@ -266,3 +331,28 @@ class Relaxation:
         linear += diagonal
         margin = tangent_margin(curved, linear, self.size) + self.size**2 * _EPS * self.cuts.rounding
         return SliceForm(curved, exact, linear, self.size, margin)
+
+
+def condition_products(
+    products: NDArray[np.float64], kept: NDArray[np.int64], chosen: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Condition the products of ``kept`` on the others, of which ``chosen`` are chosen, as if s were normal.
+
+    One fixed client after the other: mean and covariance given its value (the Schur complement of its variance).
+    """
+    mean = products.diagonal().copy()
+    covariance = products - np.outer(mean, mean)
+    value = np.zeros(mean.size)
+    value[chosen] = 1.0
+    for client in np.setdiff1d(np.arange(mean.size), kept):
+        if abs(value[client] - mean[client]) < _SURE:
+            continue
+        # An unfinished X need not be positive semidefinite; without what that implies errors would multiply.
+        own = max(float(covariance[client, client]), 0.0)
+        room = np.sqrt(np.maximum(covariance.diagonal(), 0.0) * own)
+        row = np.clip(covariance[client], -room, room)
+        share = row / (own + _SURE)
+        mean = np.clip(mean + share * (value[client] - mean[client]), 0.0, 1.0)
+        covariance -= np.outer(share, row)
+    mean = mean[kept]
+    return covariance[np.ix_(kept, kept)] + np.outer(mean, mean)

@@ -1,12 +1,12 @@
-r"""The semidefinite relaxation on the slice, solved by an interior-point method made for it.
+r"""Semidefinite relaxation on the slice by an interior-point method made for it.
 
 With :math:`z = 2s - 1` and a leading :math:`z_0 = 1` it maximises :math:`\langle C, zz^\top \rangle` under the
-conditions of `solvers.dispersion.bounds.conditions`. The method is that of Helmberg, Rendl, Vanderbei and Wolkowicz
-(An interior-point method for semidefinite programming, SIAM J. Optim. 6, 1996), with Mehrotra's corrector: the Schur
-complement of products costs a few elementwise multiplications of n × n matrices. 100 clients take about ten
+constraints of `solvers.dispersion.relaxations.sdp_constraints`. The method is that of Helmberg, Rendl, Vanderbei and
+Wolkowicz (An interior-point method for semidefinite programming, SIAM J. Optim. 6, 1996), with Mehrotra's corrector:
+the Schur complement of products costs a few elementwise multiplications of n × n matrices. 100 clients take about ten
 milliseconds, where a general solver takes a second.
 
-Nothing here has to be trusted: the multipliers go to `solvers.dispersion.bounds.slice_form`, which certifies them.
+Nothing here has to be trusted: the multipliers go to `solvers.dispersion.relaxations.slice_form`, which certifies them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from solvers.dispersion.bounds.conditions import Conditions
+from solvers.dispersion.relaxations.sdp_constraints import Constraints
 from solvers.run import Run
 
 __all__ = ["Multipliers", "relax"]
@@ -40,7 +40,7 @@ class Multipliers:
     nonnegative : (l,) ndarray
         Multiplier, at least 0, of :math:`s_i s_j` for each pair held non-negative.
     x : (n,) ndarray
-        The relaxed decision.
+        The fractional solution.
     products : (n, n) ndarray
         The relaxed products X.
     bound, gap : float
@@ -72,7 +72,7 @@ def relax(
     nonnegative: NDArray[np.int64] = _NO_PAIRS,
     tolerance: float = 1e-6,
     incumbent: float | None = None,
-    enough: float = -np.inf,
+    stop_below: float = -np.inf,
     iterations: int = 60,
     expired: Callable[[], bool] = lambda: False,
     run: Run | None = None,
@@ -88,12 +88,12 @@ def relax(
     size : int
         m.
     dominated, nonnegative : (k, 2) ndarray of int
-        Pairs (i, j) of the last two kinds of condition above.
+        Pairs (i, j) of the last two kinds of constraint above.
     tolerance : float
         Stop when the duality gap is below this, in units of the objective,
     incumbent : float, optional
         or below a fiftieth of the distance from here to the bound.
-    enough : float
+    stop_below : float
         Stop as soon as the bound is below this.
     iterations : int
         Largest number of steps.
@@ -102,13 +102,13 @@ def relax(
     run : Run, optional
         Stop early when it has expired; its clock stands still while kernels are compiled.
     """
-    conditions = Conditions(linear.size, size, dominated, nonnegative, run)
-    n, held = linear.size, conditions.inequality
+    constraints = Constraints(linear.size, size, dominated, nonnegative, run)
+    n, held = linear.size, constraints.inequality
     cost = np.zeros((n + 1, n + 1))
     cost[1:, 1:] = quadratic / 4
     cost[0, 1:] = cost[1:, 0] = quadratic.sum(axis=1) / 4 + linear / 4
     cost[0, 0] = quadratic.sum() / 4 + linear.sum() / 2
-    here = _start(conditions, cost, size)
+    here = _start(constraints, cost, size)
     count = n + int(held.sum())
     gap = np.inf
     step = 0
@@ -116,18 +116,18 @@ def relax(
         step += 1
         inverse = _inverse(here.dual)
         gap = here.gap(held)
-        value = float(conditions.rhs @ here.y)
+        value = float(constraints.rhs @ here.y)
         near = tolerance if incumbent is None else max(tolerance, 0.02 * (value - incumbent))
-        if gap <= near or value < enough or expired() or (run is not None and run.expired):
+        if gap <= near or value < stop_below or expired() or (run is not None and run.expired):
             break
-        factor = _factor(conditions.schur(here.z, inverse), held, here.slack[held] / -here.y[held])
+        factor = _factor(constraints.schur(here.z, inverse), held, here.slack[held] / -here.y[held])
         if factor is None:
             break
-        system = _System(conditions, inverse, factor)
+        system = _System(constraints, inverse, factor)
         here, reached = _predict_and_correct(system, here, gap, gap / count)
         if reached < 1e-4:
             break
-    lifted = conditions.extend(here.z)
+    lifted = constraints.extend(here.z)
     signs = lifted[0, 1:]
     return Multipliers(
         diagonal=4 * here.y[1 : n + 1],
@@ -135,7 +135,7 @@ def relax(
         nonnegative=np.maximum(-4 * here.y[held], 0.0),
         x=np.clip((1 + signs) / 2, 0.0, 1.0),
         products=(lifted[1:, 1:] + signs[:, None] + signs + 1) / 4,
-        bound=float(conditions.rhs @ here.y),
+        bound=float(constraints.rhs @ here.y),
         gap=gap,
         iterations=step,
     )
@@ -144,7 +144,7 @@ def relax(
 class _Iterate(NamedTuple):
     """A primal and dual point, or a change of one.
 
-    ``z`` and ``dual`` are definite matrices on the hyperplane, ``y`` the multipliers of the conditions, and ``slack``
+    ``z`` and ``dual`` are definite matrices on the hyperplane, ``y`` the multipliers of the constraints, and ``slack``
     what the inequalities have to spare (of no meaning for the equalities).
     """
 
@@ -175,9 +175,9 @@ class _Iterate(NamedTuple):
 
 
 class _System(NamedTuple):
-    """The linear system of an iteration: the conditions, the inverse of the dual matrix, the Schur complement."""
+    """The linear system of an iteration: the constraints, the inverse of the dual matrix, the Schur complement."""
 
-    conditions: Conditions
+    constraints: Constraints
     inverse: NDArray[np.float64]
     factor: tuple[NDArray[np.float64], bool]
 
@@ -189,12 +189,12 @@ class _System(NamedTuple):
         corrected: NDArray[np.float64] | float = 0.0,
     ) -> _Iterate:
         """The change towards the point of the central path at ``mu``; the corrections are of second order."""
-        conditions, held = self.conditions, self.conditions.inequality
+        constraints, held = self.constraints, self.constraints.inequality
         target = mu * self.inverse - correction
-        right = conditions.values(target) - conditions.rhs
+        right = constraints.values(target) - constraints.rhs
         right[held] -= (mu - corrected) / -here.y[held]
         dy = linalg.cho_solve(self.factor, right, check_finite=False)
-        ddual = conditions.adjoint(dy)
+        ddual = constraints.adjoint(dy)
         product = here.z @ ddual @ self.inverse
         dz = target - here.z - (product + product.T) / 2
         dslack = np.zeros(dy.size)
@@ -202,30 +202,30 @@ class _System(NamedTuple):
         return _Iterate(dz, dslack, dy, ddual)
 
 
-def _start(conditions: Conditions, cost: NDArray[np.float64], size: int) -> _Iterate:
+def _start(constraints: Constraints, cost: NDArray[np.float64], size: int) -> _Iterate:
     """The average over all selections, strictly feasible but for dominance; and multipliers large enough."""
-    n, held = len(cost) - 1, conditions.inequality
+    n, held = len(cost) - 1, constraints.inequality
     x, both = size / n, size * (size - 1) / (n * (n - 1))
     average = np.full((n + 1, n + 1), 4 * both - 4 * x + 1)
     average[0, :] = average[:, 0] = 2 * x - 1
     np.fill_diagonal(average, 1.0)
-    z = conditions.restrict(average)
-    projected = conditions.restrict(cost)
+    z = constraints.restrict(average)
+    projected = constraints.restrict(cost)
     y = np.zeros(held.size)
     magnitude = max(float(np.abs(cost).max()), 1e-300)
     y[: n + 1] = 1.1 * np.abs(cost).sum(axis=1) + 1e-3 * magnitude
     y[held] = -1e-2 * magnitude
-    slack = np.where(held, np.maximum(conditions.values(z) - conditions.rhs, 1e-3), 1.0)
-    dual = conditions.adjoint(y) - projected
+    slack = np.where(held, np.maximum(constraints.values(z) - constraints.rhs, 1e-3), 1.0)
+    dual = constraints.adjoint(y) - projected
     while not _definite(dual):
         y[: n + 1] *= 2
-        dual = conditions.adjoint(y) - projected
+        dual = constraints.adjoint(y) - projected
     return _Iterate(z, slack, y, dual)
 
 
 def _predict_and_correct(system: _System, here: _Iterate, gap: float, mu: float) -> tuple[_Iterate, float]:
     """One step of Mehrotra's kind: the next point, and the longer of the primal and the dual step."""
-    held = system.conditions.inequality
+    held = system.constraints.inequality
     guess = system.direction(here, 0.0)
     predicted = here.moved(guess, *here.steps(guess, held)).gap(held)
     centre = mu * min(1.0, max(predicted / gap, 0.0) ** 2 + 0.02)
@@ -242,7 +242,7 @@ def _definite(matrix: NDArray[np.float64]) -> bool:
 def _factor(
     matrix: NDArray[np.float64], held: NDArray[np.bool_], ratio: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], bool] | None:
-    """Cholesky factor with as little regularisation as it takes (redundant conditions make the matrix singular).
+    """Cholesky factor with as little regularisation as it takes (redundant constraints make the matrix singular).
 
     The inequalities' slacks over multipliers are added to the diagonal first; ``matrix`` is overwritten.
     """

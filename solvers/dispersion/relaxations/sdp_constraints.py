@@ -1,7 +1,7 @@
-r"""The conditions of the semidefinite relaxation on the slice, all of them products of two sparse vectors.
+r"""Constraints of the semidefinite relaxation on the slice, all of them products of two sparse vectors.
 
 With :math:`z = 2s - 1` and a leading :math:`z_0 = 1`,
-:math:`\langle \mathrm{sym}(u v^\top), zz^\top \rangle = (u^\top z)(v^\top z)`, and each condition is one of
+:math:`\langle \mathrm{sym}(u v^\top), zz^\top \rangle = (u^\top z)(v^\top z)`, and each constraint is one of
 
 * binary: :math:`z_i^2 = 1`, that is :math:`u = v = e_i`;
 * dominance, :math:`s_i s_j = s_j` where i is chosen whenever j is: :math:`(z_i - z_0)(z_j + z_0) = 0`;
@@ -19,21 +19,21 @@ from numpy.typing import NDArray
 from solvers.dispersion.kernels import load
 from solvers.run import Run
 
-__all__ = ["Conditions"]
+__all__ = ["Constraints"]
 
-#: Steps that Python needs for a pair of conditions, where nothing is compiled yet.
+#: Steps that Python needs for a pair of constraints, where nothing is compiled yet.
 _STEPS = 25
 
 
-class Conditions:
-    """Condition k is the product :math:`(z_i + a z_0)(z_j + b z_0)`, equal to ``rhs`` or at least that.
+class Constraints:
+    """Constraint k is the product :math:`(z_i + a z_0)(z_j + b z_0)`, equal to ``rhs`` or at least that.
 
     Parameters
     ----------
     n, size : int
         The slice.
     dominated, nonnegative : (k, 2) ndarray of int
-        Pairs (i, j) of the last two kinds; the n + 1 binary conditions come first, then these.
+        Pairs (i, j) of the last two kinds; the n + 1 binary constraints come first, then these.
     run : Run, optional
         Its clock stands still while kernels are compiled.
     """
@@ -48,7 +48,7 @@ class Conditions:
         every = np.arange(n + 1)
         self.i = np.concatenate([every, 1 + dominated[:, 0], 1 + nonnegative[:, 0]])
         self.j = np.concatenate([every, 1 + dominated[:, 1], 1 + nonnegative[:, 1]])
-        # a, b are 0 for the binary conditions, -1, 1 for dominance, else 1.
+        # a, b are 0 for the binary constraints, -1, 1 for dominance, else 1.
         self.b = (np.arange(self.i.size) > n).astype(np.float64)
         self.a = self.b.copy()
         self.a[n + 1 : n + 1 + len(dominated)] = -1.0
@@ -67,13 +67,13 @@ class Conditions:
         return _reflect(full, self.mirror)
 
     def values(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What each condition measures of a matrix over the hyperplane."""
+        """What each constraint measures of a matrix over the hyperplane."""
         i, j, a, b = self.i, self.j, self.a, self.b
         full = self.extend(matrix)
         return full[i, j] + b * full[i, 0] + a * full[0, j] + a * b * full[0, 0]
 
     def adjoint(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The conditions' matrices, times ``y``, in sum."""
+        """The constraints' matrices, times ``y``, in sum."""
         if self.plain:
             return self.restrict(np.diag(y))
         n, (i, j, a, b) = len(self.mirror), (self.i, self.j, self.a, self.b)
@@ -85,7 +85,7 @@ class Conditions:
         return self.restrict((total + total.T) / 2)
 
     def schur(self, z: NDArray[np.float64], inverse: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``<A_k, z A_l inverse>`` for all pairs of conditions."""
+        """``<A_k, z A_l inverse>`` for all pairs of constraints."""
         outer, inner = self.extend(z), self.extend(inverse)
         if self.plain:
             return outer * inner

@@ -1,4 +1,4 @@
-r"""Inequalities that hold because selections are whole: a whole number is never strictly between k and k + 1.
+r"""Cuts from integrality, their separation, and their multipliers: no integer is strictly between k and k + 1.
 
 For an integer vector b and an integer k, every 0/1 vector has :math:`(b^\top s - k)(b^\top s - k - 1) \ge 0`, which is
 linear in :math:`X = s s^\top`:
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.kernels import load
 
-__all__ = ["Cuts", "gaps", "triangles"]
+__all__ = ["CutMultipliers", "Cuts", "gap_inequalities", "triangle_inequalities"]
 
 #: Most clients of one cut.
 WIDTH = 16
@@ -96,7 +96,7 @@ class Cuts:
         return cut, np.minimum(one, other), np.maximum(one, other), value[cut, entry]
 
     def within(self, kept: NDArray[np.int64], chosen: NDArray[np.int64]) -> tuple[Cuts, NDArray[np.bool_]]:
-        """What the cuts say about the clients ``kept`` when ``chosen`` are chosen and the others are not.
+        """Restrict the cuts to the clients ``kept`` when ``chosen`` are chosen and the others are not.
 
         Returns them in the new numbers, and which of these cuts they come from.
         """
@@ -141,8 +141,8 @@ class Cuts:
         return self.matrix() @ products.ravel() - self.limits
 
 
-def triangles(products: NDArray[np.float64], most: int, least: float = 1e-3) -> Cuts:
-    """The ``most`` cuts with at most three clients that ``products`` violate most, each by more than ``least``."""
+def triangle_inequalities(products: NDArray[np.float64], most: int, least: float = 1e-3) -> Cuts:
+    """Separate triangle inequalities: the ``most`` violated cuts of at most three clients, all by over ``least``."""
     n = len(products)
     enough = np.full(n, -np.inf)
     if n - 1 > _ABLE:
@@ -165,10 +165,10 @@ def _narrow(rows: NDArray[np.int64], n: int) -> Cuts:
     return Cuts.of(members, signs, rows[:, 5], n)
 
 
-def gaps(
+def gap_inequalities(
     products: NDArray[np.float64], most: int, rng: np.random.Generator, *, starts: int = 150, least: float = 0.01
 ) -> Cuts:
-    r"""Cuts with more clients that ``products`` violate by more than ``least``, by local search from random starts.
+    r"""Separate gap inequalities: violated by more than ``least``, by local search from random starts.
 
     From b = a few entries 1, single entries of b are changed by one, within −1 … 1, as long as the variance of
     :math:`b^\top s` less that of a whole number with its mean falls.
@@ -200,3 +200,64 @@ def gaps(
 def _lack(variance: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
     part = mean - np.floor(mean)
     return variance - part * (1 - part)
+
+
+#: Times that coordinate descent goes through the multipliers in an iteration.
+_SWEEPS = 3
+
+
+class CutMultipliers:
+    """Cuts with multipliers t ≥ 0.
+
+    Attributes
+    ----------
+    cuts, weights : Cuts and (k,) ndarray
+        The cuts and t.
+    sum : (n, n) ndarray
+        ``Tᵀt``.
+    """
+
+    def __init__(self, cuts: Cuts, weights: NDArray[np.float64]) -> None:
+        self.cuts, self.weights = cuts, weights.astype(np.float64)
+        self.sum = np.zeros((cuts.n, cuts.n))
+        if len(cuts) == 0:
+            return
+        self._cut, self._row, self._column, self._value = cuts.entries()
+        self._start = np.searchsorted(self._cut, np.arange(len(cuts) + 1))
+        self._limits = cuts.limits
+        self._place = self._row * cuts.n + self._column
+        # In the inner product of symmetric matrices.
+        self._twice = self._value * np.where(self._row == self._column, 1.0, 2.0)
+        self._mirror = self._column * cuts.n + self._row
+        self._norm = np.add.reduceat(self._value * self._twice, self._start[:-1])
+        self.sum = self._spread(self.weights)
+
+    def __len__(self) -> int:
+        return len(self.cuts)
+
+    def move(self, residual: NDArray[np.float64], penalty: float) -> None:
+        """Decrease ``‖residual + Tᵀt‖²/2 + penalty · limitsᵀt`` by coordinate descent; ``residual`` is overwritten."""
+        pattern = (self._start, self._place, self._mirror, self._value, self._twice, self._norm)
+        load("cuts").move(residual, *pattern, self._limits, self.weights, self.sum, penalty, _SWEEPS)
+
+    @property
+    def constant(self) -> float:
+        """``limitsᵀt``."""
+        return float(self._limits @ self.weights) if len(self.cuts) else 0.0
+
+    @property
+    def rounding(self) -> float:
+        """A bound on the error of an entry of ``Tᵀt``, in units of eps."""
+        if len(self.cuts) == 0:
+            return 0.0
+        most = int(np.bincount(self._place).max())
+        return most * float(np.bincount(self._place, abs(self._value) * self.weights[self._cut]).max())
+
+    def homogeneous(self) -> NDArray[np.float64]:
+        """``Tᵀt`` of the cuts whose right-hand side is 0."""
+        return self._spread(np.where(self.cuts.homogeneous, self.weights, 0.0)) if len(self.cuts) else self.sum
+
+    def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        n = self.cuts.n
+        upper = np.bincount(self._place, self._value * weights[self._cut], n * n).reshape(n, n)
+        return np.asarray(upper + np.triu(upper, 1).T, dtype=np.float64)

@@ -3,7 +3,7 @@ r"""The problem rewritten so that it is concave on the slice :math:`1^\top s = m
 Three kinds of term vanish, or do no harm, at the points that count:
 
 * :math:`d_i (s_i - s_i^2)`, zero on 0/1 vectors, for any :math:`d_i`;
-* :math:`p_{ij} (s_j - s_i s_j)`, zero wherever i is chosen whenever j is (see `solvers.dispersion.bounds.dominance`);
+* :math:`p_{ij} (s_j - s_i s_j)`, zero wherever i is chosen whenever j is (`solvers.dispersion.relaxations.dominance`);
 * :math:`r_{ij} s_i s_j` with :math:`r_{ij} \ge 0`: never negative, so it can only raise a bound.
 
 With multipliers that make the sum concave on the slice, any point y gives the bound
@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from solvers.dispersion.bounds.semidefinite import Multipliers
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.semidefinite import Multipliers
 
 __all__ = [
     "Normal",
