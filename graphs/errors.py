@@ -1,6 +1,11 @@
-"""What the graphs package raises and warns about."""
+"""Errors of the graphs package, and the checks of input that raise them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 
 class GraphError(ValueError):
@@ -25,3 +30,63 @@ class ProtocolError(GraphError):
 
 class GraphWarning(UserWarning):
     """The answer is well defined but probably not what was hoped for; the message says why."""
+
+
+def choice(name: str, value: object, accepted: Iterable[str], error: type[GraphError] = GraphError) -> None:
+    """Raise `error` unless `value` is one of the `accepted` strings."""
+    known = [repr(each) for each in accepted]
+    if repr(value) not in known:
+        words = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
+        raise error(f"{name} must be {words}; got {value!r}.")
+
+
+def square_symmetric(
+    name: str, values: ArrayLike, error: type[GraphError] = SimilarityError, *, infinite: bool = False
+) -> NDArray[np.float64]:
+    """Return `values` as a float64 matrix, or say why it is no symmetric matrix of numbers.
+
+    The diagonal is not read and may hold anything. ``infinite=True`` lets +inf through.
+    Asymmetry up to 1e-9 of the largest finite entry is rounding: it passes, and the lower triangle of the
+    result is the mirrored upper one. A matrix that is exactly symmetric is not copied.
+    """
+    try:
+        matrix = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as reason:
+        raise error(f"{name} cannot be read as a matrix of numbers: {reason}.") from None
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise error(f"{name} must have one row and one column per client, N×N; got shape {matrix.shape}.")
+    size = matrix.shape[0]
+    if size == 0:
+        raise error(f"{name} is empty; at least one client is needed.")
+    # Row by row: at N = 5 000 a handful of temporary N×N arrays would cost more memory than the answer.
+    largest = 0.0
+    for i in range(size):
+        row = matrix[i, i + 1 :]
+        finite = np.isfinite(row)
+        if not finite.all():
+            bad = ~finite if not infinite else np.isnan(row) | (row == -np.inf)
+            if bad.any():
+                j = i + 1 + int(np.flatnonzero(bad)[0])
+                allowed = "finite numbers or +inf" if infinite else "finite numbers"
+                raise error(f"{name} must hold {allowed}; got {matrix[i, j]} at [{i}, {j}].")
+            row = row[finite]
+        if row.size:
+            largest = max(largest, float(np.abs(row).max()))
+    mirrored = matrix
+    for i in range(size):
+        row, column = matrix[i, i + 1 :], matrix[i + 1 :, i]
+        same = row == column
+        if same.all():
+            continue
+        with np.errstate(invalid="ignore"):
+            apart = np.where(same, 0.0, np.abs(row - column))
+        if not (apart <= 1e-9 * largest).all():
+            j = int(np.argmax(~(apart <= 1e-9 * largest)))
+            raise error(
+                f"{name} is not symmetric: entry [{i}, {i + 1 + j}] is {row[j]} and "
+                f"[{i + 1 + j}, {i}] is {column[j]}; similarity between clients goes both ways."
+            )
+        if mirrored is matrix:
+            mirrored = matrix.copy()
+        mirrored[i + 1 :, i] = row
+    return mirrored

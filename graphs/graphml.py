@@ -46,11 +46,11 @@ def write_graphml(graph: nx.Graph, path: str | PathLike[str]) -> None:
     from networkx.readwrite.graphml import GraphMLWriter
 
     if graph.is_directed() or graph.is_multigraph():
-        raise GraphError(f"the graph is a {type(graph).__name__}; accepted is an undirected networkx.Graph.")
+        raise GraphError(f"the graph must be an undirected networkx.Graph; got a {type(graph).__name__}.")
     kinds = {"int" if isinstance(node, int | np.integer) else type(node).__name__ for node in graph}
     kinds = kinds or {"int"}
     if len(kinds) > 1 or not kinds <= set(_NAMES):
-        raise GraphError(f"nodes are of type {', '.join(sorted(kinds))}; accepted are all int or all str.")
+        raise GraphError(f"nodes must be all int or all str; got {', '.join(sorted(kinds))}.")
     plain = nx.Graph(**_flat("the graph", graph.graph), node_type=kinds.pop())
     for node, attributes in graph.nodes(data=True):
         plain.add_node(str(node), **_flat(f"node {node!r}", attributes))
@@ -104,7 +104,7 @@ def read_graphml(path: str | PathLike[str]) -> nx.Graph:
         raise GraphError(f"{Path(path).name} cannot be read as GraphML: two nodes have the same number.")
     if plain.is_directed() or plain.is_multigraph():
         raise GraphError(
-            f"{Path(path).name} holds a {type(plain).__name__}; accepted is an undirected graph without parallel edges."
+            f"{Path(path).name} must hold an undirected graph without parallel edges; got a {type(plain).__name__}."
         )
     # Written by NetworkX for graphs without attributes of their own.
     for default in ("node_default", "edge_default"):
@@ -126,7 +126,7 @@ def _flat(owner: str, attributes: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) == 1 and len(value):
             vector = np.asarray(value)
             if vector.dtype.kind not in "biuf":
-                raise GraphError(f"{owner} has {name} = {value!r}; accepted are vectors of numbers.")
+                raise GraphError(f"{name} of {owner} must be a vector of numbers; got {value!r}.")
             flat |= {f"{name}[{i}]": entry for i, entry in enumerate(vector.tolist())}
         elif isinstance(value, bool | int | str):
             flat[name] = value
@@ -134,7 +134,7 @@ def _flat(owner: str, attributes: dict[str, Any]) -> dict[str, Any]:
             flat[name] = value if not math.isnan(value) else math.nan
         else:
             raise GraphError(
-                f"{owner} has {name} = {value!r}; accepted are numbers, truth values, strings and vectors of numbers."
+                f"{name} of {owner} must be a number, a truth value, a string or a vector of numbers; got {value!r}."
             )
     return flat
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphs.checks import square_symmetric
-from graphs.errors import SimilarityError
+from graphs.errors import SimilarityError, square_symmetric
 from graphs.min_plus import close
 from graphs.shortest_paths import path_lengths, scaled
 from graphs.threedg import PresetName, dependency_graph, edge_weights, resolve
@@ -172,7 +171,7 @@ class IncrementalDistances:
         """
         size = len(self)
         if not 0 <= client < size:
-            raise SimilarityError(f"client is {client}; accepted are indices from 0 to {size - 1}.")
+            raise SimilarityError(f"client must be an index from 0 to {size - 1}; got {client}.")
         row = np.array(similarities, dtype=np.float64)
         if row.shape == (size,):
             row[client] = self._similarity[client, client]
@@ -193,11 +192,11 @@ class IncrementalDistances:
         row = np.asarray(similarities, dtype=np.float64)
         if row.shape != (size,):
             raise SimilarityError(
-                f"similarities have shape {row.shape}; accepted is one number per known client, ({size},)."
+                f"similarities must be one number per known client, ({size},); got shape {row.shape}."
             )
         if not np.isfinite(row).all():
             at = int(np.argmin(np.isfinite(row)))
-            raise SimilarityError(f"the similarity to client {at} is {row[at]}; accepted are finite numbers.")
+            raise SimilarityError(f"the similarity to client {at} must be a finite number; got {row[at]}.")
         return row
 
     def _need_clients(self) -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphs.checks import choice, square_symmetric
-from graphs.errors import GraphError
+from graphs.errors import GraphError, choice, square_symmetric
 from graphs.threedg import PRESETS, PresetName
 
 if TYPE_CHECKING:
@@ -168,7 +167,7 @@ def epsilon_sweep(
     else:
         thresholds = np.unique(np.asarray(list(epsilons), dtype=np.float64))
     if not len(thresholds) or not np.isfinite(thresholds).all():
-        raise GraphError(f"epsilons are {list(thresholds)}; accepted is at least one, all finite.")
+        raise GraphError(f"epsilons must be at least one number, all finite; got {list(thresholds)}.")
     # Sorted once, every threshold is a cut: what is above it is predicted.
     order = np.argsort(values)
     hits_above = np.concatenate([np.cumsum(truth[order][::-1])[::-1], [0]])
@@ -208,8 +207,8 @@ def _adjacency(name: str, graph: Any, nodes: list[Hashable] | None) -> NDArray[n
     matrix = np.asarray(graph)
     if matrix.dtype != bool:
         raise GraphError(
-            f"{name} is a matrix of {matrix.dtype}; accepted is a graph or a boolean adjacency matrix "
-            "(for weights R: numpy.isfinite(R))."
+            f"{name} must be a graph or a boolean adjacency matrix (of weights R: numpy.isfinite(R)); "
+            f"got a matrix of {matrix.dtype}."
         )
     square_symmetric(name, matrix, GraphError)
     return matrix

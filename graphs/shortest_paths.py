@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from graphs.checks import choice, square_symmetric
-from graphs.errors import DistanceError
+from graphs.errors import DistanceError, choice, square_symmetric
 from graphs.min_plus import COMPILED, close
 
 if TYPE_CHECKING:
@@ -114,15 +113,15 @@ def graph_weights(graph: nx.Graph | NDArray[np.float64], weight: str = "weight")
     for i, row in enumerate(matrix):
         if row.min() < 0:
             j = int(row.argmin())
-            raise DistanceError(f"the edge {i}-{j} has length {matrix[i, j]}; accepted are lengths of 0 or more.")
+            raise DistanceError(f"the length of edge {i}-{j} must be 0 or more; got {matrix[i, j]}.")
     return matrix
 
 
 def _from_graph(graph: nx.Graph, weight: str) -> NDArray[np.float64]:
     if graph.is_directed() or graph.is_multigraph():
         raise DistanceError(
-            f"the graph is a {type(graph).__name__}; accepted is an undirected networkx.Graph with at most "
-            "one edge between two clients, such as dependency_graph returns."
+            "the graph must be an undirected networkx.Graph with at most one edge between two clients, such as "
+            f"dependency_graph returns; got a {type(graph).__name__}."
         )
     size = graph.number_of_nodes()
     if size == 0:

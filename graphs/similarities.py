@@ -9,8 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphs.checks import choice, square_symmetric
-from graphs.errors import FeatureError, GraphWarning, SimilarityError
+from graphs.errors import FeatureError, GraphWarning, SimilarityError, choice, square_symmetric
 from graphs.reproducible import gram
 
 Kind = Literal["cosine", "dot", "update", "functional"]
@@ -123,7 +122,7 @@ def min_max(similarity: ArrayLike, *, bounds: tuple[float, float] | None = None)
     np.fill_diagonal(matrix, 0.0)
     low, high = (float(matrix.min()), float(matrix.max())) if bounds is None else map(float, bounds)
     if bounds is not None and not low < high:
-        raise SimilarityError(f"bounds are ({low}, {high}); accepted is a pair (lo, hi) with lo < hi.")
+        raise SimilarityError(f"bounds must be a pair (lo, hi) with lo < hi; got ({low}, {high}).")
     if high > low:
         matrix -= low
         matrix /= high - low
@@ -155,8 +154,7 @@ def label_distribution(counts: ArrayLike) -> NDArray[np.float64]:
     if (histogram < 0).any():
         client, label = np.argwhere(histogram < 0)[0]
         raise FeatureError(
-            f"client {client} has {histogram[client, label]:g} samples of label {label}; "
-            "accepted are counts of 0 or more."
+            f"the count of label {label} at client {client} must be 0 or more; got {histogram[client, label]:g}."
         )
     totals = histogram.sum(axis=1, keepdims=True)
     if (totals == 0).any():
@@ -173,21 +171,20 @@ def feature_matrix(features: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.floa
     except ValueError:
         shapes = sorted({str(np.shape(f)) for f in features})  # type: ignore[union-attr]
         raise FeatureError(
-            f"the clients' features have different shapes ({', '.join(shapes[:4])}); "
-            "accepted is one vector of the same length per client."
+            f"the clients' features must be vectors of one length; got shapes {', '.join(shapes[:4])}."
         ) from None
     if matrix.ndim < 2 or matrix.size == 0:
-        raise FeatureError(f"features have shape {matrix.shape}; accepted is one non-empty vector per client, (N, d).")
+        raise FeatureError(f"features must be one non-empty vector per client, (N, d); got shape {matrix.shape}.")
     if matrix.dtype.kind in "biu":
         matrix = matrix.astype(np.float64)
     if matrix.dtype.kind != "f":
-        raise FeatureError(f"features have type {matrix.dtype}; accepted are real numbers.")
+        raise FeatureError(f"features must be real numbers; got {matrix.dtype}.")
     matrix = matrix.reshape(matrix.shape[0], -1)
     for client, row in enumerate(matrix):
         if not np.isfinite(row).all():
             raise FeatureError(
-                f"client {client} has a feature that is {row[~np.isfinite(row)][0]}; "
-                "accepted are finite numbers (did local training diverge?)."
+                f"features must be finite; got {row[~np.isfinite(row)][0]} of client {client} "
+                "(did local training diverge?)."
             )
     return matrix
 

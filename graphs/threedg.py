@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphs.checks import choice, square_symmetric
-from graphs.errors import GraphWarning, SimilarityError
+from graphs.errors import GraphWarning, SimilarityError, choice, square_symmetric
 from graphs.reproducible import exponential
 from graphs.similarities import min_max
 
@@ -208,14 +207,14 @@ def resolve(
     epsilon = rule.epsilon if epsilon is None else float(epsilon)
     sigma2 = rule.sigma2 if sigma2 is None else float(sigma2)
     if not np.isfinite(epsilon):
-        raise SimilarityError(f"epsilon is {epsilon}; accepted is a finite threshold.")
+        raise SimilarityError(f"epsilon must be a finite threshold; got {epsilon}.")
     if epsilon < 0 and not rule.scaled:
         # exp(−V/σ²) of a negative V grows without bound, and past e^709 an edge would be infinitely long.
         raise SimilarityError(
-            f"epsilon is {epsilon}; preset {preset!r} accepts 0 or more, for its weights are meant for V ≥ 0."
+            f"epsilon must be 0 or more with preset {preset!r}, whose weights are meant for V ≥ 0; got {epsilon}."
         )
     if not (np.isfinite(sigma2) and sigma2 > 0):
-        raise SimilarityError(f"sigma2 is {sigma2}; accepted is a positive finite number.")
+        raise SimilarityError(f"sigma2 must be a positive finite number; got {sigma2}.")
     if bounds is not None and not rule.scaled:
         raise SimilarityError(f"bounds are given, but preset {preset!r} does not scale; leave them out.")
     return rule, epsilon, sigma2
@@ -239,8 +238,8 @@ def _names(nodes: Sequence[Hashable] | None, size: int) -> list[Hashable]:
     names = list(nodes)
     if len(names) != size or len(set(names)) != size:
         raise SimilarityError(
-            f"nodes holds {len(names)} names, {len(set(names))} of them distinct; "
-            f"accepted are {size} distinct names, one per row of the similarity matrix."
+            f"nodes must be {size} distinct names, one per row of the similarity matrix; got {len(names)} names, "
+            f"{len(set(names))} of them distinct."
         )
     return names
 

@@ -61,7 +61,7 @@ def federation_figure(federation: Federation, clients: NDArray[np.int64] | None 
     """
     from matplotlib.figure import Figure
 
-    from graphs.drawing.marks import palette
+    from graphs.drawing import palette
 
     figure = Figure(figsize=(11, 5.4), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True)

@@ -125,7 +125,7 @@ def test_bad_input_gets_a_sentence():
         draw(graph, [9])
     with pytest.raises(GraphError, match="graph is empty"):
         draw(nx.Graph())
-    with pytest.raises(GraphError, match=r"labels have shape \(3, 2\); accepted is a row .* the 4 clients"):
+    with pytest.raises(GraphError, match=r"labels must be a row of shares .* of 4 clients; got shape \(3, 2\)"):
         draw(graph, labels=np.ones((3, 2)))
     with pytest.raises(GraphError, match="1 names for 2 labels"):
         draw(graph, labels=np.ones((4, 2)), label_names=["cat"])
@@ -133,5 +133,5 @@ def test_bad_input_gets_a_sentence():
         draw(graph, positions={0: (0, 0)})
     with pytest.raises(GraphError, match="not a permutation of 0 to 1"):
         draw_distances(np.zeros((2, 2)), order=[0, 0])
-    with pytest.raises(GraphError, match="order is 'rank'; accepted are 'cluster', 'given'"):
+    with pytest.raises(GraphError, match="order must be 'cluster' or 'given'; got 'rank'"):
         draw_distances(np.zeros((2, 2)), order="rank")

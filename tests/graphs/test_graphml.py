@@ -77,15 +77,15 @@ def test_files_of_other_programs_are_read(tmp_path):
 
 def test_what_cannot_be_written_or_read_gets_a_sentence(tmp_path):
     path = tmp_path / "graph.graphml"
-    with pytest.raises(GraphError, match="graph is a DiGraph"):
+    with pytest.raises(GraphError, match=r"graph must be an undirected networkx\.Graph; got a DiGraph"):
         write_graphml(nx.DiGraph(), path)
-    with pytest.raises(GraphError, match="nodes are of type int, str; accepted are all int or all str"):
+    with pytest.raises(GraphError, match="nodes must be all int or all str; got int, str"):
         write_graphml(nx.Graph([(0, "a")]), path)
-    with pytest.raises(GraphError, match="nodes are of type tuple"):
+    with pytest.raises(GraphError, match="nodes must be all int or all str; got tuple"):
         write_graphml(nx.Graph([((0, 1), (1, 2))]), path)
     graph = nx.Graph()
     graph.add_node(0, owner=object())
-    with pytest.raises(GraphError, match="node 0 has owner = <object"):
+    with pytest.raises(GraphError, match=r"owner of node 0 must be a number, .* got <object"):
         write_graphml(graph, path)
     assert not path.exists()
     with pytest.raises(FileNotFoundError):
@@ -94,5 +94,5 @@ def test_what_cannot_be_written_or_read_gets_a_sentence(tmp_path):
     with pytest.raises(GraphError, match=r"graph\.graphml cannot be read as GraphML"):
         read_graphml(path)
     nx.write_graphml(nx.DiGraph([(0, 1)]), path)
-    with pytest.raises(GraphError, match="holds a DiGraph"):
+    with pytest.raises(GraphError, match=r"must hold .* got a DiGraph"):
         read_graphml(path)

@@ -97,15 +97,15 @@ def test_what_is_handed_out_is_a_copy():
 
 def test_bad_input_gets_a_sentence_and_changes_nothing():
     known = IncrementalDistances([[1, 0.5], [0.5, 1]])
-    with pytest.raises(SimilarityError, match=r"shape \(3,\); accepted is one number per known client, \(2,\)"):
+    with pytest.raises(SimilarityError, match=r"must be one number per known client, \(2,\); got shape \(3,\)"):
         known.add([1, 2, 3])
-    with pytest.raises(SimilarityError, match="the similarity to client 1 is nan"):
+    with pytest.raises(SimilarityError, match="the similarity to client 1 must be a finite number; got nan"):
         known.add([0.1, np.nan])
-    with pytest.raises(SimilarityError, match="client is 2; accepted are indices from 0 to 1"):
+    with pytest.raises(SimilarityError, match="client must be an index from 0 to 1; got 2"):
         known.update(2, [0.1, 0.1])
     with pytest.raises(SimilarityError, match="no client is known yet"):
         IncrementalDistances().graph()
-    with pytest.raises(SimilarityError, match="preset is 'x'"):
+    with pytest.raises(SimilarityError, match="preset must be 'reference' or 'paper'; got 'x'"):
         IncrementalDistances(preset="x")
     assert len(known) == 2
     assert known.distances().tolist() == [[0, 1], [1, 0]]

@@ -54,7 +54,9 @@ def test_the_largest_vectors_admitted_do_not_wrap():
     for sign in (1, -1):
         result = secure_product([limit, 0], [sign * limit, 0], fraction_bits=0)
         assert result.integer == sign * round(limit) ** 2
-    with pytest.raises(ProtocolError, match=r"vector of first has norm 3\.1e\+09; with fraction_bits = 0"):
+    with pytest.raises(
+        ProtocolError, match=r"norm of the vector of first must lie below .* with fraction_bits = 0; got 3\.1e\+09"
+    ):
         secure_product([3.1e9], [1.0], fraction_bits=0)
 
 
@@ -310,7 +312,7 @@ def test_noise_leaves_room_in_the_integers():
     rng = np.random.default_rng(0)
     for _ in range(200):
         assert secure_product([limit], [limit], noise=noise, rng=rng).value == pytest.approx(limit**2, abs=0.1)
-    with pytest.raises(ProtocolError, match="vector of first has norm"):
+    with pytest.raises(ProtocolError, match="norm of the vector of first must lie below"):
         secure_product([181.0193], [1.0], noise=1.0)
     for wrong in (-1.0, np.nan, np.inf):
         with pytest.raises(ProtocolError, match="noise must be a standard deviation"):
@@ -361,10 +363,10 @@ def test_steps_out_of_order_are_refused():
     [
         ([1.0], [1.0, 2.0], 24, "all vectors must have the same length"),
         ([np.nan], [1.0], 24, "vector of first holds a value that is not finite"),
-        ([[1.0]], [1.0], 24, r"vector of first has shape \(1, 1\)"),
+        ([[1.0]], [1.0], 24, r"vector of first must be a non-empty \(d,\); got shape \(1, 1\)"),
         ([], [], 24, r"shape \(0,\)"),
-        ([1.0], [200.0], 24, "vector of second has norm 200; .* accepted are norms below 181"),
-        ([1.0], [1.0], 32, "fraction_bits is 32; accepted are 0 to 31"),
+        ([1.0], [200.0], 24, "norm of the vector of second must lie below 181.* got 200"),
+        ([1.0], [1.0], 32, "fraction_bits must lie in 0 to 31; got 32"),
     ],
 )
 def test_bad_vectors_get_a_sentence(a, b, bits, message):
@@ -373,9 +375,9 @@ def test_bad_vectors_get_a_sentence(a, b, bits, message):
 
 
 def test_bad_features_get_a_sentence():
-    with pytest.raises(ProtocolError, match="kind is 'update'; accepted are 'cosine', 'dot'"):
+    with pytest.raises(ProtocolError, match="kind must be 'cosine' or 'dot'; got 'update'"):
         secure_similarity(np.eye(2), "update")
-    with pytest.raises(FeatureError, match="client 0 has a feature that is inf"):
+    with pytest.raises(FeatureError, match="features must be finite; got inf of client 0"):
         secure_similarity([[np.inf, 1], [1, 1]])
 
 

@@ -209,10 +209,10 @@ def broken(**attributes):
         (broken(weight=-1.0), "the edge 1-2 has weight -1.0"),
         (broken(weight=np.nan), "the edge 1-2 has weight nan"),
         (nx.Graph(), "the graph is empty"),
-        (nx.DiGraph([(0, 1)]), "the graph is a DiGraph"),
-        (nx.MultiGraph([(0, 1)]), "the graph is a MultiGraph"),
-        (np.array([[0, -1.0], [-1.0, 0]]), "the edge 0-1 has length -1.0"),
-        (np.array([[0, np.nan], [np.nan, 0]]), r"\[0, 1\] is nan"),
+        (nx.DiGraph([(0, 1)]), "the graph must be an undirected .*; got a DiGraph"),
+        (nx.MultiGraph([(0, 1)]), "the graph must be an undirected .*; got a MultiGraph"),
+        (np.array([[0, -1.0], [-1.0, 0]]), "the length of edge 0-1 must be 0 or more; got -1.0"),
+        (np.array([[0, np.nan], [np.nan, 0]]), r"got nan at \[0, 1\]"),
         (np.array([[0, 1.0], [np.inf, 0]]), "not symmetric"),
         (np.zeros((2, 3)), r"shape \(2, 3\)"),
     ],
@@ -223,7 +223,7 @@ def test_bad_graphs_get_a_sentence(graph, message):
 
 
 def test_unknown_method_names_the_accepted_ones():
-    with pytest.raises(DistanceError, match="method is 'bfs'; accepted are 'auto', 'floyd-warshall'"):
+    with pytest.raises(DistanceError, match="method must be 'auto', 'floyd-warshall' or 'dijkstra'; got 'bfs'"):
         distances(nx.path_graph(2), "bfs")
 
 

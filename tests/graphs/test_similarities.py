@@ -106,13 +106,13 @@ def test_a_zero_vector_is_like_nobody_and_says_so():
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        ([[1, 2], [1, 2, 3]], r"different shapes \(\(2,\), \(3,\)\)"),
+        ([[1, 2], [1, 2, 3]], r"of one length; got shapes \(2,\), \(3,\)"),
         ([1.0, 2.0], r"shape \(2,\)"),
         (np.zeros((0, 3)), r"shape \(0, 3\)"),
-        ([[1.0, np.nan], [1.0, 2.0]], "client 0 has a feature that is nan"),
-        ([[1.0, 2.0], [1.0, np.inf]], "client 1 has a feature that is inf"),
-        ([["a", "b"]], "accepted are real numbers"),
-        ([[1j, 2]], "accepted are real numbers"),
+        ([[1.0, np.nan], [1.0, 2.0]], "features must be finite; got nan of client 0"),
+        ([[1.0, 2.0], [1.0, np.inf]], "features must be finite; got inf of client 1"),
+        ([["a", "b"]], "features must be real numbers; got"),
+        ([[1j, 2]], "features must be real numbers; got"),
     ],
 )
 def test_bad_features_get_a_sentence(features, message):
@@ -121,11 +121,11 @@ def test_bad_features_get_a_sentence(features, message):
 
 
 def test_unknown_options_name_the_accepted_ones():
-    with pytest.raises(SimilarityError, match="kind is 'cos'; accepted are 'cosine', 'dot', 'update'"):
+    with pytest.raises(SimilarityError, match="kind must be 'cosine', 'dot', 'update' or 'functional'; got 'cos'"):
         similarity([[1, 2]], "cos")
-    with pytest.raises(SimilarityError, match="clip is 'negative'; accepted are 'none', 'zero'"):
+    with pytest.raises(SimilarityError, match="clip must be 'none' or 'zero'; got 'negative'"):
         similarity([[1, 2]], clip="negative")
-    with pytest.raises(SimilarityError, match="scale is 'minmax'"):
+    with pytest.raises(SimilarityError, match="scale must be 'none' or 'min-max'; got 'minmax'"):
         similarity([[1, 2]], scale="minmax")
 
 
@@ -138,5 +138,5 @@ def test_label_distribution():
     np.testing.assert_allclose(label_distribution([[1, 3], [2, 0]]), [[0.25, 0.75], [1, 0]])
     with pytest.raises(FeatureError, match="client 1 holds no sample"):
         label_distribution([[1, 1], [0, 0]])
-    with pytest.raises(FeatureError, match="client 0 has -1 samples of label 1"):
+    with pytest.raises(FeatureError, match="the count of label 1 at client 0 must be 0 or more; got -1"):
         label_distribution([[1, -1], [0, 1]])

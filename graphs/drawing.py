@@ -1,0 +1,457 @@
+"""Pictures of the 3DG and of its distances, as Matplotlib figures that touch no global state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from graphs.errors import GraphError, choice, square_symmetric
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "draw",
+    "draw_distances",
+    "palette",
+]
+
+
+# -- layout ----------------------------------------------------------------------------------------------------
+
+
+#: Two nodes and their similarity.
+Edge = tuple[Hashable, Hashable, float]
+
+
+def strongest(graph: nx.Graph, per_client: int) -> list[Edge]:
+    """Each node's so many most similar neighbours, every edge once."""
+    size = len(graph)
+    index = {node: i for i, node in enumerate(graph)}
+    kept: dict[frozenset[Hashable], Edge] = {}
+    for node, i in index.items():
+        # Among equals the next in order, going round: were it the lowest index, the first few clients
+        # would collect everybody's edges.
+        ranked = sorted(
+            (-float(data.get("similarity", 1.0)), (index[other] - i) % size, other)
+            for other, data in graph[node].items()
+            if other != node
+        )
+        for value, _, other in ranked[: max(per_client, 0)]:
+            kept.setdefault(frozenset((node, other)), (node, other, -value))
+    return list(kept.values())
+
+
+def placed(positions: Mapping[Hashable, Sequence[float]], nodes: Sequence[Hashable]) -> NDArray[np.float64]:
+    """The caller's positions in node order."""
+    missing = [node for node in nodes if node not in positions]
+    if missing:
+        raise GraphError(f"positions has no place for client {missing[0]!r}.")
+    return np.array([positions[node] for node in nodes], dtype=np.float64)
+
+
+def layout(graph: nx.Graph, edges: list[Edge], radius: float, seed: int) -> NDArray[np.float64]:
+    """Spring layout of the drawn edges in about a unit square, then pulled apart."""
+    import networkx as nx
+
+    drawn = nx.Graph()
+    drawn.add_nodes_from(graph)
+    drawn.add_weighted_edges_from((u, v, max(value, 0.0) + 0.05) for u, v, value in edges)
+    if len(drawn) == 1:
+        return np.zeros((1, 2))
+    # An explicit method: NetworkX changes algorithm at 500 nodes, and with it the picture's character.
+    found = nx.spring_layout(drawn, k=1.6 / math.sqrt(len(drawn)), iterations=120, seed=seed, method="force")
+    place = np.array([found[node] for node in graph])
+    place = (place - place.min(axis=0)) / np.maximum(np.ptp(place, axis=0), 1e-9)
+    # A few isolated clients would fly far off and shrink the rest: even out by rank, half way.
+    ranks = place.argsort(axis=0).argsort(axis=0) / (len(place) - 1)
+    place = 0.5 * place + 0.5 * ranks
+    return apart(place, 2.5 * radius)
+
+
+def apart(place: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
+    """Push points until no two are nearer than `gap`, or nearly so."""
+    for _ in range(200):
+        offset = place[:, None] - place[None]
+        length = np.sqrt((offset**2).sum(axis=2))
+        np.fill_diagonal(length, np.inf)
+        short = np.maximum(gap - length, 0.0)
+        if short.max() < 0.02 * gap:
+            break
+        # Points in one place have no direction to part in; their index gives them one.
+        same = length < 1e-12
+        if same.any():
+            angle = np.arange(len(place)) * 2.399963
+            turn = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+            offset = np.where(same[:, :, None], turn[:, None] - turn[None], offset)
+            length = np.where(same, 1.0, length)
+        place = place + 0.5 * (offset / length[:, :, None] * short[:, :, None]).sum(axis=1)
+    return place
+
+
+# -- marks -----------------------------------------------------------------------------------------------------
+
+
+INK = "#222222"
+PAPER = "white"
+PLAIN = "#7c93b8"
+
+
+def chosen_among(selected: Iterable[Hashable], nodes: Sequence[Hashable]) -> set[Hashable]:
+    """The selected nodes as a set, or a sentence where one is not in the picture."""
+    chosen = set(selected)
+    strangers = chosen - set(nodes)
+    if strangers:
+        raise GraphError(
+            f"selected names {sorted(map(repr, strangers))[0]}, which is none of the {len(nodes)} clients."
+        )
+    return chosen
+
+
+def label_mix(graph: nx.Graph, labels: ArrayLike | None) -> NDArray[np.float64] | None:
+    """Label shares by row, from the argument or the nodes; an empty row stays empty."""
+    if labels is None:
+        rows = [attributes.get("labels") for _, attributes in graph.nodes(data=True)]
+        if any(row is None for row in rows):
+            return None
+        labels = rows
+    try:
+        mix = np.asarray(labels, dtype=np.float64)
+    except ValueError:
+        mix = np.zeros(0)
+    if mix.ndim != 2 or len(mix) != len(graph) or not np.isfinite(mix).all() or (mix < 0).any():
+        raise GraphError(
+            f"labels must be a row of shares of 0 or more for each of {len(graph)} clients; got shape {mix.shape}."
+        )
+    return mix / np.maximum(mix.sum(axis=1, keepdims=True), 1e-300)
+
+
+def palette(count: int) -> list[tuple[float, ...]]:
+    """So many colours that stay apart."""
+    from matplotlib import colormaps
+
+    if count <= 20:
+        colours = colormaps["tab10" if count <= 10 else "tab20"]
+        return [tuple(colours(i)[:3]) for i in range(count)]
+    return [tuple(colormaps["hsv"](i / count)[:3]) for i in range(count)]
+
+
+def towards_white(colour: Any, keep: float) -> tuple[float, ...]:
+    """A colour paled, to the share ``keep`` of its distance from white."""
+    from matplotlib.colors import to_rgb
+
+    return tuple(1.0 - keep * (1.0 - channel) for channel in to_rgb(colour))
+
+
+# -- distances -------------------------------------------------------------------------------------------------
+
+
+def draw_distances(
+    distances: ArrayLike,
+    selected: Iterable[int] = (),
+    *,
+    order: Literal["cluster", "given"] | Sequence[int] = "cluster",
+    title: str = "shortest-path distances between clients",
+) -> Figure:
+    """Draw a distance matrix as a heat map, similar clients beside each other.
+
+    Parameters
+    ----------
+    distances
+        N×N, symmetric, from `distances`.
+    selected
+        Indices of clients to mark on both axes.
+    order
+        ``"cluster"`` sorts by average-linkage clustering, so that groups show as blocks; ``"given"`` keeps
+        the order; or a permutation of 0 … N−1.
+    title
+        Title above the picture.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    GraphError
+        If the matrix is not square, symmetric and finite, `order` is no permutation, or a selected index is
+        out of range.
+    """
+    from matplotlib.figure import Figure
+
+    matrix = square_symmetric("distances", distances, GraphError).copy()
+    np.fill_diagonal(matrix, 0.0)
+    size = len(matrix)
+    chosen = chosen_among(selected, list(range(size)))
+    arrangement = arranged(matrix, order)
+    figure = Figure(figsize=(7.4, 6.4), layout="constrained", facecolor=PAPER)
+    axes: Any = figure.subplots()
+    image = axes.imshow(matrix[np.ix_(arrangement, arrangement)], cmap="viridis", vmin=0.0, interpolation="nearest")
+    figure.colorbar(image, ax=axes, label="distance", shrink=0.85)
+    if size <= 40:
+        ticks, texts = np.arange(size), [str(i) for i in arrangement]
+        axes.set_xticks(ticks, texts, fontsize=8, rotation=90)
+        axes.set_yticks(ticks, texts, fontsize=8)
+    else:
+        axes.set_xticks([])
+        axes.set_yticks([])
+    axes.set(xlabel="client", ylabel="client")
+    marks = np.flatnonzero([client in chosen for client in arrangement])
+    if len(marks):
+        # Just outside the map, where they hide no entry.
+        outside = -0.5 - 0.012 * size
+        style = {"color": "#d1495b", "s": 26, "clip_on": False, "linewidths": 0}
+        axes.scatter(marks, np.full(len(marks), outside), marker="v", **style)
+        axes.scatter(np.full(len(marks), size - 0.5 + 0.012 * size), marks, marker="<", **style)
+        axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5))
+        title += f" (▾ {len(marks)} selected)"
+    axes.set_title(title, color=INK, fontsize=13, pad=14)
+    return figure
+
+
+def arranged(matrix: NDArray[np.float64], order: str | Sequence[int]) -> NDArray[np.intp]:
+    """The order in which clients stand beside each other."""
+    size = len(matrix)
+    if isinstance(order, str):
+        choice("order", order, ("cluster", "given"))
+        if order == "given" or size < 3:
+            return np.arange(size)
+        from scipy.cluster.hierarchy import leaves_list, linkage
+        from scipy.spatial.distance import squareform
+
+        condensed = squareform(matrix, checks=False)
+        # Optimal leaf ordering is cubic; past 300 clients plain leaves look the same.
+        return np.asarray(leaves_list(linkage(condensed, "average", optimal_ordering=size <= 300)))
+    arrangement = np.asarray(order)
+    if arrangement.shape != (size,) or sorted(arrangement.tolist()) != list(range(size)):
+        raise GraphError(f"order is not a permutation of 0 to {size - 1}.")
+    return arrangement.astype(np.intp)
+
+
+# -- graphs ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Look:
+    """Sizes, which depend on how many clients share the picture.
+
+    Attributes
+    ----------
+    radius
+        Of a pie, in the units of the layout; selected clients are a little larger, the others a little smaller:
+        in print a ring alone is lost among 200.
+    side
+        Of the picture, in inches.
+    opacity, width
+        Of the weakest edge drawn, and of the strongest.
+    ring
+        Width of the ring around a selected client, in points.
+    font
+        Size of the names, in points.
+    named
+        Whether names are written unless the caller says otherwise.
+    """
+
+    radius: float
+    side: float
+    opacity: float
+    width: float
+    ring: float
+    font: int
+    named: bool
+
+    @classmethod
+    def of(cls, clients: int) -> Look:
+        """The look of a picture of so many clients."""
+        radius = 0.36 / math.sqrt(clients + 3)
+        side = 6.0 + 3.0 * min(1.0, clients / 200)
+        if clients <= 60:
+            return cls(radius, side, opacity=0.32, width=1.6, ring=3.0, font=10 if clients <= 30 else 8, named=True)
+        return cls(radius, side, opacity=0.18, width=0.8, ring=2.0, font=8, named=False)
+
+    @property
+    def large(self) -> float:
+        """Radius of a selected client's pie."""
+        return self.radius * 1.18
+
+    @property
+    def small(self) -> float:
+        """Radius of the others' pies."""
+        return self.radius * 0.92
+
+
+def draw(
+    graph: nx.Graph,
+    selected: Iterable[Hashable] = (),
+    *,
+    labels: ArrayLike | None = None,
+    label_names: Sequence[str] | None = None,
+    positions: Mapping[Hashable, Sequence[float]] | None = None,
+    edges_per_client: int = 4,
+    names: bool | None = None,
+    title: str | None = None,
+    seed: int = 0,
+) -> Figure:
+    """Draw the 3DG: a pie of its label mix for every client, a ring around the selected ones.
+
+    Parameters
+    ----------
+    graph
+        From `dependency_graph`. Edges are read from ``similarity``.
+    selected
+        Nodes to mark. The others are paled.
+    labels
+        Label mix of each client in node order, shape (N, C), counts or shares. Default: each node's
+        ``labels`` attribute; without either, all clients have one colour.
+    label_names
+        C names for the legend; default 0 … C−1.
+    positions
+        Where each node goes, as (x, y); default a spring layout of the strongest edges, pulled apart
+        until no two pies overlap.
+    edges_per_client
+        Draw only each client's so many most similar neighbours: at 200 clients a full 3DG has thousands of
+        edges and looks like felt. The legend says how many of how many are drawn.
+    names
+        Whether to write the nodes' names; default up to 60 clients.
+    title
+        Title above the picture; default says how many clients, edges and selected ones there are.
+    seed
+        Of the layout; the same graph and seed give the same picture.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Not known to pyplot; ``figure.savefig("graph.png")`` writes it.
+
+    Raises
+    ------
+    GraphError
+        If the graph is empty, a selected node or position is not in it, or labels do not fit its nodes.
+
+    Notes
+    -----
+    After FedGS (AAAI 2023), Fig. 3. Every client is drawn: a few hundred can be told apart, thousands take minutes to
+    lay out and cannot. Draw the subgraph of the clients in question then.
+    """
+    from matplotlib.figure import Figure
+
+    nodes = list(graph)
+    if not nodes:
+        raise GraphError("the graph is empty; there is nothing to draw.")
+    chosen = chosen_among(selected, nodes)
+    mix = label_mix(graph, labels)
+    if label_names is not None and (mix is None or len(label_names) != mix.shape[1]):
+        count = 0 if mix is None else mix.shape[1]
+        raise GraphError(f"label_names holds {len(label_names)} names for {count} labels; they must agree.")
+    look = Look.of(len(nodes))
+    edges = strongest(graph, edges_per_client)
+    place = layout(graph, edges, look.radius, seed) if positions is None else placed(positions, nodes)
+    marked = np.array([node in chosen for node in nodes])
+
+    figure = Figure(figsize=(look.side + 1.2, look.side), layout="constrained", facecolor=PAPER)
+    axes: Any = figure.subplots()
+    colours = palette(0 if mix is None else mix.shape[1])
+    _draw_edges(axes, edges, nodes, place, look)
+    _draw_pies(axes, place, marked, mix, colours, look)
+    _draw_rims(axes, place, marked, look)
+    if look.named if names is None else names:
+        _write_names(axes, nodes, place, marked, look)
+    low, high = place.min(axis=0) - 1.6 * look.radius, place.max(axis=0) + 1.6 * look.radius
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
+    axes.set_axis_off()
+    if title is None:
+        title = f"{len(nodes)} clients, {graph.number_of_edges()} edges"
+        title += f", {len(chosen)} selected" if chosen else ""
+    axes.set_title(title, color=INK, fontsize=13)
+    if mix is not None and mix.shape[1] <= 20:
+        _write_legend(axes, colours, label_names or [str(label) for label in range(mix.shape[1])])
+    if len(edges) < graph.number_of_edges():
+        axes.annotate(
+            f"edges drawn: each client's {edges_per_client} strongest ({len(edges)})",
+            (0.5, 0.0), xycoords="axes fraction", ha="center", va="top", fontsize=9, color="#666666",
+        )  # fmt: skip
+    return figure
+
+
+def _draw_edges(
+    axes: Any, edges: list[Edge], nodes: Sequence[Hashable], place: NDArray[np.float64], look: Look
+) -> None:
+    """Lines, the stronger the darker and wider."""
+    from matplotlib.collections import LineCollection
+
+    if not edges:
+        return
+    index = {node: i for i, node in enumerate(nodes)}
+    ends = np.array([(index[u], index[v]) for u, v, _ in edges])
+    strength = np.array([value for _, _, value in edges])
+    span = float(np.ptp(strength))
+    share = (strength - strength.min()) / span if span > 0 else np.ones(len(strength))
+    colours = np.tile([0.30, 0.33, 0.38, 0.0], (len(edges), 1))
+    colours[:, 3] = look.opacity + 0.37 * share
+    widths = look.width * (0.5 + 0.5 * share)
+    axes.add_collection(LineCollection(place[ends], colors=colours, linewidths=widths, zorder=1))
+
+
+def _draw_pies(
+    axes: Any,
+    place: NDArray[np.float64],
+    marked: NDArray[np.bool_],
+    mix: NDArray[np.float64] | None,
+    colours: Sequence[tuple[float, ...]],
+    look: Look,
+) -> None:
+    """A pie of its labels for every client, paled where others are selected."""
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Wedge
+
+    slices, fills = [], []
+    for i, selected in enumerate(marked):
+        keep = 1.0 if selected or not marked.any() else 0.55
+        shares = np.ones(1) if mix is None else mix[i]
+        start = 90.0
+        for label in np.flatnonzero(shares).tolist():
+            stop = start - 360.0 * float(shares[label])
+            slices.append(Wedge(place[i], look.large if selected else look.small, stop, start))
+            fills.append(towards_white(PLAIN if mix is None else colours[label], keep))
+            start = stop
+    axes.add_collection(PatchCollection(slices, facecolors=fills, linewidths=0, zorder=2))
+
+
+def _draw_rims(axes: Any, place: NDArray[np.float64], marked: NDArray[np.bool_], look: Look) -> None:
+    """A thin rim around every client, a thick ring around the selected ones."""
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Circle
+
+    rims = [Circle(point, look.small) for point in place[~marked]]
+    axes.add_collection(PatchCollection(rims, facecolors="none", edgecolors="#999999", linewidths=0.6, zorder=3))
+    rings = [Circle(point, look.large) for point in place[marked]]
+    axes.add_collection(PatchCollection(rings, facecolors="none", edgecolors=INK, linewidths=look.ring, zorder=4))
+
+
+def _write_names(
+    axes: Any, nodes: Sequence[Hashable], place: NDArray[np.float64], marked: NDArray[np.bool_], look: Look
+) -> None:
+    from matplotlib.patheffects import withStroke
+
+    halo = [withStroke(linewidth=2.4, foreground=PAPER)]
+    for node, point, selected in zip(nodes, place, marked, strict=True):
+        weight = "bold" if selected else "normal"
+        axes.text(
+            *point, str(node), ha="center", va="center", fontsize=look.font, fontweight=weight,
+            color=INK, zorder=5, path_effects=halo,
+        )  # fmt: skip
+
+
+def _write_legend(axes: Any, colours: Sequence[tuple[float, ...]], names: Sequence[str]) -> None:
+    from matplotlib.patches import Patch
+
+    axes.legend(
+        handles=[Patch(color=colour, label=name) for colour, name in zip(colours, names, strict=True)],
+        title="label", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False,
+    )  # fmt: skip
