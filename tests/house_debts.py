@@ -35,9 +35,8 @@ SHORT = {
     "fedselect/selectors/probing.py",
     "fedselect/selectors/registry.py",
     "fedselect/simulation.py",
-    "fedselect/training/descent.py",
+    "fedselect/training/sgd_step.py",
     "fedselect/training/device.py",
-    "fedselect/training/threads.py",
 }
 
 #: Modules with a docstring that begins with "What".
@@ -117,12 +116,11 @@ WHAT = {
     "fedselect/selectors/geometry.py",
     "fedselect/selectors/learned_graph.py",
     "fedselect/selectors/oracle.py",
-    "fedselect/training/buffers.py",
-    "fedselect/training/coordinator.py",
-    "fedselect/training/local.py",
+    "fedselect/training/client_training.py",
+    "fedselect/training/server_round.py",
     "fedselect/training/losses.py",
     "fedselect/training/networks.py",
-    "fedselect/training/server.py",
+    "fedselect/training/server_rules.py",
 }
 
 #: Pairs of modules (or one module with itself) that share ten lines, or ten of the same shape.
@@ -130,7 +128,7 @@ REPEATED: set[frozenset[str]] = {
     frozenset({"fedselect/data/federation.py", "fedselect/data/own.py"}),
     frozenset({"fedselect/data/images.py"}),
     frozenset({"fedselect/data/own.py"}),
-    frozenset({"fedselect/rounds/simulation.py", "fedselect/training/coordinator.py"}),
+    frozenset({"fedselect/rounds/simulation.py", "fedselect/training/server_round.py"}),
     frozenset({"fedselect/selectors/geometry.py"}),
     frozenset({"solvers/capping/theory.py"}),
     frozenset({"solvers/certificates/dispersion.py", "solvers/certificates/search.py"}),

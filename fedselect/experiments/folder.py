@@ -27,7 +27,7 @@ from solvers.files import alone, appearing_whole, write_atomically
 from solvers.reading import Unreadable, parse_json, read_bytes
 
 if TYPE_CHECKING:
-    from fedselect.training.coordinator import Coordinator
+    from fedselect.training.server_round import Server
 
 __all__ = ["RunFolder", "run_folder"]
 
@@ -99,7 +99,7 @@ class RunFolder:
         return (self.path / "summary.json").exists()
 
     @contextmanager
-    def opened(self, loop: Coordinator) -> Iterator[None]:
+    def opened(self, loop: Server) -> Iterator[None]:
         """Have the folder to oneself, and bring ``loop`` to the last checkpoint in it.
 
         Raises
@@ -117,7 +117,7 @@ class RunFolder:
             with closing(lines) as self._lines:
                 yield
 
-    def append(self, record: dict[str, Any], loop: Coordinator) -> None:
+    def append(self, record: dict[str, Any], loop: Server) -> None:
         """Write down the round that ``loop`` has just played, and its state where a checkpoint is due."""
         self.records.append(record)
         with _writing(self.path):
@@ -206,7 +206,7 @@ def _same_results(config: Path, experiment: Experiment) -> bool:
     return here.tables(placed) == experiment.tables(placed)
 
 
-def _resume(folder: Path, loop: Coordinator) -> list[dict[str, Any]]:
+def _resume(folder: Path, loop: Server) -> list[dict[str, Any]]:
     """Bring the loop to the last checkpoint, and the record file to the same round."""
     path, checkpoint = folder / "rounds.jsonl", folder / "checkpoint.npz"
     if checkpoint.exists():

@@ -12,7 +12,7 @@ from fedselect.experiments.config import Experiment
 from fedselect.experiments.folder import RunFolder
 from fedselect.experiments.records import round_record
 from fedselect.training.callbacks import Callback, listeners
-from fedselect.training.threads import one_thread
+from fedselect.training.device import one_thread
 
 __all__ = ["run", "run_into"]
 

@@ -81,7 +81,7 @@ class State:
         """σ_k: standard deviation of each client's stochastic gradient of the current model, shape (N,)."""
         import torch
 
-        from fedselect.training.gradients import Functional, dense
+        from fedselect.training.batched_clients import Functional, dense
         from fedselect.training.models import MODELS
 
         settings, federation = self.experiment.training, self.scenario.federation

@@ -15,7 +15,7 @@ __all__ = ["round_record", "solution_record"]
 
 
 class PlayedRound(Protocol):
-    """What a training loop gives of a round (`fedselect.training.coordinator.Round`)."""
+    """What a training loop gives of a round (`fedselect.training.server_round.Round`)."""
 
     @property
     def round(self) -> int: ...

@@ -28,24 +28,24 @@ except (ImportError, MemoryError, OSError) as error:
     raise missing_extra("torch", sentence, error) from error
 
 from fedselect.training.callbacks import Callback, listeners
-from fedselect.training.coordinator import Coordinator, Round
-from fedselect.training.device import pick_device
+from fedselect.training.client_training import LocalTraining
+from fedselect.training.device import one_thread, pick_device
 from fedselect.training.evaluation import client_means, measured, scores
-from fedselect.training.local import LocalTraining
 from fedselect.training.losses import Measure, objective_of
 from fedselect.training.networks import Model, build_model
-from fedselect.training.threads import one_thread
+from fedselect.training.server_round import Round, Server
 
 __all__ = ["FedAvg", "Round"]
 
 
-class FedAvg(Coordinator):
+class FedAvg(Server):
     r"""Federated averaging driven by a selector.
 
     Every round: who is available; the selector decides; those of the selected who return have trained from the current
-    model (`fedselect.training.local`); an update that is not finite or wildly large makes its client *failed* and is
-    not applied (`fedselect.training.received`); :math:`w \leftarrow w + \eta \sum_i a_i \Delta_i` in client order, or
-    what another server rule makes of the updates (`fedselect.training.server`); the selector learns the outcomes.
+    model (`fedselect.training.client_training`); an update that is not finite or wildly large makes its client *failed*
+    and is not applied (`fedselect.training.server_round`); :math:`w \leftarrow w + \eta \sum_i a_i \Delta_i` in client
+    order, or what another server rule makes of the updates (`fedselect.training.server_rules`); the selector learns the
+    outcomes.
 
     All randomness is a function of (seed, purpose, round, client), so that two selectors under one seed meet the
     same availability, dropouts, batches and initial model, and a loop restored from `state_dict` continues to the
@@ -124,7 +124,7 @@ class FedAvg(Coordinator):
 
     @property
     def stack(self) -> int:
-        """Clients trained together at most (see `fedselect.training.local`); 1 means one by one."""
+        """Clients trained together at most (see `fedselect.training.client_training`); 1 means one by one."""
         return self._local.stack
 
     def step(self, evaluate: bool | None = None) -> Round:

@@ -59,7 +59,7 @@ class TrainingSettings:
     proximal : float
         FedProx's μ: the local objective gains μ/2 ‖w − w₀‖² (Li et al., MLSys 2020); combines with any selector.
     server_rule : {"fedavg", "fedvarp", "mifa"}
-        What the server makes of the updates; see `fedselect.training.server`.
+        What the server makes of the updates; see `fedselect.training.server_rules`.
     server_learning_rate : float
         The change is multiplied by this before it is applied (FedAU's η).
     server_momentum : float
@@ -75,7 +75,7 @@ class TrainingSettings:
     update_limit : float
         An update is refused, and its client *failed*, when its norm exceeds this many times the largest of 1, the norm
         of the global model and, where at least three clients answered, the median norm of the round's updates;
-        ``inf`` accepts every finite update. See `fedselect.training.received`.
+        ``inf`` accepts every finite update. See `fedselect.training.server_round`.
     clip_norm : float, optional
         Updates longer than this are scaled down to this norm before they are applied, stored, or shown to the selector
         (not at all by default).
@@ -90,14 +90,14 @@ class TrainingSettings:
         posterising and equalising, for images normalised as CIFAR's (FedAU on CIFAR-100; it takes torchvision).
         Clients then train one by one.
     batching : {"auto", "never", "always"}
-        Whether clients are trained together in one batched computation; see `fedselect.training.local`.
+        Whether clients are trained together in one batched computation; see `fedselect.training.client_training`.
     device : str
         ``"cpu"``, ``"cuda"``, ``"cuda:1"`` and so on; ``"auto"`` takes CUDA when it is there.
     loss : str
         Name in `fedselect.training.losses.LOSSES`; ``"auto"`` is the cross-entropy where labels are classes, and the
         squared error where they are real numbers.
     buffers : {"average", "local"}
-        What becomes of running statistics (batch normalisation); see `fedselect.training.buffers`.
+        What becomes of running statistics (batch normalisation); see `fedselect.training.client_training`.
     """
 
     model: str = "linear"

@@ -36,10 +36,10 @@ from fedselect.experiments.checkpoint import save_checkpoint  # noqa: E402
 from fedselect.randomness import generator  # noqa: E402
 from fedselect.rounds import History, World, decide, simulate  # noqa: E402
 from fedselect.selectors import Uniform  # noqa: E402
-from fedselect.training.batches import batches, epochs_of  # noqa: E402
 from fedselect.training.fedavg import FedAvg  # noqa: E402
 from fedselect.training.models import MODELS  # noqa: E402
 from fedselect.training.settings import TrainingSettings  # noqa: E402
+from fedselect.training.sgd_step import batches, epochs_of  # noqa: E402
 
 
 @MODELS.register("bench-cnn")

@@ -24,11 +24,10 @@ from fedselect.experiments.folder import RunFolder
 from fedselect.integrations.flower.client import DroppedOut, Update, client_app
 from fedselect.integrations.flower.strategy import SelectorStrategy
 from fedselect.loading import load_parts
-from fedselect.training.device import pick_device
+from fedselect.training.client_training import LocalTraining
+from fedselect.training.device import one_thread, pick_device
 from fedselect.training.evaluation import client_means
-from fedselect.training.local import LocalTraining
 from fedselect.training.networks import build_model
-from fedselect.training.threads import one_thread
 
 __all__ = ["experiment_client_app", "run_on", "server_app"]
 

@@ -27,8 +27,8 @@ from fedselect.integrations.flower.messages import (
 )
 from fedselect.integrations.flower.roster import Roster
 from fedselect.rounds.decision import Decision
-from fedselect.training.coordinator import Coordinator
-from fedselect.training.local import Trained
+from fedselect.training.client_training import Trained
+from fedselect.training.server_round import Server
 
 __all__ = ["SelectorStrategy"]
 
@@ -36,20 +36,20 @@ _Answer = tuple[NDArray[np.float32], float, float]
 
 
 class SelectorStrategy(Strategy):
-    r"""Drive a `Coordinator`, and so any selector, over a Flower grid.
+    r"""Drive a `Server`, and so any selector, over a Flower grid.
 
-    Available is who is connected and, where the coordinator's availability model has a say, there by it too. The
+    Available is who is connected and, where the server's availability model has a say, there by it too. The
     updates are summed in client order with the selection's absolute weights, so that arrival changes no bit. Every
     selected client ends as returned, failed (it reported an error, or its answer was refused) or missing (silence, an
-    error that the SuperLink made in its name, or `DroppedOut`); the coordinator's dropout model plays no part: clients
+    error that the SuperLink made in its name, or `DroppedOut`); the server's dropout model plays no part: clients
     that are to drop out do so themselves. A round in which nobody is there, selected or back passes, and the model
     stays.
 
-    Drive it by `run`. The model is the coordinator's throughout; Flower's ``initial_arrays`` are only what it logs.
+    Drive it by `run`. The model is the server's throughout; Flower's ``initial_arrays`` are only what it logs.
 
     Parameters
     ----------
-    coordinator : Coordinator
+    server : Server
         Selector, model, weights; its state, checkpointed after a round, is all that the next round depends on.
     on_round : callable, optional
         Called after every round with its record: the line of a run folder
@@ -66,19 +66,19 @@ class SelectorStrategy(Strategy):
 
     def __init__(
         self,
-        coordinator: Coordinator,
+        server: Server,
         *,
         on_round: Callable[[dict[str, Any]], None] | None = None,
         timeout: float = 3600.0,
         identity_timeout: float = 30.0,
         patience: float = 60.0,
     ) -> None:
-        self.coordinator, self.timeout, self.patience = coordinator, timeout, patience
+        self.server, self.timeout, self.patience = server, timeout, patience
         self.identity_timeout = identity_timeout
-        self.roster = Roster(coordinator.world.clients)
+        self.roster = Roster(server.world.clients)
         self._on_round = on_round or (lambda record: None)
-        self._parameters = coordinator.weights.size
-        self._wanted = coordinator.world.clients  # clients to wait for
+        self._parameters = server.weights.size
+        self._wanted = server.world.clients  # clients to wait for
         self._last: int | None = None  # the round that is evaluated in any case
         self._faults: list[Fault] = []
 
@@ -91,8 +91,8 @@ class SelectorStrategy(Strategy):
             When the selector raises one.
         """
         self._last = rounds - 1
-        todo = max(rounds - self.coordinator.round, 0)
-        return self.start(grid, model_record(self.coordinator.weights), num_rounds=todo, timeout=self.timeout)
+        todo = max(rounds - self.server.round, 0)
+        return self.start(grid, model_record(self.server.weights), num_rounds=todo, timeout=self.timeout)
 
     # -- what Flower asks of a strategy --------------------------------------------------------------------------
 
@@ -100,9 +100,9 @@ class SelectorStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Ask the selector, and make one message to each client that it chose."""
-        t, self._faults = self.coordinator.round, []
+        t, self._faults = self.server.round, []
         self._meet(grid)
-        model = model_record(self.coordinator.weights)
+        model = model_record(self.server.weights)
         self._decision = self._decide(grid, model)
         self._sent = {
             client: ask(self.roster.nodes[client], MessageType.TRAIN, t, model)
@@ -115,7 +115,7 @@ class SelectorStrategy(Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Check what came, apply it, tell the selector, write down the round."""
-        t, coordinator = self.coordinator.round, self.coordinator
+        t, server = self.server.round, self.server
         seconds = time.perf_counter() - self._start
         answers, failed = self._sort(replies, t)
         clients = sorted(answers)
@@ -123,10 +123,10 @@ class SelectorStrategy(Strategy):
         losses = np.empty((2, len(clients)))
         for place, client in enumerate(clients):
             updates[place], *losses[:, place] = answers[client]
-        done = coordinator.conclude(
+        done = server.conclude(
             self._decision,
             clients,
-            Trained(torch.from_numpy(updates).to(coordinator.device), *losses),
+            Trained(torch.from_numpy(updates).to(server.device), *losses),
             failed=failed,
             train_seconds=seconds,
             evaluate=True if t == self._last else None,
@@ -137,12 +137,12 @@ class SelectorStrategy(Strategy):
         self._on_round(record | {"faults": [fault.table() for fault in self._faults]})
         numbers = {key: len(record[key]) for key in ("available", "selected", "returned", "failed", "missing")}
         scores = {key: record[key] for key in ("loss", "accuracy") if record[key] is not None}
-        return model_record(coordinator.weights), MetricRecord(numbers | scores)
+        return model_record(server.weights), MetricRecord(numbers | scores)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Ask nobody: the coordinator evaluates where it has a test set."""
+        """Ask nobody: the server evaluates where it has a test set."""
         return []
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
@@ -160,7 +160,7 @@ class SelectorStrategy(Strategy):
         # At the start, processes are still loading what they train with: as long as for those that do not connect.
         limit = min(max(self.identity_timeout, self.patience if self._wanted > 1 else 0.0), self.timeout)
         while True:
-            found = self.roster.refresh(grid, self.coordinator.round, limit)
+            found = self.roster.refresh(grid, self.server.round, limit)
             self._faults += [fault for fault in found if fault not in self._faults]
             if len(self.roster.nodes) >= self._wanted or time.monotonic() > deadline:
                 break
@@ -172,7 +172,7 @@ class SelectorStrategy(Strategy):
         connected = self.roster.connected
         while True:
             try:
-                return self.coordinator.decide(
+                return self.server.decide(
                     connected,
                     probe=lambda clients: self._probe(grid, model, clients),
                     validation_probe=lambda clients: self._probe(grid, model, clients, "validation"),
@@ -183,7 +183,7 @@ class SelectorStrategy(Strategy):
     def _probe(
         self, grid: Grid, model: ArrayRecord, clients: Sequence[int], part: str | None = None
     ) -> NDArray[np.float64]:
-        t = self.coordinator.round
+        t = self.server.round
         sent = {client: ask(self.roster.nodes[client], MessageType.EVALUATE, t, model, part) for client in clients}
         replies = {
             reply.metadata.reply_to_message_id: reply

@@ -16,8 +16,8 @@ import torch
 from PIL import Image, ImageEnhance, ImageOps
 
 from fedselect.data.image_files import CIFAR_MEAN, CIFAR_STD
-from fedselect.training.augmentation import crop_and_flip, recolour
 from fedselect.training.fedavg import FedAvg
+from fedselect.training.sgd_step import crop_and_flip, recolour
 
 
 def test_a_batch_is_shifted_and_mirrored_as_one():

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from fedselect.data import Federation, Samples
 from fedselect.errors import ConfigError
 from fedselect.randomness import generator
-from fedselect.training.batches import batches, epochs_of
 from fedselect.training.models import MODELS
 from fedselect.training.settings import TrainingSettings
+from fedselect.training.sgd_step import batches, epochs_of
 
 pytest.importorskip("torch")
 import torch
 from torch import nn
 
-from fedselect.training.gradients import Dense, dense
-from fedselect.training.local import LocalTraining
+from fedselect.training.batched_clients import Dense, dense
+from fedselect.training.client_training import LocalTraining
 
 ARCHITECTURES = {
     "linear": lambda: nn.Sequential(nn.Flatten(), nn.Linear(6, 3)),
@@ -212,7 +212,7 @@ def test_the_rule_on_a_cpu(federation, architecture, stacked):
 
 def test_small_stacks_change_nothing_but_rounding(federation, monkeypatch):
     whole, weights = training(federation, "linear")
-    monkeypatch.setattr("fedselect.training.stacked._CACHE", 2 * (21 + 4 * 6))
+    monkeypatch.setattr("fedselect.training.batched_clients._CACHE", 2 * (21 + 4 * 6))
     pairs, _ = training(federation, "linear")
     assert pairs.stack == 2
     clients = list(range(9))

@@ -11,15 +11,15 @@ from fedselect.data import clustered
 from fedselect.errors import ConfigError
 from fedselect.randomness import generator
 from fedselect.selectors import Unbiased
-from fedselect.training.batches import batches
 from fedselect.training.models import MODELS
 from fedselect.training.settings import TrainingSettings
+from fedselect.training.sgd_step import batches
 
 pytest.importorskip("torch")
 import torch
 
+from fedselect.training.batched_clients import dense
 from fedselect.training.fedavg import FedAvg
-from fedselect.training.gradients import dense
 
 CLIENTS, ROUNDS, SEED = 6, 12, 3
 RATES = np.array([0.9, 0.4, 0.9, 0.4, 0.6, 0.3])

@@ -13,7 +13,7 @@ from fedselect.data import Federation  # noqa: E402
 from fedselect.errors import ConfigError  # noqa: E402
 from fedselect.experiments import Choice, Experiment, run  # noqa: E402
 from fedselect.selectors.uniform import Uniform  # noqa: E402
-from fedselect.training.buffers import averaged  # noqa: E402
+from fedselect.training.client_training import averaged  # noqa: E402
 from fedselect.training.device import pick_device  # noqa: E402
 from fedselect.training.fedavg import FedAvg  # noqa: E402
 from fedselect.training.models import MODELS  # noqa: E402

@@ -19,7 +19,7 @@ from fedselect.integrations.flower import DroppedOut, LocalGrid, SelectorStrateg
 from fedselect.rounds.protocol import Outcome, Selection
 from fedselect.rounds.scenario import World
 from fedselect.selectors import PowerOfChoice, Uniform
-from fedselect.training.coordinator import Coordinator
+from fedselect.training.server_round import Server
 
 N, D = 4, 3
 START = np.array([1.0, -2.0, 0.5], dtype=np.float32)
@@ -83,8 +83,8 @@ def play(selector, grid, rounds=1, availability=None, patience=0.0):
     """Play rounds; return the strategy and the records."""
     records = []
     availability = availability or Independent(np.ones(N), 0)
-    coordinator = Coordinator(selector, World(np.full(N, 10), availability), torch.from_numpy(START))
-    strategy = SelectorStrategy(coordinator, on_round=records.append, timeout=5, patience=patience)
+    server = Server(selector, World(np.full(N, 10), availability), torch.from_numpy(START))
+    strategy = SelectorStrategy(server, on_round=records.append, timeout=5, patience=patience)
     strategy.run(grid, rounds)
     return strategy, records
 
@@ -111,7 +111,7 @@ class Shuffled(LocalGrid):
 def test_weights_are_absolute_and_arrival_changes_no_bit():
     selector = everyone()
     strategy, records = play(selector, Shuffled(honest(), N))
-    assert strategy.coordinator.weights.tobytes() == expected({0: 0.5, 1: 0.25, 2: 2.0, 3: -1.0}).tobytes()
+    assert strategy.server.weights.tobytes() == expected({0: 0.5, 1: 0.25, 2: 2.0, 3: -1.0}).tobytes()
     assert records[0]["returned"] == [0, 1, 2, 3]
     assert records[0]["applied"] == [0.5, 0.25, 2.0, -1.0]
     assert records[0]["faults"] == []
@@ -134,9 +134,9 @@ def test_all_five_outcomes_reach_the_selector():
     clients = 6
     selector = Fixed([1, 2, 3], [1.0, 1.0, 1.0])
     there = Trace(np.array([[True, True, True, True, False, True]]))
-    coordinator = Coordinator(selector, World(np.full(clients, 10), there), torch.from_numpy(START))
+    server = Server(selector, World(np.full(clients, 10), there), torch.from_numpy(START))
     records = []
-    strategy = SelectorStrategy(coordinator, on_round=records.append, timeout=5, patience=0)
+    strategy = SelectorStrategy(server, on_round=records.append, timeout=5, patience=0)
     grid = LocalGrid(client_app(lambda context: Mixed(partition(context))), clients - 1)  # client 5 never connects
     strategy.run(grid, 1)
     outcomes = [
@@ -165,7 +165,7 @@ def test_weights_of_the_failed_go_as_the_selection_says(policy, scale):
     selector = Fixed(range(N), [0.25] * N, policy)
     strategy, records = play(selector, LocalGrid(client_app(lambda context: Half(partition(context))), N))
     assert records[0]["applied"] == [0.25 * scale, 0.25 * scale, 0, 0]
-    assert np.array_equal(strategy.coordinator.weights, expected({0: 0.25 * scale, 1: 0.25 * scale}))
+    assert np.array_equal(strategy.server.weights, expected({0: 0.25 * scale, 1: 0.25 * scale}))
 
 
 def test_rounds_pass_with_nobody():
@@ -183,7 +183,7 @@ def test_rounds_pass_with_nobody():
     }
     for selector, grid, available in cases.values():
         strategy, records = play(selector, grid, rounds=2)
-        assert np.array_equal(strategy.coordinator.weights, START)
+        assert np.array_equal(strategy.server.weights, START)
         assert [record["round"] for record in records] == [0, 1]
         assert [record["available"] for record in records] == [available] * 2
         assert len(selector.told) == 2
@@ -255,7 +255,7 @@ def test_bad_answers_are_refused_and_the_round_goes_on(kind):
     strategy, records = play(selector, LocalGrid(app, N))
     assert selector.told[0].outcomes.tolist() == [Outcome.RETURNED, Outcome.FAILED, Outcome.RETURNED, Outcome.RETURNED]
     assert set(selector.told[0].losses) == {0, 2, 3}
-    assert np.array_equal(strategy.coordinator.weights, expected({0: 0.5, 2: 2.0, 3: -1.0}))
+    assert np.array_equal(strategy.server.weights, expected({0: 0.5, 2: 2.0, 3: -1.0}))
     (fault,) = records[0]["faults"]
     assert fault["client"] == 1
     assert re.search(sentence, fault["reason"]), fault["reason"]
@@ -279,7 +279,7 @@ def test_one_update_does_not_destroy_the_model(value):
     assert fault["reason"] == records[1]["refused"]["1"]
     after = expected({0: 0.5, 1: 0.25, 2: 2.0, 3: -1.0})
     after = expected({0: 0.5, 2: 2.0, 3: -1.0}, 1, after)
-    assert np.array_equal(strategy.coordinator.weights, expected({0: 0.5, 1: 0.25, 2: 2.0, 3: -1.0}, 2, after))
+    assert np.array_equal(strategy.server.weights, expected({0: 0.5, 1: 0.25, 2: 2.0, 3: -1.0}, 2, after))
 
 
 def test_a_traceback_becomes_its_last_line():
@@ -319,7 +319,7 @@ def test_a_duplicate_counts_once():
     strategy, records = play(
         everyone(), Meddling(honest(), N, lambda grid, replies: [*replies, replies[2], replies[2]])
     )
-    assert np.array_equal(strategy.coordinator.weights, expected({0: 0.5, 1: 0.25, 2: 2.0, 3: -1.0}))
+    assert np.array_equal(strategy.server.weights, expected({0: 0.5, 1: 0.25, 2: 2.0, 3: -1.0}))
     assert records[0]["returned"] == [0, 1, 2, 3]
     assert [(f["client"], f["reason"]) for f in records[0]["faults"]] == [
         (2, "another answer to the same message; the first one counts")
@@ -358,7 +358,7 @@ def test_a_late_answer_is_named_and_left_out():
     (fault,) = records[1]["faults"]
     assert (fault["client"], fault["reason"]) == (3, "a late answer, to a message of round 0; this is round 1")
     first = expected({0: 0.5, 1: 0.25, 2: 2.0})
-    assert np.array_equal(strategy.coordinator.weights, expected({0: 0.5, 1: 0.25, 2: 2.0, 3: -1.0}, 1, first))
+    assert np.array_equal(strategy.server.weights, expected({0: 0.5, 1: 0.25, 2: 2.0, 3: -1.0}, 1, first))
 
 
 @pytest.mark.parametrize("kind", ["update", "error"])
@@ -372,7 +372,7 @@ def test_an_answer_in_anothers_place_counts_for_nobody(kind):
         return [forged, *replies]
 
     strategy, records = play(everyone(), Meddling(honest(), N, forge))
-    assert np.array_equal(strategy.coordinator.weights, expected({0: 0.5, 1: 0.25, 2: 2.0, 3: -1.0}))
+    assert np.array_equal(strategy.server.weights, expected({0: 0.5, 1: 0.25, 2: 2.0, 3: -1.0}))
     (fault,) = records[0]["faults"]
     assert (fault["client"], fault["reason"]) == (2, "an answer in the place of client 1")
 
@@ -534,9 +534,9 @@ class Mute(LocalGrid):
 
 def mute(grid, rounds, on_round=None, timeout=0.2):
     records = []
-    coordinator = Coordinator(everyone(), World(np.full(N, 10), Independent(np.ones(N), 0)), torch.from_numpy(START))
+    server = Server(everyone(), World(np.full(N, 10), Independent(np.ones(N), 0)), torch.from_numpy(START))
     strategy = SelectorStrategy(
-        coordinator,
+        server,
         on_round=lambda record: (records.append(record), on_round and on_round(record)),
         timeout=1e6,  # what a silent node must not cost: the test would not end
         identity_timeout=timeout,

@@ -1,6 +1,6 @@
 """Local training: the selected clients' SGD from the global model, together in a stack or one by one.
 
-**Which, under** ``batching = "auto"``: a stack where `fedselect.training.stacked` says that it pays, one by one
+**Which, under** ``batching = "auto"``: a stack where `fedselect.training.batched_clients` says that it pays, one by one
 elsewhere. Models with dropout layers or buffers are trained one by one everywhere, and so is who augments images.
 ``"always"`` and ``"never"`` override the rule.
 
@@ -8,6 +8,14 @@ elsewhere. Models with dropout layers or buffers are trained one by one everywhe
 PyTorch threads (runs use one). Stacked and one by one agree within float error, not in bits; so does one client's
 update in two runs whose selections differ, as libraries may choose another kernel for another stack. On CUDA it holds
 as far as PyTorch's kernels are deterministic.
+
+**Buffers** (running statistics of batch normalisation, and whatever else a model keeps beside its parameters).
+Updates of the parameters do not carry them. Under ``buffers = "average"`` every client starts from the server's, and
+the server takes the average of those that arrived, weighed by the selection's weights, scaled to sum to one (those
+below zero count as zero; where nothing counts, the server keeps its own): b ← b + Σ a_i (b_i − b) / Σ a_i, so that a
+buffer that never changes keeps its bits. Under ``"local"`` a client starts from its own, as it left them when it last
+trained (FedBN's statistics; Li et al., ICLR 2021), or from the server's the first time; the server averages all the
+same, for the model that it evaluates and saves.
 """
 
 from __future__ import annotations
@@ -26,15 +34,85 @@ from torch.nn.utils import vector_to_parameters
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
 from fedselect.randomness import generator
-from fedselect.training.augmentation import augmented, check_images
-from fedselect.training.batches import batches, epochs_of
-from fedselect.training.buffers import Buffers
-from fedselect.training.descent import descend
+from fedselect.training.batched_clients import StackedTraining, stacking
 from fedselect.training.losses import Objective, objective_of
 from fedselect.training.settings import TrainingSettings
-from fedselect.training.stacked import StackedTraining, stacking
+from fedselect.training.sgd_step import augmented, batches, check_images, descend, epochs_of
 
-__all__ = ["LocalTraining", "Trained"]
+__all__ = [
+    "Buffers",
+    "LocalTraining",
+    "Trained",
+    "averaged",
+]
+
+
+class Buffers:
+    """A model's buffers as one vector of float32, and every client's own where these stay with the clients.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Whose buffers.
+    clients : int
+        Number of clients N.
+    local : bool
+        Whether clients keep their own, which takes N·q numbers of memory and of every checkpoint.
+    """
+
+    def __init__(self, model: nn.Module, clients: int, local: bool) -> None:
+        self._buffers = list(model.buffers())
+        self._own: dict[int, Tensor] | None = {} if local else None
+        self.clients = clients
+
+    def __len__(self) -> int:
+        return sum(buffer.numel() for buffer in self._buffers)
+
+    def read(self) -> Tensor:
+        """What the model holds now, shape (q,)."""
+        return torch.cat([buffer.detach().reshape(-1).float() for buffer in self._buffers])
+
+    def write(self, values: Tensor) -> None:
+        """Put (q,) values into the model; whole numbers are rounded."""
+        with torch.no_grad():
+            for buffer, part in zip(self._buffers, values.split([b.numel() for b in self._buffers]), strict=True):
+                part = part.view_as(buffer)
+                buffer.copy_(part if buffer.is_floating_point() else part.round())
+
+    def receive(self, client: int, server: Tensor) -> None:
+        """Let the model hold what a client starts from."""
+        self.write(server if self._own is None else self._own.get(client, server))
+
+    def leave(self, client: int) -> Tensor:
+        """What the model holds after a client trained, (q,); kept where clients keep their own."""
+        values = self.read()
+        if self._own is not None:
+            self._own[client] = values
+        return values
+
+    def state_dict(self) -> dict[str, Any]:
+        """What clients keep."""
+        if not self._own:
+            return {}
+        owners = sorted(self._own)
+        rows = torch.stack([self._own[client] for client in owners]).cpu().numpy()
+        return {"owners": np.array(owners), "buffers": rows}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Give clients back what they kept."""
+        if self._own is not None and "owners" in state:
+            device = self._buffers[0].device
+            rows = torch.from_numpy(np.asarray(state["buffers"], dtype=np.float32)).to(device)
+            self._own = dict(zip(np.asarray(state["owners"]).tolist(), rows, strict=True))
+
+
+def averaged(server: Tensor, arrived: Tensor, weights: NDArray[np.float64]) -> Tensor:
+    """The server's buffers (q,) after those of m clients (m, q) arrived with these weights (m,)."""
+    shares = np.maximum(weights, 0.0)
+    if not shares.sum() > 0:
+        return server
+    shares = torch.from_numpy((shares / shares.sum()).astype(np.float32)).to(server.device)
+    return server + shares @ (arrived - server)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +128,7 @@ class Trained:
     received_losses : (m,) ndarray of float
         Loss of the received model on the first batch.
     buffers : (m, q) tensor, optional
-        What each client's model keeps beside its parameters (`fedselect.training.buffers`), where it keeps something.
+        What each client's model keeps beside its parameters, where it keeps something.
     """
 
     updates: Tensor

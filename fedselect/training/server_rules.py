@@ -30,7 +30,13 @@ from torch import Tensor
 
 from fedselect.training.settings import TrainingSettings
 
-__all__ = ["FedAvgRule", "FedVarp", "Mifa", "ServerRule", "server_rule"]
+__all__ = [
+    "FedAvgRule",
+    "FedVarp",
+    "Mifa",
+    "ServerRule",
+    "server_rule",
+]
 
 
 class ServerRule(Protocol):

@@ -1,18 +1,73 @@
-"""Random crops, flips and colours of a batch of images, as functions of a client's own randomness.
+"""Step of a client's SGD: its batch, the augmentation of its images, and the move of the weights.
 
-All images of a batch are changed alike, as in FedAU's code, where torchvision transforms the batch as one tensor.
+Which samples a batch has is a function of (seed, round, client) alone. All images of a batch are changed alike, as in
+FedAU's code, where torchvision transforms the batch as one tensor.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from fedselect.data.image_files import CIFAR_MEAN, CIFAR_STD
 from fedselect.errors import ConfigError, MissingExtraError
+from fedselect.randomness import generator
+from fedselect.training.settings import TrainingSettings
 
-__all__ = ["augmented", "check_images", "crop_and_flip", "recolour"]
+__all__ = [
+    "augmented",
+    "batches",
+    "check_images",
+    "crop_and_flip",
+    "descend",
+    "epochs_of",
+    "recolour",
+]
+
+
+def batches(
+    size: int, settings: TrainingSettings, epochs: int, rng: np.random.Generator, least: int = 1
+) -> list[NDArray[np.int64]]:
+    """The client's batches of one round, in order.
+
+    Parameters
+    ----------
+    size : int
+        The client's samples.
+    settings : TrainingSettings
+        Batch size, and the number of steps unless clients train by epochs.
+    epochs : int
+        Passes over the samples where clients train by epochs, from `epochs_of`; 0 where they train by steps.
+    rng : numpy.random.Generator
+        ``generator(seed, "training", round, client)``.
+    least : int
+        A last batch of fewer samples joins the one before it.
+
+    Returns
+    -------
+    list of (b,) ndarray of int
+        Positions among the client's samples; every pass is a fresh shuffle and keeps its short last batch.
+    """
+    found: list[NDArray[np.int64]] = []
+    starts = list(range(0, size, settings.batch_size))
+    if len(starts) > 1 and size - starts[-1] < least:
+        starts.pop()
+    steps = settings.local_steps or epochs * len(starts)
+    while len(found) < steps:
+        order = rng.permutation(size)
+        found += [order[start:end] for start, end in zip(starts, [*starts[1:], size], strict=True)]
+    return found[:steps]
+
+
+def epochs_of(clients: int, settings: TrainingSettings, seed: int) -> NDArray[np.int64]:
+    """Local epochs of each client for the whole run, shape (N,); zeros where clients train by steps."""
+    choices = settings.epoch_choices
+    if len(choices) < 2:
+        return np.full(clients, choices[0] if choices else 0, dtype=np.int64)
+    return np.asarray(choices, dtype=np.int64)[generator(seed, "effort").integers(len(choices), size=clients)]
+
 
 #: Pixels added on every side before the crop.
 _PAD = 4
@@ -108,3 +163,32 @@ def check_images(shape: tuple[int, ...], name: str) -> None:
         raise ConfigError(f"training: augmentation needs images (channels, height, width); got features of {shape}")
     if name == "fedau-cifar100" and shape[0] != 3:
         raise ConfigError(f"training: augmentation 'fedau-cifar100' needs three channels; got features of {shape}")
+
+
+def descend(
+    weights: Tensor, gradient: Tensor, buffer: Tensor | None, start: Tensor, rate: float, settings: TrainingSettings
+) -> None:
+    """Take one step, in place, with the settings' weight decay, proximal term and momentum.
+
+    Parameters
+    ----------
+    weights : tensor
+        What is changed: a stack of clients' weights (m, d), or one parameter of one client.
+    gradient : tensor
+        Of the loss, in the shape of ``weights``.
+    buffer : tensor or None
+        Of momentum, in the same shape, changed too; None without momentum.
+    start : tensor
+        The received model, which the proximal term pulls to; (d,) for a stack, else in the shape of ``weights``.
+    rate : float
+        Step size.
+    settings : TrainingSettings
+        How.
+    """
+    if settings.weight_decay:
+        gradient = gradient.add(weights, alpha=settings.weight_decay)
+    if settings.proximal:
+        gradient = gradient.add(weights - start, alpha=settings.proximal)
+    if buffer is not None:
+        gradient = buffer.mul_(settings.momentum).add_(gradient)
+    weights.sub_(gradient, alpha=rate)
