@@ -1,4 +1,4 @@
-"""An experiment of ours as the two apps of Flower: what its configuration says, on other machines."""
+"""An experiment as the two apps of Flower, and both written as an app that ``flwr run`` starts."""
 
 from __future__ import annotations
 
@@ -24,12 +24,18 @@ from fedselect.experiments.folder import RunFolder
 from fedselect.integrations.flower.client import DroppedOut, Update, client_app
 from fedselect.integrations.flower.strategy import SelectorStrategy
 from fedselect.loading import load_parts
+from fedselect.options import seen_from
 from fedselect.training.client_training import LocalTraining
 from fedselect.training.device import one_thread, pick_device
 from fedselect.training.evaluation import client_means
 from fedselect.training.networks import build_model
 
-__all__ = ["experiment_client_app", "run_on", "server_app"]
+__all__ = [
+    "experiment_client_app",
+    "export_app",
+    "run_on",
+    "server_app",
+]
 
 
 def run_on(grid: Grid, experiment: Experiment, out: str | Path = "runs", **waiting: float) -> Path:
@@ -105,10 +111,10 @@ def _client(config: str, context: Context) -> _ExperimentClient:
     client = context.node_config.get("partition-id")
     if not isinstance(client, int):
         raise ConfigError(f"this node's configuration must say which client it is (partition-id=3); got {client!r}")
-    return _ExperimentClient(_workshop(config), client)
+    return _ExperimentClient(_client_context(config), client)
 
 
-class _Workshop:
+class _ClientContext:
     """What the clients of one experiment have in common: data, model, batches, who drops out when."""
 
     def __init__(self, experiment: Experiment) -> None:
@@ -123,44 +129,130 @@ class _Workshop:
 
 
 @lru_cache(maxsize=1)
-def _workshop(config: str) -> _Workshop:
+def _client_context(config: str) -> _ClientContext:
     """Build it once a process: a simulation asks the same workers for client after client."""
     tables = tomllib.loads(config)
     load_parts(tables["experiment"].get("load", ()))
-    return _Workshop(Experiment.from_tables(tables))
+    return _ClientContext(Experiment.from_tables(tables))
 
 
 class _ExperimentClient:
     """One client of an experiment, trained by our loop's code on our loop's batches."""
 
-    def __init__(self, workshop: _Workshop, client: int) -> None:
-        self._shop, self.client = workshop, client
+    def __init__(self, shared: _ClientContext, client: int) -> None:
+        self._shared, self.client = shared, client
 
     def train(self, weights: NDArray[np.float32], round: int) -> Update:
-        shop = self._shop
-        if not shop.dropout.returned(round)[self.client]:
+        shared = self._shared
+        if not shared.dropout.returned(round)[self.client]:
             raise DroppedOut(f"client {self.client} drops out of round {round}, as the dropout model has it")
         with one_thread():
-            trained = shop.local.train([self.client], torch.from_numpy(weights).to(shop.device), round)
+            trained = shared.local.train([self.client], torch.from_numpy(weights).to(shared.device), round)
         return Update(
             trained.updates[0].cpu().numpy(),
             float(trained.losses[0]),
             float(trained.received_losses[0]),
-            len(shop.federation.datasets[self.client]),
+            len(shared.federation.datasets[self.client]),
         )
 
     def loss(self, weights: NDArray[np.float32]) -> float:
-        shop = self._shop
-        vector_to_parameters(torch.from_numpy(weights).to(shop.device), shop.model.parameters())
+        shared = self._shared
+        vector_to_parameters(torch.from_numpy(weights).to(shared.device), shared.model.parameters())
         with one_thread():
-            return float(client_means(shop.model, [shop.local.clients[self.client]], shop.local.objective)[0][0])
+            return float(client_means(shared.model, [shared.local.clients[self.client]], shared.local.objective)[0][0])
 
     def validation_loss(self, weights: NDArray[np.float32]) -> float:
-        shop = self._shop
-        if not shop.federation.validation or not len(shop.federation.validation[self.client]):
+        shared = self._shared
+        if not shared.federation.validation or not len(shared.federation.validation[self.client]):
             raise ConfigError(f"client {self.client} has held no sample out of training")
-        own = shop.federation.validation[self.client]
-        vector_to_parameters(torch.from_numpy(weights).to(shop.device), shop.model.parameters())
-        part = torch.from_numpy(own.features).to(shop.device), torch.from_numpy(own.labels).to(shop.device)
+        own = shared.federation.validation[self.client]
+        vector_to_parameters(torch.from_numpy(weights).to(shared.device), shared.model.parameters())
+        part = torch.from_numpy(own.features).to(shared.device), torch.from_numpy(own.labels).to(shared.device)
         with one_thread():
-            return float(client_means(shop.model, [part], shop.local.objective)[0][0])
+            return float(client_means(shared.model, [part], shared.local.objective)[0][0])
+
+
+_APP = '''\
+"""Flower's two apps for the experiment in config.toml, beside this file."""
+
+from pathlib import Path
+
+from fedselect.experiments import read_config
+from fedselect.integrations.flower import experiment_client_app, server_app
+
+experiment, _ = read_config(Path(__file__).with_name("config.toml"))
+server = server_app(experiment)
+client = experiment_client_app(experiment)
+'''
+
+
+def export_app(experiment: Experiment, folder: str | Path) -> Path:
+    """Write a Flower app: ``pyproject.toml``, and a package of one module and the resolved ``config.toml``.
+
+    Flower's run configuration has four keys: ``out``, the directory of the run folder on the server (``runs`` below
+    ``folder``, as an absolute path, because Flower runs apps elsewhere), ``timeout``, ``identity-timeout`` and
+    ``patience`` (see `fedselect.integrations.flower.SelectorStrategy`).
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What it runs. Options that name files are read by server and clients alike, so give them as paths that all have.
+    folder : path-like
+        New or empty directory.
+
+    Returns
+    -------
+    pathlib.Path
+        The folder.
+
+    Raises
+    ------
+    ConfigError
+        When the folder holds something already, or cannot be written.
+    """
+    folder = Path(folder)
+    project = {
+        "project": {
+            "name": "federation",
+            "version": "1.0.0",
+            "description": f"fedselect's experiment {experiment.name}",
+            "license": "Apache-2.0",
+            "dependencies": ["fedselect[fl,flower]"],
+        },
+        "tool": {
+            "flwr": {
+                "app": {
+                    "publisher": "fedselect",
+                    "components": {"serverapp": "federation.app:server", "clientapp": "federation.app:client"},
+                    "config": {
+                        "out": str(folder.resolve() / "runs"),
+                        "timeout": 3600.0,
+                        "identity-timeout": 30.0,
+                        "patience": 60.0,
+                    },
+                }
+            }
+        },
+    }
+    scripts = {Path(source).name: Path(source) for source in experiment.load if source.endswith(".py")}
+    if len(scripts) < sum(source.endswith(".py") for source in experiment.load):
+        raise ConfigError("two scripts of the same name cannot both go into a Flower app; rename one")
+    tables = experiment.tables(partial(seen_from, Path(folder) / "federation"))
+    if experiment.load:  # beside the configuration, on whatever machine
+        tables["experiment"]["load"] = [Path(s).name if s.endswith(".py") else s for s in experiment.load]
+    files = {
+        "pyproject.toml": tomli_w.dumps(project),
+        "federation/__init__.py": "",
+        "federation/app.py": _APP,
+        "federation/config.toml": tomli_w.dumps(tables),
+    }
+    try:
+        if folder.exists() and any(folder.iterdir()):
+            raise ConfigError(f"{folder} is not empty; a Flower app is written into a directory of its own")
+        (folder / "federation").mkdir(parents=True)
+        files |= {f"federation/{name}": path.read_text(encoding="utf-8") for name, path in scripts.items()}
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write the Flower app {folder}: {error}") from error
+    return folder

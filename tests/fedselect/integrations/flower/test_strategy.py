@@ -548,7 +548,7 @@ def mute(grid, rounds, on_round=None, timeout=0.2):
 
 def test_a_silent_node_is_waited_for_once_and_asked_ever_more_seldom(monkeypatch):
     waits = []
-    monkeypatch.setattr("fedselect.integrations.flower.roster.time.sleep", waits.append)
+    monkeypatch.setattr("fedselect.integrations.flower.strategy.time.sleep", waits.append)
     grid = Mute(honest(), N)
     after = []
     _, records = mute(grid, 40, on_round=lambda record: after.append((len(waits), grid.questions)))
