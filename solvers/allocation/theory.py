@@ -139,12 +139,12 @@ def stratified_term(sizes: ArrayLike, allocation: ArrayLike, deviations: ArrayLi
     return 4.0 * (epochs * batches) ** 2 * estimator_error(sizes, allocation, h**2)
 
 
-def fedavg_term(clients: int, total: int, deviation: float, epochs: int, batches: int) -> float:
+def fedavg_term(n_clients: int, total: int, deviation: float, epochs: int, batches: int) -> float:
     """C₂ of FedAvg, 4E²M²(1/S − 1/N)H²; valid only while availability is proportional (A_k/A = N_k/N).
 
     Parameters
     ----------
-    clients, total : int
+    n_clients, total : int
         N and S.
     deviation : float
         H of Eq. 21, the dissimilarity over all clients.
@@ -156,7 +156,7 @@ def fedavg_term(clients: int, total: int, deviation: float, epochs: int, batches
     float
         C₂.
     """
-    return 4.0 * (epochs * batches) ** 2 * (1.0 / total - 1.0 / clients) * deviation**2
+    return 4.0 * (epochs * batches) ** 2 * (1.0 / total - 1.0 / n_clients) * deviation**2
 
 
 def training_term(

@@ -122,7 +122,7 @@ def _facts(benchmark: Benchmark, reference: Reference, command: str, today: str)
 
 
 def _pictures(folder: Path, name: str, benchmark: Benchmark, ours: Sequence[str]) -> list[tuple[str, str]]:
-    """Performance and anytime profiles at the longest limit: ours, and of each peer the form that did best."""
+    """Draw performance and anytime profiles at the longest limit: our methods, and each external solver's best form."""
     table, traces = benchmark.table, benchmark.traces
     limits = table["time_limit"]
     if limits.notna().any():
@@ -142,13 +142,16 @@ def _pictures(folder: Path, name: str, benchmark: Benchmark, ours: Sequence[str]
 
 
 def _best_forms(table: pd.DataFrame, ours: Sequence[str], measure: str) -> pd.DataFrame:
-    """Rows of ours, and of the form of each peer (``peer:form``) whose measure is least, the limit where it is none."""
+    """Return the rows of our methods, and of each external solver's best form (label ``solver:form``).
+
+    The best form is that of the least mean measure, where the time limit stands for a missing one.
+    """
     value = table[measure].fillna(table["time_limit"].fillna(table["seconds"])).groupby(table["method"]).mean()
     best: dict[str, str] = {}
     for label in dict.fromkeys(table["method"]):
-        peer = label if label in ours else label.partition(":")[0]
-        if peer not in best or value[label] < value[best[peer]]:
-            best[peer] = label
+        solver = label if label in ours else label.partition(":")[0]
+        if solver not in best or value[label] < value[best[solver]]:
+            best[solver] = label
     decided = table.groupby("method")[measure].count()
     kept = [label for label in best.values() if decided[label]]
     return table[table["method"].isin(kept)]

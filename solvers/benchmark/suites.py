@@ -34,9 +34,9 @@ SEEDS, LIMITS = (0,), (1.0, 10.0, 60.0)
 #: Our methods in the suites over selections.
 OURS = ("auto", "branch-and-bound", "tabu", "local-search", "greedy")
 
-#: Our peers there: each as its users call it, then given a reformulation of ours. One thread each. Those whose package
-#: is missing, and models that a free licence does not take, are rows that say so.
-_PEERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+#: External solvers there: each as its users call it, then given a reformulation of ours. One thread each. Those
+#: whose package is missing, and models that a free licence does not take, are rows that say so.
+_EXTERNAL: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "cp-sat": (("product", "rlt", "tangent"), {"threads": 1}),
     "milp": (("glover", "tangent"), {}),
     "scip": (("nonconvex", "projected"), {}),
@@ -124,13 +124,13 @@ def _common(names: list[str]) -> tuple[str, ...]:
 
 
 def _selecting() -> dict[str, tuple[str, dict[str, Any]]]:
-    """Ours, then every peer in each of its forms, labelled ``peer:form``."""
-    peers = {
-        f"{peer}:{form}": (peer, {"formulation": form, **options})
-        for peer, (forms, options) in _PEERS.items()
+    """Ours, then every external solver in each of its forms, labelled ``solver:form``."""
+    external = {
+        f"{solver}:{form}": (solver, {"formulation": form, **options})
+        for solver, (forms, options) in _EXTERNAL.items()
         for form in forms
     }
-    return {each: (each, {}) for each in OURS} | peers
+    return {each: (each, {}) for each in OURS} | external
 
 
 def _foreign() -> dict[str, Problem | str]:

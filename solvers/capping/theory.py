@@ -13,12 +13,12 @@ from solvers.problem import frozen_array
 __all__ = ["best_rate", "constant_floors", "incremental_floors", "regret_bound", "reweighted"]
 
 
-def constant_floors(clients: int, size: int, rounds: int, fraction: float) -> NDArray[np.float64]:
+def constant_floors(n_clients: int, size: int, rounds: int, fraction: float) -> NDArray[np.float64]:
     """Quotas of E3CS-c: σ_t = c·k/K in every round (§VI; the paper has c = 0, 0.5 and 0.8).
 
     Parameters
     ----------
-    clients, size, rounds : int
+    n_clients, size, rounds : int
         K, k and T.
     fraction : float
         c in [0, 1]: 0 has no regard for fairness, 1 is uniform random selection.
@@ -33,13 +33,13 @@ def constant_floors(clients: int, size: int, rounds: int, fraction: float) -> ND
     InvalidProblem
         When an argument is out of range.
     """
-    _check(clients, size)
+    _check(n_clients, size)
     if not 0 <= fraction <= 1:
         raise InvalidProblem(f"fraction must lie between 0 and 1; got {fraction}")
-    return np.full(_rounds(rounds), fraction * size / clients)
+    return np.full(_rounds(rounds), fraction * size / n_clients)
 
 
-def incremental_floors(clients: int, size: int, rounds: int) -> NDArray[np.float64]:
+def incremental_floors(n_clients: int, size: int, rounds: int) -> NDArray[np.float64]:
     """Quotas of E3CS-inc: σ_t = 0 in the first quarter of the rounds, k/K after it (§VI).
 
     The paper's "4/T" is a misprint of T/4: the switch comes after 100 of 400 rounds, after 625 of 2500. From then on
@@ -48,7 +48,7 @@ def incremental_floors(clients: int, size: int, rounds: int) -> NDArray[np.float
 
     Parameters
     ----------
-    clients, size, rounds : int
+    n_clients, size, rounds : int
         K, k and T.
 
     Returns
@@ -61,13 +61,13 @@ def incremental_floors(clients: int, size: int, rounds: int) -> NDArray[np.float
     InvalidProblem
         When an argument is out of range.
     """
-    _check(clients, size)
-    floors = np.full(_rounds(rounds), size / clients)
+    _check(n_clients, size)
+    floors = np.full(_rounds(rounds), size / n_clients)
     floors[: rounds // 4] = 0.0
     return floors
 
 
-def regret_bound(clients: int, size: int, floors: ArrayLike, rate: float | None = None) -> float:
+def regret_bound(n_clients: int, size: int, floors: ArrayLike, rate: float | None = None) -> float:
     r"""Theorem 1: :math:`R_T \le \eta \sum_t (k - K\sigma_t) + (K / \eta) \ln K`.
 
     Read it with three caveats. It holds against the best *fixed* allocation, not against the optimum of each round as
@@ -77,7 +77,7 @@ def regret_bound(clients: int, size: int, floors: ArrayLike, rate: float | None 
 
     Parameters
     ----------
-    clients, size : int
+    n_clients, size : int
         K and k.
     floors : (T,) array-like
         Quota σ_t of each round, in [0, k/K].
@@ -95,22 +95,22 @@ def regret_bound(clients: int, size: int, floors: ArrayLike, rate: float | None 
     InvalidProblem
         When an argument is out of range.
     """
-    total = _residual(clients, size, floors)
+    total = _residual(n_clients, size, floors)
     if rate is None:
-        return 2.0 * math.sqrt(clients * math.log(clients) * total)
+        return 2.0 * math.sqrt(n_clients * math.log(n_clients) * total)
     if not (math.isfinite(rate) and rate > 0):
         raise InvalidProblem(f"rate must be positive and finite; got {rate}")
-    return rate * total + clients / rate * math.log(clients)
+    return rate * total + n_clients / rate * math.log(n_clients)
 
 
-def best_rate(clients: int, size: int, floors: ArrayLike) -> float:
+def best_rate(n_clients: int, size: int, floors: ArrayLike) -> float:
     r"""The rate that minimises `regret_bound`: :math:`\eta^* = \sqrt{K \ln K / \sum_t (k - K\sigma_t)}`.
 
     The experiments of the paper use η = 0.5 instead. Infinite when every quota is k/K: nothing is learned then.
 
     Parameters
     ----------
-    clients, size : int
+    n_clients, size : int
         K and k.
     floors : (T,) array-like
         Quota σ_t of each round, in [0, k/K].
@@ -125,8 +125,8 @@ def best_rate(clients: int, size: int, floors: ArrayLike) -> float:
     InvalidProblem
         When an argument is out of range.
     """
-    total = _residual(clients, size, floors)
-    return math.sqrt(clients * math.log(clients) / total) if total > 0 else math.inf
+    total = _residual(n_clients, size, floors)
+    return math.sqrt(n_clients * math.log(n_clients) / total) if total > 0 else math.inf
 
 
 def reweighted(
@@ -173,24 +173,24 @@ def reweighted(
     return logs - logs.max()
 
 
-def _residual(clients: int, size: int, floors: ArrayLike) -> float:
+def _residual(n_clients: int, size: int, floors: ArrayLike) -> float:
     """Σ_t (k − Kσ_t), checked."""
-    _check(clients, size)
+    _check(n_clients, size)
     sigma = frozen_array(floors, "floors")
     if sigma.size == 0:
         raise InvalidProblem("floors must have one quota per round; got none")
-    highest = size / clients
+    highest = size / n_clients
     if sigma.min() < 0 or sigma.max() > highest * (1 + 1e-12):
         raise InvalidProblem(
-            f"floors must lie between 0 and size / clients, {highest:g}; they range from {sigma.min():g} "
+            f"floors must lie between 0 and size / n_clients, {highest:g}; they range from {sigma.min():g} "
             f"to {sigma.max():g}"
         )
-    return max(0.0, float(np.sum(size - clients * sigma)))
+    return max(0.0, float(np.sum(size - n_clients * sigma)))
 
 
-def _check(clients: int, size: int) -> None:
-    if not 1 <= size <= clients:
-        raise InvalidProblem(f"size must lie between 1 and the number of clients, {clients}; got {size}")
+def _check(n_clients: int, size: int) -> None:
+    if not 1 <= size <= n_clients:
+        raise InvalidProblem(f"size must lie between 1 and the number of clients, {n_clients}; got {size}")
 
 
 def _rounds(rounds: int) -> int:

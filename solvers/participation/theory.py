@@ -82,7 +82,7 @@ class Convergence:
 def convergence_bound(
     constants: Smoothness,
     *,
-    clients: int,
+    n_clients: int,
     rounds: int,
     steps: int,
     local_rate: float,
@@ -96,7 +96,7 @@ def convergence_bound(
     ----------
     constants : Smoothness
         L, σ², δ², F, Ψ_G.
-    clients, rounds, steps : int
+    n_clients, rounds, steps : int
         N, T and I, all at least 1.
     local_rate, server_rate : float
         γ and η, positive.
@@ -116,13 +116,13 @@ def convergence_bound(
         (4\sqrt{15} L I)`, :math:`\gamma\eta \le \min\{1/(4LI), N/(54LIQ)\}`. (In one place the poster's root covers
         L and I too; Corollary 4 has it as here.)
     """
-    _check(clients, rounds, steps, second_moment)
+    _check(n_clients, rounds, steps, second_moment)
     for name, value in (("local_rate", local_rate), ("server_rate", server_rate)):
         if not (math.isfinite(value) and value > 0):
             raise InvalidProblem(f"{name} must be positive and finite; got {value}")
     if not (math.isfinite(weight_error) and weight_error >= 0):
         raise InvalidProblem(f"weight_error must be 0 or more and finite; got {weight_error}")
-    both, largest = local_rate * server_rate, _largest(constants, clients, steps, second_moment)
+    both, largest = local_rate * server_rate, _largest(constants, n_clients, steps, second_moment)
     slack = 1 + 1e-12  # Corollary 4's own rates may lie on the border
     if local_rate > _largest_local(constants, steps) * slack or both > largest * slack:
         raise InvalidProblem(
@@ -133,13 +133,13 @@ def convergence_bound(
     return Convergence(
         start=constants.gap / (both * steps * rounds),
         weights=(constants.gradient + constants.divergence + squared * constants.noise) * weight_error,
-        sampling=both * constants.lipschitz * second_moment * constants.spread(steps) / clients,
+        sampling=both * constants.lipschitz * second_moment * constants.spread(steps) / n_clients,
         drift=squared * constants.spread(steps),
     )
 
 
 def step_sizes(
-    constants: Smoothness, *, clients: int, rounds: int, steps: int, second_moment: float
+    constants: Smoothness, *, n_clients: int, rounds: int, steps: int, second_moment: float
 ) -> tuple[float, float]:
     r"""Corollary 4 of FedAU: the local rate γ and the server rate η.
 
@@ -149,7 +149,7 @@ def step_sizes(
 
     Parameters
     ----------
-    constants, clients, rounds, steps, second_moment
+    constants, n_clients, rounds, steps, second_moment
         As for `convergence_bound`; T at least 2.
 
     Returns
@@ -161,16 +161,16 @@ def step_sizes(
     InvalidProblem
         When an argument is out of range, or F is 0: at a minimum there is nothing to step towards.
     """
-    _check(clients, rounds, steps, second_moment)
+    _check(n_clients, rounds, steps, second_moment)
     if rounds < 2:
         raise InvalidProblem(f"rounds must be at least 2; got {rounds}")
     if constants.gap == 0:
         raise InvalidProblem("gap must be positive: at a minimum there is no step to choose")
     local = min(1 / (constants.lipschitz * steps * math.sqrt(rounds)), _largest_local(constants, steps))
-    both = _largest(constants, clients, steps, second_moment)
+    both = _largest(constants, n_clients, steps, second_moment)
     curvature = second_moment * constants.spread(steps) * constants.lipschitz * steps * rounds
     if curvature > 0:
-        both = min(both, math.sqrt(constants.gap * clients / curvature))
+        both = min(both, math.sqrt(constants.gap * n_clients / curvature))
     return local, both / local
 
 
@@ -178,13 +178,13 @@ def _largest_local(constants: Smoothness, steps: int) -> float:
     return 1 / (4 * math.sqrt(15) * constants.lipschitz * steps)
 
 
-def _largest(constants: Smoothness, clients: int, steps: int, second_moment: float) -> float:
+def _largest(constants: Smoothness, n_clients: int, steps: int, second_moment: float) -> float:
     scale = constants.lipschitz * steps
-    return min(1 / (4 * scale), clients / (54 * scale * second_moment))
+    return min(1 / (4 * scale), n_clients / (54 * scale * second_moment))
 
 
-def _check(clients: int, rounds: int, steps: int, second_moment: float) -> None:
-    for name, value in (("clients", clients), ("rounds", rounds), ("steps", steps)):
+def _check(n_clients: int, rounds: int, steps: int, second_moment: float) -> None:
+    for name, value in (("n_clients", n_clients), ("rounds", rounds), ("steps", steps)):
         if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
             raise InvalidProblem(f"{name} must be an integer of at least 1; got {value!r}")
     if not (math.isfinite(second_moment) and second_moment > 0):

@@ -27,14 +27,14 @@ class ParticipationWeights:
 
     Parameters
     ----------
-    clients : int
+    n_clients : int
         Number of clients, N ≥ 1.
     cutoff : int, optional
         K ≥ 1; ``None`` for no cutoff (K = ∞). With K = 1 every weight is 1 forever.
 
     Attributes
     ----------
-    clients : int
+    n_clients : int
         N.
     cutoff : int or None
         K.
@@ -48,22 +48,22 @@ class ParticipationWeights:
 
     Examples
     --------
-    >>> online = ParticipationWeights(clients=2)
+    >>> online = ParticipationWeights(n_clients=2)
     >>> for participated in ([0, 1], [0, 1], [1, 0]):
     ...     online.update(participated)
     >>> online.weights
     array([3., 1.])
     """
 
-    def __init__(self, clients: int, cutoff: int | None = None) -> None:
-        if isinstance(clients, bool) or not hasattr(clients, "__index__") or clients < 1:
-            raise InvalidProblem(f"clients must be an integer of at least 1; got {clients!r}")
-        self.clients = int(clients)
+    def __init__(self, n_clients: int, cutoff: int | None = None) -> None:
+        if isinstance(n_clients, bool) or not hasattr(n_clients, "__index__") or n_clients < 1:
+            raise InvalidProblem(f"n_clients must be an integer of at least 1; got {n_clients!r}")
+        self.n_clients = int(n_clients)
         self.cutoff = check_cutoff(cutoff)
         self.rounds = 0
-        self._completed = np.full(self.clients, 0)  # M: intervals completed, cut ones included
-        self._elapsed = np.full(self.clients, 0)  # S: rounds in the current interval
-        self._weights = np.ones(self.clients)  # ω
+        self._completed = np.full(self.n_clients, 0)  # M: intervals completed, cut ones included
+        self._elapsed = np.full(self.n_clients, 0)  # S: rounds in the current interval
+        self._weights = np.ones(self.n_clients)  # ω
         self._weights.setflags(write=False)
 
     @property
@@ -85,9 +85,9 @@ class ParticipationWeights:
             When it is not such a mask.
         """
         done = np.asarray(participated)
-        if done.shape != (self.clients,):
+        if done.shape != (self.n_clients,):
             raise InvalidProblem(
-                f"participated must be a mask with one entry per client, {self.clients}; got shape {done.shape}"
+                f"participated must be a mask with one entry per client, {self.n_clients}; got shape {done.shape}"
             )
         if done.dtype != np.bool_:
             if not np.isin(done, (0, 1)).all():
@@ -109,7 +109,7 @@ class ParticipationWeights:
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to resume: plain numbers and copies of the three arrays."""
         return {
-            "clients": self.clients,
+            "n_clients": self.n_clients,
             "cutoff": self.cutoff,
             "rounds": self.rounds,
             "completed": self._completed.copy(),
@@ -125,10 +125,10 @@ class ParticipationWeights:
         InvalidProblem
             When the state belongs to other clients or another cutoff, or is not consistent in itself.
         """
-        missing = {"clients", "cutoff", "rounds", "completed", "elapsed", "weights"} - set(state)
+        missing = {"n_clients", "cutoff", "rounds", "completed", "elapsed", "weights"} - set(state)
         if missing:
             raise InvalidProblem(f"the state has no entry {min(missing)!r}; it must come from state_dict()")
-        for name in ("clients", "cutoff"):
+        for name in ("n_clients", "cutoff"):
             if state[name] != getattr(self, name):
                 raise InvalidProblem(f"the state has {name} {state[name]!r}; this object has {getattr(self, name)!r}")
         rounds = int(state["rounds"])
@@ -136,8 +136,8 @@ class ParticipationWeights:
         elapsed = frozen_array(state["elapsed"], "elapsed", dtype=np.int64)
         weights = frozen_array(state["weights"], "weights")
         for name, array in (("completed", completed), ("elapsed", elapsed), ("weights", weights)):
-            if array.shape != (self.clients,):
-                raise InvalidProblem(f"{name} must have one entry per client, {self.clients}; got {array.shape}")
+            if array.shape != (self.n_clients,):
+                raise InvalidProblem(f"{name} must have one entry per client, {self.n_clients}; got {array.shape}")
         seen = np.where(completed > 0, completed * weights, 0.0) + elapsed
         if (elapsed < 0).any() or (completed < 0).any() or not np.allclose(seen, rounds, rtol=1e-9, atol=0):
             raise InvalidProblem(f"the state is not consistent: its intervals do not add up to its {rounds} rounds")

@@ -49,7 +49,7 @@ def test_incremental_quota_switches_after_a_quarter(rounds, switch):
         (lambda: constant_floors(10, 2, 5, 1.5), "fraction must lie between 0 and 1; got 1.5"),
         (lambda: constant_floors(10, 2, 0, 0.5), "rounds must be at least 1; got 0"),
         (lambda: regret_bound(10, 2, []), "one quota per round; got none"),
-        (lambda: regret_bound(10, 2, [0.3]), "size / clients, 0.2"),
+        (lambda: regret_bound(10, 2, [0.3]), "size / n_clients, 0.2"),
         (lambda: regret_bound(10, 2, [0.1], rate=0.0), "rate must be positive and finite; got 0.0"),
         (lambda: reweighted([0.0, 0.0], [1.0], [], [0], 0.0, 0.5), "one entry per client, 2; got 1"),
         (lambda: reweighted([0.0, 0.0], [1.0, 0.0], [], [1], 0.0, 0.5), "positive probability"),

@@ -14,7 +14,7 @@ from solvers import InvalidProblem
 from solvers.participation import Smoothness, convergence_bound, second_moment, step_sizes, weight_error
 
 CONSTANTS = Smoothness(lipschitz=2.0, noise=3.0, divergence=0.5, gap=4.0, gradient=1.5)
-SIZES = {"clients": 10, "rounds": 100, "steps": 5, "second_moment": 8.0}
+SIZES = {"n_clients": 10, "rounds": 100, "steps": 5, "second_moment": 8.0}
 
 
 def test_the_terms_by_hand():
@@ -33,7 +33,7 @@ def test_the_terms_by_hand():
 )  # fmt: skip
 def test_the_corollarys_rates_are_within_the_theorems(lipschitz, noise, divergence, gap, clients, rounds, steps, q):
     constants = Smoothness(lipschitz, noise, divergence, gap)
-    sizes = {"clients": clients, "rounds": rounds, "steps": steps, "second_moment": q}
+    sizes = {"n_clients": clients, "rounds": rounds, "steps": steps, "second_moment": q}
     local, server = step_sizes(constants, **sizes)
     convergence_bound(constants, local_rate=local, server_rate=server, weight_error=0.1, **sizes)  # allowed
     assert local == pytest.approx(
@@ -61,7 +61,7 @@ def test_the_bound_falls_with_the_rounds_on_real_histories():
     for rounds in (100, 1000, 10_000):
         history = rng.random((rounds, 20)) < rates
         q, error = second_moment(history, rates), weight_error(history, rates)
-        sizes = {"clients": 20, "rounds": rounds, "steps": 5, "second_moment": q}
+        sizes = {"n_clients": 20, "rounds": rounds, "steps": 5, "second_moment": q}
         local, server = step_sizes(CONSTANTS, **sizes)
         bound = convergence_bound(CONSTANTS, local_rate=local, server_rate=server, weight_error=error, **sizes)
         totals.append(bound.total)
@@ -75,7 +75,10 @@ def test_the_bound_falls_with_the_rounds_on_real_histories():
         (lambda: replace(CONSTANTS, noise=-1.0), "noise must be 0 or more and finite; got -1.0"),
         (lambda: step_sizes(replace(CONSTANTS, gap=0.0), **SIZES), "gap must be positive"),
         (lambda: step_sizes(CONSTANTS, **(SIZES | {"rounds": 1})), "rounds must be at least 2; got 1"),
-        (lambda: step_sizes(CONSTANTS, **(SIZES | {"clients": 0})), "clients must be an integer of at least 1; got 0"),
+        (
+            lambda: step_sizes(CONSTANTS, **(SIZES | {"n_clients": 0})),
+            "n_clients must be an integer of at least 1; got 0",
+        ),
         (
             lambda: convergence_bound(CONSTANTS, local_rate=0.1, server_rate=1.0, weight_error=0.0, **SIZES),
             r"Theorem 2 needs a local rate of at most 0.00645\d+ and .*; got 0.1 and 0.1",
