@@ -24,7 +24,6 @@ SHORT = {
     "solvers/participation/proof.py",
     "fedselect/cli/flower.py",
     "fedselect/cli/warm_up.py",
-    "fedselect/data/partitions/registry.py",
     "fedselect/progress.py",
     "fedselect/selectors/all_available.py",
     "fedselect/selectors/average_all.py",
@@ -81,7 +80,6 @@ WHAT = {
     "fedselect/cli/problems.py",
     "fedselect/cli/solve.py",
     "fedselect/cli/trace.py",
-    "fedselect/data/splitting.py",
     "fedselect/experiments/building.py",
     "fedselect/experiments/code.py",
     "fedselect/experiments/contents.py",
@@ -122,9 +120,8 @@ WHAT = {
 
 #: Pairs of modules (or one module with itself) that share ten lines, or ten of the same shape.
 REPEATED: set[frozenset[str]] = {
-    frozenset({"fedselect/data/federation.py", "fedselect/data/own.py"}),
-    frozenset({"fedselect/data/images.py"}),
-    frozenset({"fedselect/data/own.py"}),
+    frozenset({"fedselect/data/federation.py", "fedselect/data/from_arrays.py"}),
+    frozenset({"fedselect/data/from_arrays.py"}),
     frozenset({"fedselect/rounds/simulation.py", "fedselect/training/server_round.py"}),
     frozenset({"fedselect/selectors/geometry.py"}),
     frozenset({"solvers/capping/theory.py"}),

@@ -2,12 +2,11 @@
 
 from fedselect.data.federation import Federation, Samples, Targets
 from fedselect.data.generated import clustered, synthetic
-from fedselect.data.handwritten import digits
-from fedselect.data.images import cifar10, cifar100, cinic10, emnist_letters, fashion_mnist, mnist, svhn
+from fedselect.data.images import cifar10, cifar100, cinic10, emnist_letters, fashion_mnist, mnist, svhn, swapped_mnist
 from fedselect.data.partitions import PARTITIONS
 from fedselect.data.registry import DATASETS, check_data, load_data
-from fedselect.data.swapped import swapped_mnist
-from fedselect.data.typefaces import letters
+from fedselect.data.sklearn_digits import digits
+from fedselect.data.synthetic_letters import letters
 
 __all__ = [
     "DATASETS",

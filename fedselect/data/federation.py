@@ -151,8 +151,8 @@ class Federation:
         validation: Sequence[tuple[Any, Any]] = (),
         name: str = "own",
     ) -> Federation:
-        """A federation from features and labels of each client; see `fedselect.data.own.from_tensors`."""
-        from fedselect.data.own import from_tensors
+        """A federation from features and labels of each client; see `fedselect.data.from_arrays.from_tensors`."""
+        from fedselect.data.from_arrays import from_tensors
 
         return from_tensors(datasets, test, classes=classes, validation=validation, name=name)
 
@@ -166,8 +166,8 @@ class Federation:
         validation: Sequence[Any] = (),
         name: str = "own",
     ) -> Federation:
-        """A federation from a PyTorch data set of each client; see `fedselect.data.own.from_datasets`."""
-        from fedselect.data.own import from_datasets
+        """A federation from a PyTorch data set of each client; see `fedselect.data.from_arrays.from_datasets`."""
+        from fedselect.data.from_arrays import from_datasets
 
         return from_datasets(datasets, test, classes=classes, validation=validation, name=name)
 
@@ -186,8 +186,8 @@ class Federation:
         name: str = "own",
         **options: Any,
     ) -> Federation:
-        """A federation from one data set, split over clients; see `fedselect.data.own.from_split`."""
-        from fedselect.data.own import from_split
+        """A federation from one data set, split over clients; see `fedselect.data.from_arrays.from_split`."""
+        from fedselect.data.from_arrays import from_split
 
         held = {"test": test, "test_fraction": test_fraction, "validation_fraction": validation_fraction}
         return from_split(dataset, partition, n_clients, **held, classes=classes, seed=seed, name=name, **options)

@@ -11,7 +11,7 @@ from urllib.error import URLError
 import numpy as np
 import pytest
 
-from fedselect.data import DATASETS, load_data
+from fedselect.data import DATASETS, cinic10, load_data
 from fedselect.errors import ConfigError, DataError
 from fedselect.experiments import read_config
 
@@ -337,3 +337,16 @@ def test_a_cnn_trains_on_images(tmp_path, monkeypatch):
     )
     folder = run(read_config(path)[0], tmp_path / "out")
     assert np.isfinite(json.loads((folder / "summary.json").read_text())["final_loss"])
+
+
+def test_cinic10_has_no_download(tmp_path):
+    with pytest.raises(ConfigError, match="cinic10 cannot be downloaded here: put its files in"):
+        cinic10(root=str(tmp_path), download=True)
+    assert "download" not in DATASETS.options("cinic10")
+    assert "download" in DATASETS.options("svhn")
+
+
+def test_every_image_set_documents_its_own_files_and_pickles():
+    assert "``SVHN`` below it" in DATASETS["svhn"].__doc__
+    assert "``MNIST/raw`` below it" in DATASETS["mnist"].__doc__
+    assert pickle.loads(pickle.dumps(DATASETS["cifar10"])) is DATASETS["cifar10"]

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.data.federation import Federation, Samples, Targets
-from fedselect.data.partitions import PARTITIONS
-from fedselect.data.splitting import hold_out
+from fedselect.data.partitions import PARTITIONS, hold_out
 from fedselect.errors import ConfigError, DataError
 from fedselect.randomness import generator
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedselect.data.federation import Federation
-from fedselect.data.own import from_split
+from fedselect.data.from_arrays import from_split
 from fedselect.data.registry import DATASETS
 
 __all__ = ["digits"]
