@@ -5,7 +5,6 @@ from __future__ import annotations
 #: Modules of fewer than forty lines, and why each stands alone.
 SHORT_FOR_A_REASON = {
     "fedselect/errors.py": "imported by every module of the package",
-    "fedselect/neighbours.py": "is run before anything else may be imported",
     "graphs/errors.py": "imported by every module of the package",
     "solvers/benchmark/styles.py": "colours of curves, imported where no benchmark is",
     "solvers/version.py": "the build reads it without importing anything",
@@ -74,7 +73,7 @@ WHAT = {
     "graphs/errors.py",
     "graphs/secure.py",
     "fedselect/availability/trace.py",
-    "fedselect/carrying.py",
+    "fedselect/plugins.py",
     "fedselect/cli/catalogue.py",
     "fedselect/cli/common.py",
     "fedselect/cli/problems.py",
@@ -93,7 +92,6 @@ WHAT = {
     "fedselect/integrations/flower/app.py",
     "fedselect/integrations/flower/client.py",
     "fedselect/integrations/flower/messages.py",
-    "fedselect/loading.py",
     "fedselect/recording/transfer.py",
     "fedselect/reports/document/cells.py",
     "fedselect/reports/document/model.py",

@@ -79,7 +79,7 @@ class _Stderr(logging.Handler):
 
 def _say_what_is_executed() -> None:
     """Name each plugin on stderr before it is executed."""
-    log = logging.getLogger("fedselect.loading")
+    log = logging.getLogger("fedselect.plugins")
     log.setLevel(logging.INFO)
     log.propagate = False
     if not log.handlers:

@@ -28,7 +28,7 @@ from fedselect.cli.common import (
 )
 from fedselect.cli.problems import FILES, Size, matched, problem_of
 from fedselect.errors import ConfigError
-from fedselect.loading import load_parts
+from fedselect.plugins import load_plugins
 from fedselect.progress import progress_bar
 from solvers import instances as library
 from solvers import methods as registered
@@ -92,7 +92,7 @@ def bench(
     from solvers.benchmark.suites import OURS
 
     check_format(format)
-    load_parts(load)
+    load_plugins(load)
     limits = [_seconds(part) for part in _parts(time_limit or ("10" if suite is None else "1,10,60"))]
     compared, problems = _compared(family, suite, tier, data, methods, variant, instances, size)
     compared = _ending(compared, family, gap, threads)

@@ -32,9 +32,9 @@ def list_(
     """Show what there is: selectors, availability and dropout models, data sets, partitions, models, solver methods."""
     check_format(format)
     if load:
-        from fedselect.loading import load_parts
+        from fedselect.plugins import load_plugins
 
-        load_parts(load)
+        load_plugins(load)
     found = _chosen(_everything(), what)
     if format == "json":
         print(json.dumps(found, indent=1))

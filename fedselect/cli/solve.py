@@ -31,7 +31,7 @@ from fedselect.cli.common import (
 )
 from fedselect.cli.problems import Instances, Size, complete_method, matched, problem_of
 from fedselect.errors import ConfigError
-from fedselect.loading import load_parts
+from fedselect.plugins import load_plugins
 from solvers import Problem, Solution, TracePoint, relative_gap
 from solvers import solve as solve_problem
 from solvers.files import write_atomically
@@ -77,7 +77,7 @@ def solve(
     """
     check_format(format)
     if load:
-        load_parts(load)
+        load_plugins(load)
     names = matched(instance)
     several = names != instance or len(names) > 1  # a pattern is a list, however few it matches
     if several and certificate is not None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-from fedselect.carrying import pack, unpack
 from fedselect.errors import ConfigError, missing_extra
 from fedselect.experiments.config import Experiment
 from fedselect.experiments.folder import RunFolder
 from fedselect.experiments.running import run_into
+from fedselect.plugins import load_payload, worker_payload
 from fedselect.training.callbacks import Callback
 
 __all__ = ["RunCallbacks", "carried_by", "run_all"]
@@ -78,15 +78,15 @@ def run_all(
     once = {folder.path: folder for folder in folders}
     for folder in once.values():
         folder.check()
-    packed = pack({part for folder in once.values() for part in folder.experiment.parts})
+    payload = worker_payload({part for folder in once.values() for part in folder.experiment.parts})
     with _watch({path: folder.experiment.rounds for path, folder in once.items()}, progress):
-        joblib.Parallel(n_jobs=jobs)(joblib.delayed(_run)(packed, each, plots, callbacks) for each in once.values())
+        joblib.Parallel(n_jobs=jobs)(joblib.delayed(_run)(payload, each, plots, callbacks) for each in once.values())
     return [Path(out) / folder.path.parent.name / folder.path.name for folder in folders]
 
 
-def _run(packed: bytes, folder: RunFolder, plots: bool, callbacks: RunCallbacks | None) -> Path:
+def _run(payload: bytes, folder: RunFolder, plots: bool, callbacks: RunCallbacks | None) -> Path:
     """A run in a worker, which has to learn first what was registered where the run was asked for."""
-    unpack(packed)
+    load_payload(payload)
     told = () if callbacks is None or folder.finished else callbacks(folder.path, folder.experiment)
     return run_into(folder, plots=plots, callbacks=told)
 

@@ -13,8 +13,8 @@ from typing import Any, get_type_hints
 from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import DATASETS, Federation, check_data, load_data
 from fedselect.errors import ConfigError
-from fedselect.loading import find_sources, load_parts
 from fedselect.options import parsed, placed, with_files
+from fedselect.plugins import find_sources, load_plugins
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import TrainingSettings
 from solvers.options import describe_type, did_you_mean, matches
@@ -70,8 +70,8 @@ class Experiment:
         Rounds between checkpoints: what a kill can cost. It changes no result, and may differ when a run continues.
         More than 1 pays where a checkpoint is large (stored updates of many clients).
     load : tuple of str
-        Scripts (absolute paths) and modules that register parts of one's own (`fedselect.loading.load_parts`); they are
-        loaded by `read_config`, or by whoever makes the experiment.
+        Plugins: scripts (absolute paths) and modules that `fedselect.plugins.load_plugins` takes; they are loaded by
+        `read_config`, or by the code that makes the experiment.
     data, availability, dropout, selector : Choice
         What to build, by name.
     training : TrainingSettings
@@ -263,7 +263,7 @@ def _load(tables: dict[str, Any], path: Path, more: Iterable[str] | None, truste
                 f"give it with --load if you trust it"
             )
         named = []
-    own, added = load_parts(named, path.parent), load_parts(more)
+    own, added = load_plugins(named, path.parent), load_plugins(more)
     if both := set(own) & set(added):
         raise ConfigError(f"{sorted(both)[0]} is loaded twice: the configuration names it already")
     if own or added:

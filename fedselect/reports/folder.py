@@ -10,7 +10,7 @@ from fedselect.experiments.comparison import FORMAT as SELECTORS
 from fedselect.experiments.comparison import read_manifest
 from fedselect.experiments.config import read_config
 from fedselect.experiments.recorded import RecordedRun
-from fedselect.loading import load_parts
+from fedselect.plugins import load_plugins
 from fedselect.reports.document import Report
 from fedselect.reports.federation import federation_report
 from fedselect.reports.methods import methods_report
@@ -31,7 +31,8 @@ def read_report(folder: str | Path, load: Iterable[str] = ()) -> Report:
         folder that holds the run folders); or a comparison of solver methods (``fedselect bench``). The TOML file of
         an experiment gives the report of its federation, before any run.
     load : iterable of str
-        Plugins to load, which executes them (`fedselect.loading.load_parts`); what a configuration names itself is not.
+        Plugins to load, which executes them (`fedselect.plugins.load_plugins`); what a configuration names itself is
+        not loaded.
 
     Returns
     -------
@@ -47,7 +48,7 @@ def read_report(folder: str | Path, load: Iterable[str] = ()) -> Report:
     folder = Path(folder)
     if folder.is_file():
         return federation_report(read_config(folder, load=load, trusted=False)[0])
-    load_parts(load)
+    load_plugins(load)
     if not folder.is_dir():
         raise RunError(f"there is no folder {folder}")
     if RecordedRun.here(folder):

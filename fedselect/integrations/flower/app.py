@@ -23,8 +23,8 @@ from fedselect.experiments.config import Experiment
 from fedselect.experiments.folder import RunFolder
 from fedselect.integrations.flower.client import DroppedOut, Update, client_app
 from fedselect.integrations.flower.strategy import SelectorStrategy
-from fedselect.loading import load_parts
 from fedselect.options import seen_from
+from fedselect.plugins import load_plugins
 from fedselect.training.client_training import LocalTraining
 from fedselect.training.device import one_thread, pick_device
 from fedselect.training.evaluation import client_means
@@ -132,7 +132,7 @@ class _ClientContext:
 def _client_context(config: str) -> _ClientContext:
     """Build it once a process: a simulation asks the same workers for client after client."""
     tables = tomllib.loads(config)
-    load_parts(tables["experiment"].get("load", ()))
+    load_plugins(tables["experiment"].get("load", ()))
     return _ClientContext(Experiment.from_tables(tables))
 
 

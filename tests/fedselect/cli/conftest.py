@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fedselect import loading
+from fedselect import plugins
 from solvers import registry
 
 
@@ -15,7 +15,7 @@ def forgetting():
     """Let a test load parts of somebody's own into this process: registries and import path forget them afterwards."""
     before, path = registry.snapshot(), list(sys.path)
     yield
-    for known in loading.loaded_parts():
-        loading._forget(known)
+    for known in plugins.loaded_plugins():
+        plugins._forget(known)
     registry.restore(before)
     sys.path[:] = path

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedselect import loading
+from fedselect import plugins
 from tests.waiting import HANG
 
 PARTS = '''
@@ -234,14 +234,14 @@ def test_what_a_script_registers_on_the_way_reaches_workers(there):
     ],
 )
 def test_what_cannot_be_loaded_is_a_sentence_and_changes_nothing(there, call, text, message):
-    before = loading._everything()
+    before = plugins._everything()
     (there / "parts.py").write_text(text)
     code, _, err = call("list", "--load", "parts.py")
     assert code == 2
     loading_it, sentence = err.strip().splitlines()
     assert loading_it == f"fedselect: loading {there / 'parts.py'}, which executes it"
     assert re.search(message, sentence), err
-    after = loading._everything()
+    after = plugins._everything()
     assert all(after[key] == before[key] for key in before)
 
 

@@ -1,8 +1,11 @@
-"""Parts of one's own: scripts and modules that register selectors, models, data sets, availability and solver methods.
+"""Plugins: scripts and modules that register selectors, models, data sets, availability and solver methods.
 
-``fedselect run --load my_parts.py``, or ``load = ["my_parts.py"]`` in a configuration. A script is run once a process;
-``package.module`` is imported; of ``package.module:Name`` the class ``Name`` is registered under its own name where the
+``fedselect run --load my_parts.py``, or ``load = ["my_parts.py"]`` in a configuration. A script is run once per
+process; ``package.module`` is imported; of ``package.module:Name`` the class is registered under its own name where the
 module does not do it: a ``torch.nn.Module`` as a model, a class with ``select`` and ``update`` as a selector.
+
+`worker_payload` serialises what is registered here for another process, or another machine under Ray or Dask, where
+`load_payload` registers it.
 """
 
 from __future__ import annotations
@@ -11,9 +14,11 @@ import hashlib
 import importlib
 import importlib.util
 import logging
+import pickle
 import sys
+import tempfile
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +35,17 @@ from fedselect.training.models import MODELS
 from solvers.options import did_you_mean
 from solvers.registry import Method, method_registries, put
 
-__all__ = ["REGISTRIES", "Loaded", "find_sources", "load_parts", "loaded_parts", "own_parts"]
+__all__ = [
+    "REGISTRIES",
+    "Plugin",
+    "find_sources",
+    "load_payload",
+    "load_plugins",
+    "loaded_plugins",
+    "user_plugins",
+    "worker_payload",
+]
+
 
 #: What a script may register, beside solver methods.
 REGISTRIES: tuple[Registry, ...] = (SELECTORS, AVAILABILITY, DROPOUT, DATASETS, PARTITIONS, MODELS, LOSSES)
@@ -44,8 +59,8 @@ Parts = dict[tuple[str, str], Any]
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """One source of parts.
+class Plugin:
+    """One source of registered components.
 
     Attributes
     ----------
@@ -62,10 +77,10 @@ class Loaded:
     parts: tuple[tuple[str, str], ...]
 
 
-_loaded: dict[str, Loaded] = {}
+_loaded: dict[str, Plugin] = {}
 
 
-def load_parts(sources: Iterable[str], beside: Path | None = None) -> tuple[str, ...]:
+def load_plugins(sources: Iterable[str], beside: Path | None = None) -> tuple[str, ...]:
     """Load scripts and modules; what is loaded already, unchanged, is left as it is.
 
     Parameters
@@ -111,14 +126,14 @@ def find_sources(sources: Iterable[str], beside: Path | None = None) -> dict[str
     return found
 
 
-def loaded_parts() -> tuple[Loaded, ...]:
-    """What has been loaded in this process, in order."""
+def loaded_plugins() -> tuple[Plugin, ...]:
+    """Return the plugins loaded in this process, in order."""
     return tuple(_loaded.values())
 
 
-def own_parts() -> Parts:
-    """Everything registered here that is not the toolkit's own."""
-    return {key: part for key, part in _everything().items() if _module(part).partition(".")[0] not in _TOOLKIT}
+def user_plugins() -> Parts:
+    """Return everything registered here that is not the toolkit's own, by kind and name."""
+    return {key: part for key, part in _everything().items() if _home_of(part).partition(".")[0] not in _TOOLKIT}
 
 
 def _load(name: str, typed: str) -> None:
@@ -147,7 +162,7 @@ def _load(name: str, typed: str) -> None:
     except ConfigError:
         _put_back(before)
         raise
-    _loaded[name] = Loaded(name, text, parts)
+    _loaded[name] = Plugin(name, text, parts)
 
 
 def _new(before: Parts, name: str) -> tuple[tuple[str, str], ...]:
@@ -156,12 +171,12 @@ def _new(before: Parts, name: str) -> tuple[tuple[str, str], ...]:
     taken = [(key, before[key]) for key in before if now.get(key) is not before[key]]
     if taken:
         (kind, part), builder = taken[0]
-        whose = next((each.source for each in _loaded.values() if (kind, part) in each.parts), _module(builder))
+        whose = next((each.source for each in _loaded.values() if (kind, part) in each.parts), _home_of(builder))
         raise ConfigError(f"{name} registers {kind} {part!r}, which there is already, from {whose}; rename it")
-    parts = tuple(key for key in own_parts() if key not in before)
+    parts = tuple(key for key in user_plugins() if key not in before)
     if not parts:
         home = _owner(name)
-        parts = tuple(key for key, builder in own_parts().items() if home and _module(_built(builder)) == home)
+        parts = tuple(key for key, builder in user_plugins().items() if home and _home_of(_built(builder)) == home)
     if not parts:
         kinds = ", ".join(registry.kind for registry in REGISTRIES)
         raise ConfigError(
@@ -209,7 +224,7 @@ def _register_class(module: ModuleType, wanted: str, source: str) -> None:
     thing = getattr(module, wanted, None)
     if thing is None:
         raise ConfigError(f"{module.__name__} has no {wanted!r}{did_you_mean(wanted, vars(module))}")
-    if any(_built(part) is thing for part in own_parts().values()):
+    if any(_built(part) is thing for part in user_plugins().values()):
         return
     if "torch" in sys.modules and isinstance(thing, type) and issubclass(thing, sys.modules["torch"].nn.Module):
         MODELS.register(wanted)(_maker(thing))
@@ -246,11 +261,11 @@ def _put_back(before: Parts) -> None:
     for key, builder in _everything().items():
         if key in before and before[key] is not builder:
             register(key[0], key[1], before[key])
-        elif key not in before and key in own_parts():
+        elif key not in before and key in user_plugins():
             _discard(*key)
 
 
-def _forget(known: Loaded) -> None:
+def _forget(known: Plugin) -> None:
     for kind, name in known.parts:
         _discard(kind, name)
     del _loaded[known.source]
@@ -274,7 +289,7 @@ def _built(part: Any) -> Any:
     return part.function if isinstance(part, Method) else part
 
 
-def _module(builder: Any) -> str:
+def _home_of(builder: Any) -> str:
     return str(getattr(_built(builder), "__module__", ""))
 
 
@@ -294,3 +309,104 @@ def _loading(source: str) -> Iterator[None]:
         said = "".join(traceback.format_exception_only(error)).strip()
         where = "" if last.filename.startswith("<frozen") else f"line {last.lineno} of {last.filename}: "
         raise ConfigError(f"cannot load {source}: {where}{said}") from error
+
+
+#: Digests of what this process has unpacked.
+_loaded_payloads: set[str] = set()
+
+
+def worker_payload(needed: Collection[tuple[str, str]]) -> bytes:
+    """Serialise the user-registered components for a worker process; empty where there are none.
+
+    Scripts that were loaded go as their text, modules that can be imported by name, and what was registered on the way
+    (in a script that is run, a notebook, a test) by value.
+
+    Parameters
+    ----------
+    needed : collection of (str, str)
+        Kind and name of the parts that must arrive; of the others those that can be sent go along, as parts may use
+        each other.
+
+    Raises
+    ------
+    ConfigError
+        When one of these cannot be sent.
+    """
+    own = user_plugins()
+    if not own:
+        return b""
+    scripts = [(each.source, each.text) for each in loaded_plugins()]
+    there = {part for each in loaded_plugins() for part in each.parts}
+    modules, values = [], []
+    for key, builder in own.items():
+        if key in there:
+            continue
+        home = getattr(builder.function if isinstance(builder, Method) else builder, "__module__", "")
+        if _importable(home):
+            modules.append(home)
+            continue
+        try:
+            values.append((*key, _by_value(builder, home)))
+        except Exception as error:
+            if key in needed:
+                raise ConfigError(f"{key[0]} {key[1]!r} (of {home}) cannot be sent to a worker: {error}") from error
+    return pickle.dumps((scripts, sorted(set(modules)), values))
+
+
+def load_payload(packed: bytes) -> None:
+    """Register in this process what `worker_payload` serialised in another; idempotent."""
+    digest = hashlib.sha256(packed).hexdigest()
+    if not packed or digest in _loaded_payloads:
+        return
+    scripts, modules, values = pickle.loads(packed)
+    own = user_plugins()
+    for source, text in scripts:
+        load_plugins([_placed(source, text)])
+    for module in modules:
+        importlib.import_module(module)
+    for kind, name, value in values:
+        if (kind, name) not in own:
+            register(kind, name, pickle.loads(value))
+    _loaded_payloads.add(digest)
+
+
+def _placed(source: str, text: bytes) -> str:
+    """Where this machine has the script: its own place, or, where that holds something else, a temporary one."""
+    path = Path(source)
+    if not source.endswith(".py"):
+        return source
+    try:
+        if path.read_bytes() == text:
+            return source
+    except OSError:
+        pass
+    folder = Path(tempfile.gettempdir()) / f"fedselect-{hashlib.sha256(text).hexdigest()[:16]}"
+    folder.mkdir(exist_ok=True)
+    (folder / path.name).write_bytes(text)
+    return str(folder / path.name)
+
+
+def _importable(module: str) -> bool:
+    """Whether another process finds a module by its name."""
+    if not module or module in ("__main__", "__mp_main__"):
+        return False
+    try:
+        specification = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return False
+    known = getattr(sys.modules.get(module), "__file__", None)
+    return specification is not None and (known is None or specification.origin == known)
+
+
+def _by_value(builder: Any, home: str) -> bytes:
+    import cloudpickle
+
+    module = sys.modules.get(home)
+    by_value = module is not None and home not in ("__main__", "__mp_main__")
+    if by_value:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return cloudpickle.dumps(builder)
+    finally:
+        if by_value:
+            cloudpickle.unregister_pickle_by_value(module)
