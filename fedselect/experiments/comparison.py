@@ -12,11 +12,10 @@ from typing import Any
 import pandas as pd
 
 from fedselect.errors import ConfigError, RunError
-from fedselect.experiments.batch import RunCallbacks, run_all
 from fedselect.experiments.config import Choice, Experiment
-from fedselect.experiments.folder import RunFolder
+from fedselect.experiments.folder import RunFolder, read_records, read_summary
 from fedselect.experiments.metrics import round_table, rounds_to
-from fedselect.experiments.records import read_records, read_summary
+from fedselect.experiments.running import RunCallbacks, run_all
 from solvers.files import write_atomically
 from solvers.reading import Unreadable, read_json
 

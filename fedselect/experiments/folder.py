@@ -1,35 +1,311 @@
-"""One run, as a folder that can be killed at any moment and resumed to the same bits on the same machine."""
+"""Run folders: written round by round, killed at any moment and resumed to the same bits, read back and checked."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import tomli_w
 from numpy.typing import NDArray
 
-from fedselect.data import Federation
+from fedselect.data import DATASETS, Federation
 from fedselect.errors import ConfigError, RunError
-from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
 from fedselect.experiments.config import Experiment, read_config
 from fedselect.experiments.metrics import client_table, round_table, summary
-from fedselect.experiments.origin import PACKAGES, Origin, files_of, origin_of, read_origin
-from fedselect.experiments.records import check_record
+from fedselect.experiments.provenance import PACKAGES, Origin, files_of, origin_of, read_origin
 from fedselect.options import placed, seen_from
+from fedselect.rounds.records import round_record, solution_record
 from solvers.environment import installed
 from solvers.files import alone, appearing_whole, write_atomically
-from solvers.reading import Unreadable, parse_json, read_bytes
+from solvers.options import describe_type, matches
+from solvers.reading import Unreadable, parse_json, read_arrays, read_bytes, read_json, read_toml
 
 if TYPE_CHECKING:
     from fedselect.training.server_round import Server
 
-__all__ = ["RunFolder", "run_folder"]
+__all__ = [
+    "MOST_CLIENTS",
+    "RecordedRun",
+    "RunFolder",
+    "check_record",
+    "load_checkpoint",
+    "read_records",
+    "read_summary",
+    "round_record",
+    "run_folder",
+    "save_checkpoint",
+    "solution_record",
+]
+
+
+_ARRAY = "__array__"
+
+
+def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    """Write a nested dictionary of arrays and JSON values."""
+    arrays: dict[str, Any] = {}
+
+    def strip(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            arrays[f"array{len(arrays)}"] = value
+            return {_ARRAY: f"array{len(arrays) - 1}"}
+        if isinstance(value, dict):
+            return {str(key): strip(item) for key, item in value.items()}
+        return value
+
+    tree = json.dumps(strip(state))
+    with appearing_whole(path) as stream:
+        np.savez(stream, tree=np.array(tree), **arrays)
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """Read what `save_checkpoint` wrote; raises `RunError` for anything else."""
+    try:
+        arrays = read_arrays(path)
+        tree = parse_json(str(arrays.pop("tree", "")))
+        if not isinstance(tree, dict):
+            raise Unreadable("it holds no table")
+        return _filled(tree, arrays)
+    except (OSError, Unreadable, LookupError, TypeError) as error:
+        raise RunError(f"cannot read {path}, which is damaged or no checkpoint; remove the folder") from error
+
+
+def _filled(value: Any, arrays: dict[str, Any]) -> Any:
+    """The tree with its arrays put back."""
+    if not isinstance(value, dict):
+        return value
+    return arrays[value[_ARRAY]] if _ARRAY in value else {key: _filled(item, arrays) for key, item in value.items()}
+
+
+#: Clients that a run may have whose configuration does not say how many: every table has a row for each.
+MOST_CLIENTS = 10_000_000
+
+#: What a record says beside the clients it names.
+_FACTS: dict[str, Any] = {
+    "loss": float | None, "accuracy": float | None, "select_seconds": float, "train_seconds": float,
+    "solution": dict | None,
+}  # fmt: skip
+
+#: What it says of a solution, as far as anything reads it.
+_SOLUTION: dict[str, Any] = dict.fromkeys(("objective", "bound", "gap", "seconds"), float | None) | {"status": str}
+
+#: What a summary says and every table of a comparison shows.
+_MEASURES = (
+    "count_variance", "longest_absence", "final_loss", "final_accuracy", "mean_gap", "max_gap", "proved",
+    "median_solve_seconds", "max_solve_seconds",
+)  # fmt: skip
+
+
+def read_records(folder: str | Path, clients: int = MOST_CLIENTS) -> list[dict[str, Any]]:
+    """Read the records of a run's rounds, one dictionary per round; a line that is still being written does not count.
+
+    Parameters
+    ----------
+    folder : path-like
+        The run folder.
+    clients : int
+        Number of clients N of the run; ids lie below it.
+
+    Raises
+    ------
+    RunError
+        When the folder holds no run, or a line of it is not a record.
+    """
+    path = Path(folder) / "rounds.jsonl"
+    if not path.exists():
+        raise RunError(f"{folder} is not a run folder: it has no rounds.jsonl")
+    try:
+        *lines, _ = read_bytes(path).split(b"\n")
+        return [check_record(parse_json(line), number, clients) for number, line in enumerate(lines)]
+    except (OSError, Unreadable) as error:
+        raise RunError(f"cannot read {path}: {error}") from error
+
+
+def check_record(record: Any, number: int, clients: int) -> dict[str, Any]:
+    """Return the record of a round; raises `Unreadable` where it is not one of round ``number`` of so many clients."""
+    where = f"line {number + 1}"
+    if not isinstance(record, dict) or record.get("round") != number:
+        raise Unreadable(f"{where} is not the record of round {number}")
+    for key in ("available", "selected", "returned", "failed"):
+        if not _are_ids(record.get(key), clients):
+            raise Unreadable(f"{where}: {key} must be a list of clients below {clients}")
+    applied = _as_array(record.get("applied"))
+    if applied is None or applied.dtype.kind not in "iuf" or len(applied) != len(record["selected"]):
+        raise Unreadable(f"{where}: applied must be a list with a weight for each client that is selected")
+    _check_facts(where, record, _FACTS)
+    if record["solution"] is not None:
+        _check_facts(f"{where}: solution", record["solution"], _SOLUTION)
+    _check_facts(f"{where}: metrics", metrics := record.get("metrics", {}), dict.fromkeys(metrics, float | None))
+    return record
+
+
+def _are_ids(values: Any, clients: int) -> bool:
+    """Whether these are ids of clients."""
+    ids = _as_array(values)
+    return ids is not None and (not ids.size or (ids.dtype.kind in "iu" and ids.min() >= 0 and ids.max() < clients))
+
+
+def _as_array(values: Any) -> NDArray[Any] | None:
+    """A list as a vector, to look at all of it at once; None for everything else."""
+    try:
+        array = np.asarray(values) if isinstance(values, list) else None
+    except ValueError:  # lists of unequal lengths
+        return None
+    return array if array is not None and array.ndim == 1 else None
+
+
+def _check_facts(where: str, table: Any, facts: Mapping[str, Any]) -> None:
+    """Raise `Unreadable` where a fact is missing or of another type; NaN and infinity are numbers here."""
+    if not isinstance(table, dict):
+        raise Unreadable(f"{where} must be a table")
+    for key, kind in facts.items():
+        value = table.get(key, _MISSING)
+        if not matches(value, kind) and not (isinstance(value, float) and matches(0.0, kind)):
+            raise Unreadable(f"{where}: {key} is {'missing' if value is _MISSING else repr(value)[:80]}")
+
+
+_MISSING = object()
+
+
+def read_summary(folder: str | Path) -> dict[str, Any]:
+    """Read the summary of a finished run (see `fedselect.experiments.metrics.summary`).
+
+    Raises
+    ------
+    RunError
+        When the folder holds no finished run, or its summary cannot be read.
+    """
+    path = Path(folder) / "summary.json"
+    if not path.exists():
+        raise RunError(f"{folder} holds no finished run: it has no summary.json")
+    try:
+        summary = read_json(path)
+        if not isinstance(summary, dict) or {"selector", "seed"} & set(summary):
+            raise Unreadable("summary.json must name results by measure")
+        _check_facts("it", summary, dict.fromkeys((*_MEASURES, *summary), float | None))
+    except (OSError, Unreadable) as error:
+        raise RunError(f"cannot read {path}: {error}") from error
+    return summary
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedRun:
+    """What a run has written so far; it reads configurations whose selector is not registered here, too.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The folder.
+    config : dict
+        The resolved configuration as nested tables.
+    versions : dict of str to str
+        Packages it was run with.
+    records : list of dict
+        One a round played.
+    results : dict or None
+        The summary; None while the run is not finished.
+    """
+
+    path: Path
+    config: dict[str, Any]
+    versions: dict[str, str]
+    records: list[dict[str, Any]]
+    results: dict[str, Any] | None
+
+    @staticmethod
+    def here(path: Path) -> bool:
+        """Whether a folder is one of a run that has begun."""
+        return (path / "config.toml").exists() and (path / "versions.json").exists()
+
+    @classmethod
+    def read(cls, path: Path) -> RecordedRun:
+        """Read a run folder; raises `RunError` for files that are not as `fedselect.experiments.run` writes them."""
+        try:
+            config, versions = read_toml(path / "config.toml"), read_json(path / "versions.json")
+            _check_config(config)
+            if not isinstance(versions, dict) or not all(isinstance(each, str) for each in versions.values()):
+                raise Unreadable("versions.json must name versions by package")
+        except (OSError, Unreadable) as error:
+            raise RunError(f"cannot read the run folder {path}: {error}") from error
+        results = read_summary(path) if (path / "summary.json").exists() else None
+        clients = _stated_clients(config) or MOST_CLIENTS
+        records = read_records(path, clients) if (path / "rounds.jsonl").exists() else []
+        if results is not None and len(records) != config["experiment"]["rounds"]:
+            raise RunError(f"cannot read the run folder {path}: it is finished, and has {len(records)} rounds")
+        return cls(path, config, versions, records, results)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every round is played and summed up."""
+        return self.results is not None
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        return int(self.config["experiment"]["seed"])
+
+    @property
+    def rounds(self) -> int:
+        """Rounds the run has when finished."""
+        return int(self.config["experiment"]["rounds"])
+
+    @property
+    def state(self) -> str:
+        """How far it is, in words."""
+        return "finished" if self.finished else f"{len(self.records)} of {self.rounds} rounds"
+
+    @cached_property
+    def clients(self) -> int:
+        """Number of clients N: of the configuration, or else of the default; at least those that the rounds name."""
+        there = (max(record["available"], default=-1) + 1 for record in self.records)
+        return max(_stated_clients(self.config), *there, 0)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row a round (`fedselect.experiments.metrics.round_table`)."""
+        return round_table(self.records)
+
+
+#: What reading a run asks of its configuration, whose parts need not be registered here.
+_KEYS: dict[str, dict[str, type]] = {
+    "experiment": {"name": str, "seed": int, "rounds": int, "clients_per_round": int},
+    "data": {"name": str},
+    "selector": {"name": str},
+}
+
+
+def _check_config(config: dict[str, Any]) -> None:
+    """Raise `Unreadable` where a configuration lacks what its own report needs."""
+    for section in _KEYS:
+        if not isinstance(config.get(section), dict):
+            raise Unreadable(f"config.toml has no [{section}]")
+    for section, table in config.items():
+        if not isinstance(table, dict):
+            raise Unreadable(f"config.toml: {section} is no table")
+        for key, kind in _KEYS.get(section, {}).items():
+            if not matches(value := table.get(key), kind):
+                raise Unreadable(f"config.toml: {section}.{key} must be {describe_type(kind)}; got {value!r:.80}")
+    if not 0 < config["experiment"]["rounds"] < 2**31:
+        raise Unreadable(f"config.toml: experiment.rounds is {config['experiment']['rounds']}")
+    clients = config["data"].get("n_clients", 1)
+    if not (matches(clients, int) and 0 < clients <= MOST_CLIENTS):
+        raise Unreadable(f"config.toml: data.n_clients must lie between 1 and {MOST_CLIENTS}; got {clients!r:.80}")
+
+
+def _stated_clients(config: dict[str, Any]) -> int:
+    """Number of clients that a configuration states, or its data set's default; 0 where neither is known."""
+    data = config["data"]
+    known = DATASETS.options(data["name"]) if data["name"] in DATASETS.names else {}
+    stated = data.get("n_clients", known.get("n_clients", 0))
+    return stated if isinstance(stated, int) else 0
 
 
 def run_folder(experiment: Experiment, out: str | Path) -> Path:

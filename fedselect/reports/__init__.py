@@ -1,6 +1,6 @@
 """Reports of a folder (a run, a comparison of selectors or of solver methods), or of a federation before any run."""
 
-from fedselect.experiments.recorded import RecordedRun
+from fedselect.experiments.folder import RecordedRun
 from fedselect.reports.federation import federation_report
 from fedselect.reports.folder import read_report
 from fedselect.reports.methods import methods_report

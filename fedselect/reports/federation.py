@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.data.overview import client_overview, federation_figure
-from fedselect.experiments.building import build_scenario
 from fedselect.experiments.config import Experiment
 from fedselect.experiments.metrics import total_variation
+from fedselect.experiments.running import build_scenario
 from fedselect.reports.document import Picture, Report, frame_table, value_table
 from fedselect.reports.pictures import MOST_NODES
 from fedselect.rounds.scenario import Scenario

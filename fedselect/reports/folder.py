@@ -9,7 +9,7 @@ from fedselect.errors import RunError
 from fedselect.experiments.comparison import FORMAT as SELECTORS
 from fedselect.experiments.comparison import read_manifest
 from fedselect.experiments.config import read_config
-from fedselect.experiments.recorded import RecordedRun
+from fedselect.experiments.folder import RecordedRun
 from fedselect.plugins import load_plugins
 from fedselect.reports.document import Report
 from fedselect.reports.federation import federation_report

@@ -12,7 +12,7 @@ from fedselect.reports.document import Picture
 from solvers.reading import without_controls
 
 if TYPE_CHECKING:
-    from fedselect.experiments.recorded import RecordedRun
+    from fedselect.experiments.folder import RecordedRun
 
 __all__ = ["MOST_NODES", "pictures_of"]
 

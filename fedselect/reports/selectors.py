@@ -11,7 +11,7 @@ import pandas as pd
 
 from fedselect.errors import RunError
 from fedselect.experiments.comparison import Comparison, mean_table, summary_table
-from fedselect.experiments.recorded import RecordedRun
+from fedselect.experiments.folder import RecordedRun
 from fedselect.reports.document import Cell, Column, Report, Table, count, number, percent, save, seconds, word
 from fedselect.reports.pictures import pictures_of
 from fedselect.reports.single import facts_of

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from fedselect.errors import RunError
+from fedselect.experiments.folder import RecordedRun
 from fedselect.experiments.metrics import run_gaps, selection_counts, summary
-from fedselect.experiments.recorded import RecordedRun
 from fedselect.reports.document import Report, frame_table, value_table
 from fedselect.reports.participation import participation_pictures
 from fedselect.reports.pictures import pictures_of

@@ -23,16 +23,12 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from fedselect.errors import ConfigError, RunError
-from fedselect.experiments.batch import run_all
-from fedselect.experiments.building import build_selector
-from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
-from fedselect.experiments.code import code_digest, is_own, place
 from fedselect.experiments.config import Choice, Experiment
-from fedselect.experiments.contents import contents
 from fedselect.experiments.figures import save_figure
+from fedselect.experiments.folder import load_checkpoint, read_records, read_summary, save_checkpoint
 from fedselect.experiments.metrics import learning_curve, round_table
-from fedselect.experiments.origin import Origin, origin_here, read_origin
-from fedselect.experiments.records import read_records, read_summary
+from fedselect.experiments.provenance import Origin, code_digest, file_digest, is_own, origin_here, place, read_origin
+from fedselect.experiments.running import build_selector, run_all
 from fedselect.progress import progress_bar
 from fedselect.rounds.scenario import Scenario, World
 from fedselect.rounds.simulation import SimulatedRound, play
@@ -356,7 +352,7 @@ def _origin(compute: Callable[..., Any], arguments: tuple[Any, ...]) -> Origin:
         code = {f"{compute.__name__} ({place(compute)})": code_digest(compute)}
     else:  # a study of the toolkit's is no part of what decides a run
         file = Path(str(sys.modules[compute.__module__].__file__))
-        code = {f"{compute.__name__} ({file.name})": contents(file)}
+        code = {f"{compute.__name__} ({file.name})": file_digest(file)}
     given = inspect.signature(compute).bind(*arguments).arguments
     return origin_here(code, {f"its argument {name!r}": joblib.hash(value) for name, value in given.items()})
 

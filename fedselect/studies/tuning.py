@@ -12,9 +12,9 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 
 from fedselect.errors import ConfigError
-from fedselect.experiments.batch import run_all
 from fedselect.experiments.config import Experiment
-from fedselect.experiments.records import read_summary
+from fedselect.experiments.folder import read_summary
+from fedselect.experiments.running import run_all
 from fedselect.training.settings import TrainingSettings
 
 __all__ = ["Trial", "tune"]

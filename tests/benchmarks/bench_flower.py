@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import tomli_w
 
 from fedselect.experiments import Experiment, read_records, run, run_folder
-from fedselect.experiments.checkpoint import load_checkpoint
+from fedselect.experiments.folder import load_checkpoint
 from fedselect.integrations.flower import LocalGrid, experiment_client_app, export_app, run_on
 from tests.fedselect.integrations.flower import processes, simulate
 

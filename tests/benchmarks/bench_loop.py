@@ -32,7 +32,7 @@ from torch.nn.functional import cross_entropy  # noqa: E402
 
 from fedselect.availability import AVAILABILITY, DROPOUT  # noqa: E402
 from fedselect.data import Federation, Samples, digits  # noqa: E402
-from fedselect.experiments.checkpoint import save_checkpoint  # noqa: E402
+from fedselect.experiments.folder import save_checkpoint  # noqa: E402
 from fedselect.randomness import generator  # noqa: E402
 from fedselect.rounds import History, World, decide, simulate  # noqa: E402
 from fedselect.selectors import Uniform  # noqa: E402

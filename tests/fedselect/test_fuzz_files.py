@@ -24,10 +24,10 @@ import tomli_w
 from fedselect.availability import read_trace, write_trace
 from fedselect.errors import TOOLKIT_ERRORS
 from fedselect.experiments import Experiment, RecordedRun, read_config
-from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
 from fedselect.experiments.comparison import mean_table, read_manifest, summary_table
+from fedselect.experiments.folder import load_checkpoint, save_checkpoint
 from fedselect.experiments.metrics import run_gaps
-from fedselect.experiments.origin import Origin, read_origin
+from fedselect.experiments.provenance import Origin, read_origin
 from fedselect.recording import fetch_mdplib
 from fedselect.reports.selectors import read_runs, results_table
 from fedselect.reports.single import facts_of

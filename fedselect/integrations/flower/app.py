@@ -18,9 +18,9 @@ from torch.nn.utils import vector_to_parameters
 from fedselect.availability import DROPOUT, Dropout
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
-from fedselect.experiments.building import build
 from fedselect.experiments.config import Experiment
 from fedselect.experiments.folder import RunFolder
+from fedselect.experiments.running import build
 from fedselect.integrations.flower.client import DroppedOut, Update, client_app
 from fedselect.integrations.flower.strategy import SelectorStrategy
 from fedselect.options import seen_from

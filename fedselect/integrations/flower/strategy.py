@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from numpy.typing import NDArray
 
-from fedselect.experiments.records import round_record
+from fedselect.experiments.folder import round_record
 from fedselect.integrations.flower.messages import (
     DROPPED_OUT,
     LOST,
@@ -181,7 +181,7 @@ class SelectorStrategy(Strategy):
         Selector, model, weights; its state, checkpointed after a round, is all that the next round depends on.
     on_round : callable, optional
         Called after every round with its record: the line of a run folder
-        (`fedselect.experiments.records.round_record`) and, as ``faults``, who failed, why and when.
+        (`fedselect.experiments.folder.round_record`) and, as ``faults``, who failed, why and when.
     timeout : float
         Seconds to wait for the answers to a set of messages.
     identity_timeout : float

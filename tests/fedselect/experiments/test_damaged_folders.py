@@ -18,8 +18,7 @@ import tomli_w
 
 from fedselect.errors import ConfigError, RunError
 from fedselect.experiments import Choice, Experiment, read_config, read_records, run, run_folder
-from fedselect.experiments.checkpoint import load_checkpoint
-from fedselect.experiments.recorded import RecordedRun
+from fedselect.experiments.folder import RecordedRun, load_checkpoint
 from fedselect.reports import read_report
 
 CONFIG = """[experiment]

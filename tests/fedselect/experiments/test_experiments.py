@@ -16,7 +16,7 @@ import tomli_w
 
 from fedselect.errors import ConfigError, FedselectError, RunError
 from fedselect.experiments import Choice, Experiment, compare, read_config, read_records, run, run_all, run_folder
-from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
+from fedselect.experiments.folder import load_checkpoint, save_checkpoint
 from fedselect.experiments.metrics import selection_counts, summary
 from fedselect.reports import results_table, write_report
 from tests.waiting import HANG, until

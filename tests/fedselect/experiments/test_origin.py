@@ -16,9 +16,7 @@ import pytest
 from fedselect.availability.trace import write_trace
 from fedselect.errors import RunError
 from fedselect.experiments import Choice, Experiment, compare, read_config, read_records, run, run_all, run_folder
-from fedselect.experiments.code import code_digest
-from fedselect.experiments.contents import contents
-from fedselect.experiments.origin import Origin
+from fedselect.experiments.provenance import Origin, code_digest, file_digest
 from fedselect.options import Registry
 from fedselect.selectors import SELECTORS
 
@@ -212,16 +210,16 @@ def test_what_a_builder_has_closed_over_counts():
 
 def test_contents_of_files_and_folders(tmp_path):
     folder = tmp_path / "data"
-    assert contents(folder) == "missing"
+    assert file_digest(folder) == "missing"
     (folder / "part").mkdir(parents=True)
     (folder / "part" / "a.txt").write_text("one")
-    first = contents(folder)
+    first = file_digest(folder)
     copy = tmp_path / "copy"
     (copy / "part").mkdir(parents=True)
     (copy / "part" / "a.txt").write_text("one")
-    assert contents(copy) == first != contents(folder / "part")
+    assert file_digest(copy) == first != file_digest(folder / "part")
     (folder / "part" / "a.txt").write_text("two")
-    assert contents(folder) != first
+    assert file_digest(folder) != first
 
 
 def test_a_registry_knows_which_files_a_builder_reads():

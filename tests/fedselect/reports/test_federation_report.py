@@ -79,7 +79,7 @@ def test_targets_and_an_availability_without_rates(tmp_path, monkeypatch):
 
     federation = Federation.from_tensors(pairs, pairs[0], name="reals")
     monkeypatch.setattr("fedselect.experiments.config.Experiment.federation", lambda self: federation)
-    monkeypatch.setattr("fedselect.experiments.building.AVAILABILITY.build", lambda *args, **options: Alternating())
+    monkeypatch.setattr("fedselect.experiments.running.AVAILABILITY.build", lambda *args, **options: Alternating())
     report = read_report(config(tmp_path, rounds=4))
     assert [picture.key for picture in report.pictures] == ["who-has-what", "who-is-there"]
     assert "its targets" in report.pictures[0].caption

@@ -12,8 +12,7 @@ import pytest
 from fedselect.availability import AVAILABILITY
 from fedselect.data import digits, synthetic
 from fedselect.errors import ConfigError, DataError
-from fedselect.experiments.checkpoint import load_checkpoint, save_checkpoint
-from fedselect.experiments.records import solution_record
+from fedselect.experiments.folder import load_checkpoint, save_checkpoint, solution_record
 from fedselect.randomness import generator
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario

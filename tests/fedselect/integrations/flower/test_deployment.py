@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 
 from fedselect.availability import Trace
 from fedselect.experiments import Experiment, build, read_records, run_folder
-from fedselect.experiments.checkpoint import load_checkpoint
+from fedselect.experiments.folder import load_checkpoint
 from fedselect.integrations.flower import export_app
 from tests.fedselect.integrations.flower.processes import Federation, kill
 

@@ -14,7 +14,7 @@ pytest.importorskip("flwr")
 pytest.importorskip("torch")
 
 from fedselect.experiments import Choice, Experiment, read_config, read_records, run, run_folder
-from fedselect.experiments.checkpoint import load_checkpoint
+from fedselect.experiments.folder import load_checkpoint
 from fedselect.integrations.flower import LocalGrid, experiment_client_app, run_on
 from tests.fedselect.integrations.flower.processes import environment
 
