@@ -142,7 +142,7 @@ _INSTANCE: dict[str, Any] = {
 }  # fmt: skip
 _ROW: dict[str, Any] = {
     "verdict": str, "message": str, "status": str | None, "stopped": str | None, "objective": float | None,
-    "bound": float | None, "seconds": float | None, "build_seconds": float | None, "nodes": int | None,
+    "bound": float | None, "seconds": float, "build_seconds": float | None, "nodes": int | None,
     "relaxed": bool, "trace": list, "versions": dict,
 }  # fmt: skip
 
@@ -218,7 +218,7 @@ def _wrong_row(record: Any, manifest: Mapping[str, Any]) -> str:
         if value is _MISSING or isinstance(value, list | dict) or value not in manifest[axis]:
             return f"it is of no {key.replace('_', ' ')} of this benchmark"
     for point in record["trace"]:
-        if not (isinstance(point, list) and len(point) == 3 and all(_is_number(value) for value in point)):
+        if not (isinstance(point, list) and len(point) == 3 and all(map(_is_number, point)) and point[0] is not None):
             return "its trace must be a list of second, objective and bound"
     return ""
 
