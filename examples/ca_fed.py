@@ -62,7 +62,7 @@ federation = clustered(seed=0)
 availability = ca_fed(federation)
 equal = np.full(len(federation), 1 / len(federation))
 for method in ("ca-fed", "auto"):
-    selector = CAFed(equal, method=method)
+    selector = CAFed(importance=equal, method=method)
     loop = FedAvg(federation, selector, availability, settings=TrainingSettings(model="logistic"), seed=0)
     rounds = [loop.step() for _ in range(20)]
     there = np.mean([(done.outcomes != Outcome.UNAVAILABLE).sum() for done in rounds])

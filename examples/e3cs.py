@@ -62,7 +62,7 @@ print(f"successive draws:  {np.abs(successive_inclusion(p) - p).max():.3f} from 
 everybody = Independent(np.ones(40), 0)
 returning = success_classes(40)
 for quota in (0.0, 0.5):
-    selector = E3CS(40, 8, quota=quota)
+    selector = E3CS(8, 40, quota=quota)
     played = list(simulate(selector, everybody, returning, sizes=np.full(40, 10), rounds=1000))
     turns = np.bincount(np.concatenate([done.selection.clients for done in played]), minlength=40)
     print(f"quota {quota}: turns of the four classes {turns.reshape(4, 10).sum(axis=1)} of 8000")
@@ -73,7 +73,7 @@ for quota in (0.0, 0.5):
 
 federation = digits(n_clients=40)
 for quota in (0.0, 0.5):
-    loop = FedAvg(federation, E3CS(40, 8, quota=quota), everybody, dropout=returning, seed=0)
+    loop = FedAvg(federation, E3CS(8, 40, quota=quota), everybody, dropout=returning, seed=0)
     for _ in range(20):
         done = loop.step()
     print(f"quota {quota}: accuracy {done.accuracy:.3f}")

@@ -47,7 +47,7 @@ for (name, method), colour in zip(METHODS.items(), ("tab:blue", "tab:orange"), s
     curves = []
     for seed in range(3):
         availability = lognormal(federation, beta=0.5, seed=seed)
-        loop = FedAvg(federation, FedGS(H, 3, method=method), availability, seed=seed)
+        loop = FedAvg(federation, FedGS(3, distances=H, method=method), availability, seed=seed)
         curves.append([loop.step().loss for _ in range(20)])
     axes.plot(np.mean(curves, axis=0), color=colour, label=name)
     axes.fill_between(range(20), np.min(curves, axis=0), np.max(curves, axis=0), color=colour, alpha=0.15)

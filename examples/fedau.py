@@ -16,7 +16,7 @@ import numpy as np
 
 from fedselect.availability import fedau_bernoulli
 from fedselect.data import digits
-from fedselect.selectors import AverageParticipating, FedAU
+from fedselect.selectors import FedAU, SelectAll
 from fedselect.training.fedavg import FedAvg
 from solvers import solve
 from solvers.participation import CutoffProblem, ParticipationWeights, weight_error
@@ -62,7 +62,7 @@ axes.legend(frameon=False)
 
 federation = digits(n_clients=50, partition="dirichlet", concentration=0.1)
 availability = fedau_bernoulli(federation)
-for name, selector in (("FedAU", FedAU(50, cutoff=int(exact.x))), ("average", AverageParticipating())):
+for name, selector in (("FedAU", FedAU(50, cutoff=int(exact.x))), ("average", SelectAll("participating"))):
     loop = FedAvg(federation, selector, availability, seed=0)
     for _ in range(20):
         done = loop.step()

@@ -58,7 +58,7 @@ figure = draw(graph, exact.selected, labels=federation.label_counts, title="The 
 
 availability = lognormal(federation, beta=0.5)
 figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
-for name, selector in (("uniform", Uniform(10)), ("FedGS", FedGS(H, 10, method="branch-and-bound"))):
+for name, selector in (("uniform", Uniform(10)), ("FedGS", FedGS(10, distances=H, method="branch-and-bound"))):
     loop = FedAvg(federation, selector, availability, seed=0)
     rounds = [loop.step() for _ in range(20)]
     chosen = np.bincount(np.concatenate([done.selection.clients for done in rounds]), minlength=100)

@@ -57,7 +57,7 @@ federation = digits(n_clients=60, partition="two-label")
 groups = group_clients(federation.label_distributions, largest=10, seed=0).labels
 print(groups.max() + 1, "groups of", np.bincount(groups), "clients")
 availability = group_trace(federation)
-for name, selector in (("uniform", Uniform(10)), ("FedSS", FedSS(groups, 10))):
+for name, selector in (("uniform", Uniform(10)), ("FedSS", FedSS(10, groups=groups))):
     loop = FedAvg(federation, selector, availability, seed=0)
     for _ in range(20):
         done = loop.step()

@@ -57,7 +57,7 @@ axes.set(xlabel="clients", ylabel="certified gap", title="A hundred of n clients
 # A hundred thousand clients, a tenth of them there, a hundred selected; without training, which takes no distances.
 
 population = rng.dirichlet(np.full(10, 0.3), size=100_000)
-selector = FedGS(Points(population, "hellinger"), 100, time_limit=1.0)
+selector = FedGS(100, distances=Points(population, "hellinger"), time_limit=1.0)
 availability = Independent(np.full(100_000, 0.1), 0)
 rounds = list(simulate(selector, availability, sizes=np.full(100_000, 50), rounds=20))
 print(f"largest gap of a round {max(done.selection.solution.gap for done in rounds):.3%}")

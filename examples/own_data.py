@@ -77,7 +77,7 @@ print(f"exact {exact.selected} ({exact.status}); greedy {1 - greedy.objective / 
 
 availability = lognormal(federation, beta=0.5)
 figure, axes = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
-for name, selector in (("uniform", Uniform(5)), ("FedGS", FedGS(H, 5))):
+for name, selector in (("uniform", Uniform(5)), ("FedGS", FedGS(5, distances=H))):
     rounds = FedAvg(federation, selector, availability, model=Net, seed=0).fit(20)
     axes.plot([done.loss for done in rounds], label=name)
     print(f"{name:8} accuracy {rounds[-1].accuracy:.3f}")

@@ -52,7 +52,7 @@ def trained(w, client):
 
 figure, axes = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
 for method in ("branch-and-bound", "greedy"):
-    selector, w, errors, gaps = FedGS(H, 8, method=method, bound_by="branch-and-bound"), np.zeros(8), [], []
+    selector, w, errors, gaps = FedGS(8, distances=H, method=method, bound_by="branch-and-bound"), np.zeros(8), [], []
     world = np.random.default_rng(1)
     for t in range(20):
         context = rounds.context(t, world.random(40) < 0.7, sizes, seed=0, time_limit=5.0)

@@ -79,7 +79,9 @@ if __name__ == "__main__":  # jobs run in processes of their own
 federation = digits(n_clients=100)
 H = distances(dependency_graph(similarity(federation.label_distributions)))
 availability = lognormal(federation, beta=0.5)
-loop = FedAvg(federation, FedGS(H, 10, method="far-and-cheap", bound_by="branch-and-bound"), availability, seed=0)
+loop = FedAvg(
+    federation, FedGS(10, distances=H, method="far-and-cheap", bound_by="branch-and-bound"), availability, seed=0
+)
 rounds = [loop.step() for _ in range(20)]
 gaps = [done.selection.solution.gap for done in rounds]
 print(f"accuracy {rounds[-1].accuracy:.3f}; gap in the mean {np.mean(gaps):.3%}, at most {np.max(gaps):.3%}")

@@ -60,7 +60,7 @@ figure = draw(graph, exact.selected, labels=federation.label_counts, title="A 3D
 # -------------------------
 
 availability = lognormal(federation, beta=0.5)
-loop = FedAvg(federation, FedGS(H, 5), availability, seed=0)
+loop = FedAvg(federation, FedGS(5, distances=H), availability, seed=0)
 for _ in range(20):
     done = loop.step()
 print(f"accuracy after 20 rounds: {done.accuracy:.3f}")

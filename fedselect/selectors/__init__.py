@@ -1,11 +1,7 @@
-"""Selectors: the papers' and their baselines, one file each."""
+"""Selectors: the papers' and their baselines."""
 
-from fedselect.selectors.adafed import AdaFed
-from fedselect.selectors.all_available import AllAvailable
-from fedselect.selectors.average_all import AverageAll
-from fedselect.selectors.average_participating import AverageParticipating
-from fedselect.selectors.ca_fed import CAFed
-from fedselect.selectors.chain_estimates import ChainEstimates, KnownChains
+from fedselect.selectors.base import SELECTORS
+from fedselect.selectors.ca_fed import CAFed, ChainEstimates, KnownChains
 from fedselect.selectors.cs_ucb_q import CSUCBQ
 from fedselect.selectors.e3cs import E3CS
 from fedselect.selectors.f3ast import F3AST, OracleF3AST
@@ -13,22 +9,15 @@ from fedselect.selectors.fedau import FedAU
 from fedselect.selectors.fedcs import FedCS
 from fedselect.selectors.fedgs import FedGS
 from fedselect.selectors.fedss import FedSS
-from fedselect.selectors.known_participation import KnownParticipation
-from fedselect.selectors.md_sample import MDSample
 from fedselect.selectors.power_of_choice import PowerOfChoice
-from fedselect.selectors.registry import SELECTORS
-from fedselect.selectors.unbiased import Unbiased
-from fedselect.selectors.uniform import Uniform
+from fedselect.selectors.sampling import MDSample, Uniform
+from fedselect.selectors.select_all import SelectAll
 
 __all__ = [
     "CSUCBQ",
     "E3CS",
     "F3AST",
     "SELECTORS",
-    "AdaFed",
-    "AllAvailable",
-    "AverageAll",
-    "AverageParticipating",
     "CAFed",
     "ChainEstimates",
     "FedAU",
@@ -36,10 +25,9 @@ __all__ = [
     "FedGS",
     "FedSS",
     "KnownChains",
-    "KnownParticipation",
     "MDSample",
     "OracleF3AST",
     "PowerOfChoice",
-    "Unbiased",
+    "SelectAll",
     "Uniform",
 ]

@@ -10,10 +10,16 @@ from numpy.typing import ArrayLike
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.aggregation import Aggregation, aggregate, nobody
-from fedselect.selectors.bases import Described
-from fedselect.selectors.checks import check_choice, check_number, check_size
-from fedselect.selectors.registry import SELECTORS
+from fedselect.selectors.base import (
+    SELECTORS,
+    Aggregation,
+    Described,
+    aggregate,
+    check_choice,
+    check_number,
+    check_size,
+    nobody,
+)
 
 __all__ = ["CSUCBQ"]
 
@@ -33,15 +39,15 @@ class CSUCBQ(Described):
 
     Parameters
     ----------
+    size : int
+        Clients to select, m; all of the available if they are fewer.
     fractions : (N,) array-like
         c in [0, 1]: the share of rounds each client is owed; feasible only when they sum to at most m and each is at
         most the client's availability.
-    size : int
-        Clients to select, m; all of the available if they are fewer.
     beta : float
         β in [0, 1], the queue against the reward.
     aggregation : {"samples", "mean", "deadline"}
-        See `fedselect.selectors.aggregation.aggregate`; ``"samples"`` is FedSS's Eq. 3.
+        See `fedselect.selectors.base.aggregate`; ``"samples"`` is FedSS's Eq. 3.
 
     Raises
     ------
@@ -50,7 +56,7 @@ class CSUCBQ(Described):
     """
 
     def __init__(
-        self, fractions: ArrayLike, size: int, *, beta: float = 0.5, aggregation: Aggregation = "samples"
+        self, size: int, *, fractions: ArrayLike, beta: float = 0.5, aggregation: Aggregation = "samples"
     ) -> None:
         self.fractions = np.array(fractions, dtype=np.float64)
         if self.fractions.ndim != 1 or not ((self.fractions >= 0) & (self.fractions <= 1)).all():
@@ -105,4 +111,4 @@ def cs_ucb_q(
     check_number("owed", owed, 0, 1)
     sizes = scenario.sizes
     fractions = np.minimum(1.0, owed * scenario.size * sizes / sizes.sum())
-    return CSUCBQ(fractions, scenario.size, beta=beta, aggregation=aggregation)
+    return CSUCBQ(scenario.size, fractions=fractions, beta=beta, aggregation=aggregation)

@@ -10,10 +10,16 @@ from numpy.typing import NDArray
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.aggregation import Aggregation, aggregate, nobody
-from fedselect.selectors.bases import Described
-from fedselect.selectors.checks import check_choice, check_number, check_size
-from fedselect.selectors.registry import SELECTORS
+from fedselect.selectors.base import (
+    SELECTORS,
+    Aggregation,
+    Described,
+    aggregate,
+    check_choice,
+    check_number,
+    check_size,
+    nobody,
+)
 from fedselect.selectors.solving import check_solving, solved
 from solvers import Solution, solve
 from solvers.capping import DRAWS, CappingProblem, constant_floors, incremental_floors, reweighted
@@ -38,10 +44,10 @@ class E3CS(Described):
 
     Parameters
     ----------
-    clients : int
-        Number of clients K.
     size : int
         Clients to select, k in the paper; all of the available if they are fewer.
+    n_clients : int
+        Number of clients K.
     quota : float or "incremental"
         The fraction c of uniform selection that every client is sure of, :math:`\sigma_t = c\, k / K`: 0, 0.5 and 0.8
         in the paper. ``"incremental"`` has σ = 0 for the first quarter of the rounds and k/K, uniform selection, from
@@ -57,7 +63,7 @@ class E3CS(Described):
         no feasible decision, only with ``draw="successive"``, which looks at their ratios alone. So do public
         implementations that make this mistake.
     aggregation : {"deadline", "samples", "mean"}
-        See `fedselect.selectors.aggregation.aggregate`; ``"deadline"`` is Eq. 5: weights :math:`n_i / \sum_{\text{all}}
+        See `fedselect.selectors.base.aggregate`; ``"deadline"`` is Eq. 5: weights :math:`n_i / \sum_{\text{all}}
         n_j`, neither renormalised over the returned nor divided by p.
 
     Raises
@@ -68,8 +74,8 @@ class E3CS(Described):
 
     def __init__(
         self,
-        clients: int,
         size: int,
+        n_clients: int,
         *,
         quota: float | str = 0.5,
         rounds: int | None = None,
@@ -78,8 +84,8 @@ class E3CS(Described):
         method: str = "auto",
         aggregation: Aggregation = "deadline",
     ) -> None:
-        self.clients = check_size(clients, "the number of clients")
-        self.size = min(check_size(size), self.clients)
+        self.n_clients = check_size(n_clients, "the number of clients")
+        self.size = min(check_size(size), self.n_clients)
         self.draw = check_choice("draw", draw, tuple(DRAWS))
         self.rate = check_number("rate", rate, 0, np.finfo(np.float64).max, open_low=True)
         self.method, self.aggregation = method, aggregation
@@ -93,12 +99,12 @@ class E3CS(Described):
         if quota == "incremental":
             if rounds is None:
                 raise ConfigError("the incremental quota changes after a quarter of the rounds; give rounds")
-            self.floors = incremental_floors(self.clients, self.size, check_size(rounds, "the number of rounds"))
+            self.floors = incremental_floors(self.n_clients, self.size, check_size(rounds, "the number of rounds"))
         elif isinstance(quota, str):
             raise ConfigError(f"quota must be a number in [0, 1] or 'incremental'; got {quota!r}")
         else:
-            self.floors = constant_floors(self.clients, self.size, 1, check_number("quota", quota, 0, 1))
-        self.log_weights = np.zeros(self.clients)
+            self.floors = constant_floors(self.n_clients, self.size, 1, check_number("quota", quota, 0, 1))
+        self.log_weights = np.zeros(self.n_clients)
 
     def select(self, round: RoundContext) -> Selection:
         """Allot the probabilities and draw."""
@@ -106,7 +112,7 @@ class E3CS(Described):
         if present.size == 0:
             return nobody()
         size = min(self.size, present.size)
-        fraction = self.floors[min(round.round, self.floors.size - 1)] * self.clients / self.size
+        fraction = self.floors[min(round.round, self.floors.size - 1)] * self.n_clients / self.size
         logs = self.log_weights[present]
         problem = CappingProblem(log_weights=logs, size=size, floor=min(1.0, fraction) * size / present.size)
         if self.method == "one-pass":
@@ -118,7 +124,7 @@ class E3CS(Described):
             clients = present[DRAWS[self.draw](p, round.rng)]
         inclusion = None
         if self.draw != "successive":  # whose inclusion probabilities are others, and not known
-            inclusion = np.zeros(self.clients)
+            inclusion = np.zeros(self.n_clients)
             inclusion[present] = p
         plain = aggregate(clients, round.sizes, self.aggregation)
         return Selection(clients, plain.weights, inclusion, plain.on_failure, solution)
@@ -136,14 +142,14 @@ class E3CS(Described):
                 f"outcomes contradict the decision, which was made among {x.size} available clients: {present.size} "
                 "are not UNAVAILABLE (who was there and not selected is IDLE)"
             )
-        p = np.zeros(self.clients)
+        p = np.zeros(self.n_clients)
         p[present] = x
         overflow = present[problem.overflow(x)]
         returned = np.flatnonzero(feedback.outcomes == Outcome.RETURNED)
-        floor = problem.floor * present.size / self.clients  # so that the residual mass is that of those present
+        floor = problem.floor * present.size / self.n_clients  # so that the residual mass is that of those present
         rate = self.rate
         if solution.x is None:  # Eq. 16 has the mass that should have been allotted, `reweighted` the one that was
-            rate *= problem.mass / (p.sum() - self.clients * floor)
+            rate *= problem.mass / (p.sum() - self.n_clients * floor)
         self.log_weights = reweighted(self.log_weights, p, overflow, returned, floor, rate)
 
     def state_dict(self) -> dict[str, Any]:
@@ -178,8 +184,8 @@ def e3cs(
 ) -> E3CS:
     """Learn who returns by exponential weights, and keep a quota of the draws for everybody."""
     return E3CS(
-        scenario.clients,
         scenario.size,
+        scenario.clients,
         quota=quota,
         rounds=scenario.rounds,
         draw=draw,

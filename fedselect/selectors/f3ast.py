@@ -10,12 +10,17 @@ from numpy.typing import ArrayLike, NDArray
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.aggregation import nobody
-from fedselect.selectors.bases import Described, Stateless
-from fedselect.selectors.checks import check_number, check_size
-from fedselect.selectors.importance import check_importance, target_importance
+from fedselect.selectors.base import (
+    SELECTORS,
+    Described,
+    Stateless,
+    check_importance,
+    check_number,
+    check_size,
+    nobody,
+    target_importance,
+)
 from fedselect.selectors.oracle import Rates, availability_rates, positive_rates
-from fedselect.selectors.registry import SELECTORS
 
 __all__ = ["F3AST", "OracleF3AST"]
 
@@ -36,10 +41,10 @@ class F3AST(Described):
 
     Parameters
     ----------
-    importance : (N,) array-like
-        Target importance α; sums to 1.
     size : int
         Clients to select, m; all of the available if they are fewer.
+    importance : (N,) array-like
+        Target importance α; sums to 1.
     beta : float
         β in (0, 1], how fast r follows; 0.01 in the authors' code.
     start : (N,) array-like, optional
@@ -51,7 +56,7 @@ class F3AST(Described):
         When an argument is not as described.
     """
 
-    def __init__(self, importance: ArrayLike, size: int, *, beta: float = 0.01, start: ArrayLike | None = None) -> None:
+    def __init__(self, size: int, *, importance: ArrayLike, beta: float = 0.01, start: ArrayLike | None = None) -> None:
         self.importance = check_importance(importance)
         self.size = check_size(size)
         self.beta = check_number("beta", beta, 0, 1, open_low=True)
@@ -96,10 +101,10 @@ class OracleF3AST(Stateless):
 
     Parameters
     ----------
-    importance : (N,) array-like
-        Target importance α; sums to 1.
     size : int
         Clients to select; 12 of 24 in their scripts.
+    importance : (N,) array-like
+        Target importance α; sums to 1.
     rates : (N,) array-like, or callable ``round -> (N,)``
         True availability π.
     beta : float
@@ -111,7 +116,7 @@ class OracleF3AST(Stateless):
         When an argument is not as described.
     """
 
-    def __init__(self, importance: ArrayLike, size: int, rates: Rates, *, beta: float = 0.0) -> None:
+    def __init__(self, size: int, *, importance: ArrayLike, rates: Rates, beta: float = 0.0) -> None:
         self.importance = check_importance(importance)
         self.size, self.rates = check_size(size), rates
         self.beta = check_number("beta", beta, 0, 1)
@@ -137,20 +142,19 @@ def _largest(score: NDArray[np.float64], available: NDArray[np.bool_], size: int
 def f3ast(
     scenario: Scenario,
     *,
-    variant: Literal["published", "ca-fed"] = "published",
+    convention: Literal["paper", "code", "ca-fed"] = "paper",
     beta: float | None = None,
-    start: Literal["budget", "importance"] = "budget",
     importance: Literal["samples", "equal"] = "samples",
 ) -> F3AST | OracleF3AST:
     """Select the clients whose selection lowers the sampling variance most.
 
-    ``variant="ca-fed"`` is what CA-Fed's authors compare with: the true availability (an oracle) stands for the learnt
-    rate of selection. ``beta`` is 0.01 as published and 1/T there. ``start="importance"`` is the start of F3AST's own
-    code.
+    ``convention="ca-fed"`` is what CA-Fed's authors compare with: the true availability (an oracle) stands for the
+    learnt rate of selection. ``beta`` is 0.01 as published and 1/T there. ``convention="code"`` starts from the
+    importance, as F3AST's own code does, and ``"paper"`` from rates that can be reached.
     """
     alpha = target_importance(scenario, importance)
-    if variant == "ca-fed":
+    if convention == "ca-fed":
         beta = 1.0 / scenario.rounds if beta is None else beta
-        return OracleF3AST(alpha, scenario.size, availability_rates(scenario), beta=beta)
-    initial = alpha if start == "importance" else None
-    return F3AST(alpha, scenario.size, beta=0.01 if beta is None else beta, start=initial)
+        return OracleF3AST(scenario.size, importance=alpha, rates=availability_rates(scenario), beta=beta)
+    initial = alpha if convention == "code" else None
+    return F3AST(scenario.size, importance=alpha, beta=0.01 if beta is None else beta, start=initial)

@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedselect.errors import ConfigError
-from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback
+from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.bases import Everyone
-from fedselect.selectors.importance import check_importance, equal_importance, target_importance
-from fedselect.selectors.registry import SELECTORS
+from fedselect.selectors.base import SELECTORS, Described, check_importance, equal_importance, target_importance
 from solvers import InvalidProblem
 from solvers.participation import ParticipationWeights
 
 __all__ = ["FedAU"]
 
 
-class FedAU(Everyone):
+class FedAU(Described):
     r"""Weigh whoever participates by its mean participation interval: :math:`a_n = \omega_t^n / N` (Algorithms 1-2).
 
     FedAU decides weights, not clients. *Selected* means here: asked to train because it is available, which is
@@ -32,7 +30,7 @@ class FedAU(Everyone):
 
     Parameters
     ----------
-    clients : int
+    n_clients : int
         Number of clients N.
     cutoff : int, optional
         K ≥ 1: an interval is cut when it reaches K rounds, which bounds ω by K and biases clients with rates far below
@@ -46,18 +44,19 @@ class FedAU(Everyone):
         When an argument is out of range.
     """
 
-    def __init__(self, clients: int, cutoff: int | None = None, importance: ArrayLike | None = None) -> None:
-        self.importance = check_importance(equal_importance(clients) if importance is None else importance)
-        if self.importance.size != clients:
-            raise ConfigError(f"the importance must have one entry per client, {clients}; got {self.importance.size}")
+    def __init__(self, n_clients: int, *, cutoff: int | None = None, importance: ArrayLike | None = None) -> None:
+        self.importance = check_importance(equal_importance(n_clients) if importance is None else importance)
+        if self.importance.size != n_clients:
+            raise ConfigError(f"the importance must have one entry per client, {n_clients}; got {self.importance.size}")
         try:
-            self.intervals = ParticipationWeights(clients, cutoff)
+            self.intervals = ParticipationWeights(n_clients, cutoff)
         except InvalidProblem as error:
             raise ConfigError(f"selector 'fedau': {error}") from error
 
-    def weights(self, round: RoundContext, clients: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Importance times mean interval so far."""
-        return self.importance[clients] * self.intervals.weights[clients]
+    def select(self, round: RoundContext) -> Selection:
+        """Select every available client, weighted by importance times mean interval so far."""
+        clients = np.flatnonzero(round.available)
+        return Selection(clients, self.importance[clients] * self.intervals.weights[clients])
 
     def update(self, feedback: RoundFeedback) -> None:
         """Record whose update arrived."""
@@ -75,4 +74,4 @@ class FedAU(Everyone):
 @SELECTORS.register("fedau")
 def fedau(scenario: Scenario, *, cutoff: int | None = None, importance: Literal["equal", "samples"] = "equal") -> FedAU:
     """Weigh whoever participates by its mean participation interval, an online estimate of one over its rate."""
-    return FedAU(scenario.clients, cutoff, target_importance(scenario, importance))
+    return FedAU(scenario.clients, cutoff=cutoff, importance=target_importance(scenario, importance))

@@ -6,11 +6,8 @@ import numpy as np
 
 from fedselect.rounds.protocol import RoundContext, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.aggregation import Aggregation, aggregate, nobody
-from fedselect.selectors.bases import Stateless
-from fedselect.selectors.checks import check_choice, check_size
+from fedselect.selectors.base import SELECTORS, Aggregation, Stateless, aggregate, check_choice, check_size, nobody
 from fedselect.selectors.oracle import Rates, rates_at, success_rates
-from fedselect.selectors.registry import SELECTORS
 
 __all__ = ["FedCS"]
 
@@ -25,12 +22,12 @@ class FedCS(Stateless):
 
     Parameters
     ----------
-    rates : (N,) array-like, or callable ``round -> (N,)``
-        True success rates ρ.
     size : int
         Clients to select, m; all of the available if they are fewer.
+    rates : (N,) array-like, or callable ``round -> (N,)``
+        True success rates ρ.
     aggregation : {"deadline", "samples", "mean"}
-        See `fedselect.selectors.aggregation.aggregate`; ``"deadline"`` in E3CS's comparison.
+        See `fedselect.selectors.base.aggregate`; ``"deadline"`` in E3CS's comparison.
 
     Raises
     ------
@@ -38,7 +35,7 @@ class FedCS(Stateless):
         When an argument is not as described.
     """
 
-    def __init__(self, rates: Rates, size: int, *, aggregation: Aggregation = "deadline") -> None:
+    def __init__(self, size: int, *, rates: Rates, aggregation: Aggregation = "deadline") -> None:
         self.rates, self.size = rates, check_size(size)
         self.aggregation: Aggregation = aggregation
         check_choice("aggregation", aggregation, ("deadline", "samples", "mean"))
@@ -55,4 +52,4 @@ class FedCS(Stateless):
 @SELECTORS.register("fedcs")
 def fedcs(scenario: Scenario, *, aggregation: Aggregation = "deadline") -> FedCS:
     """Select the clients with the largest true success rates (an oracle; E3CS's baseline)."""
-    return FedCS(success_rates(scenario), scenario.size, aggregation=aggregation)
+    return FedCS(scenario.size, rates=success_rates(scenario), aggregation=aggregation)

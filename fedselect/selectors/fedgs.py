@@ -11,12 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from fedselect.errors import ConfigError, DataError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.aggregation import data_weights
-from fedselect.selectors.bases import Described
-from fedselect.selectors.checks import check_size
+from fedselect.selectors.base import SELECTORS, Described, check_size, data_weights
 from fedselect.selectors.geometry import Geometry, Kinds, Matrix, Points, oracle_features, without_matrix
 from fedselect.selectors.learned_graph import LearnedGraph, adjacency, described
-from fedselect.selectors.registry import SELECTORS
 from fedselect.selectors.solving import check_solving, solved
 from graphs import dependency_graph, distances, secure_similarity, similarity
 from solvers import InvalidProblem
@@ -45,11 +42,11 @@ class FedGS(Described):
 
     Parameters
     ----------
+    size : int
+        Clients to select, M; all of the available if they are fewer.
     distances : (N, N) array-like, or Points, or Kinds
         Shortest-path distances H of the 3DG, from `graphs.distances`; or, for more clients than a matrix has room for,
         what `fedselect.selectors.geometry` states instead.
-    size : int
-        Clients to select, M; all of the available if they are fewer.
     alpha : float
         Weight α of the distances against the balance of the counts.
     scale : {"pairs", "paper"}
@@ -78,9 +75,9 @@ class FedGS(Described):
 
     def __init__(
         self,
-        distances: ArrayLike | Points | Kinds,
         size: int,
         *,
+        distances: ArrayLike | Points | Kinds,
         alpha: float = 1.0,
         scale: Literal["pairs", "paper"] = "pairs",
         method: str = "auto",
@@ -243,7 +240,7 @@ def fedgs(
     if geometry != "graph":
         clients = without_matrix(scenario, geometry, metric, features, points_file, graph, epsilon)
         options = {"alpha": alpha, "scale": scale, "method": method, "bound_by": bound_by, "time_limit": time_limit}
-        return FedGS(clients, scenario.size, **options)  # type: ignore[arg-type]
+        return FedGS(scenario.size, distances=clients, **options)  # type: ignore[arg-type]
     learned, cost = None, None
     if features in ("functional", "update") and distances_file is None:
         if features == "functional" and not scenario.federation.validation:
@@ -265,8 +262,8 @@ def fedgs(
     else:
         h = distances(dependency_graph(_oracle(scenario, features), preset=graph, epsilon=epsilon))
     return FedGS(
-        h,
         scenario.size,
+        distances=h,
         alpha=alpha,
         scale=scale,
         method=method,

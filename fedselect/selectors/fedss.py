@@ -11,10 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.aggregation import nobody
-from fedselect.selectors.bases import Described
-from fedselect.selectors.checks import check_choice, check_number, check_size
-from fedselect.selectors.registry import SELECTORS
+from fedselect.selectors.base import SELECTORS, Described, check_choice, check_number, check_size, nobody
 from fedselect.selectors.solving import check_solving, solved
 from solvers.allocation import AllocationProblem, group_clients
 
@@ -49,10 +46,10 @@ class FedSS(Described):
 
     Parameters
     ----------
-    groups : (N,) array-like of int
-        Group of each client, 0 … K − 1, none empty; at most as many as clients to draw.
     size : int
         Clients to draw, S; all of the available if they are fewer.
+    groups : (N,) array-like of int
+        Group of each client, 0 … K − 1, none empty; at most as many as clients to draw.
     variant : {"optimal", "proportional"}
         FedSS-O or FedSS-P.
     method : str, optional
@@ -74,9 +71,9 @@ class FedSS(Described):
 
     def __init__(
         self,
-        groups: ArrayLike,
         size: int,
         *,
+        groups: ArrayLike,
         variant: Literal["optimal", "proportional"] = "optimal",
         method: str | None = None,
         smoothing: float = 0.2,
@@ -208,4 +205,4 @@ def fedss(
         labels = np.array(groups, dtype=np.int64)
         if labels.size != scenario.clients:
             raise ConfigError(f"groups must have one entry per client, {scenario.clients}; got {labels.size}")
-    return FedSS(labels, scenario.size, variant=variant, method=method, smoothing=smoothing, bound_by=bound_by)
+    return FedSS(scenario.size, groups=labels, variant=variant, method=method, smoothing=smoothing, bound_by=bound_by)

@@ -9,12 +9,17 @@ import numpy as np
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundContext, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.aggregation import Aggregation, aggregate, nobody
-from fedselect.selectors.bases import Stateless
-from fedselect.selectors.checks import check_choice, check_size
-from fedselect.selectors.probing import Part
-from fedselect.selectors.probing import losses as probed
-from fedselect.selectors.registry import SELECTORS
+from fedselect.selectors.base import (
+    SELECTORS,
+    Aggregation,
+    Part,
+    Stateless,
+    aggregate,
+    check_choice,
+    check_size,
+    nobody,
+)
+from fedselect.selectors.base import losses as probed
 
 __all__ = ["PowerOfChoice"]
 
@@ -37,7 +42,7 @@ class PowerOfChoice(Stateless):
         d ≥ m; 2m by default (the paper tries several, E3CS does not give its own). Beyond the number of available
         clients all of them are candidates.
     aggregation : {"mean", "samples", "deadline"}
-        See `fedselect.selectors.aggregation.aggregate`: the plain ``"mean"`` in the paper and in FedGS's code,
+        See `fedselect.selectors.base.aggregate`: the plain ``"mean"`` in the paper and in FedGS's code,
         ``"deadline"`` in E3CS's comparison.
 
     losses : {"training", "validation"}
@@ -51,7 +56,7 @@ class PowerOfChoice(Stateless):
     """
 
     def __init__(
-        self, size: int, candidates: int | None = None, *, aggregation: Aggregation = "mean", losses: Part = "training"
+        self, size: int, *, candidates: int | None = None, aggregation: Aggregation = "mean", losses: Part = "training"
     ) -> None:
         self.size = check_size(size)
         self.candidates = check_size(2 * self.size if candidates is None else candidates, "the number of candidates")
@@ -81,22 +86,22 @@ def power_of_choice(
     scenario: Scenario,
     *,
     candidates: int | None = None,
-    variant: Literal["paper", "fedgs"] = "paper",
+    convention: Literal["paper", "fedgs"] = "paper",
     aggregation: Aggregation = "mean",
     losses: Part | None = None,
 ) -> PowerOfChoice:
     """Select the largest losses among d candidates drawn in proportion to data.
 
-    ``variant="fedgs"`` is what FedGS's authors run: everybody available is a candidate, and ``losses`` are those of
-    ``"validation"`` samples where there are any (and of ``"training"`` samples in the paper's variant).
+    ``convention="fedgs"`` is what FedGS's authors run: everybody available is a candidate, and ``losses`` are those of
+    ``"validation"`` samples where there are any (and of ``"training"`` samples in the paper's).
     """
-    if variant == "fedgs":
+    if convention == "fedgs":
         if candidates is not None:
             raise ConfigError(
-                "selector 'power-of-choice': variant 'fedgs' has everybody as candidate; leave candidates"
+                "selector 'power-of-choice': convention 'fedgs' has everybody as candidate; leave candidates"
             )
         candidates = max(scenario.clients, scenario.size)
     if losses is None:
-        held_out = variant == "fedgs" and scenario.data is not None and bool(scenario.data.validation)
+        held_out = convention == "fedgs" and scenario.data is not None and bool(scenario.data.validation)
         losses = "validation" if held_out else "training"
-    return PowerOfChoice(scenario.size, candidates, aggregation=aggregation, losses=losses)
+    return PowerOfChoice(scenario.size, candidates=candidates, aggregation=aggregation, losses=losses)

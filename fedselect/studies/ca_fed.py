@@ -108,10 +108,10 @@ def experiments(reading: str, dataset: str, root: Path, rounds: int) -> dict[str
         data = {"root": str(root), "swapped": "both" if code else "second", "validation_fraction": 0.0 if code else 0.2}
     else:
         data = {"samples": 50, "test_samples": 150} if code else {"samples": 150, "test_samples": 500}
-    authors = {"variant": "authors", "beta": 1.0 if images else 0.8} if code else {}
+    authors = {"convention": "code", "beta": 1.0 if images else 0.8} if code else {}
     methods = {
         "Unbiased": Choice("unbiased"),
-        "F3AST": Choice("f3ast", {"variant": "ca-fed"}),
+        "F3AST": Choice("f3ast", {"convention": "ca-fed"}),
         "AdaFed": Choice("adafed"),
         "CA-Fed": Choice("ca-fed", {"oracle": True, **authors}),
         "CA-Fed, no oracle": Choice("ca-fed", authors),  # estimates π and λ (the code: with a prior at the truth)

@@ -33,7 +33,7 @@ from fedselect.experiments.figures import panels_figure
 from fedselect.progress import progress_bar
 from fedselect.rounds.history import History
 from fedselect.rounds.protocol import RoundFeedback
-from fedselect.selectors import AllAvailable
+from fedselect.selectors import SelectAll
 from fedselect.studies.comparison import beside_paper, published_cells
 from fedselect.studies.study import FinishedRun, Picture, Setup, Study, Table, curves, select_without_training
 from fedselect.training.settings import TrainingSettings
@@ -118,7 +118,7 @@ def methods(features: str) -> dict[str, tuple[Choice, float]]:
         "UniformSample": (Choice("uniform"), 0.0),
         "MDSample": (Choice("md-sample"), 0.0),
         "MDSample, once each": (Choice("md-sample", {"duplicates": "once"}), 0.0),  # not in the paper, nor its code
-        "Power-of-Choice": (Choice("power-of-choice", {"variant": "fedgs"}), 0.0),
+        "Power-of-Choice": (Choice("power-of-choice", {"convention": "fedgs"}), 0.0),
         "FedProx μ=0.01": (Choice("md-sample", {"among": "all"}), 0.01),  # their default; the absent are dropped
     }
     for alpha in (0.0, 0.5, 1.0, 2.0, 5.0):
@@ -174,7 +174,7 @@ def counts(data: Choice, split: str, rounds: int) -> dict[str, History]:
     }
 
 
-class UpdateKeeper(AllAvailable):
+class UpdateKeeper(SelectAll):
     """Selector of all available clients that keeps their updates."""
 
     def update(self, feedback: RoundFeedback) -> None:

@@ -17,7 +17,7 @@ __all__ = ["TrainingSettings"]
 
 _CHOICES = {
     "server_rule": ("fedavg", "fedvarp", "mifa"),
-    "importance": ("size", "equal"),
+    "importance": ("samples", "equal"),
     "momentum_buffers": ("reset", "kept"),
     "initialisation": ("fan-in", "kaiming"),
     "augmentation": ("none", "crop", "crop-flip", "fedau-cifar100"),
@@ -69,9 +69,10 @@ class TrainingSettings:
         nothing arrived, nothing is lost.
     projection : float, optional
         After every round the model is projected onto the ball of this radius around 0 (CA-Fed's W).
-    importance : {"size", "equal"}
-        The objective is Σ α_k F_k with α_k = n_k / Σ n ("size": FedGS, CA-Fed, E3CS, FedSS) or 1 / N ("equal": FedAU,
-        FedVARP, MIFA). FedVARP and MIFA weigh stored updates with it; metrics compare realised importance with it.
+    importance : {"samples", "equal"}
+        The objective is Σ α_k F_k with α_k = n_k / Σ n ("samples": FedGS, CA-Fed, E3CS, FedSS) or 1 / N ("equal":
+        FedAU, FedVARP, MIFA). FedVARP and MIFA weigh stored updates with it; metrics compare realised importance with
+        it.
     update_limit : float
         An update is refused, and its client *failed*, when its norm exceeds this many times the largest of 1, the norm
         of the global model and, where at least three clients answered, the median norm of the round's updates;
@@ -118,7 +119,7 @@ class TrainingSettings:
     projection: float | None = None
     update_limit: float = 1000.0
     clip_norm: float | None = None
-    importance: str = "size"
+    importance: str = "samples"
     evaluate_every: int = 1
     initialisation: str = "fan-in"
     augmentation: str = "none"
@@ -170,7 +171,7 @@ class TrainingSettings:
 
     def importances(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
         """The objective's α of clients with these numbers of samples, shape (N,); sums to 1."""
-        weights = sizes if self.importance == "size" else np.ones(len(sizes))
+        weights = sizes if self.importance == "samples" else np.ones(len(sizes))
         return weights / weights.sum()
 
     @staticmethod

@@ -41,13 +41,13 @@ def main() -> None:
     dropout = DROPOUT.build("bernoulli", clients, 0, rate=0.1)
     rates = {"ideal": np.ones(clients), "bernoulli 0.5": np.full(clients, 0.5)}
     build = {
-        "e3cs 0.5 madow": lambda: E3CS(clients, size),
-        "e3cs 0 dep-round": lambda: E3CS(clients, size, quota=0.0, draw="dep-round"),
-        "e3cs 0.5 successive": lambda: E3CS(clients, size, draw="successive"),
+        "e3cs 0.5 madow": lambda: E3CS(size, clients),
+        "e3cs 0 dep-round": lambda: E3CS(size, clients, quota=0.0, draw="dep-round"),
+        "e3cs 0.5 successive": lambda: E3CS(size, clients, draw="successive"),
         "fedau": lambda: FedAU(clients),
-        "fedau K=50": lambda: FedAU(clients, 50),
-        "fedss optimal": lambda: FedSS(groups, size),
-        "fedss proportional": lambda: FedSS(groups, size, variant="proportional"),
+        "fedau K=50": lambda: FedAU(clients, cutoff=50),
+        "fedss optimal": lambda: FedSS(size, groups=groups),
+        "fedss proportional": lambda: FedSS(size, groups=groups, variant="proportional"),
     }
     print(f"{clients} clients, {size} selected, 20 groups, {rounds} rounds; ms a round: median (worst)")
     for name, make in build.items():

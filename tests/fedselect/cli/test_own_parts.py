@@ -224,7 +224,7 @@ def test_what_a_script_registers_on_the_way_reaches_workers(there):
         ("def (:\n", "cannot load .*parts.py: line 1 of .*parts.py: invalid syntax"),
         (
             "from fedselect.selectors import SELECTORS\n@SELECTORS.register('uniform')\ndef mine(scenario): ...\n",
-            "parts.py registers selector 'uniform', which there is already, from fedselect.selectors.uniform",
+            "parts.py registers selector 'uniform', which there is already, from fedselect.selectors.sampling",
         ),
         (
             "from solvers import method\nfrom solvers.dispersion import DispersionProblem\n"

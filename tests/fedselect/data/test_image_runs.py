@@ -32,7 +32,7 @@ def experiment(name, root, clients, rounds):
         rounds=rounds,
         clients_per_round=2,
         data=Choice(name, {"root": str(root), "n_clients": clients, "partition": "iid", "validation_fraction": 0.1}),
-        selector=Choice("power-of-choice", {"variant": "fedgs"}),
+        selector=Choice("power-of-choice", {"convention": "fedgs"}),
         training=TrainingSettings(model, local_steps=2, batch_size=16, learning_rate=0.05),
     )
 

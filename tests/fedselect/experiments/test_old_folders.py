@@ -1,4 +1,4 @@
-"""Run folders of an earlier version (commit 49b4068, with its `clients` renamed): read, found finished, continued."""
+"""Run folders of commit 49b4068, with `clients` and `importance` renamed: read, found finished, continued."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DECIDED = ("available", "selected", "weights", "applied", "returned", "failed", 
 
 def test_a_finished_folder_is_read():
     folder = run_folder(EXPERIMENT, OLD / "finished")
-    assert folder.name == "fedgs-66e02e84-s0"
+    assert folder.name == "fedgs-ed0a44cb-s0"
     assert len(read_records(folder)) == read_summary(folder)["rounds"] == 4
     assert read_report(folder).tables[0].key == "results"
 

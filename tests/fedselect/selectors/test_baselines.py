@@ -12,7 +12,7 @@ from fedselect.data import digits
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundContext
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors import SELECTORS, AllAvailable, FedCS, MDSample, PowerOfChoice, Uniform
+from fedselect.selectors import SELECTORS, FedCS, MDSample, PowerOfChoice, SelectAll, Uniform
 from tests.fedselect.driving import context
 
 LOSSES = np.array([0.1, 0.9, 0.4, 0.8, 0.9, 0.2])
@@ -49,13 +49,13 @@ def test_md_sampling_draws_a_lone_client_every_time():
 
 
 def test_power_of_choice_takes_the_largest_losses():
-    greedy = PowerOfChoice(3, 6)
+    greedy = PowerOfChoice(3, candidates=6)
     selection = greedy.select(context(np.ones(6), losses=LOSSES))
     assert selection.clients.tolist() == [1, 3, 4]
     assert selection.weights == pytest.approx([1 / 3] * 3)
     assert selection.applied_weights(np.array([True, False, True])) == pytest.approx([0.5, 0, 0.5])
     assert greedy.select(context([1, 1, 1, 0, 0, 0], losses=LOSSES)).clients.tolist() == [0, 1, 2]
-    tied = PowerOfChoice(1, 6).select(context(np.ones(6), losses=LOSSES))
+    tied = PowerOfChoice(1, candidates=6).select(context(np.ones(6), losses=LOSSES))
     assert tied.clients.tolist() == [1]
 
 
@@ -67,7 +67,9 @@ def test_power_of_choice_probes_its_candidates_alone():
         return LOSSES[list(clients)]
 
     base = context(np.ones(6), losses=LOSSES)
-    selection = PowerOfChoice(2, 3).select(RoundContext(0, base.available, base.sizes, base.rng, probe=probe))
+    selection = PowerOfChoice(2, candidates=3).select(
+        RoundContext(0, base.available, base.sizes, base.rng, probe=probe)
+    )
     (candidates,) = asked
     assert len(candidates) == 3
     assert set(selection.clients.tolist()) < set(candidates)
@@ -79,7 +81,7 @@ def test_candidates_come_in_proportion_to_data():
     sizes = np.array([10, 20, 30, 40])
     counts = np.zeros(4)
     for t in range(4000):
-        counts[PowerOfChoice(1, 1).select(context(np.ones(4), t, sizes, losses=LOSSES)).clients] += 1
+        counts[PowerOfChoice(1, candidates=1).select(context(np.ones(4), t, sizes, losses=LOSSES)).clients] += 1
     assert counts / 4000 == pytest.approx(sizes / 100, abs=5 * np.sqrt(0.25 / 4000))
 
 
@@ -88,13 +90,13 @@ def test_variants_by_name():
     ideal = AVAILABILITY.build("ideal", federation, 0)
     setting = Scenario(federation.sizes, ideal, size=5, rounds=100, data=federation)
     assert SELECTORS.build("power-of-choice", setting).candidates == 10
-    assert SELECTORS.build("power-of-choice", setting, variant="fedgs").candidates == 30
+    assert SELECTORS.build("power-of-choice", setting, convention="fedgs").candidates == 30
     with pytest.raises(ConfigError, match="everybody as candidate"):
-        SELECTORS.build("power-of-choice", setting, variant="fedgs", candidates=7)
+        SELECTORS.build("power-of-choice", setting, convention="fedgs", candidates=7)
     with pytest.raises(ConfigError, match="as many candidates as clients to select, 5; got 4"):
         SELECTORS.build("power-of-choice", setting, candidates=4)
-    with pytest.raises(ConfigError, match="variant"):
-        SELECTORS.build("power-of-choice", setting, variant="flgo")
+    with pytest.raises(ConfigError, match="convention"):
+        SELECTORS.build("power-of-choice", setting, convention="flgo")
 
 
 def test_power_of_choice_without_a_probe():
@@ -103,7 +105,7 @@ def test_power_of_choice_without_a_probe():
 
 
 def test_fedcs_breaks_ties_the_same_way_every_round():
-    selector = FedCS([0.1, 0.9, 0.9, 0.9, 0.5], 2)
+    selector = FedCS(2, rates=[0.1, 0.9, 0.9, 0.9, 0.5])
     for t in range(3):
         selection = selector.select(context(np.ones(5), t))
         assert selection.clients.tolist() == [1, 2]
@@ -120,7 +122,7 @@ def test_ways_to_aggregate():
     assert (mean.weights.tolist(), mean.on_failure) == ([1 / 3] * 3, "renormalise")
     deadline = Uniform(3, aggregation="deadline").select(context(present, sizes=sizes))
     assert (deadline.weights.tolist(), deadline.on_failure) == ([0.1, 0.2, 0.3], "keep")
-    assert AllAvailable().select(context(present, sizes=sizes)).weights.tolist() == data.weights.tolist()
+    assert SelectAll("samples").select(context(present, sizes=sizes)).weights.tolist() == data.weights.tolist()
     with pytest.raises(ConfigError, match="aggregation must be one of 'samples', 'mean', 'deadline'; got 'median'"):
         Uniform(3, aggregation="median")
 
@@ -129,15 +131,15 @@ def test_power_of_choice_asks_for_the_losses_it_is_told_to():
     """Training losses rank 4 and 3 first, validation losses 0 and 1; FedGS's variant takes these."""
     there, training, validation = np.ones(5), np.arange(5.0), -np.arange(5.0)
     both = replace(context(there, losses=training), validation_probe=lambda clients: validation[clients])
-    assert PowerOfChoice(2, 5).select(both).clients.tolist() == [3, 4]
-    assert PowerOfChoice(2, 5, losses="validation").select(both).clients.tolist() == [0, 1]
+    assert PowerOfChoice(2, candidates=5).select(both).clients.tolist() == [3, 4]
+    assert PowerOfChoice(2, candidates=5, losses="validation").select(both).clients.tolist() == [0, 1]
     with pytest.raises(ConfigError, match=r"validation losses, and nothing was held out .* validation_fraction"):
-        PowerOfChoice(2, 5, losses="validation").select(context(there, losses=training))
+        PowerOfChoice(2, candidates=5, losses="validation").select(context(there, losses=training))
     for fraction, losses in ((0.0, "training"), (0.2, "validation")):
         data = digits(n_clients=5, validation_fraction=fraction)
         always = AVAILABILITY.build("ideal", data, 0)
         scenario = Scenario(data.sizes, always, size=2, rounds=1, data=data)
-        assert SELECTORS.build("power-of-choice", scenario, variant="fedgs").losses == losses
+        assert SELECTORS.build("power-of-choice", scenario, convention="fedgs").losses == losses
         assert SELECTORS.build("power-of-choice", scenario).losses == "training"
 
 

@@ -12,16 +12,7 @@ from fedselect.data import Samples, digits
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundFeedback
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors import (
-    F3AST,
-    SELECTORS,
-    AdaFed,
-    CAFed,
-    ChainEstimates,
-    KnownChains,
-    OracleF3AST,
-    Unbiased,
-)
+from fedselect.selectors import F3AST, SELECTORS, CAFed, ChainEstimates, KnownChains, OracleF3AST, SelectAll
 from fedselect.selectors.oracle import availability_rates
 from solvers import UnknownMethod, solve
 from tests.fedselect.driving import bernoulli, context, drive, everybody, outcomes
@@ -90,7 +81,7 @@ def run(selector, masks, losses):
 
 def test_loss_estimates_by_hand():
     """β = 0.5. Client 2 is first seen in round 1: it has the mean of round 0, and its first loss is filtered."""
-    selector = CAFed(np.full(3, 1 / 3), beta=0.5)
+    selector = CAFed(importance=np.full(3, 1 / 3), beta=0.5)
     masks = np.array([[1, 1, 0], [0, 1, 1], [1, 1, 1]], dtype=bool)
     losses = np.array([[2.0, 4.0, 9.0], [9.0, 2.0, 5.0], [3.0, 5.0, 1.0]])
     gaps = []
@@ -153,7 +144,7 @@ def test_selections_are_those_of_the_published_recursion(beta):
     losses = 0.7 * np.exp(-np.arange(150)[:, None] / 60) + 0.3 * rng.random((150, 24)) + 0.2 * rng.random(24)
     rankings = [np.argsort(-correlation, kind="stable"), np.argsort(availability, kind="stable")]
     expected = published_ca_fed(importance, availability, rankings, masks, losses, beta, weak=False)
-    selector = CAFed(importance, chains=KnownChains(availability, correlation), beta=beta)
+    selector = CAFed(importance=importance, chains=KnownChains(availability, correlation), beta=beta)
     found = run(selector, masks, losses)
     assert [selection.clients.tolist() for selection in found] == expected
     excluded = sum(int(mask.sum()) - len(each) for mask, each in zip(masks, expected, strict=True))
@@ -163,7 +154,7 @@ def test_selections_are_those_of_the_published_recursion(beta):
 def test_a_restored_ca_fed_goes_on_as_if_nothing_had_happened():
     rng = np.random.default_rng(7)
     masks, losses = rng.random((20, 6)) < 0.4, rng.random((20, 6))
-    whole, first, second = (CAFed(np.full(6, 1 / 6)) for _ in range(3))
+    whole, first, second = (CAFed(importance=np.full(6, 1 / 6)) for _ in range(3))
     expected = [each.clients.tolist() for each in run(whole, masks, losses)]
     found = [each.clients.tolist() for each in run(first, masks[:9], losses[:9])]
     second.load_state_dict(first.state_dict())
@@ -180,7 +171,7 @@ def test_the_decision_is_algorithm_1_on_the_estimates():
     losses = 1 + rng.random((40, 20))
     estimates = ChainEstimates(20)
     excluded = 0
-    for t, selection in enumerate(run(CAFed(importance), masks, losses)):
+    for t, selection in enumerate(run(CAFed(importance=importance), masks, losses)):
         estimates.observe(t, masks[t])
         problem = selection.solution.problem
         assert np.array_equal(problem.availability, estimates.availability)
@@ -197,16 +188,16 @@ def test_the_decision_is_algorithm_1_on_the_estimates():
 def test_without_gaps_everybody_is_kept_unless_ties_exclude():
     """Algorithm 1 to the letter excludes all but one client where nothing is known; the last one never."""
     masks, losses = np.ones((1, 6), bool), np.arange(6.0)[None]
-    assert run(CAFed(np.full(6, 1 / 6)), masks, losses)[0].clients.size == 6
-    assert run(CAFed(np.full(6, 1 / 6), ties="exclude"), masks, losses)[0].clients.size == 1
-    assert run(CAFed(np.full(6, 1 / 6), method="auto"), masks, losses)[0].clients.size == 6
+    assert run(CAFed(importance=np.full(6, 1 / 6)), masks, losses)[0].clients.size == 6
+    assert run(CAFed(importance=np.full(6, 1 / 6), ties="exclude"), masks, losses)[0].clients.size == 1
+    assert run(CAFed(importance=np.full(6, 1 / 6), method="auto"), masks, losses)[0].clients.size == 6
 
 
 def test_exact_methods_do_no_worse_than_the_greedy():
     rng = np.random.default_rng(1)
     masks, losses = rng.random((30, 12)) < 0.5, 1 + rng.random((30, 12))
-    greedy = run(CAFed(np.full(12, 1 / 12)), masks, losses)
-    exact = run(CAFed(np.full(12, 1 / 12), method="sorting"), masks, losses)
+    greedy = run(CAFed(importance=np.full(12, 1 / 12)), masks, losses)
+    exact = run(CAFed(importance=np.full(12, 1 / 12), method="sorting"), masks, losses)
     for g, e in zip(greedy, exact, strict=True):
         if e.solution is not None:
             assert e.solution.status == "optimal"
@@ -217,7 +208,9 @@ def test_bound_by_puts_a_bound_beside_algorithm_1_and_changes_nothing_else():
     """Unequal importance, where Algorithm 1 stops short of the optimum in some rounds."""
     rng = np.random.default_rng(4)
     importance = rng.dirichlet(np.ones(8))
-    selectors = {bound_by: CAFed(importance, bias_weight=0.5, bound_by=bound_by) for bound_by in (None, "brute-force")}
+    selectors = {
+        bound_by: CAFed(importance=importance, bias_weight=0.5, bound_by=bound_by) for bound_by in (None, "brute-force")
+    }
     exact = []
     for t in range(40):
         losses = rng.random(8)
@@ -230,7 +223,7 @@ def test_bound_by_puts_a_bound_beside_algorithm_1_and_changes_nothing_else():
         exact.append(certified.solution.objective <= best + 1e-9)
     assert not all(exact)
     with pytest.raises(UnknownMethod, match="no method 'proof'"):
-        CAFed(importance, bound_by="proof")
+        CAFed(importance=importance, bound_by="proof")
 
 
 @pytest.mark.parametrize("correlated", [1, 2])
@@ -240,7 +233,7 @@ def test_the_most_correlated_is_examined_first(correlated):
     So the one that is examined first goes, which is the one that the oracle calls correlated.
     """
     correlation = np.where(np.arange(4) == correlated, 0.9, 0.0)
-    selector = CAFed(np.full(4, 0.25), chains=KnownChains([0.5] * 4, correlation), beta=1.0, bias_weight=2.0)
+    selector = CAFed(importance=np.full(4, 0.25), chains=KnownChains([0.5] * 4, correlation), beta=1.0, bias_weight=2.0)
     losses = np.array([[1.0, 1.0, 1.0, 1.0], [1.0, 2.0, 2.0, 1.0]])
     last = run(selector, np.ones((2, 4), dtype=bool), losses)[-1]
     assert last.clients.tolist() == [k for k in range(4) if k != correlated]
@@ -248,7 +241,7 @@ def test_the_most_correlated_is_examined_first(correlated):
 
 
 def test_known_minima_are_constants():
-    selector = CAFed(np.full(3, 1 / 3), minima=np.zeros(3))
+    selector = CAFed(importance=np.full(3, 1 / 3), minima=np.zeros(3))
     selection = run(selector, np.ones((1, 3), bool), np.array([[1.0, 2.0, 3.0]]))[0]
     assert selection.solution.problem.loss_gaps.tolist() == [1, 2, 3]
 
@@ -256,23 +249,23 @@ def test_known_minima_are_constants():
 def test_bias_weight_keeps_more():
     rng = np.random.default_rng(2)
     masks, losses = np.ones((30, 12), bool), 1 + rng.random((30, 12))
-    few = run(CAFed(np.full(12, 1 / 12), bias_weight=0.1), masks, losses)
-    many = run(CAFed(np.full(12, 1 / 12), bias_weight=100.0), masks, losses)
+    few = run(CAFed(importance=np.full(12, 1 / 12), bias_weight=0.1), masks, losses)
+    many = run(CAFed(importance=np.full(12, 1 / 12), bias_weight=100.0), masks, losses)
     assert sum(s.clients.size for s in few) < sum(s.clients.size for s in many)
 
 
 def test_ca_fed_says_what_it_needs():
     alpha = np.full(3, 1 / 3)
     with pytest.raises(ConfigError, match="'ca-fed' asks clients for their losses, and this round has no probe"):
-        CAFed(alpha).select(context(np.ones(3)))
+        CAFed(importance=alpha).select(context(np.ones(3)))
     with pytest.raises(ConfigError, match=r"finite loss per client.*has the model diverged"):
-        CAFed(alpha).select(context(np.ones(3), losses=[1.0, np.nan, 1.0]))
+        CAFed(importance=alpha).select(context(np.ones(3), losses=[1.0, np.nan, 1.0]))
     with pytest.raises(ConfigError, match=r"beta must lie in \(0, 1\]; got 0"):
-        CAFed(alpha, beta=0)
+        CAFed(importance=alpha, beta=0)
     with pytest.raises(UnknownMethod, match="no method 'greedy'"):
-        CAFed(alpha, method="greedy")
+        CAFed(importance=alpha, method="greedy")
     with pytest.raises(ConfigError, match="the importance must sum to 1; it sums to 2"):
-        CAFed(np.full(4, 0.5))
+        CAFed(importance=np.full(4, 0.5))
 
 
 def scenario(availability="ideal", **options):
@@ -301,7 +294,7 @@ def test_oracles_take_the_truth_from_the_scenario():
     assert unbiased.weights == pytest.approx(sizes / sizes.sum() / (truth * 0.5))  # half of the updates get lost
     known = SELECTORS.build("known-participation", setting).select(present)
     assert known.weights == pytest.approx(1 / 24 / (truth * 0.5))
-    authors = SELECTORS.build("ca-fed", setting, variant="authors")
+    authors = SELECTORS.build("ca-fed", setting, convention="code")
     assert authors.chains.availability == pytest.approx(truth)
     assert authors.chains.correlation == pytest.approx(np.zeros(24), abs=1e-12)
     assert (authors.order, authors.ties) == ("absolute", "exclude")
@@ -309,7 +302,7 @@ def test_oracles_take_the_truth_from_the_scenario():
 
 def test_the_authors_smallest_losses_are_those_of_a_fit_on_each_clients_samples(asserted):
     base, fitted = scenario(), asserted(at_least=20)
-    minima = SELECTORS.build("ca-fed", base, variant="authors").minima
+    minima = SELECTORS.build("ca-fed", base, convention="code").minima
     for samples, smallest in zip(base.federation.datasets, minima, strict=True):
         if np.unique(samples.labels).size == 1:
             assert smallest == 0
@@ -321,7 +314,7 @@ def test_the_authors_smallest_losses_are_those_of_a_fit_on_each_clients_samples(
     everybody = (*base.federation.datasets, base.federation.test)
     *pictures, test = [Samples(each.features[:, None, None], each.labels) for each in everybody]
     images = replace(base, data=replace(base.federation, datasets=tuple(pictures), test=test))
-    assert SELECTORS.build("ca-fed", images, variant="authors").minima.tolist() == [0] * 24
+    assert SELECTORS.build("ca-fed", images, convention="code").minima.tolist() == [0] * 24
 
 
 def test_a_model_that_does_not_state_its_rates_is_named():
@@ -372,16 +365,16 @@ def test_unbiased_is_and_adafed_is_not():
     """
     rates = np.repeat([0.9, 0.1], 12)
     alpha = np.full(24, 1 / 24)
-    unbiased = realised(Unbiased(rates, alpha), rates, 4000)
+    unbiased = realised(SelectAll("unbiased", rates=rates, importance=alpha), rates, 4000)
     assert unbiased[:12].sum() == pytest.approx(0.5, abs=0.035)
     assert unbiased[12:].sum() == pytest.approx(0.5, abs=0.035)
-    adafed = realised(AdaFed(rates, alpha), rates, 4000)
+    adafed = realised(SelectAll("adafed", rates=rates, importance=alpha), rates, 4000)
     assert adafed[:12].sum() / adafed.sum() == pytest.approx(0.60, abs=0.01)
 
 
 def test_one_step_of_f3ast_by_hand():
     """α²/r² = (1, 0.36, 0.16): client 0; its rate moves from 0.5 to 0.505, and 0.5/0.505 is its weight."""
-    selector = F3AST([0.5, 0.3, 0.2], 1, start=[0.5, 0.5, 0.5])
+    selector = F3AST(1, importance=[0.5, 0.3, 0.2], start=[0.5, 0.5, 0.5])
     selection = selector.select(context(np.ones(3)))
     assert selection.clients.tolist() == [0]
     assert selection.weights == pytest.approx([0.5 / 0.505])
@@ -398,7 +391,7 @@ def test_f3ast_gives_everybody_its_importance_in_the_long_run():
     """
     rng = np.random.default_rng(0)
     alpha, rates = rng.dirichlet(np.full(20, 10.0)), rng.uniform(0.3, 1, 20)
-    selector = F3AST(alpha, 5, beta=0.002)
+    selector = F3AST(5, importance=alpha, beta=0.002)
     total = np.zeros(20)
     for t, (selection, _) in enumerate(drive(selector, 9000, bernoulli(rates))):
         if t >= 4000:
@@ -408,25 +401,25 @@ def test_f3ast_gives_everybody_its_importance_in_the_long_run():
 
 def test_f3asts_own_start_makes_the_first_steps_too_large():
     alpha = np.full(100, 0.01)
-    reachable = F3AST(alpha, 10).select(context(np.ones(100)))
-    published = F3AST(alpha, 10, start=alpha).select(context(np.ones(100)))
+    reachable = F3AST(10, importance=alpha).select(context(np.ones(100)))
+    published = F3AST(10, importance=alpha, start=alpha).select(context(np.ones(100)))
     assert reachable.weights.sum() == pytest.approx(1 / 1.09)  # 10 · 0.01 / (0.99 · 0.1 + 0.01)
     assert published.weights.sum() == pytest.approx(10 / 1.99)
 
 
 def test_f3ast_as_ca_feds_authors_have_it():
     """π = (0.9, 0.1, 0.5), b = 0.1: r = (0.91, 0.19, 0.55); the two least available, at α/r."""
-    selector = OracleF3AST(np.full(3, 1 / 3), 2, [0.9, 0.1, 0.5], beta=0.1)
+    selector = OracleF3AST(2, importance=np.full(3, 1 / 3), rates=[0.9, 0.1, 0.5], beta=0.1)
     selection = selector.select(context(np.ones(3)))
     assert selection.clients.tolist() == [1, 2]
     assert selection.weights == pytest.approx([1 / 3 / 0.19, 1 / 3 / 0.55])
-    built = SELECTORS.build("f3ast", scenario(), variant="ca-fed", importance="equal")
+    built = SELECTORS.build("f3ast", scenario(), convention="ca-fed", importance="equal")
     assert (built.beta, built.size) == (1 / 150, 12)
     assert built.select(context(np.ones(24))).clients.tolist() == list(range(12))
 
 
 def test_f3ast_rotates_among_equals():
     counts = np.zeros(6)
-    for selection, _ in drive(F3AST(np.full(6, 1 / 6), 2), 300, everybody(6)):
+    for selection, _ in drive(F3AST(2, importance=np.full(6, 1 / 6)), 300, everybody(6)):
         counts[selection.clients] += 1
     assert np.ptp(counts) <= 1

@@ -41,19 +41,19 @@ def test_success_ratios_of_the_papers_setting(quota, draw, mean, deviation):
     The reference is an independent simulation. Exact draws and the paper's own (successive) are told apart: their
     bands at quota 0.5 are 13 deviations apart.
     """
-    selector = E3CS(100, 20, quota=quota, rounds=2500, draw=draw)
+    selector = E3CS(20, 100, quota=quota, rounds=2500, draw=draw)
     assert success_ratio(selector, 2500) == pytest.approx(mean, abs=3 * deviation)
 
 
 def test_success_ratios_of_the_baselines():
     """FedCS 0.9, Random 0.475; 2 500 · 20 successes have a deviation of at most 0.0023, five of them are allowed."""
-    assert success_ratio(FedCS(CLASSES, 20), 2500) == pytest.approx(0.9, abs=0.007)
+    assert success_ratio(FedCS(20, rates=CLASSES), 2500) == pytest.approx(0.9, abs=0.007)
     assert success_ratio(Uniform(20, aggregation="deadline"), 2500) == pytest.approx(0.475, abs=0.0115)
 
 
 def test_one_update_by_hand():
     """K = 4, k = 2, σ = 0, w = (10, 1, 1, 1): p = (1, 1/3, 1/3, 1/3); a return at 1/3 adds 2·0.5/(4·1/3) = 0.75."""
-    selector = E3CS(4, 2, quota=0.0)
+    selector = E3CS(2, 4, quota=0.0)
     selector.log_weights = np.log([10.0, 1.0, 1.0, 1.0])
     selection = selector.select(context(np.ones(4)))
     assert selection.inclusion == pytest.approx([1, 1 / 3, 1 / 3, 1 / 3])
@@ -66,7 +66,7 @@ def test_one_update_by_hand():
 
 def test_the_one_pass_mistake_can_be_played():
     """Weights (10, 1, 1, 1), cut off once: p = (1, 2/13, 2/13, 2/13), 0.54 short of 2; a return at 2/13 adds 1.625."""
-    selector = E3CS(4, 2, quota=0.0, draw="successive", method="one-pass")
+    selector = E3CS(2, 4, quota=0.0, draw="successive", method="one-pass")
     selector.log_weights = np.log([10.0, 1.0, 1.0, 1.0])
     drawn = np.zeros(4)
     for t in range(2000):
@@ -81,7 +81,7 @@ def test_the_one_pass_mistake_can_be_played():
     after = selector.log_weights - selector.log_weights[0]
     learnt = [int(k) for k in selection.clients if k != 0]
     assert (after - before)[learnt] == pytest.approx(2 * 0.5 / 4 / (2 / 13))
-    exact = E3CS(4, 2, quota=0.0, draw="successive")  # where nothing exceeds 1, the mistake makes no difference
+    exact = E3CS(2, 4, quota=0.0, draw="successive")  # where nothing exceeds 1, the mistake makes no difference
     selector.log_weights = exact.log_weights
     assert (
         selector.select(context(np.ones(4), 5)).clients.tolist()
@@ -93,11 +93,11 @@ def test_the_one_pass_mistake_can_be_played():
     selector.update(RoundFeedback(0, selection, outcomes(np.ones(4), selection)))
     assert np.isfinite(selector.log_weights).all()
     with pytest.raises(ConfigError, match=r"draw 'madow' needs; use 'successive'"):
-        E3CS(4, 2, method="one-pass")
+        E3CS(2, 4, method="one-pass")
 
 
 def test_missing_clients_learn_nothing():
-    selector = E3CS(4, 2, quota=0.0)
+    selector = E3CS(2, 4, quota=0.0)
     selection = selector.select(context(np.ones(4)))
     selector.update(RoundFeedback(0, selection, outcomes(np.ones(4), selection, np.zeros(4))))
     assert selector.log_weights.tolist() == [0, 0, 0, 0]
@@ -106,7 +106,7 @@ def test_missing_clients_learn_nothing():
 @pytest.mark.parametrize(("draw", "exact"), [("madow", True), ("dep-round", True), ("successive", False)])
 def test_only_exact_draws_include_with_the_stated_probabilities(draw, exact):
     """Weights (1, .6, .4) with k = 2 give p = w; `successive` includes with (.839, .675, .486). 4 000 rounds, 5 sd."""
-    selector = E3CS(3, 2, quota=0.0, draw=draw)
+    selector = E3CS(2, 3, quota=0.0, draw=draw)
     selector.log_weights = np.log([1.0, 0.6, 0.4])
     counts = np.zeros(3)
     for t in range(4000):
@@ -120,7 +120,7 @@ def test_only_exact_draws_include_with_the_stated_probabilities(draw, exact):
 def test_the_quota_is_of_those_present():
     """30 of 100 are there: 20 are drawn among them, each with at least half of 20/30, the absent with nothing."""
     present = np.arange(100) < 30
-    selector = E3CS(100, 20, quota=0.5)
+    selector = E3CS(20, 100, quota=0.5)
     selector.log_weights[:3] = 50.0
     selection = selector.select(context(present))
     assert selection.inclusion[30:].tolist() == [0.0] * 70
@@ -131,7 +131,7 @@ def test_the_quota_is_of_those_present():
 
 
 def test_absent_clients_keep_their_weights():
-    selector = E3CS(6, 2, quota=0.0)
+    selector = E3CS(2, 6, quota=0.0)
     for t in range(50):
         mask = np.arange(6) < 4
         selection = selector.select(context(mask, t))
@@ -142,7 +142,7 @@ def test_absent_clients_keep_their_weights():
 
 
 def test_full_quota_is_uniform_and_learns_nothing():
-    selector = E3CS(10, 4, quota=1.0)
+    selector = E3CS(4, 10, quota=1.0)
     for selection, _ in drive(selector, 30, everybody(10), bernoulli(np.linspace(0, 1, 10), purpose="dropout")):
         assert selection.inclusion == pytest.approx(np.full(10, 0.4))
     assert selector.log_weights.tolist() == [0] * 10
@@ -151,8 +151,8 @@ def test_full_quota_is_uniform_and_learns_nothing():
 def test_the_incremental_quota_is_none_and_then_uniform():
     """Under one seed it is quota 0 until a quarter of the rounds, and uniform from then on."""
     back = bernoulli(CLASSES, purpose="dropout")
-    free = list(drive(E3CS(100, 20, quota=0.0), 120, everybody(100), back))
-    incremental = list(drive(E3CS(100, 20, quota="incremental", rounds=400), 120, everybody(100), back))
+    free = list(drive(E3CS(20, 100, quota=0.0), 120, everybody(100), back))
+    incremental = list(drive(E3CS(20, 100, quota="incremental", rounds=400), 120, everybody(100), back))
     same = [np.array_equal(a[0].clients, b[0].clients) for a, b in zip(free, incremental, strict=True)]
     assert all(same[:100])
     assert not all(same[100:])
@@ -162,17 +162,17 @@ def test_the_incremental_quota_is_none_and_then_uniform():
 
 def test_deadline_aggregation_is_not_renormalised():
     """Eq. 5: weights of 1/K each, whoever returns; no return, no change."""
-    selection = E3CS(100, 20).select(context(np.ones(100)))
+    selection = E3CS(20, 100).select(context(np.ones(100)))
     assert selection.weights == pytest.approx(np.full(20, 0.01))
     back = np.arange(20) < 7
     assert selection.applied_weights(back).sum() == pytest.approx(0.07)
     assert not selection.applied_weights(np.zeros(20, dtype=bool)).any()
-    plain = E3CS(100, 20, aggregation="samples").select(context(np.ones(100)))
+    plain = E3CS(20, 100, aggregation="samples").select(context(np.ones(100)))
     assert plain.applied_weights(back).sum() == pytest.approx(1.0)
 
 
 def test_successes_at_tiny_probabilities_do_not_overflow():
-    selector = E3CS(50, 5, quota=0.0, rate=1000.0)
+    selector = E3CS(5, 50, quota=0.0, rate=1000.0)
     for _ in drive(selector, 300, everybody(50), bernoulli(np.linspace(0, 1, 50), purpose="dropout")):
         assert np.isfinite(selector.log_weights).all()
     assert np.ptp(selector.log_weights) > 709  # beyond what exp can hold
@@ -191,7 +191,7 @@ def test_successes_at_tiny_probabilities_do_not_overflow():
 )
 def test_bad_options_are_sentences(options, sentence):
     with pytest.raises(ConfigError, match=sentence):
-        E3CS(10, 3, **options)
+        E3CS(3, 10, **options)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_bad_options_are_sentences(options, sentence):
 )
 def test_outcomes_that_contradict_the_selection_are_sentences(client, outcome, sentence):
     """Somebody's own loop has to say what became of everyone; an idle client left at 0 was away."""
-    selector = E3CS(4, 2, quota=0.0)
+    selector = E3CS(2, 4, quota=0.0)
     selector.log_weights = np.log([10.0, 9.0, 1.0, 1e-9])
     selection = selector.select(context(np.ones(4)))
     assert selection.clients.tolist() == [0, 1]

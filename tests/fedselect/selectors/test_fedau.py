@@ -9,7 +9,7 @@ import pytest
 
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundFeedback
-from fedselect.selectors import AverageAll, AverageParticipating, FedAU, KnownParticipation
+from fedselect.selectors import FedAU, SelectAll
 from tests.fedselect.driving import bernoulli, context, drive, everybody, outcomes
 
 CLIENTS, ROUNDS = 400, 3000
@@ -17,7 +17,7 @@ CLIENTS, ROUNDS = 400, 3000
 
 def final_weights(available, cutoff, rounds=ROUNDS, clients=CLIENTS):
     """ω of every client after the rounds: N times the weight it would be applied with."""
-    selector = FedAU(clients, cutoff)
+    selector = FedAU(clients, cutoff=cutoff)
     for _ in drive(selector, rounds, available):
         pass
     return clients * selector.select(context(np.ones(clients), rounds)).weights
@@ -110,24 +110,24 @@ def test_who_is_unbiased_and_who_is_not():
     def groups(selector, burn=0):
         return 100 * realised(selector, rates, rounds, burn).reshape(2, 50).mean(axis=1)
 
-    assert np.all(np.abs(groups(KnownParticipation(rates, 100)) - 1) < 5 * deviation)
+    assert np.all(np.abs(groups(SelectAll("unbiased", rates=rates)) - 1) < 5 * deviation)
     # Its own estimate moves with what it corrects; 300 rounds let it settle.
     assert np.all(np.abs(groups(FedAU(100), burn=300) - 1) < 0.02 + 5 * deviation)
-    low, high = groups(AverageAll())
+    low, high = groups(SelectAll("all"))
     assert (low, high) == pytest.approx((0.2, 0.8), abs=0.02)
-    low, high = groups(AverageParticipating())
+    low, high = groups(SelectAll("participating"))
     assert (low, high) == pytest.approx((0.4, 1.6), abs=0.03)
 
 
 def test_the_mean_is_over_those_that_returned():
-    selection = AverageParticipating().select(context([1, 1, 0, 1]))
+    selection = SelectAll("participating").select(context([1, 1, 0, 1]))
     assert selection.applied_weights(np.array([True, False, True])) == pytest.approx([0.5, 0, 0.5])
-    everyone = AverageAll().select(context([1, 1, 0, 1]))
+    everyone = SelectAll("all").select(context([1, 1, 0, 1]))
     assert everyone.applied_weights(np.array([True, False, True])).tolist() == [0.25, 0, 0.25]
 
 
 def test_cutoff_one_is_the_mean_over_all():
-    selector = FedAU(5, 1)
+    selector = FedAU(5, cutoff=1)
     for selection, _ in drive(selector, 40, bernoulli(np.full(5, 0.3))):
         assert selection.weights.tolist() == [0.2] * selection.clients.size
 
@@ -135,23 +135,23 @@ def test_cutoff_one_is_the_mean_over_all():
 def test_another_importance():
     selector = FedAU(2, importance=[0.25, 0.75])
     assert selector.select(context([1, 1])).weights.tolist() == [0.25, 0.75]
-    rates = KnownParticipation(lambda t: [0.5, 1.0 / (t + 1)], 2)
+    rates = SelectAll("unbiased", rates=lambda t: [0.5, 1.0 / (t + 1)])
     assert rates.select(context([1, 1], round=3)).weights.tolist() == [1.0, 2.0]
 
 
 def test_bad_options_are_sentences():
     with pytest.raises(ConfigError, match="cutoff must be an integer of at least 1"):
-        FedAU(3, 0)
+        FedAU(3, cutoff=0)
     with pytest.raises(ConfigError, match="one entry per client, 3; got 2"):
         FedAU(3, importance=[0.5, 0.5])
     with pytest.raises(ConfigError, match=r"sum to 1; it sums to 0\.9"):
         FedAU(2, importance=[0.5, 0.4])
     with pytest.raises(ConfigError, match="client 1 is available in round 4, so its rate must lie in"):
-        KnownParticipation([0.5, 0.0], 2).select(context([1, 1], round=4))
+        SelectAll("unbiased", rates=[0.5, 0.0]).select(context([1, 1], round=4))
 
 
 def test_an_absent_client_needs_no_rate():
-    selector = KnownParticipation([0.5, 0.0], 2)
+    selector = SelectAll("unbiased", rates=[0.5, 0.0])
     selection = selector.select(context([1, 0]))
     assert selection.weights.tolist() == [1.0]
     selector.update(RoundFeedback(0, selection, outcomes([1, 0], selection)))

@@ -43,7 +43,7 @@ def test_the_coefficients_of_fedavgs_bias():
 @pytest.mark.parametrize("variant", ["optimal", "proportional"])
 def test_stratified_sampling_gives_groups_their_weight_in_the_population(variant):
     """Lemma 2: every round the groups weigh 0.6 and 0.4 exactly, whoever is there; 5 sd for every client's 1/100."""
-    selector = FedSS(SIXTY_FORTY, 10, variant=variant)
+    selector = FedSS(10, groups=SIXTY_FORTY, variant=variant)
     rng, rounds = np.random.default_rng(1), 3000
     total, squares = np.zeros(100), np.zeros(100)
     for t in range(rounds):
@@ -60,7 +60,7 @@ def test_stratified_sampling_gives_groups_their_weight_in_the_population(variant
 
 def test_given_who_is_there_it_estimates_the_mean_over_those():
     present = ten_and_thirty(np.random.default_rng(2))
-    selector = FedSS(SIXTY_FORTY, 10)
+    selector = FedSS(10, groups=SIXTY_FORTY)
     total = np.zeros(100)
     for t in range(3000):
         selection = selector.select(context(present, t))
@@ -70,7 +70,9 @@ def test_given_who_is_there_it_estimates_the_mean_over_those():
 
 
 def test_inclusion_is_by_group_and_sums_to_the_draws():
-    selection = FedSS(SIXTY_FORTY, 10, variant="proportional").select(context(ten_and_thirty(np.random.default_rng(0))))
+    selection = FedSS(10, groups=SIXTY_FORTY, variant="proportional").select(
+        context(ten_and_thirty(np.random.default_rng(0)))
+    )
     assert np.unique(selection.inclusion[:60]).tolist() == [0.0, 0.6]  # 6 of the 10
     assert np.unique(selection.inclusion[60:]) == pytest.approx([0.0, 4 / 30])
     assert selection.inclusion.sum() == pytest.approx(10)
@@ -92,7 +94,7 @@ def groups_of(*sizes):
 )
 def test_allocations_of_known_optima(sizes, deviations, total, there, drawn):
     groups = groups_of(*sizes)
-    selector = FedSS(groups, total)
+    selector = FedSS(total, groups=groups)
     selector.variances = np.square(deviations).astype(float)
     present = np.concatenate([np.arange(n) < a for n, a in zip(sizes, there, strict=True)])
     selection = selector.select(context(present))
@@ -105,9 +107,9 @@ def test_allocations_of_known_optima(sizes, deviations, total, there, drawn):
 
 def test_weights_follow_the_data_within_and_between_groups():
     """D = (1, 3 | 4, 8): W = (4, 12)/16, and within a group by data."""
-    selection = FedSS([0, 0, 1, 1], 4).select(context(np.ones(4), sizes=[1, 3, 4, 8]))
+    selection = FedSS(4, groups=[0, 0, 1, 1]).select(context(np.ones(4), sizes=[1, 3, 4, 8]))
     assert selection.weights == pytest.approx([1 / 16, 3 / 16, 4 / 16, 8 / 16])
-    alone = FedSS([0, 0, 1, 1], 4).select(context([1, 0, 0, 1], sizes=[1, 3, 4, 8]))
+    alone = FedSS(4, groups=[0, 0, 1, 1]).select(context([1, 0, 0, 1], sizes=[1, 3, 4, 8]))
     assert alone.weights == pytest.approx([4 / 16, 12 / 16])
 
 
@@ -120,7 +122,7 @@ def test_deviations_are_learnt_online(told):
     """
     groups = groups_of(50, 30, 20)
     spread_of = np.array([1.0, 2.0, 4.0])[groups]
-    selector = FedSS(groups, 10)
+    selector = FedSS(10, groups=groups)
     first = selector.select(context(np.ones(100)))
     assert np.bincount(groups[first.clients]).tolist() == [5, 3, 2]
     rng = np.random.default_rng(3)
@@ -142,7 +144,7 @@ def test_deviations_are_learnt_online(told):
 
 def test_the_measured_variance_by_hand():
     """Updates (0, 0), (2, 0), (1, 3): mean (1, 1), squared distances 2 + 2 + 4, over 2. Groups of one tell nothing."""
-    selector = FedSS([0, 0, 0, 0, 1], 5, smoothing=0.25)
+    selector = FedSS(5, groups=[0, 0, 0, 0, 1], smoothing=0.25)
     selection = selector.select(context(np.ones(5)))
     vectors = dict(enumerate(np.array([[0, 0], [2, 0], [1, 3], [9, 9], [5, 5]], dtype=np.float32)))
     happened = outcomes(np.ones(5), selection, [1, 1, 1, 0, 1])  # client 3 does not return
@@ -155,14 +157,14 @@ def test_the_measured_variance_by_hand():
 
 
 def test_fedss_p_measures_nothing():
-    selector = FedSS([0, 0, 1, 1], 4, variant="proportional")
+    selector = FedSS(4, groups=[0, 0, 1, 1], variant="proportional")
     selection = selector.select(context(np.ones(4)))
     selector.update(RoundFeedback(0, selection, outcomes(np.ones(4), selection), norms=dict.fromkeys(range(4), 1.0)))
     assert np.isnan(selector.variances).all()
 
 
 def test_groups_not_measured_count_as_the_largest_and_none_as_nothing():
-    selector = FedSS(groups_of(5, 5, 5), 6)
+    selector = FedSS(6, groups=groups_of(5, 5, 5))
     assert selector.deviations.tolist() == [1, 1, 1]
     selector.variances = np.array([0.0, np.nan, 2.0])
     assert selector.deviations == pytest.approx(np.sqrt([0.05, 2, 2]))
@@ -172,20 +174,20 @@ def test_groups_not_measured_count_as_the_largest_and_none_as_nothing():
 
 def test_bad_groups_are_sentences():
     with pytest.raises(ConfigError, match="3 groups and only 2 clients to draw"):
-        FedSS([0, 1, 2], 2)
+        FedSS(2, groups=[0, 1, 2])
     with pytest.raises(ConfigError, match="group 1 has no client"):
-        FedSS([0, 2, 2], 3)
+        FedSS(3, groups=[0, 2, 2])
     with pytest.raises(ConfigError, match="one whole number"):
-        FedSS([0.5, 1.0], 3)
+        FedSS(3, groups=[0.5, 1.0])
     with pytest.raises(ConfigError, match="variant must be one of 'optimal', 'proportional'; got 'best'"):
-        FedSS([0, 1], 3, variant="best")
+        FedSS(3, groups=[0, 1], variant="best")
 
 
 def test_bound_by_bounds_an_allocation_and_leaves_the_draw_alone():
     """Deviations 1 and 3: in proportion 6 and 4, the best 3 and 7; who is drawn stays the same."""
     selections = {}
     for bound_by in (None, "auto"):
-        selector = FedSS(SIXTY_FORTY, 10, method="proportional", bound_by=bound_by)
+        selector = FedSS(10, groups=SIXTY_FORTY, method="proportional", bound_by=bound_by)
         selector.variances[:] = [1.0, 9.0]
         selections[bound_by] = selector.select(context(np.ones(100), seed=3))
     plain, certified = selections.values()
@@ -197,7 +199,7 @@ def test_bound_by_bounds_an_allocation_and_leaves_the_draw_alone():
 
 
 def test_allocations_in_fractions_are_refused():
-    selector = FedSS(groups_of(60, 25, 10, 5), 10, method="kkt")
+    selector = FedSS(10, groups=groups_of(60, 25, 10, 5), method="kkt")
     with pytest.raises(ConfigError, match="'kkt' allots fractions of clients"):
         selector.select(context(np.ones(100)))
 
@@ -231,7 +233,7 @@ def test_never_more_groups_than_draws():
 
 def test_cs_ucb_q_by_hand():
     """Two of three clients; c = 0.5 each; client 2 never returns."""
-    selector = CSUCBQ([0.5] * 3, 2)
+    selector = CSUCBQ(2, fractions=[0.5] * 3)
     assert selector.queue.tolist() == [0.5] * 3  # max{0 + c − 0, 0}
     first = selector.select(context(np.arange(3) > 0))  # client 0 is away
     assert first.clients.tolist() == [1, 2]
@@ -253,7 +255,7 @@ def test_cs_ucb_q_by_hand():
 def test_cs_ucb_q_rotates_when_everybody_returns():
     """Of equal rewards the longest queue is first: 30 rounds of 2 of 6 serve everybody 10 times."""
     counts = np.zeros(6)
-    for selection, _ in drive(CSUCBQ([1 / 3] * 6, 2), 30, everybody(6)):
+    for selection, _ in drive(CSUCBQ(2, fractions=[1 / 3] * 6), 30, everybody(6)):
         counts[selection.clients] += 1
     assert counts.tolist() == [10] * 6
 
@@ -263,6 +265,6 @@ def test_cs_ucb_q_keeps_its_promise_to_rare_clients():
     rates = np.array([0.5, 1, 1, 1, 1, 1])
     back = bernoulli([0.1, 0.9, 0.9, 0.9, 0.9, 0.9], purpose="dropout")
     counts = np.zeros(6)
-    for selection, _ in drive(CSUCBQ([0.3] * 6, 2), 2000, bernoulli(rates), back):
+    for selection, _ in drive(CSUCBQ(2, fractions=[0.3] * 6), 2000, bernoulli(rates), back):
         counts[selection.clients] += 1
     assert counts.min() / 2000 > 0.28

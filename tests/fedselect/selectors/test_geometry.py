@@ -42,7 +42,9 @@ def test_the_graph_over_kinds_has_the_distances_of_the_graph_over_all(preset):
 def test_kinds_select_as_well_as_the_graph():
     rows = two_labels(60)
     h = distances(dependency_graph(similarity(rows)))
-    graph, kinds = (played(FedGS(g, 8, time_limit=1.0), 60, 1)[0].selection.solution for g in (h, Kinds.of_rows(rows)))
+    graph, kinds = (
+        played(FedGS(8, distances=g, time_limit=1.0), 60, 1)[0].selection.solution for g in (h, Kinds.of_rows(rows))
+    )
     assert kinds.objective <= graph.bound + 1e-12
     assert graph.objective <= kinds.bound + 1e-12
 
@@ -52,14 +54,17 @@ def test_points_select_as_well_as_their_matrix(metric):
     rows = np.random.default_rng(1).dirichlet(np.full(6, 0.7), 50)
     roots = np.sqrt(rows / 2) if metric == "hellinger" else rows
     h = np.linalg.norm(roots[:, None] - roots, axis=2)
-    with_matrix, without = played(FedGS(h, 6), 50, 1)[0], played(FedGS(Points(rows, metric), 6), 50, 1)[0]
+    with_matrix, without = (
+        played(FedGS(6, distances=h), 50, 1)[0],
+        played(FedGS(6, distances=Points(rows, metric)), 50, 1)[0],
+    )
     assert without.selection.solution.objective == pytest.approx(with_matrix.selection.solution.objective, rel=3e-6)
 
 
 def test_fifty_thousand_clients_are_simulated_and_reported():
     clients = 50_000
     points = np.random.default_rng(2).random((clients, 8))
-    selector = FedGS(Points(points), 30, time_limit=1.0)
+    selector = FedGS(30, distances=Points(points), time_limit=1.0)
     availability = Independent(np.full(clients, 0.5), 1)
     history = History.collect(simulate(selector, availability, sizes=np.ones(clients, dtype=int), rounds=3), clients)
     assert history.counts.sum() == 90
@@ -70,7 +75,7 @@ def test_fifty_thousand_clients_are_simulated_and_reported():
 
 def test_state_is_saved_and_restored():
     rows = two_labels(40)
-    one, other = FedGS(Kinds.of_rows(rows), 5), FedGS(Kinds.of_rows(rows), 5)
+    one, other = FedGS(5, distances=Kinds.of_rows(rows)), FedGS(5, distances=Kinds.of_rows(rows))
     played(one, 40, 3)
     other.load_state_dict(one.state_dict())
     assert (one.counts == other.counts).all()
@@ -78,13 +83,13 @@ def test_state_is_saved_and_restored():
 
 def test_what_cannot_be_is_said():
     with pytest.raises(DataError, match="distributions"):
-        FedGS(Points(np.ones((4, 2)), "hellinger"), 2)
+        FedGS(2, distances=Points(np.ones((4, 2)), "hellinger"))
     with pytest.raises(DataError, match="finite"):
-        FedGS(Points(np.full((4, 2), np.nan)), 2)
+        FedGS(2, distances=Points(np.full((4, 2), np.nan)))
     with pytest.raises(DataError, match="points need no matrix"):
         Kinds.of_rows(np.random.default_rng(0).random((5_001, 2)))
     with pytest.raises(AttributeError, match="never all there"):
-        _ = FedGS(Points(np.eye(4)), 2).distances
+        _ = FedGS(2, distances=Points(np.eye(4))).distances
 
 
 def test_the_registered_selector_takes_a_geometry(tmp_path):

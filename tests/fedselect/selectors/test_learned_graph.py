@@ -68,7 +68,7 @@ def test_on_the_oracles_graph_a_functional_run_is_the_oracles_to_the_bit(federat
     ends = []
     for kind in ("oracle", "functional"):
         if kind == "oracle":
-            selector = FedGS(oracle, 3, warmup=1)
+            selector = FedGS(3, distances=oracle, warmup=1)
         else:
             graph = LearnedGraph(CLIENTS, "functional", preset=preset, refresh=refresh)
             selector = Told(labels, graph.distances, 3, learned=graph, warmup=1)
@@ -219,4 +219,4 @@ def test_what_is_missing_is_said():
     with pytest.raises(ConfigError, match=r"client 1 has shape \(5,\); those before have \(4,\)"):
         graph.observe({1: np.ones(5, np.float32)})
     with pytest.raises(ConfigError, match="warmup must be a number of rounds, 0 or more; got -1"):
-        FedGS(np.ones((3, 3)) - np.eye(3), 2, warmup=-1)
+        FedGS(2, distances=np.ones((3, 3)) - np.eye(3), warmup=-1)

@@ -136,7 +136,7 @@ def test_weights_are_data_shares(federation):
 
 def test_fedgs_solves_the_stated_problem(federation):
     h = distances(dependency_graph(similarity(federation.label_distributions)))
-    selector = FedGS(h, 4, alpha=2.0, method="brute-force")
+    selector = FedGS(4, distances=h, alpha=2.0, method="brute-force")
     rng = np.random.default_rng(0)
     counts = np.zeros(30, dtype=int)
     for t in range(5):
@@ -224,16 +224,16 @@ def test_fedgs_refuses_at_construction():
     bad = h.copy()
     bad[1, 2] = np.nan
     with pytest.raises(DataError, match=r"entry \(1, 2\) is nan"):
-        FedGS(bad, 2)
+        FedGS(2, distances=bad)
     bad[1, 2] = 0.5
     with pytest.raises(DataError, match=r"symmetric; entry \(1, 2\) is 0.5"):
-        FedGS(bad, 2)
+        FedGS(2, distances=bad)
     with pytest.raises(UnknownMethod, match="no method 'exact'"):
-        FedGS(h, 2, method="exact")
+        FedGS(2, distances=h, method="exact")
     with pytest.raises(ConfigError, match="must be a positive integer; got 0"):
-        FedGS(h, 0)
+        FedGS(0, distances=h)
     with pytest.raises(ConfigError, match="time_limit must be a positive"):
-        FedGS(h, 2, time_limit=0)
+        FedGS(2, distances=h, time_limit=0)
 
 
 def test_a_missing_backend_is_named_at_construction(scratch_registry):
@@ -242,4 +242,4 @@ def test_a_missing_backend_is_named_at_construction(scratch_registry):
         """Need what is not there."""
 
     with pytest.raises(MissingBackend, match=r"pip install 'fedselect\[xyz\]'"):
-        FedGS(np.zeros((3, 3)), 1, method="needs-what-is-missing")
+        FedGS(1, distances=np.zeros((3, 3)), method="needs-what-is-missing")

@@ -8,7 +8,7 @@ import pytest
 from fedselect.availability import AVAILABILITY
 from fedselect.data import Federation, Samples, digits
 from fedselect.errors import ConfigError
-from fedselect.selectors import AllAvailable
+from fedselect.selectors import SelectAll
 from fedselect.training.settings import TrainingSettings
 
 pytest.importorskip("torch")
@@ -84,7 +84,9 @@ def pictures(channels=3):
 
 def loop(federation, **options):
     settings = TrainingSettings(**{"model": "mlp", "local_steps": 3, "batch_size": 4} | options)
-    return FedAvg(federation, AllAvailable(), AVAILABILITY.build("ideal", federation, 1), settings=settings, seed=1)
+    return FedAvg(
+        federation, SelectAll("samples"), AVAILABILITY.build("ideal", federation, 1), settings=settings, seed=1
+    )
 
 
 def test_training_augments_repeatably_and_evaluation_does_not():

@@ -45,7 +45,7 @@ class Fixed:
 
 def fedgs(federation):
     h = distances(dependency_graph(similarity(federation.label_distributions)))
-    return FedGS(h, 3)
+    return FedGS(3, distances=h)
 
 
 def loop(federation, selector, seed=0, **options):

@@ -10,7 +10,7 @@ from fedselect.availability.independent import Independent
 from fedselect.data import clustered
 from fedselect.errors import ConfigError
 from fedselect.randomness import generator
-from fedselect.selectors import Unbiased
+from fedselect.selectors import SelectAll
 from fedselect.training.models import MODELS
 from fedselect.training.settings import TrainingSettings
 from fedselect.training.sgd_step import batches
@@ -35,7 +35,9 @@ def loop(federation, **options):
     """Clients who come and go, everybody there trains with weight α/π: CA-Fed's Unbiased."""
     settings = TrainingSettings(**{"model": "logistic", "decay": 1.0, "local_epochs": 2, "batch_size": 8} | options)
     there = Independent(RATES, SEED)
-    return FedAvg(federation, Unbiased(RATES, IMPORTANCE), there, settings=settings, seed=SEED)
+    return FedAvg(
+        federation, SelectAll("unbiased", rates=RATES, importance=IMPORTANCE), there, settings=settings, seed=SEED
+    )
 
 
 def recursion(federation, settings, start, there):
@@ -128,7 +130,14 @@ def test_server_decay_leaves_the_model_where_nothing_arrived(federation):
     settings = TrainingSettings(model="logistic", server_weight_decay=0.5)
     there = AVAILABILITY.build("ideal", federation, SEED)
     nobody = DROPOUT.build("bernoulli", CLIENTS, SEED, rate=1.0)
-    run = FedAvg(federation, Unbiased(RATES, IMPORTANCE), there, dropout=nobody, settings=settings, seed=SEED)
+    run = FedAvg(
+        federation,
+        SelectAll("unbiased", rates=RATES, importance=IMPORTANCE),
+        there,
+        dropout=nobody,
+        settings=settings,
+        seed=SEED,
+    )
     before = run.weights
     run.step(evaluate=False)
     assert np.array_equal(run.weights, before)

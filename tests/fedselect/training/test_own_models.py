@@ -12,7 +12,7 @@ from fedselect.availability import Independent  # noqa: E402
 from fedselect.data import Federation  # noqa: E402
 from fedselect.errors import ConfigError  # noqa: E402
 from fedselect.experiments import Choice, Experiment, run  # noqa: E402
-from fedselect.selectors.uniform import Uniform  # noqa: E402
+from fedselect.selectors.sampling import Uniform  # noqa: E402
 from fedselect.training.client_training import averaged  # noqa: E402
 from fedselect.training.device import pick_device  # noqa: E402
 from fedselect.training.fedavg import FedAvg  # noqa: E402

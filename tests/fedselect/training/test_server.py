@@ -59,7 +59,7 @@ def loop(federation, selector=None, rate=0.4, **settings):
     )
 
 
-@pytest.mark.parametrize("importance", ["equal", "size"])
+@pytest.mark.parametrize("importance", ["equal", "samples"])
 @pytest.mark.parametrize("rule", ["fedavg", "fedvarp", "mifa"])
 def test_rules_against_a_literal_implementation(federation, rule, importance):
     """Algorithm lines written out client by client, from the updates that the selector is told."""
@@ -343,7 +343,7 @@ def test_evaluation_in_batches_is_the_evaluation_of_all(federation, monkeypatch)
         ({"projection": 0.0}, "projection must be positive; got 0.0"),
         ({"server_rule": "fedprox"}, "server_rule must be 'fedavg', 'fedvarp' or 'mifa'; got 'fedprox'"),
         ({"batching": "yes"}, "batching must be 'auto', 'never' or 'always'; got 'yes'"),
-        ({"importance": "loss"}, "importance must be 'size' or 'equal'; got 'loss'"),
+        ({"importance": "loss"}, "importance must be 'samples' or 'equal'; got 'loss'"),
         ({"evaluate_every": 0}, "evaluate_every must be positive; got 0"),
         ({"update_limit": 0}, "update_limit must be positive \\(inf for none\\); got 0"),
         ({"clip_norm": -1.0}, "clip_norm must be positive; got -1.0"),

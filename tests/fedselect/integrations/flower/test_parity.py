@@ -89,7 +89,7 @@ def test_in_process_it_is_the_own_loop(experiment, tmp_path, selector):
         Choice("fedgs", {"features": "functional", "refresh": True}),
         Choice("fedgs", {"features": "update", "warmup": 2}),
         Choice("fedgs", {"features": "secure"}),
-        Choice("power-of-choice", {"variant": "fedgs"}),
+        Choice("power-of-choice", {"convention": "fedgs"}),
         Choice("power-of-choice", {"losses": "training"}),
     ],
     ids=["functional", "update", "secure", "validation losses", "training losses"],
