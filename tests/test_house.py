@@ -260,9 +260,11 @@ def test_a_name_that_does_not_exist_is_found():
 
 
 def _telling(path: Path, *, docstrings: bool) -> list[tuple[int, str]]:
-    """Numbered lines without imports, ``__all__``, tables of data, comments, blank lines and, if wanted, docstrings."""
+    """Numbered lines without imports, tables, fields, comments, blank lines and, unless wanted, docstrings."""
     left_out: set[int] = set()
     for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.ClassDef):  # fields are data
+            left_out.update(field.lineno for field in node.body if isinstance(field, ast.AnnAssign))
         is_import = isinstance(node, ast.Import | ast.ImportFrom)
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if is_import or (is_text and not docstrings):

@@ -10,6 +10,7 @@ from solvers.dispersion.methods.brute_force import brute_force
 from solvers.dispersion.methods.circle import begin, on_circle, recognised
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.memory import Memory
+from solvers.dispersion.search.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.search.threads import one_thread
 from solvers.registry import method
 from solvers.run import Run
@@ -25,7 +26,14 @@ _KINDS = 0.1
 
 @method(DispersionProblem, "auto", kind="exact")
 @one_thread
-def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None, threads: int = 1) -> None:
+def auto(
+    problem: DispersionProblem,
+    run: Run,
+    *,
+    memory: Memory | None = None,
+    threads: int = 1,
+    policy: Policy = DEFAULT_POLICY,
+) -> None:
     """Enumerate what is small; otherwise swap ascent, tabu search, a certified bound, and branch and bound.
 
     Where clients come in few kinds, which differ in nothing but costs, a tree over counts comes first; where they are
@@ -42,7 +50,9 @@ def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None, 
     memory : Memory, optional
         Carries the multipliers and the best selections of earlier rounds over the same distances to this one.
     threads : int
-        Threads for strong nodes; the answer is the same for any number.
+        Threads for nodes with a doubly nonnegative bound; the answer is the same for any number.
+    policy : Policy
+        Tuning constants of the trees, for experiments.
     """
     if math.comb(problem.n, problem.size) <= _ENUMERABLE:
         brute_force(problem, run)
@@ -56,6 +66,6 @@ def auto(problem: DispersionProblem, run: Run, *, memory: Memory | None = None, 
         begin(problem, run)
         on_circle(problem, shape, run)
     if not (run.proved or run.expired):
-        branch_and_bound(problem, run, memory=memory, threads=threads)
+        branch_and_bound(problem, run, memory=memory, threads=threads, policy=policy)
     if run.x is None:
         begin(problem, run)  # however short the time was

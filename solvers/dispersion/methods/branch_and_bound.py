@@ -7,12 +7,13 @@ from numpy.typing import ArrayLike
 from solvers.dispersion.methods.memetic import Relay
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
+from solvers.dispersion.search.first_order import FirstOrderTree
 from solvers.dispersion.search.memory import Memory
 from solvers.dispersion.search.neighbourhood import ascend
-from solvers.dispersion.search.race import Race
+from solvers.dispersion.search.policy import DEFAULT_POLICY, Policy
+from solvers.dispersion.search.portfolio import TreePortfolio
 from solvers.dispersion.search.symmetry import closure
 from solvers.dispersion.search.threads import one_thread
-from solvers.dispersion.search.tree import Tree
 from solvers.dispersion.trivial import solve_trivial
 from solvers.errors import InvalidOption
 from solvers.registry import method
@@ -33,6 +34,7 @@ def branch_and_bound(
     memory: Memory | None = None,
     threads: int = 1,
     symmetries: ArrayLike | None = None,
+    policy: Policy = DEFAULT_POLICY,
 ) -> None:
     r"""Prove optimality with concave relaxations on the slice and compiled first-order nodes.
 
@@ -64,6 +66,8 @@ def branch_and_bound(
     symmetries : (k, n) array-like of int, optional
         Permutations of the clients (client i to ``symmetries[r][i]``) that change no distance and no cost: of the
         selections that they take into each other, one is looked at.
+    policy : Policy
+        Tuning constants of the trees, for experiments.
 
     Raises
     ------
@@ -95,9 +99,9 @@ def branch_and_bound(
         if problem.n > largest:
             uniform_shift_bound(problem, run)
             return
-        tree = Tree(problem, run, cuts, memory)
-        Race(tree, search, threads, group, shifted).run_to_the_end()
-        run.recorded = tree.proof()
+        tree = FirstOrderTree(problem, run, cuts, memory, policy)
+        TreePortfolio(tree, search, threads, group, shifted).solve()
+        run.recorded = tree.certificate()
     finally:
         if memory is not None:
             memory.keep(problem, run.x)

@@ -87,7 +87,7 @@ def memetic(
 
 
 class Memetic:
-    """A memetic search that can be continued, as `solvers.dispersion.search.race` wants it.
+    """A memetic search that can be continued, beside the trees of `solvers.dispersion.search.portfolio`.
 
     Parameters
     ----------

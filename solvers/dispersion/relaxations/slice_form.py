@@ -67,6 +67,14 @@ class Normal:
         """An objective of the problem in these units."""
         return (objective + self.offset) * self.factor
 
+    def restricted(
+        self, ids: NDArray[np.int64], ones: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """Fix ``ones`` to one, all but ``ids`` to zero: the quadratic and linear term over ``ids``, and a constant."""
+        quadratic = np.ascontiguousarray(self.quadratic[np.ix_(ids, ids)])
+        linear = self.linear[ids] + 2 * self.quadratic[np.ix_(ids, ones)].sum(axis=1)
+        return quadratic, linear, float(self.linear[ones].sum() + self.quadratic[np.ix_(ones, ones)].sum())
+
     def original(self, value: float) -> float:
         """A value in these units as an objective of the problem."""
         return value / self.factor - self.offset

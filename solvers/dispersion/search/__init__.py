@@ -1,1 +1,1 @@
-"""What methods share in looking for good selections: neighbourhoods, memory, threads."""
+"""Branch-and-bound trees, their policy and their log, and what methods share in a search."""

@@ -1,4 +1,4 @@
-"""What one round's problem teaches about the next one's, when both select on the same graph."""
+"""Warm starts between rounds: multipliers and selections reused by the next problem on the same graph."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Memory:
         self._diagonal: dict[int, float] = {}
 
     def start(self, problem: DispersionProblem) -> list[NDArray[np.int64]]:
-        """Earlier selections as decisions of this problem, completed greedily where clients are missing."""
+        """Return earlier selections as decisions of this problem, completed greedily where clients are missing."""
         decisions = []
         for clients in self._selections:
             x = np.isin(problem.clients, clients).astype(np.int64)

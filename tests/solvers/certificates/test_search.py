@@ -14,15 +14,16 @@ from solvers.certificates import CertificateError, check
 from solvers.certificates.concave import excess
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.kernels import load, loader
-from solvers.dispersion.search import race, tree, work
+from solvers.dispersion.search import first_order
+from solvers.dispersion.search.policy import Policy
+
+#: The tree that is written down is not left for the other one, however wide the gap.
+FIRST_ORDER = Policy(wide_gap=math.inf, stall_growth=math.inf, stall_growth_recording=math.inf)
 
 
 @pytest.fixture(autouse=True)
-def _first_order(monkeypatch):
-    """The tree that is written down is there, and not left for the other one, however wide the gap."""
+def _compiled():
     load("tree")
-    monkeypatch.setattr(race, "_WIDE", math.inf)
-    monkeypatch.setattr(race, "_MORE", math.inf)
 
 
 def random_problem(seed, n, m, kind="uniform"):
@@ -46,7 +47,7 @@ def optimum(problem):
 
 
 def searched(problem, **options):
-    solution = solve(problem, "branch-and-bound", certificate=True, **options)
+    solution = solve(problem, "branch-and-bound", certificate=True, **{"policy": FIRST_ORDER} | options)
     assert solution.certificate.kind == "dispersion-search"
     return solution
 
@@ -64,12 +65,10 @@ def test_what_it_proves_is_true_and_tight(kind, n, m):
         assert told["bound"] == solution.certificate.bound >= verified
 
 
-def test_multipliers_made_below_the_root(monkeypatch):
+def test_multipliers_made_below_the_root():
     """Forms beside clients that are chosen, with products held non-negative in them."""
-    monkeypatch.setattr(tree, "_WORK", 2_000)
-    monkeypatch.setattr(work, "_RELAXED", 1e9)
     problem = random_problem(3, 36, 9)
-    solution = searched(problem)
+    solution = searched(problem, policy=replace(FIRST_ORDER, spell=2_000, relaxation_ratio=1_000_000_000))
     certificate = solution.certificate
     assert solution.status == "optimal"
     assert len(certificate.arrays["form_room"]) > 3
@@ -81,21 +80,20 @@ def test_multipliers_made_below_the_root(monkeypatch):
 def test_interpreted_nodes_are_written_down_alike(monkeypatch):
     problem = random_problem(4, 14, 5)
     compiled = searched(problem, moves=0).certificate
-    monkeypatch.setattr(tree, "load", lambda name, *_, **__: loader._interpreted(name))
-    monkeypatch.setattr(tree, "_INTERPRETED", 100)  # many short spells
-    interpreted = searched(problem, moves=0).certificate
+    monkeypatch.setattr(first_order, "load", lambda name, *_, **__: loader._interpreted(name))
+    spells = replace(FIRST_ORDER, interpreted_spell=100)  # many short ones
+    interpreted = searched(problem, moves=0, policy=spells).certificate
     assert interpreted.kind == "dispersion-search"
     assert interpreted.bound == compiled.bound
     for name, array in compiled.arrays.items():
         np.testing.assert_array_equal(interpreted.arrays[name], array)
 
 
-def test_no_mutation_proves_anything_false(monkeypatch):
+def test_no_mutation_proves_anything_false():
     """Single numbers changed: refused with a sentence, or what is accepted is still true."""
-    monkeypatch.setattr(tree, "_WORK", 500)
     rng = np.random.default_rng(0)
     problem = random_problem(1, 14, 5)
-    solution = searched(problem, moves=0)
+    solution = searched(problem, moves=0, policy=replace(FIRST_ORDER, spell=500))
     best, good = solution.objective, solution.certificate
     assert good.arrays["client"].max() >= 0
     lower = {**good.arrays, "goal": good.arrays["goal"] - int(1e-3 / 2.0**good.grid)}

@@ -7,7 +7,7 @@ import pytest
 
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem, Memory, read_mdplib
-from solvers.dispersion.search.race import Race
+from solvers.dispersion.search.portfolio import TreePortfolio
 from solvers.run import Run
 from tests.solvers.dispersion.cases import (
     euclidean_problem,
@@ -141,12 +141,12 @@ def test_no_time_at_all():
 def test_ctrl_c_within_a_kernels_call(monkeypatch, cause):
     """Numba says SystemError, with the interruption as its cause."""
 
-    def ends(race):
+    def ends(portfolio):
         inner = SystemError("a function returned a result with an exception set")
         inner.__cause__ = cause
         raise SystemError("a kernel returned a result with an exception set") from inner
 
-    monkeypatch.setattr(Race, "run_to_the_end", ends)
+    monkeypatch.setattr(TreePortfolio, "solve", ends)
     if cause is None:
         with pytest.raises(SystemError):
             solve(uniform_problem(30, 5), "branch-and-bound")

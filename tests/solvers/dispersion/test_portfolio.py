@@ -10,7 +10,8 @@ import pytest
 from solvers import solve
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.relaxations.slice_form import Normal
-from solvers.dispersion.search import strong
+from solvers.dispersion.search.dnn_tree import DNNNode, Setting, process_node
+from solvers.dispersion.search.policy import Policy
 from tests.solvers.dispersion.cases import uniform_problem
 
 #: The built-in parts of the portfolio, and what each of them does here: a fixed work, whatever the machine.
@@ -69,13 +70,13 @@ def test_auto_is_no_worse_than_its_parts(case):
 
 
 @pytest.mark.parametrize("case", ["cube", "round"])
-def test_no_strong_nodes_where_open_problems_become_fewer(case):
+def test_no_dnn_nodes_where_open_problems_become_fewer(case):
     answer = solve(CASES[case], "auto", time_limit=60)
     assert answer.status == "optimal"
     assert "iterations" not in answer.details
 
 
-def test_strong_nodes_where_open_problems_become_more():
+def test_dnn_nodes_where_open_problems_become_more():
     """A sphere's gap is narrow, but its tree grows."""
     problem = _sphere(100, 20)
     answer = solve(problem, "auto", gap=7e-4)
@@ -86,30 +87,29 @@ def test_strong_nodes_where_open_problems_become_more():
     assert end < 0.7 * beginning
 
 
-def test_a_wide_gap_goes_to_strong_nodes_at_once():
+def test_a_wide_gap_goes_to_dnn_nodes_at_once():
     wide = solve(uniform_problem(100, 10), "auto", gap=0.05)
     assert wide.details["phases"][0]["name"] == "first-order tree"
     assert wide.details["phases"][0]["bound"] > 1.05 * wide.objective  # its root, and not a node
     assert wide.details["iterations"] > 0
 
 
-def test_a_root_in_slices_gets_as_far(monkeypatch):
+def test_a_root_in_slices_gets_as_far():
     problem = uniform_problem(12, 4, 3)
     normal = Normal.of(problem)
-    setting = strong.Setting(normal, np.zeros((0, 2), dtype=np.int64))
+    setting = Setting(normal, np.zeros((0, 2), dtype=np.int64), policy=Policy(enumerable=1))
     truth = max(
         normal.value(problem.objective(np.isin(np.arange(12), s))) for s in itertools.combinations(range(12), 4)
     )
-    monkeypatch.setattr(strong, "_ENUMERABLE", 1)
-    node, bounds, iterations = strong.Node(np.arange(12), np.zeros(0, dtype=np.int64), np.inf), [], 0
+    node, bounds, iterations = DNNNode(np.arange(12), np.zeros(0, dtype=np.int64), np.inf), [], 0
     for _ in range(6):
         looks = itertools.count()
-        outcome = strong.examine(setting, node, truth - 1.0, lambda looks=looks: next(looks) >= 15)
+        outcome = process_node(setting, node, truth - 1.0, lambda looks=looks: next(looks) >= 15)
         (node,) = outcome.children
-        assert node.paused is not None
+        assert node.warm_state is not None
         iterations += outcome.iterations
         bounds.append(outcome.bound)
-    assert node.paused[0].iterations == iterations > 60
+    assert node.warm_state[0].iterations == iterations > 60
     assert all(bound >= truth - 1e-12 for bound in bounds)
     assert bounds == sorted(bounds, reverse=True)
     assert bounds[-1] < bounds[0]

@@ -1,0 +1,507 @@
+"""Branch and bound with the doubly nonnegative (DNN) relaxation: few nodes, each dear.
+
+See docs/mathematics/dispersion.md, *Four levels of strength* for the relaxation, *Search: two trees* for the tree, its
+warm starts and a table of symbols. In the units of `Normal` the objective is sᵀQs + pᵀs over 1ᵀs = m, s binary.
+
+**Invariant of an open node** (`DNNNode`): every selection that is worth more than ``target`` (incumbent plus
+``prune_tolerance``) and has not been found contains the ``ones`` of exactly one open node and otherwise clients among
+its ``ids`` only — up to a symmetry of the problem, where symmetries are given — and is worth at most its ``bound``.
+
+**Algorithm.** ::
+
+    open the root
+    while a node is open:
+        take the ``batch`` of largest bounds                     (threads process them; results are merged in order)
+        process_node:
+            enumerate, where there are few selections
+            tighten_until_fathomed: ADMM iterations and cuts, a certified bound every ``chunk`` iterations
+            fathom where bound <= target
+            offer the m largest entries of x
+            forbid pairs whose product's multiplier exceeds bound - target
+            fix_clients: reduced costs, forbidden pairs, dominance
+            branch on the free client with the largest x: with it, and without its orbit
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.dispersion.kernels import load
+from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, WarmStart
+from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
+from solvers.dispersion.search.first_order import FirstOrderTree
+from solvers.dispersion.search.neighbourhood import ascend
+from solvers.dispersion.search.nodes import FREE, ONE, ZERO
+from solvers.dispersion.search.policy import DEFAULT_POLICY, Policy
+from solvers.dispersion.search.subproblem import on_slice
+
+__all__ = ["DNNNode", "DNNTree", "NodeResult", "Setting", "process_node"]
+
+Reals = NDArray[np.float64]
+Clients = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class DNNNode:
+    """An open subproblem.
+
+    Attributes
+    ----------
+    ids : (k,) ndarray of int
+        Free clients, sorted.
+    ones : (f,) ndarray of int
+        Clients fixed to one.
+    bound : float
+        Upper bound on its selections.
+    parent : WarmStart, optional
+        The parent's relaxation, to start from; ``None`` at the root.
+    warm_state : (Relaxation, list of float), optional
+        The node's own relaxation and the bounds it has had, where the clock stopped it before it was done.
+    """
+
+    ids: Clients
+    ones: Clients
+    bound: float
+    parent: WarmStart | None = None
+    warm_state: tuple[Relaxation, list[float]] | None = None
+
+    @property
+    def is_root(self) -> bool:
+        """Whether it has no parent."""
+        return self.parent is None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Data that all nodes of a tree share.
+
+    Attributes
+    ----------
+    normal : Normal
+        The problem.
+    dominated : (k, 2) ndarray of int
+        Pairs (i, j): some best selection that contains j contains i.
+    group : (g, n) ndarray of int or None
+        Permutations of the clients that change nothing, closed under composition.
+    policy : Policy
+        Tuning constants.
+    """
+
+    normal: Normal
+    dominated: Clients
+    group: Clients | None = None
+    policy: Policy = DEFAULT_POLICY
+
+
+@dataclass
+class NodeResult:
+    """Result of processing a node: a bound on what is left, children (none: fathomed), selections, iterations."""
+
+    bound: float
+    children: list[DNNNode] = field(default_factory=list)
+    selections: list[Clients] = field(default_factory=list)
+    iterations: int = 0
+
+
+# -- the tree ----------------------------------------------------------------------------------------------------------
+
+
+class DNNTree:
+    """Queue of open nodes bounded by the doubly nonnegative relaxation, best bound first.
+
+    Parameters
+    ----------
+    tree : FirstOrderTree
+        The first-order tree over the same problem, whose incumbent and tolerances count.
+    threads : int
+        Threads that process nodes.
+    group : (g, n) ndarray of int, optional
+        The problem's symmetries; see `solvers.dispersion.search.symmetry`.
+    """
+
+    def __init__(self, tree: FirstOrderTree, threads: int = 1, group: Clients | None = None) -> None:
+        self.tree, self.run, self.threads, self.policy = tree, tree.run, threads, tree.policy
+        pairs = np.zeros((0, 2), dtype=np.int64)
+        if group is None:  # an order among equals and an orbit of them must not both be used
+            pairs = tree.order.pairs
+        self.setting = Setting(tree.normal, pairs, group, tree.policy)
+        self.open: list[tuple[float, int, DNNNode]] = []
+        self.ages = itertools.count()
+        self.nodes = self.iterations = 0
+        self.stopping = False
+        self.clock_looks = math.inf  # after so many the root is left for a while
+        for name in ("admm", "cuts"):
+            load(name, self.run)  # here, where the clock can be stopped
+        self.iteration_seconds = self.policy.iteration_seconds
+
+    @property
+    def target(self) -> float:
+        """Value that a selection must exceed to be of interest."""
+        return self.tree.incumbent + self.tree.prune_tolerance
+
+    @property
+    def bound(self) -> float:
+        """Upper bound on every selection, in the units of `Normal`."""
+        fathomed = self.tree.incumbent + self.tree.fathom_margin
+        return max(fathomed, -self.open[0][0]) if self.open else fathomed
+
+    def open_root(self) -> None:
+        """Put the root on the queue."""
+        n = self.setting.normal.linear.size
+        self._push(DNNNode(np.arange(n), np.zeros(0, dtype=np.int64), math.inf))
+
+    def solve_root(self) -> None:
+        """Bound the root and branch on it."""
+        self.open_root()
+        self.advance()
+
+    def advance(self, iterations: float = math.inf) -> None:
+        """Process the most promising open nodes; the root is left open after so many iterations, to be continued."""
+        self.clock_looks = iterations * (1 + 1 / self.policy.chunk)  # one per iteration, and one per chunk
+        batch: list[DNNNode] = []
+        while self.open and len(batch) < self.policy.batch:
+            key, _, node = heapq.heappop(self.open)
+            if -key > self.target:
+                batch.append(node)
+        if not batch:
+            return
+        nodes = self.nodes
+        for node, result in zip(batch, self._processed(batch, self.target), strict=True):
+            self.nodes += all(child.ids.size < node.ids.size for child in result.children)  # else it is not done
+            self.iterations += result.iterations
+            for selection in result.selections:
+                self._offer(selection)
+            for child in result.children:
+                self._push(replace(child, bound=min(child.bound, node.bound)))
+        self.tree.refresh_incumbent()
+        self.run.nodes = (self.run.nodes or 0) + self.nodes - nodes
+
+    def report(self) -> None:
+        """Hand the tree's bound to the run."""
+        self.run.tighten(self.tree.certified(self.bound))
+
+    def _processed(self, batch: list[DNNNode], target: float) -> list[NodeResult]:
+        def process(node: DNNNode) -> NodeResult:
+            began, n = time.perf_counter(), node.ids.size
+            # What is left must suffice for the iteration at hand and for a certificate.
+            reserve = self.policy.reserved_iterations * self.iteration_seconds * n**3
+            if self.stopping or self.run.remaining <= reserve:
+                return NodeResult(node.bound, [node])
+            looks = itertools.count()
+
+            def expired() -> bool:
+                is_over = self.stopping or self.run.remaining <= reserve
+                return is_over or (node.is_root and next(looks) >= self.clock_looks)
+
+            progress = self._report_root if node.is_root else (lambda bound: None)
+            result = process_node(self.setting, node, target, expired, progress)
+            if result.iterations and n > self.policy.timed_from:
+                each = (time.perf_counter() - began) / result.iterations
+                self.iteration_seconds = max(self.iteration_seconds, each / n**3)
+            return result
+
+        if self.threads == 1 or len(batch) == 1:
+            return [process(node) for node in batch]
+        with ThreadPoolExecutor(self.threads) as pool:
+            try:
+                return list(pool.map(process, batch))
+            except BaseException:
+                self.stopping = True  # an interruption need not wait for the other nodes
+                raise
+
+    def _report_root(self, bound: float) -> None:
+        """Report the root's bound while it is being computed: with a thousand clients that takes a while."""
+        self.run.tighten(self.tree.certified(max(bound, self.tree.incumbent + self.tree.fathom_margin)))
+
+    def _offer(self, selection: Clients) -> None:
+        x = np.zeros(self.setting.normal.linear.size, dtype=np.int64)
+        x[selection] = 1
+        self.run.offer(ascend(self.tree.problem, x, self.run))
+        self.tree.refresh_incumbent()
+
+    def _push(self, node: DNNNode) -> None:
+        if node.bound > self.target:
+            heapq.heappush(self.open, (-node.bound, next(self.ages), node))
+
+
+# -- a node ------------------------------------------------------------------------------------------------------------
+
+
+def process_node(
+    setting: Setting,
+    node: DNNNode,
+    target: float,
+    expired: Callable[[], bool],
+    progress: Callable[[float], None] = lambda bound: None,
+) -> NodeResult:
+    """Bound a node, and fathom it or branch on it.
+
+    Parameters
+    ----------
+    setting : Setting
+        The problem.
+    node : DNNNode
+        The node.
+    target : float
+        Value that a selection must exceed to be of interest.
+    expired : callable
+        Whether to stop; the result is valid all the same.
+    progress : callable
+        Called with every better bound on the way.
+
+    Returns
+    -------
+    NodeResult
+        Its selections that are worth more than ``target`` are worth at most ``bound``, and each is in a child or among
+        ``selections``.
+    """
+    normal, ids, ones, policy = setting.normal, node.ids, node.ones, setting.policy
+    m = normal.size - ones.size
+    if m < 0 or m > ids.size:
+        return NodeResult(-math.inf)
+    quadratic, linear, constant = normal.restricted(ids, ones)
+    constant += 2 * normal.error  # rounding of these sums
+    if m <= 1 or math.comb(ids.size, m) <= policy.enumerable:
+        value, best = _enumerated(quadratic, linear, m)
+        return NodeResult(min(node.bound, constant + value), selections=[np.sort(np.concatenate([ones, ids[best]]))])
+    known = target - constant
+    if node.warm_state is not None:
+        relaxation, bounds = node.warm_state
+    else:
+        relaxation, bounds = Relaxation(quadratic, linear, m, _inherited_pairs(node)), []
+        if node.parent is not None:
+            relaxation.start(node.parent, ids, ones)
+    before = relaxation.iterations
+    rules = StoppingRules(policy, known, is_root=node.is_root)
+    tighten_until_fathomed(
+        relaxation, rules, bounds, expired, lambda better: progress(min(node.bound, constant + better))
+    )
+    result = NodeResult(min(node.bound, constant + min(bounds)), iterations=relaxation.iterations - before)
+    if result.bound <= target:
+        return result
+    x = np.clip(relaxation.x, 0.0, 1.0)
+    result.selections.append(np.sort(np.concatenate([ones, ids[np.argsort(-x, kind="stable")[:m]]])))
+    if expired():
+        result.children = [DNNNode(ids, ones, result.bound, node.parent, (relaxation, bounds))]
+        return result
+    relaxation.forbid(relaxation.bound() - known)  # of these multipliers, not of the best ones on the way
+    form = relaxation.form()
+    state, better = fix_clients(form, on_slice(x, m), known, relaxation.forbidden, _among(setting, ids))
+    result.bound = min(result.bound, constant + better)
+    if state is None:
+        result.bound = min(result.bound, target)
+    else:
+        result.children = _branched(setting, relaxation, node, state, x, result.bound)
+    return result
+
+
+class StoppingRules:
+    """Gaps that a node's successive bounds have left, and when more iterations are not worth their time.
+
+    With the bound b_k after the k-th chunk and L the value to beat, g_k = min(b_0, ..., b_k) - L. Typically ::
+
+        g_0 ████████████████████
+        g_1 ███████████████          cuts are added every other chunk
+        g_2 ████████████
+        g_3 ██████████▌
+        g_4 ██████████               has_stalled: g_1 - g_4 < 3 · progress · g_4
+            ▲ L = 0     ▲ estimate of the limit: where it is above L, near b_4, it has_converged
+    """
+
+    def __init__(self, policy: Policy, known: float, *, is_root: bool) -> None:
+        self.policy, self.known, self.is_root = policy, known, is_root
+        self.gaps: list[float] = []
+        self.most = policy.root_iterations if is_root else policy.node_iterations
+        self.memory = policy.root_memory if is_root else policy.node_memory
+        self.progress = policy.root_progress if is_root else policy.node_progress
+
+    @property
+    def cuts_are_due(self) -> bool:
+        """Every other chunk begins with a search for violated cuts: at the root the second, the fourth, ..."""
+        return len(self.gaps) % 2 == (1 if self.is_root else 0)
+
+    def will_not_be_fathomed(self, relaxation: Relaxation) -> bool:
+        """The estimated limit leaves much of the first gap, and iterations have got under way: branching is better."""
+        gaps, chunks = self.gaps, len(self.gaps) - 1
+        if self.is_root or chunks < self.policy.tried:
+            return False
+        has_settled = (gaps[-2] - gaps[-1]) * chunks <= self.policy.under_way * (gaps[0] - gaps[-1])
+        return has_settled and relaxation.estimate() - self.known > self.policy.hopeless * gaps[0]
+
+    def is_too_early(self, fresh: int, n: int) -> bool:
+        """Too few bounds are known, or new cuts have only just been added: the last gaps say little."""
+        return len(self.gaps) <= max(self.memory, 2) + 1 or fresh > n // self.policy.clients_per_fresh_cut
+
+    def has_converged(self, relaxation: Relaxation, best: float) -> bool:
+        """The bound is near the estimate of its limit, which does not fathom the node."""
+        limit = relaxation.estimate()
+        return limit > self.known and best - limit < self.policy.converged * (best - self.known)
+
+    @property
+    def has_stalled(self) -> bool:
+        """The last few chunks have each taken off less than a certain part of the gap."""
+        gaps, memory = self.gaps, self.memory
+        return gaps[-1 - memory] - gaps[-1] < self.progress * memory * gaps[-1]
+
+
+def tighten_until_fathomed(
+    relaxation: Relaxation,
+    rules: StoppingRules,
+    bounds: list[float],
+    expired: Callable[[], bool],
+    progress: Callable[[float], None],
+) -> None:
+    """Iterate until the bound is at most ``rules.known``, or a rule or the clock ends it; append the bounds."""
+    policy, known = rules.policy, rules.known
+    if not bounds:
+        bounds.append(relaxation.bound())
+    rules.gaps = list(np.minimum.accumulate(bounds) - known)
+    best = rules.gaps[-1] + known
+    while best > known and relaxation.iterations < rules.most and not expired():
+        fresh = relaxation.separate(policy.cuts * relaxation.n) if rules.cuts_are_due else 0
+        relaxation.iterate(policy.chunk, expired)
+        bounds.append(relaxation.bound())
+        if bounds[-1] < best:
+            best = bounds[-1]
+            progress(best)
+        rules.gaps.append(best - known)
+        if rules.will_not_be_fathomed(relaxation):
+            break
+        if rules.is_too_early(fresh, relaxation.n):
+            continue
+        if rules.has_converged(relaxation, best) or rules.has_stalled:
+            break
+
+
+def fix_clients(
+    form: SliceForm,
+    point: Reals,
+    known: float,
+    forbidden: NDArray[np.bool_],
+    dominated: Clients,
+) -> tuple[NDArray[np.int8] | None, float]:
+    r"""Fix clients by reduced costs, forbidden pairs and dominance, until nothing follows.
+
+    With the gradient g at ``point``, v its tangent's bound and g_(1) ≥ ... ≥ g_(n) sorted, a selection without a
+    client i of the m largest is worth at most :math:`v - (g_i - g_{(m+1)})`, and one with another client i at most
+    :math:`v - (g_{(m)} - g_i)`.
+
+    Parameters
+    ----------
+    form : SliceForm
+        The objective over n clients, concave on the slice.
+    point : (n,) ndarray
+        A point of the slice.
+    known : float
+        Value that a selection must exceed to be of interest.
+    forbidden : (n, n) ndarray of bool
+        Pairs that are together in no selection of interest.
+    dominated : (k, 2) ndarray of int
+        Pairs (i, j): a selection with j contains i.
+
+    Returns
+    -------
+    state : (n,) ndarray of int8 or None
+        FREE, ONE or ZERO for each client; ``None`` where no selection of interest is left.
+    bound : float
+        The tangent's bound v.
+    """
+    n, m = form.linear.size, form.size
+    state = np.full(n, FREE, dtype=np.int8)
+    gradient = form.linear + 2 * (form.curved @ point)
+    value = form.tangent(point)
+    room = value - known
+    if room <= 0:
+        return None, value
+    ascending = np.sort(gradient)
+    state[gradient - ascending[n - m - 1] >= room * (1 + 1e-9)] = ONE
+    state[ascending[n - m] - gradient >= room * (1 + 1e-9)] = ZERO
+    while True:
+        before = state.copy()
+        chosen, free = state == ONE, state == FREE
+        left = m - int(chosen.sum())
+        if left < 0 or left > int(free.sum()) or forbidden[np.ix_(chosen, chosen)].any():
+            return None, value
+        compatible = (~forbidden[:, free]).sum(axis=1) - 1
+        state[free & (forbidden[chosen].any(axis=0) | (compatible < left - 1))] = ZERO
+        if len(dominated):
+            first, second = dominated.T
+            if (state[second[state[first] == ZERO]] == ONE).any():
+                return None, value
+            state[first[state[second] == ONE]] = ONE
+            state[second[state[first] == ZERO]] = ZERO
+        if np.array_equal(state, before):
+            return state, value
+
+
+def _branched(
+    setting: Setting,
+    relaxation: Relaxation,
+    node: DNNNode,
+    state: NDArray[np.int8],
+    x: Reals,
+    bound: float,
+) -> list[DNNNode]:
+    """Branch on the free client with the largest x: with it, and without its orbit; one child where all are fixed.
+
+    Leaving a client out lowers the bound the more, the larger its x, and choosing it the less; where m is not small
+    against n the most fractional client lowers least on both sides together.
+    """
+    ids = node.ids
+    parent = relaxation.warm(ids)
+    free = state == FREE
+    ones = np.concatenate([node.ones, ids[state == ONE]])
+    if not free.any():
+        return [DNNNode(ids[free], ones, bound, parent)]
+    pick = int(np.where(free, x, -1.0).argmax())
+    orbit = np.isin(ids, _orbit(setting.group, int(ids[pick]), ids[free], ones, setting.normal.linear.size))
+    rest = free & ~orbit
+    without = DNNNode(ids[rest], ones, bound, parent)
+    rest = free & ~relaxation.forbidden[pick]
+    rest[pick] = False
+    return [DNNNode(ids[rest], np.append(ones, ids[pick]), bound, parent), without]
+
+
+def _orbit(group: Clients | None, client: int, free: Clients, ones: Clients, n: int) -> Clients:
+    """Clients to which ``client`` is taken by the symmetries that keep the chosen and the free ones as sets."""
+    if group is None:
+        return np.array([client])
+    label = np.zeros(n, dtype=np.int8)
+    label[free], label[ones] = 1, 2
+    kept = (label[group] == label).all(axis=1)
+    return np.unique(group[kept, client])
+
+
+def _inherited_pairs(node: DNNNode) -> NDArray[np.bool_] | None:
+    """The parent's forbidden pairs among the node's free clients."""
+    if node.parent is None:
+        return None
+    kept = np.searchsorted(node.parent.ids, node.ids)
+    return node.parent.forbidden[np.ix_(kept, kept)]
+
+
+def _among(setting: Setting, ids: Clients) -> Clients:
+    """The dominated pairs among ``ids``, in positions of ``ids``."""
+    place = np.full(setting.normal.linear.size, -1, dtype=np.int64)
+    place[ids] = np.arange(ids.size)
+    pairs = place[setting.dominated]
+    return pairs[(pairs >= 0).all(axis=1)]
+
+
+def _enumerated(quadratic: Reals, linear: Reals, m: int) -> tuple[float, Clients]:
+    """Value and clients of the best of all selections of m."""
+    n = linear.size
+    chosen = np.array(list(itertools.combinations(range(n), m)), dtype=np.int64).reshape(math.comb(n, m), m)
+    values = linear[chosen].sum(axis=1)
+    values += quadratic[chosen[:, :, None], chosen[:, None, :]].sum(axis=(1, 2))
+    best = int(values.argmax())
+    return float(values[best]), chosen[best]
