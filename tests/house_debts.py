@@ -100,7 +100,6 @@ WHAT = {
 #: Pairs of modules (or one module with itself) that share ten lines, or ten of the same shape.
 REPEATED: set[frozenset[str]] = {
     frozenset({"fedselect/data/federation.py", "fedselect/data/from_arrays.py"}),
-    frozenset({"fedselect/data/from_arrays.py"}),
     frozenset({"fedselect/rounds/simulation.py", "fedselect/training/server_round.py"}),
     frozenset({"fedselect/selectors/geometry.py"}),
     frozenset({"solvers/capping/theory.py"}),

@@ -151,10 +151,34 @@ class Federation:
         validation: Sequence[tuple[Any, Any]] = (),
         name: str = "own",
     ) -> Federation:
-        """A federation from features and labels of each client; see `fedselect.data.from_arrays.from_tensors`."""
-        from fedselect.data.from_arrays import from_tensors
+        """Build a federation from features and labels of each client.
 
-        return from_tensors(datasets, test, classes=classes, validation=validation, name=name)
+        Parameters
+        ----------
+        datasets : sequence of (features, labels)
+            Tensors (on any device), arrays or lists: (n_k, ...) numbers, and (n_k,) classes or (n_k,) or (n_k, t)
+            targets.
+        test : (features, labels)
+            What the server evaluates with; no client's.
+        classes : int, optional
+            Number of classes; one more than the largest label if left out.
+        validation : sequence of (features, labels)
+            What each client holds out of training; nothing if left out.
+        name : str
+            Names the data in records and reports.
+
+        Returns
+        -------
+        Federation
+
+        Raises
+        ------
+        DataError
+            When something is not as described; the message says whose data.
+        """
+        from fedselect.data.from_arrays import from_clients, read_pair
+
+        return from_clients(read_pair, "(features, labels) pairs", datasets, test, classes, validation, name)
 
     @classmethod
     def from_datasets(
@@ -166,10 +190,30 @@ class Federation:
         validation: Sequence[Any] = (),
         name: str = "own",
     ) -> Federation:
-        """A federation from a PyTorch data set of each client; see `fedselect.data.from_arrays.from_datasets`."""
-        from fedselect.data.from_arrays import from_datasets
+        """Build a federation from a data set of each client.
 
-        return from_datasets(datasets, test, classes=classes, validation=validation, name=name)
+        Parameters
+        ----------
+        datasets : sequence of data sets
+            Anything with ``len(d)`` and ``d[i] -> (features, label)``: PyTorch's ``TensorDataset`` and ``Subset``,
+            torchvision's sets with ``transform=ToTensor()``, a custom class. All samples are read once and kept.
+        test : data set
+            What the server evaluates with.
+        classes, validation, name
+            As for `from_tensors`.
+
+        Returns
+        -------
+        Federation
+
+        Raises
+        ------
+        DataError
+            When something is not as described; the message says whose data.
+        """
+        from fedselect.data.from_arrays import from_clients, read_dataset
+
+        return from_clients(read_dataset, "data sets", datasets, test, classes, validation, name)
 
     @classmethod
     def from_split(
@@ -186,7 +230,7 @@ class Federation:
         name: str = "own",
         **options: Any,
     ) -> Federation:
-        """A federation from one data set, split over clients; see `fedselect.data.from_arrays.from_split`."""
+        """Build a federation from one data set, split over clients; see `fedselect.data.from_arrays.from_split`."""
         from fedselect.data.from_arrays import from_split
 
         held = {"test": test, "test_fraction": test_fraction, "validation_fraction": validation_fraction}

@@ -1,4 +1,4 @@
-"""A federation from what one has: arrays or tensors of each client, data sets of each client, or one data set to split.
+"""Federations from arrays or tensors of each client, data sets of each client, or one data set to split.
 
 Labels of whole numbers (PyTorch's ``long``) are classes from 0; floating-point labels are numbers to be predicted,
 unless ``classes`` says how many classes they name.
@@ -6,7 +6,7 @@ unless ``classes`` says how many classes they name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,86 +17,30 @@ from fedselect.data.partitions import PARTITIONS, hold_out
 from fedselect.errors import ConfigError, DataError
 from fedselect.randomness import generator
 
-__all__ = ["from_datasets", "from_split", "from_tensors"]
+__all__ = ["Pair", "from_clients", "from_split", "read_dataset", "read_pair"]
 
 #: Features and labels as they came.
-_Pair = tuple[NDArray[Any], NDArray[Any]]
+Pair = tuple[NDArray[Any], NDArray[Any]]
 
 
-def from_tensors(
-    datasets: Sequence[tuple[Any, Any]],
-    test: tuple[Any, Any],
-    *,
-    classes: int | None = None,
-    validation: Sequence[tuple[Any, Any]] = (),
-    name: str = "own",
+def from_clients(
+    read: Callable[[Any, str], Pair],
+    kind: str,
+    datasets: Sequence[Any],
+    test: Any,
+    classes: int | None,
+    validation: Sequence[Any],
+    name: str,
 ) -> Federation:
-    """A federation from features and labels of each client.
-
-    Parameters
-    ----------
-    datasets : sequence of (features, labels)
-        Tensors (on any device), arrays or lists: (n_k, ...) numbers, and (n_k,) classes or (n_k,) or (n_k, t) targets.
-    test : (features, labels)
-        What the server evaluates with; no client's.
-    classes : int, optional
-        Number of classes; one more than the largest label if left out.
-    validation : sequence of (features, labels)
-        What each client holds out of training; nothing if left out.
-    name : str
-        Names the data in records and reports.
-
-    Returns
-    -------
-    Federation
-
-    Raises
-    ------
-    DataError
-        When something is not as described; the message says whose data.
-    """
+    """Build a federation of each client's data, read by ``read``; see `Federation.from_tensors`."""
     if not isinstance(datasets, list | tuple):
         raise DataError(
-            f"datasets must be a list of (features, labels) pairs, one a client; got {_kind(datasets)} "
+            f"datasets must be a list of {kind}, one a client; got {_kind(datasets)} "
             "(to split one data set over clients: Federation.from_split)"
         )
-    pairs = [_pair(each, f"client {place}") for place, each in enumerate(datasets)]
-    held = [_pair(each, f"validation of client {place}") for place, each in enumerate(validation)]
-    return _build(pairs, _pair(test, "the test set"), held, classes, name)
-
-
-def from_datasets(
-    datasets: Sequence[Any], test: Any, *, classes: int | None = None, validation: Sequence[Any] = (), name: str = "own"
-) -> Federation:
-    """A federation from a data set of each client.
-
-    Parameters
-    ----------
-    datasets : sequence of data sets
-        Anything with ``len(d)`` and ``d[i] -> (features, label)``: PyTorch's ``TensorDataset`` and ``Subset``,
-        torchvision's sets with ``transform=ToTensor()``, a class of one's own. All samples are read once and kept.
-    test : data set
-        What the server evaluates with.
-    classes, validation, name
-        As for `from_tensors`.
-
-    Returns
-    -------
-    Federation
-
-    Raises
-    ------
-    DataError
-        When something is not as described; the message says whose data.
-    """
-    if not isinstance(datasets, list | tuple):
-        raise DataError(
-            f"datasets must be a list of data sets, one a client; got {_kind(datasets)} "
-            "(to split one data set over clients: Federation.from_split)"
-        )
-    pairs = [_read(each, f"client {place}") for place, each in enumerate(datasets)]
-    held = [_read(each, f"validation of client {place}") for place, each in enumerate(validation)]
-    return _build(pairs, _read(test, "the test set"), held, classes, name)
+    pairs = [read(each, f"client {place}") for place, each in enumerate(datasets)]
+    held = [read(each, f"validation of client {place}") for place, each in enumerate(validation)]
+    return _build(pairs, read(test, "the test set"), held, classes, name)
 
 
 def from_split(
@@ -112,12 +56,12 @@ def from_split(
     name: str = "own",
     **options: Any,
 ) -> Federation:
-    """A federation from one data set, split over clients.
+    """Build a federation from one data set, split over clients.
 
     Parameters
     ----------
     dataset : data set or (features, labels)
-        As for `from_datasets` or `from_tensors`.
+        As for `Federation.from_datasets` or `Federation.from_tensors`.
     partition : str
         Name in `fedselect.data.PARTITIONS`; ``options`` are its options. Only ``"iid"`` and ``"iid-draws"`` can split
         what has no classes.
@@ -130,7 +74,7 @@ def from_split(
     validation_fraction : float
         Share of each client's own samples that it holds out of training, rounded down.
     classes, name
-        As for `from_tensors`.
+        As for `Federation.from_tensors`.
     seed : int
         Seed of the split.
 
@@ -146,8 +90,8 @@ def from_split(
     PARTITIONS.check(partition, options)
     if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
         raise DataError(f"seed must be a non-negative integer; got {seed!r}")
-    whole = _read(dataset, "the data set")
-    outside = None if test is None else _read(test, "the test set")
+    whole = read_dataset(dataset, "the data set")
+    outside = None if test is None else read_dataset(test, "the test set")
     classes = _classes([whole] if outside is None else [whole, outside], classes)
     samples = _samples(whole, classes, "the data set")
     rng = generator(seed, "data")
@@ -188,7 +132,7 @@ def _test_split(
     return np.sort(train), np.sort(test)
 
 
-def _build(pairs: list[_Pair], test: _Pair, held: list[_Pair], classes: int | None, name: str) -> Federation:
+def _build(pairs: list[Pair], test: Pair, held: list[Pair], classes: int | None, name: str) -> Federation:
     if not pairs:
         raise DataError("a federation needs at least one client; got none")
     classes = _classes([*pairs, test, *held], classes)
@@ -201,7 +145,7 @@ def _build(pairs: list[_Pair], test: _Pair, held: list[_Pair], classes: int | No
     )
 
 
-def _classes(pairs: list[_Pair], classes: int | None) -> int | None:
+def _classes(pairs: list[Pair], classes: int | None) -> int | None:
     """The number of classes that was given, or that the labels show; None where they are real numbers."""
     if classes is not None:
         return classes
@@ -216,7 +160,7 @@ def _classes(pairs: list[_Pair], classes: int | None) -> int | None:
     return 1 + max((int(labels.max()) for _, labels in pairs if labels.size), default=0)
 
 
-def _samples(pair: _Pair, classes: int | None, whose: str) -> Samples:
+def _samples(pair: Pair, classes: int | None, whose: str) -> Samples:
     features, labels = pair
     if classes is not None and labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
@@ -226,24 +170,24 @@ def _samples(pair: _Pair, classes: int | None, whose: str) -> Samples:
         raise DataError(f"{whose}: {error}") from None
 
 
-def _pair(given: Any, whose: str) -> _Pair:
+def read_pair(given: Any, whose: str) -> Pair:
     """Features and labels as arrays."""
     if not (isinstance(given, list | tuple) and len(given) == 2):
         raise DataError(f"{whose} must be a pair (features, labels); got {_kind(given)}")
     return _array(given[0], "features", whose), _array(given[1], "labels", whose)
 
 
-def _read(dataset: Any, whose: str) -> _Pair:
+def read_dataset(dataset: Any, whose: str) -> Pair:
     """All samples of a map-style data set, or of a pair."""
     if isinstance(dataset, tuple | list):
-        return _pair(dataset, whose)
+        return read_pair(dataset, whose)
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")) or hasattr(dataset, "dtype"):
         raise DataError(
             f"{whose} must be a data set with len(d) and d[i] -> (features, label), or a pair of arrays; "
             f"got {_kind(dataset)}"
         )
     if len(getattr(dataset, "tensors", ())) == 2:  # a TensorDataset: no need to ask it sample by sample
-        return _pair(tuple(dataset.tensors), whose)
+        return read_pair(tuple(dataset.tensors), whose)
     features, labels = [], []
     for place in range(len(dataset)):
         try:
