@@ -71,7 +71,7 @@ def test_on_the_oracles_graph_a_functional_run_is_the_oracles_to_the_bit(federat
             selector = FedGS(3, distances=oracle, warmup=1)
         else:
             graph = LearnedGraph(CLIENTS, "functional", preset=preset, refresh=refresh)
-            selector = Told(labels, graph.distances, 3, learned=graph, warmup=1)
+            selector = Told(labels, 3, distances=graph.distances, learned=graph, warmup=1)
         loop = FedAvg(federation, selector, AVAILABILITY.build("ideal", federation, 0), seed=0)
         rounds = [loop.step(evaluate=False) for _ in range(8)]
         assert len(rounds[0].selection.clients) == CLIENTS
