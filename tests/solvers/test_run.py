@@ -1,0 +1,114 @@
+"""The run by itself, under a clock that the test moves: limits, what it keeps, why it says it ended."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import pytest
+
+from solvers import InvalidAnswer
+from solvers.problem import Problem
+from solvers.run import Run
+
+
+@dataclass(frozen=True, eq=False)
+class Value(Problem):
+    """Choose a number; it is its own objective, and 1 is the scale."""
+
+    sense: ClassVar[Literal["max", "min"]] = "max"
+    family: ClassVar[str] = "test"
+
+    def objective(self, x):
+        return float(np.sum(x))
+
+    def violation(self, x):
+        return 0.0
+
+
+class Least(Value):
+    """The same, to be minimised."""
+
+    sense: ClassVar[Literal["max", "min"]] = "min"
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    return now
+
+
+def test_time_is_counted_from_the_start_and_never_negative(clock):
+    run = Run(Value(), "test", 2.0, 0)
+    clock[0] += 0.5
+    assert (run.seconds, run.remaining, run.expired) == (0.5, 1.5, False)
+    clock[0] += 1.5
+    assert (run.remaining, run.expired) == (0.0, True)  # the very end is the end
+    clock[0] += 3.0
+    assert run.remaining == 0.0
+    assert Run(Value(), "test", None, 0).remaining == math.inf
+
+
+def test_building_is_counted_and_loading_stops_the_clock(clock):
+    run = Run(Value(), "test", 10.0, 0)
+    assert run.build_seconds == 0.0
+    with run.building():
+        clock[0] += 1.0
+    with run.loading():
+        clock[0] += 4.0
+    with run.phase("search"):
+        clock[0] += 2.0
+    assert (run.build_seconds, run.seconds) == (1.0, 3.0)
+    assert run.details["phases"] == [{"name": "search", "seconds": 2.0, "objective": None, "bound": None}]
+
+
+def test_a_gap_that_is_reached_ends_the_run(clock):
+    run = Run(Value(), "test", None, 0, gap=0.1)
+    run.tighten(11.0)
+    assert not run.expired  # there is no decision yet
+    run.offer(np.array([9.0]))
+    assert not run.expired
+    run.offer(np.array([10.0]))
+    assert run.remaining == 0.0  # a gap of a tenth, and a tenth was asked for
+    assert run.solution().stopped == "gap"
+    run.stop("interrupted")
+    assert run.solution().stopped == "interrupted"
+
+
+def test_only_what_is_better_is_kept_and_recorded(clock):
+    for problem, sign in ((Value(), 1.0), (Least(), -1.0)):
+        seen = []
+        run = Run(problem, "test", None, 0, seen.append)
+        for value in (1.0, 1.0, 0.5, 2.0):
+            run.offer(np.array([sign * value]))
+        for bound in (5.0, 5.0, 6.0, math.inf, 4.0):
+            run.tighten(sign * bound)
+        assert [point.objective for point in seen] == [sign * v for v in (1.0, 2.0, 2.0, 2.0)]
+        assert [point.bound for point in seen] == [None, None, sign * 5.0, sign * 4.0]
+        assert run.solution().trace == tuple(seen)
+        assert not run.x.flags.writeable
+
+
+def test_a_method_that_computes_nonsense_is_named():
+    run = Run(Value(), "careless", None, 0)
+    with pytest.raises(InvalidAnswer, match="'careless' returned a decision whose objective is nan"):
+        run.offer(np.array([math.nan]))
+    with pytest.raises(InvalidAnswer, match="'careless' reported NaN"):
+        run.tighten(math.nan)
+    assert (run.x, run.bound) == (None, None)
+
+
+def test_why_it_ended(clock):
+    run = Run(Value(), "test", 1.0, 0)
+    assert (run.solution().status, run.solution().stopped) == ("unknown", "iterations")
+    clock[0] += 1.0
+    assert run.solution().stopped == "time-limit"
+    run.stop("error", "the backend failed")
+    run.stop("error")
+    assert (run.solution().stopped, run.solution().message) == ("error", "the backend failed")
+    run.infeasible()
+    assert (run.solution().status, run.solution().stopped) == ("infeasible", "proved")
