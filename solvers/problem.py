@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
@@ -15,6 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.certificates.certificate import problem_digest as digest
 from solvers.errors import InvalidProblem
 from solvers.files import appearing_whole
 from solvers.reading import Unreadable, parse_json, read_arrays
@@ -196,22 +196,6 @@ def parts(problem: Problem) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
             scalars[field.name] = value
     header = {"format": FORMAT, "family": problem.family, "type": type(problem).__name__, "scalars": scalars}
     return header, arrays
-
-
-def digest(problem: Problem) -> str:
-    """SHA-256 of a problem's type and data, to the last bit: 64 hex digits.
-
-    Two problems have the same digest exactly if all their fields hold the same bits; the file they come from does not
-    matter.
-    """
-    header, arrays = parts(problem)
-    text = hashlib.sha256(json.dumps([header["type"], header["scalars"]], sort_keys=True).encode())
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
-        text.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        text.update(array.tobytes())
-    return text.hexdigest()
 
 
 def assembled(header: dict[str, Any], arrays: dict[str, NDArray[Any]], path: str) -> Problem:

@@ -31,8 +31,6 @@ SHORT = {
 
 #: Modules with a docstring that begins with "What".
 WHAT = {
-    "solvers/certificates/certificate.py",
-    "solvers/certificates/search.py",
     "solvers/dispersion/relaxations/sdp_constraints.py",
     "solvers/dispersion/relaxations/doubly_nonnegative.py",
     "solvers/dispersion/relaxations/cuts.py",
@@ -48,10 +46,8 @@ WHAT = {
     "solvers/dispersion/fedgs.py",
     "solvers/dispersion/methods/pymoo.py",
     "solvers/dispersion/points/relaxation.py",
-    "solvers/dispersion/proof.py",
     "solvers/dispersion/search/journal.py",
     "solvers/dispersion/search/nodes.py",
-    "solvers/dispersion/search/proof.py",
     "solvers/dispersion/search/record.py",
     "solvers/dispersion/selection.py",
     "graphs/drawing.py",
@@ -103,6 +99,5 @@ REPEATED: set[frozenset[str]] = {
     frozenset({"fedselect/rounds/simulation.py", "fedselect/training/server_round.py"}),
     frozenset({"fedselect/selectors/geometry.py"}),
     frozenset({"solvers/capping/theory.py"}),
-    frozenset({"solvers/certificates/dispersion.py", "solvers/certificates/search.py"}),
     frozenset({"solvers/dispersion/kinds/tree.py", "solvers/dispersion/points/ascent.py"}),
 }

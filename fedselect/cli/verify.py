@@ -1,4 +1,4 @@
-"""``fedselect verify``: read certificates without trusting who wrote them."""
+"""``fedselect verify``: check certificates without trusting who wrote them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def verify(
     """Check certificates with exact arithmetic, apart from all solvers, and print what each proves.
 
     Exit codes: 0 every certificate proves what it claims; 2 bad input (no such file, or no problem to check against);
-    3 at least one was refused, with the reason printed.
+    3 at least one was refused, with the reason printed. solvers/certificates/check_certificate.py does the same in one
+    file of Python's standard library, to be mailed with problem and certificate.
     """
     check_format(format)
     given = list(files or [])

@@ -45,10 +45,15 @@ def enter(folder: Path, chosen: Sequence[str], seconds: float, *, who: str, agai
             continue
         importlib.import_module(f"solvers.{instances.info(name).family}")
         problem = problem_digest(instances.load(name))
-        same = name in entries and entries[name].problem == problem
-        if same and not again and entries[name].certified is not None:
-            continue
-        entries[name] = _entered(folder, name, problem, entries.get(name) if same else None, seconds, who)
+        before = entries.get(name)
+        if before is not None and before.problem != problem:
+            before = None
+        if before is not None and before.certified is not None:
+            if not again:
+                continue
+            entries[name] = _certified(folder, before, seconds)
+        else:
+            entries[name] = _certified(folder, _entered(name, problem, before, who), seconds)
         _write(folder / "ledger.json", entries)
         print(f"{name}: {entries[name].tier}, certified {entries[name].certified}", flush=True)
     gone = set(entries) - set(instances.names())
@@ -57,8 +62,9 @@ def enter(folder: Path, chosen: Sequence[str], seconds: float, *, who: str, agai
     _write(folder / "ledger.json", {name: entry for name, entry in entries.items() if name not in gone})
 
 
-def _entered(folder: Path, name: str, digest: str, before: LedgerEntry | None, seconds: float, who: str) -> LedgerEntry:
-    known, problem, best = instances.info(name), instances.load(name), instances.best(name)
+def _entered(name: str, digest: str, before: LedgerEntry | None, who: str) -> LedgerEntry:
+    """Return the facts known of an instance, and whether it is proved within a second; its certificate apart."""
+    known, problem = instances.info(name), instances.load(name)
     if known.best_known is None or known.bound is None:
         raise ValueError(f"{name} has not been solved yet: python -m fedselect.recording.maintain {name}")
     tier: Tier = "benchmark" if known.proved else "open"
@@ -76,18 +82,24 @@ def _entered(folder: Path, name: str, digest: str, before: LedgerEntry | None, s
     if before is not None:  # what was found first stays with who found it
         value = before.value if before.value.number == value.number else value
         bound = before.bound if before.bound.number == bound.number else bound
+    return LedgerEntry(name, tier, digest, value, bound)
+
+
+def _certified(folder: Path, entry: LedgerEntry, seconds: float) -> LedgerEntry:
+    """The entry with a certificate of its bound, made anew."""
+    name = entry.name
+    known, problem, best = instances.info(name), instances.load(name), instances.best(name)
     claim = Solution(problem, known.method, best, known.best_known, known.bound, "feasible", "iterations")
     proved = prove(claim, seconds, relaxed=not known.proved)
-    entry = LedgerEntry(name, tier, digest, value, bound)
     path = folder / "certificates" / f"{name}.npz"
     if proved.certificate is None:
         print(f"{name}: {proved.certificate_report}")
-        return entry
+        return replace(entry, certified=None)
     proved.certificate.save(path)
     if path.stat().st_size > LARGEST:
         print(f"{name}: its certificate has {path.stat().st_size} bytes and is not shipped")
         path.unlink()
-        return entry
+        return replace(entry, certified=None)
     return replace(entry, certified=proved.certificate.bound)
 
 

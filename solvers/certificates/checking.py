@@ -17,7 +17,6 @@ from solvers.certificates.dispersion import check_dispersion
 from solvers.certificates.exclusion import check_exclusion
 from solvers.certificates.points import check_points
 from solvers.certificates.schema import SCHEMAS, validated
-from solvers.certificates.search import check_search
 from solvers.certificates.weighting import check_optimization_error, check_total_error
 from solvers.errors import CertificateError
 
@@ -26,7 +25,6 @@ __all__ = ["CHECKERS", "check"]
 #: The checkers by the kind of certificate; `solvers.certificates.schema` says what each of them is given.
 CHECKERS: dict[str, Callable[[Any, int, Mapping[str, Any]], Fraction]] = {
     "dispersion": check_dispersion,
-    "dispersion-search": check_search,
     "points": check_points,
     "allocation": check_allocation,
     "exclusion": check_exclusion,
@@ -74,7 +72,7 @@ def check(problem: Any, certificate: Certificate) -> float:
     sign = 1 if problem.sense == "max" else -1
     try:
         proved = CHECKERS[kind](problem, certificate.grid, arrays)
-        if schema.about == "DispersionProblem" and proved > Fraction(claim):
+        if kind == "dispersion" and proved > Fraction(claim):
             proved = attainable(problem, proved)
         safe = _away(proved, sign)
     except ArithmeticError as error:

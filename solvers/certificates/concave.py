@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.certificates.schema import CLIENTS, POINT
+from solvers.certificates.schema import CLIENTS
 from solvers.errors import CertificateError
 
 __all__ = ["FORM", "Form", "Rounded", "largest_of", "part_of"]
@@ -75,9 +75,10 @@ class Rounded:
 
 
 class Form:
-    """One set of multipliers where ``ones`` are chosen and ``ids`` open, made concave there, and its tangents.
+    """One set of multipliers where ``ones`` are chosen and ``ids`` open, made concave there.
 
-    The diagonal is raised by what that takes, or by ``room``, which must be as much.
+    The diagonal is raised by ``room``, which must suffice; by twice what that takes where it is left out, and 64, since
+    other machines round otherwise.
     """
 
     def __init__(self, data: Rounded, part: Mapping[str, Integers], room: int | None = None) -> None:
@@ -86,9 +87,7 @@ class Form:
         if np.unique(np.concatenate([ones, ids])).size != ones.size + ids.size:
             raise CertificateError("a form names a client twice")
         self.ones, self.ids = ones, ids
-        self.open = data.size - ones.size
-        self.place = np.full(n, -1)
-        self.place[ids] = np.arange(ids.size)
+        self.clients, self.open = n, data.size - ones.size
         self.constant = data.value(ones.tolist())
         matrix = data.pair[np.ix_(ids, ids)].copy()
         # At most 2^40 and, of numbers below 2^40, twice as many as are chosen.
@@ -117,23 +116,11 @@ class Form:
         least = excess(matrix, diagonal)
         if room is not None and room < least:
             raise CertificateError("the multipliers do not make the objective concave")
-        self.room = least if room is None else room
+        self.room = 2 * least + 64 if room is None else room
         diagonal = diagonal + self.room  # below 2^40 + 2^44
         self.matrix = matrix
         self.matrix[np.arange(ids.size), np.arange(ids.size)] -= diagonal
         self.linear = self.linear + diagonal
-
-    def tangent(self, point: Integers) -> tuple[list[int], int]:
-        """The gradient at ``point / POINT`` (in units of 1 / POINT) and ``yᵀMy`` (in units of 1 / POINT²)."""
-        if point.shape != self.ids.shape:
-            raise CertificateError("a point has not one coordinate for every open client")
-        if int(point.sum()) != self.open * POINT:
-            raise CertificateError("a point does not lie on the slice: its coordinates have the wrong sum")
-        # Entries are below 2^45: sums of up to 2^16 products of 2^20 with 2^22 and with 2^23 stay below 2^59.
-        high, low = self.matrix >> 23, self.matrix & ((1 << 23) - 1)
-        towards = [(a << 23) + b for a, b in zip((high @ point).tolist(), (low @ point).tolist(), strict=True)]
-        gradient = [a * POINT + 2 * b for a, b in zip(self.linear.tolist(), towards, strict=True)]
-        return gradient, sum(a * b for a, b in zip(point.tolist(), towards, strict=True))
 
 
 def excess(matrix: Integers, diagonal: Integers) -> int:

@@ -1,182 +1,255 @@
-r"""Checker of a tree over the selections of a dispersion problem, in integers.
+r"""Checker of a search over the selections of a dispersion problem, in integers.
 
-Nothing of the solvers is used here, and no rounding is trusted. The data are rounded to multiples of 2^grid, which can
-move the objective of a selection by at most a known fraction; the rest is arithmetic of whole numbers.
-
-A certificate is a tree over the selections. Inner nodes branch on a client; every leaf says why nothing in it is better
-than the bound:
+The data are rounded to multiples of 2^grid, which can move the objective of a selection by at most a known fraction;
+the rest is arithmetic of whole numbers. A certificate says little of each node: the multipliers and the point of its
+tangent, and the client on whom it branched. Everything that follows is computed here anew:
 
 * **tangent**: multipliers make the objective concave on the slice :math:`1^\top s = m` without lowering it at any
   selection, and the tangent at a point bounds it (Billionnet, Elloumi and Plateau, Discrete Appl. Math. 157, 2009).
   The multipliers are those of :math:`s_i - s_i^2` (zero at 0/1), of :math:`s_i s_j` (never negative) and of
-  :math:`s_j - s_i s_j` for dominated pairs. Concavity is seen from an integer matrix L: what :math:`LL^\top` misses is
-  added to the diagonal.
-* **dominated**: j is chosen and i is not, though exchanging them is never worse: some selection elsewhere is as good.
-  An exchange that may gain nothing counts only where i comes before j in the certificate's order of the clients, and
-  not at all beside symmetries: so exchanges come to an end.
-* **symmetric**: a permutation that leaves the problem as it is carries the leaf into a part that came before it.
-* **decided**: at most one selection is left, and it is evaluated.
+  :math:`s_j - s_i s_j` for dominated pairs (zero at the selection that the certificate is about). At a node clients O
+  are chosen whose share at its point is 1. There the multipliers of products with them are left out: the rest is
+  concave still, since O no longer changes.
+* **reduced costs**: a client is fixed where the tangent closes the other side.
+* **dominance**: i is chosen whenever j is, where exchanging j for i is never a loss: a pair listed with the
+  multipliers, each of them tested in exact arithmetic. Among the best selections the certificate is about the one
+  whose clients come first in its order.
+* **decided**: where one selection is left, it is evaluated.
 
-A client fixed by its reduced cost is a branch one side of which is a tangent leaf. The format is documented at
-`solvers.certificates.Certificate`.
+A side that the search does not mention must be closed by a tangent above it. Every tangent closes what is worth at most
+the goal, so that no selection is worth more than the goal or the best of those that were evaluated. A node without
+multipliers only branches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from solvers.certificates.concave import FORM, Form, Integers, Rounded, part_of
+from solvers.certificates.concave import FORM, Form, Integers, Rounded, largest_of, part_of
 from solvers.certificates.exchanges import Exchanges
-from solvers.certificates.schema import POINT
 from solvers.errors import CertificateError
 
-__all__ = ["check_dispersion"]
+__all__ = ["FREE", "ONE", "ZERO", "Multipliers", "States", "Tangent", "check_dispersion", "decided", "fixed", "implied"]
 
-#: Codes of the leaves in ``tree``; a number from 0 up is the client that is branched on.
-TANGENT, DOMINATED, SYMMETRIC, DECIDED = -1, -2, -3, -4
+#: What is known about a client.
+FREE, ONE, ZERO = 0, 1, 2
+
+#: The origin of what has no node of its own.
+_SPENT = -2
+
+#: Pairs of clients that are kept of all forms together, some twenty bytes each.
+_MEMORY = 1 << 27
+
+States = NDArray[np.int8]
 
 
 @dataclass(frozen=True)
-class _Node:
-    """Where a leaf lies: what was decided on the way, who is chosen, left out, open."""
+class Tangent:
+    """``base`` and the gradient's entries of those chosen bound what a selection is worth, times the grain squared."""
 
-    path: tuple[tuple[int, int], ...]
-    ones: list[int]
-    zeros: set[int]
-    free: list[int]
+    base: int
+    gradient: NDArray[Any]
+    grain: int
 
-    @classmethod
-    def of(cls, path: tuple[tuple[int, int], ...], n: int) -> _Node:
-        decided = {client for client, _ in path}
-        zeros = {client for client, side in path if side == 0}
-        return cls(path, [c for c, side in path if side], zeros, [i for i in range(n) if i not in decided])
+    def order(self, state: States, size: int) -> tuple[int, int, int]:
+        """Return a node's bound, and the gradient's entries between which the best selection ends."""
+        chosen, free = self.gradient[state == ONE], np.sort(self.gradient[state == FREE])
+        first = free.size - (size - chosen.size)
+        bound = self.base + self.grain * (_total(chosen) + _total(free[first:]))
+        return bound, int(free[first]), int(free[first - 1])
+
+    def closes(self, state: States, size: int, goal: int) -> bool:
+        """Whether no selection of a node is worth more than the goal."""
+        return self.order(state, size)[0] <= goal * self.grain**2
 
 
-class _Tree:
-    """The walk over the tree: every leaf is checked, and the largest bound of any leaf is what was verified."""
+class Multipliers:
+    """A form with its products' multipliers as a matrix, and pairs of which the first is chosen whenever the second is.
+
+    Its numbers are Python's where sums of them could leave 64 bits for points in units of 1 / ``grain``.
+    """
+
+    def __init__(self, form: Form, better: Integers, grain: int) -> None:
+        # Below: at most ``open`` shares are whole, and all of them sum to ``open``; so each gradient's entry is at most
+        # grain (linear + 4 open largest), and no sum of `tangent` is more than these.
+        largest, linear = largest_of(form.matrix) + largest_of(form.raised[:, 2]), largest_of(form.linear)
+        most = grain * ((form.open + 1) * linear + 8 * form.open * largest) + form.open**2 * largest
+        kind: Any = object if most >> 62 else np.int64
+        self.form, self.grain = form, grain
+        self.matrix, self.linear = form.matrix.astype(kind), form.linear.astype(kind)
+        self.raised = np.zeros_like(self.matrix)
+        for i, j, half in form.raised.tolist():
+            self.raised[i, j] += half
+            self.raised[j, i] += half
+        n = form.clients
+        self.better = np.zeros((n, n), dtype=bool)
+        self.better[better[:, 0], better[:, 1]] = True
+
+    def tangent(self, point: Integers, state: States) -> Tangent:
+        """Return the tangent at a point, without multipliers of products with those chosen for good."""
+        form, grain = self.form, self.grain
+        if (point > grain).any() or int(point.sum()) != form.open * grain:
+            raise CertificateError("its point does not lie on the slice")
+        away = np.ones(state.size, dtype=bool)
+        away[form.ones] = away[form.ids] = False
+        if (state[form.ones] != ONE).any() or (state[away] != ZERO).any():
+            raise CertificateError("its form takes for decided what is open here")
+        done = (state[form.ids] == ONE) & (point == grain)
+        rest = np.flatnonzero(~done)
+        exact = self.matrix[:, done] - self.raised[:, done]
+        base = form.constant + int(self.linear[done].sum()) + int(exact[done].sum())
+        shares = point[rest].astype(self.matrix.dtype)
+        towards = self.matrix[np.ix_(rest, rest)] @ shares
+        inner = sum(share * value for share, value in zip(shares.tolist(), towards.tolist(), strict=True))
+        gradient = np.zeros(state.size, dtype=self.matrix.dtype)
+        gradient[form.ids[rest]] = grain * (self.linear[rest] + 2 * exact[rest].sum(axis=1)) + 2 * towards
+        return Tangent(base * grain**2 - inner, gradient, grain)
+
+
+def fixed(tangent: Tangent, state: States, size: int, goal: int) -> States | None:
+    """Return a node's state with the clients fixed whose other side a tangent closes; None if it closes the node."""
+    bound, lower, upper = tangent.order(state, size)
+    if bound <= goal * tangent.grain**2:
+        return None
+    missing = -(-(bound - goal * tangent.grain**2) // tangent.grain)  # a loss that closes the other side
+    gradient = tangent.gradient
+    if missing >= 1 << 62 and gradient.dtype != object:  # entries are below 2^61, so that there is none
+        return state
+    top = gradient >= lower
+    sure = (state == FREE) & (np.where(top, gradient - upper, lower - gradient) >= missing)
+    return np.where(sure, np.where(top, ONE, ZERO), state).astype(np.int8)
+
+
+def implied(state: States, better: NDArray[np.bool_]) -> bool:
+    """Fix who comes before someone chosen, or after someone left out; False where that contradicts what is fixed."""
+    while True:
+        one, zero = state == ONE, state == ZERO
+        up, down = better[:, one].any(axis=1), better[zero].any(axis=0)
+        if (up & (zero | down)).any() or (down & one).any():
+            return False
+        fresh = (up | down) & (state == FREE)
+        if not fresh.any():
+            return True
+        state[fresh & up], state[fresh & down] = ONE, ZERO
+
+
+def decided(data: Rounded, state: States) -> float | None:
+    """Return the value of the only selection left, -inf if there is none; None if there are several."""
+    ones, free = np.flatnonzero(state == ONE), np.flatnonzero(state == FREE)
+    missing = data.size - ones.size
+    if 0 < missing < free.size:
+        return None
+    if missing < 0 or missing > free.size:
+        return -math.inf
+    return data.value([*ones.tolist(), *(free.tolist() if missing else [])])
+
+
+class _Search:
+    """The walk over what was written down."""
 
     def __init__(self, problem: Any, data: Rounded, arrays: Mapping[str, Integers]) -> None:
-        self.problem, self.data, self.arrays = problem, data, arrays
-        self.forms: dict[int, Form] = {}
-        self.tangents: dict[int, tuple[int, list[int], int, list[int]]] = {}
-        if arrays["permutations"].size % data.cost.size:
-            raise CertificateError("a symmetry does not say where every client goes")
-        self.permutations = arrays["permutations"].reshape(-1, data.cost.size)
-        self.exchanges = Exchanges(problem, arrays["order"], ties=len(self.permutations) == 0)
-        for g in self.permutations:
-            self._leaves_invariant(g)
-        self.leaves: dict[int, tuple[Callable[..., Fraction | None], int]] = {
-            TANGENT: (self._tangent, 1),
-            DOMINATED: (self._dominated, 2),
-            SYMMETRIC: (self._symmetric, 2),
-            DECIDED: (self._decided, 0),
-        }
+        self.data, self.arrays = data, arrays
+        self.exchanges = Exchanges(problem, arrays["order"])
+        self.forms: dict[int, Multipliers] = {}
+        (self.goal,), (self.grain,) = arrays["goal"].tolist(), arrays["grain"].tolist()
+        origins = arrays["origin"].tolist()
+        self.node = {origin: node for node, origin in enumerate(origins)}
+        if len(self.node) != len(origins) or any(origin >= 2 * node for node, origin in enumerate(origins)):
+            raise CertificateError("two nodes lie on the same side of one, or one lies above itself")
+        self.points = self._by_node()
+
+    def _by_node(self) -> dict[int, Integers]:
+        """The nodes' points, which are kept form by form, and there one client after the other."""
+        form, point, found, end = self.arrays["form"], self.arrays["point"], dict[int, Integers](), 0
+        sizes = np.diff(self.arrays["form_ids_start"])
+        order = np.argsort(form, kind="stable")
+        order = order[np.searchsorted(form[order], 0) :]  # those without multipliers have no point
+        for nodes in np.split(order, np.flatnonzero(np.diff(form[order])) + 1) if order.size else ():
+            size = int(sizes[form[nodes[0]]])
+            start, end = end, end + size * nodes.size
+            if end > point.size:
+                break
+            block = point[start:end].reshape(size, nodes.size)
+            found |= zip(nodes.tolist(), np.ascontiguousarray(block.T), strict=True)
+        if end != point.size:
+            raise CertificateError("there is not one share for each open client of each node's form")
+        return found
 
     def walk(self) -> Fraction:
-        """The largest bound of any leaf, in units of the problem; depth first, the chosen side first."""
-        codes, at, worst = self.arrays["tree"].tolist(), 0, None
-        stack: list[tuple[tuple[int, int], ...]] = [()]  # what was decided on the way: client, and 1 or 0
+        """Return a number that no selection is worth more than, in units of the problem."""
+        best: float = self.goal
+        stack: list[tuple[int, States, tuple[Tangent, ...]]] = [(-1, np.zeros(self.data.cost.size, np.int8), ())]
         while stack:
-            path, where = stack.pop(), at
-            if at >= len(codes):
-                raise CertificateError(f"the tree ends before node {where}: a branch is missing")
-            try:
-                code, at = codes[at], at + 1
-                if code >= 0:
-                    if code >= self.data.cost.size or any(code == client for client, _ in path):
-                        raise CertificateError(f"it branches on client {code}, which is decided or does not exist")
-                    stack += [(*path, (code, 0)), (*path, (code, 1))]
-                    continue
-                if code not in self.leaves:
-                    raise CertificateError(f"its code {code} means nothing")
-                check, count = self.leaves[code]
-                arguments, at = codes[at : at + count], at + count
-                if min(arguments, default=0) < 0:
-                    raise CertificateError("it refers to something by a negative number")
-                bound = check(_Node.of(path, self.data.cost.size), *arguments)
-            except (IndexError, TypeError):
-                raise CertificateError(f"node {where} refers to something the certificate does not hold") from None
-            except CertificateError as error:
-                raise CertificateError(f"node {where}: {error}") from None
-            if bound is not None and (worst is None or bound > worst):
-                worst = bound
-        if at != len(codes):
-            raise CertificateError(f"{len(codes) - at} numbers are left over after the last node")
-        if worst is None:
-            raise CertificateError("no leaf states a bound")
-        return worst * self.data.unit + self.data.error
+            origin, state, above = stack.pop()
+            value = decided(self.data, state)
+            if value is not None:
+                best = max(best, value)
+            elif origin in self.node:
+                try:
+                    stack += self._below(self.node[origin], state, above)
+                except CertificateError as error:
+                    raise CertificateError(f"node {self.node[origin]}: {error}") from None
+            elif not any(tangent.closes(state, self.data.size, self.goal) for tangent in reversed(above)):
+                side = f"the side {'with' if origin % 2 else 'without'} whom node {origin // 2} branches on"
+                raise CertificateError(f"{side if origin >= 0 else 'the root'} is missing, and no tangent closes it")
+        return int(best) * self.data.unit + self.data.error
 
-    def _decided(self, node: _Node) -> Fraction | None:
-        missing = self.data.size - len(node.ones)
-        if missing < 0 or missing > len(node.free):
-            return None
-        if 0 < missing < len(node.free):
-            raise CertificateError("it is called decided, but several selections are left")
-        return Fraction(self.data.value([*node.ones, *(node.free if missing else [])]))
+    def _below(
+        self, node: int, state: States, above: tuple[Tangent, ...]
+    ) -> list[tuple[int, States, tuple[Tangent, ...]]]:
+        """Return the sides of a node with their states."""
+        client, better = int(self.arrays["client"][node]), None
+        if (number := int(self.arrays["form"][node])) >= 0:
+            form = self._form(number)
+            tangent, better = form.tangent(self.points[node], state), form.better
+            left = fixed(tangent, state, self.data.size, self.goal)
+            if left is None or not implied(left, better):
+                return []
+            state, above = left, (*above, tangent)
+            if decided(self.data, state) is not None:
+                return [(_SPENT, state, ())]
+        if client < 0:
+            raise CertificateError("it is said to be closed, but its tangent lies above the goal")
+        sides = []
+        for value in (ZERO, ONE):
+            child = state.copy()
+            if child[client] in (FREE, value):
+                child[client] = value
+                if better is None or implied(child, better):
+                    sides.append((2 * node + (value == ONE), child, above))
+        return sides
 
-    def _tangent(self, node: _Node, index: int) -> Fraction:
-        if index not in self.tangents:
-            owner = int(self.arrays["point_form"][index])
-            gradient, inner = self._form(owner).tangent(part_of(self.arrays, "point", index))
-            order = sorted(range(len(gradient)), key=gradient.__getitem__, reverse=True)
-            self.tangents[index] = owner, gradient, inner, order
-        owner, gradient, inner, order = self.tangents[index]
-        form = self._form(owner)
-        inside = set(form.ones.tolist())
-        if not inside <= set(node.ones):
-            raise CertificateError("its form takes clients for chosen that are not chosen here")
-        if any(form.place[i] < 0 for i in [*node.ones, *node.free] if i not in inside):
-            raise CertificateError("its form leaves out clients that are open here")
-        forced = [int(form.place[i]) for i in node.ones if i not in inside]
-        total, missing = sum(gradient[k] for k in forced), self.data.size - len(node.ones)
-        free = set(node.free)
-        best = [gradient[k] for k in order if int(form.ids[k]) in free][: max(missing, 0)]
-        if len(best) != missing:
-            raise CertificateError("too many are chosen, or too few are open; such a leaf is called decided")
-        return form.constant + Fraction((total + sum(best)) * POINT - inner, POINT * POINT)
-
-    def _form(self, index: int) -> Form:
+    def _form(self, index: int) -> Multipliers:
         if index not in self.forms:
-            form = Form(self.data, {name: part_of(self.arrays, f"form_{name}", index) for name in FORM})
-            for i, j in form.dominated:
+            part = {name: part_of(self.arrays, f"form_{name}", index) for name in FORM}
+            before = part_of(self.arrays, "form_better", index).reshape(-1, 2)
+            if before.size and int(before.max()) >= part["ids"].size:
+                raise CertificateError("a pair of one client before another is not one of its form's clients")
+            form = Form(self.data, part, int(self.arrays["form_room"][index]))
+            before = form.ids[before]
+            for i, j in [*form.dominated, *before.tolist()]:
                 self.exchanges.require(i, j, form.ones.tolist(), form.ids.tolist())
-            self.forms[index] = form
+            room = max(_MEMORY // (self.data.cost.size**2 + 1), 1)  # what does not fit is made again
+            while len(self.forms) >= room:
+                del self.forms[next(iter(self.forms))]
+            self.forms[index] = Multipliers(form, before, self.grain)
         return self.forms[index]
 
-    def _dominated(self, node: _Node, i: int, j: int) -> Fraction | None:
-        if j not in node.ones or i not in node.zeros:
-            raise CertificateError(f"client {i} is said to come before {j}, but is not left out while {j} is chosen")
-        self.exchanges.require(i, j, [k for k in node.ones if k != j], node.free)
-        return None
 
-    def _symmetric(self, node: _Node, which: int, depth: int) -> Fraction | None:
-        if which >= len(self.permutations) or depth >= len(node.path):
-            raise CertificateError("its symmetry or the branch it refers to does not exist")
-        g, (client, side) = self.permutations[which].tolist(), node.path[depth]
-        before = node.path[:depth]
-        for value in (0, 1):
-            decided = {k for k, v in before if v == value}
-            if {g[k] for k in decided} != decided:
-                raise CertificateError("its symmetry moves what was decided before the branch it refers to")
-        if side != 0 or client not in {g[k] for k in node.ones}:
-            raise CertificateError("its symmetry does not carry it to the side that came before")
-        return None
-
-    def _leaves_invariant(self, g: Integers) -> None:
-        h, c = self.problem.distances, self.problem.costs
-        if sorted(g.tolist()) != list(range(c.size)):
-            raise CertificateError("a symmetry is not a permutation of the clients")
-        if not (np.array_equal(h[np.ix_(g, g)], h) and np.array_equal(c[g], c)):
-            raise CertificateError("a symmetry does not leave the distances and costs as they are")
+def _total(values: NDArray[Any]) -> int:
+    """The sum, which may take more than 64 bits."""
+    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
 
 
 def check_dispersion(problem: Any, grid: int, arrays: Mapping[str, Integers]) -> Fraction:
-    """Walk the tree of a certificate and return the bound it proves, exactly.
+    """Walk over a search that was written down and return the bound it proves, exactly.
 
     Parameters
     ----------
@@ -185,7 +258,7 @@ def check_dispersion(problem: Any, grid: int, arrays: Mapping[str, Integers]) ->
     grid : int
         The whole numbers of the certificate are multiples of 2^grid, in the units of the objective.
     arrays : mapping of str to array of int
-        As described at `solvers.certificates.Certificate`.
+        As `solvers.certificates.schema` passes them.
 
     Returns
     -------
@@ -195,6 +268,6 @@ def check_dispersion(problem: Any, grid: int, arrays: Mapping[str, Integers]) ->
     Raises
     ------
     CertificateError
-        When a branch is missing, or a leaf does not prove what it should; the sentence names the node.
+        When a side is missing, or a node is not closed by what is said about it; the sentence names the node.
     """
-    return _Tree(problem, Rounded.of(problem, grid), arrays).walk()
+    return _Search(problem, Rounded.of(problem, grid), arrays).walk()

@@ -16,12 +16,12 @@ __all__ = ["Exchanges"]
 class Exchanges:
     """Which exchanges the best selection, the first in ``order`` among its equals, leaves nothing to gain by.
 
-    An exchange that may gain nothing counts only where ``order`` puts the one who comes before the one who goes, and
-    not at all unless ``ties``: so exchanges come to an end.
+    An exchange that may gain nothing counts only where ``order`` puts the one who comes before the one who goes: so
+    exchanges come to an end.
     """
 
-    def __init__(self, problem: Any, order: NDArray[np.int64], *, ties: bool) -> None:
-        self.problem, self.order, self.ties = problem, order, ties
+    def __init__(self, problem: Any, order: NDArray[np.int64]) -> None:
+        self.problem, self.order = problem, order
         if sorted(order.tolist()) != list(range(problem.costs.size)):
             raise CertificateError("the order of the clients does not name each of them once")
         self.known: dict[tuple[int, int], bool] = {}
@@ -43,7 +43,7 @@ class Exchanges:
         worth = Fraction(sum(gains[k] for k in ones) + sum(others)) * self.grain
         least = 2 * Fraction(float(self.problem.weight)) * worth
         least -= Fraction(float(self.problem.costs[i])) - Fraction(float(self.problem.costs[j]))
-        return bool(least > 0 or (least == 0 and self.ties and self.order[i] < self.order[j]))
+        return bool(least > 0 or (least == 0 and self.order[i] < self.order[j]))
 
     def _row(self, i: int) -> list[int]:
         """The distances of a client in units of ``grain``, of which every distance is a whole number."""

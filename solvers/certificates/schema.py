@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from solvers.errors import CertificateError
 
-__all__ = ["CLIENTS", "GRAIN", "MULTIPLIER", "POINT", "ROOM", "SCHEMAS", "Array", "Schema", "validated"]
+__all__ = ["CLIENTS", "MULTIPLIER", "POINT", "ROOM", "SCHEMAS", "Array", "Schema", "validated"]
 
 Integers = NDArray[np.int64]
 
@@ -27,13 +27,13 @@ CLIENTS = 1 << 16
 #: Multipliers of a form are smaller, and what its diagonal is raised by.
 MULTIPLIER, ROOM = 1 << 40, 1 << 44
 
-#: Points of a tree are multiples of 1 / POINT, those of a search of 1 / grain, which is at most GRAIN.
-POINT, GRAIN = 1 << 20, 1 << 14
+#: Shares of points are multiples of 1 / POINT, or of a part of it.
+POINT = 1 << 20
 
 #: Most entries of an array: what is read is tested in minutes.
 ENTRIES = 1 << 23
 
-#: Any whole number that is kept in 64 bits, and one whose double is as well.
+#: Any whole number whose negative is kept in 64 bits too, and one whose double is as well.
 _ANY, _WIDE = (1 << 63) - 1, (1 << 62) - 1
 
 
@@ -64,18 +64,6 @@ class Schema:
     grid: tuple[int, int] = (0, 0)
 
 
-def _forms() -> dict[str, Array]:
-    """Order of the clients, and multipliers, form by form."""
-    return {
-        "order": Array(0, "last", "clients"),
-        "form_ones": Array(0, "last", parts="forms"),
-        "form_ids": Array(0, "last", parts="forms"),
-        "form_diagonal": Array(1 - MULTIPLIER, MULTIPLIER - 1, parts="forms", like="form_ids"),
-        "form_nonnegative": Array(0, MULTIPLIER - 1, parts="forms", group=3),
-        "form_dominated": Array(1 - MULTIPLIER, MULTIPLIER - 1, parts="forms", group=3),
-    }
-
-
 #: Doubles, the smallest of which is 2^-1074, as multiples of 2^grid with 52 or 60 bits.
 _DOUBLES = (-1200, 1200)
 
@@ -83,26 +71,20 @@ SCHEMAS: dict[str, Schema] = {
     "dispersion": Schema(
         "DispersionProblem",
         {
-            **_forms(),
-            "point_form": Array(0, "last form"),
-            "tree": Array(-4, ENTRIES),
-            "point": Array(0, POINT, parts="point_form"),
-            "permutations": Array(0, "last"),
-        },
-        (-900, 900),
-    ),
-    "dispersion-search": Schema(
-        "DispersionProblem",
-        {
-            **_forms(),
-            "form": Array(0, "last form"),
+            "order": Array(0, "last", "clients"),
+            "form_ones": Array(0, "last", parts="forms"),
+            "form_ids": Array(0, "last", parts="forms"),
+            "form_diagonal": Array(1 - MULTIPLIER, MULTIPLIER - 1, parts="forms", like="form_ids"),
+            "form_nonnegative": Array(0, MULTIPLIER - 1, parts="forms", group=3),
+            "form_dominated": Array(1 - MULTIPLIER, MULTIPLIER - 1, parts="forms", group=3),
             "form_room": Array(0, ROOM - 1, "forms"),
             "form_better": Array(0, "last", parts="forms", group=2),
             "goal": Array(-_WIDE, _WIDE, 1),
-            "grain": Array(1, GRAIN, 1),
+            "grain": Array(1, POINT, 1),
             "origin": Array(-1, 2 * ENTRIES, "form"),
             "client": Array(-1, "last", "form"),
-            "point": Array(0, GRAIN),
+            "form": Array(-1, "last form"),
+            "point": Array(0, POINT),
         },
         (-900, 900),
     ),
@@ -177,14 +159,14 @@ def _integers(name: str, array: Any) -> Integers:
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu":
         got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
         raise CertificateError(f"array {name!r} of the certificate must hold whole numbers, not {got}")
-    if (array.ndim != 1 and array.size) or array.size > ENTRIES:
+    if array.ndim != 1 or array.size > ENTRIES:
         raise CertificateError(
             f"array {name!r} of the certificate must have one dimension and at most {ENTRIES} entries; "
             f"its shape is {array.shape}"
         )
     if array.dtype.kind == "u" and array.size and int(array.max()) > _ANY:
         raise CertificateError(f"array {name!r} of the certificate holds {int(array.max())}, which 64 bits do not")
-    return array.astype(np.int64).ravel()
+    return array.astype(np.int64)
 
 
 def _in_range(name: str, values: Integers, least: int, most: int) -> None:

@@ -8,8 +8,7 @@ from solvers.certificates import Certificate
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.attainable import Attainable
 from solvers.dispersion.relaxations.slice_form import Normal
-from solvers.dispersion.search.proof import Proof
-from solvers.dispersion.search.record import Record
+from solvers.dispersion.search.certificate import CertificateTree
 from solvers.dispersion.search.threads import calm
 from solvers.proving import prover
 from solvers.solution import OPTIMALITY_GAP, Solution
@@ -31,23 +30,25 @@ def certify(solution: Solution, time_limit: float, *, relaxed: bool) -> Certific
     problem = solution.problem
     assert isinstance(problem, DispersionProblem)
     assert solution.bound is not None
-    if problem.size in (1, problem.n - 1, problem.n):
-        return _enumerated(problem, _within(problem, solution))
     begun = time.perf_counter()
 
     def expired(share: float = _SHARE) -> bool:
         return time.perf_counter() - begun > share * time_limit
 
+    if problem.size in (1, problem.n - 1, problem.n):
+        tree = CertificateTree(problem, solution.bound, expired)
+        tree.enumerated()
+        return tree.certificate(_within(problem, solution))
     with calm(problem):
         if not relaxed:
             claim = _within(problem, solution)
             for target in _targets(problem, solution, claim):
-                proof = Proof(problem, target, expired)
-                if proof.tree():
-                    return proof.certificate(claim)
-        proof = Proof(problem, solution.bound, lambda: expired(_SHARE_LEAF))
+                tree = CertificateTree(problem, target, expired)
+                if tree.tree():
+                    return tree.certificate(claim)
+        tree = CertificateTree(problem, solution.bound, lambda: expired(_SHARE_LEAF))
         left = _SHARE_LEAF * time_limit - (time.perf_counter() - begun)
-        return proof.certificate(proof.leaf(left))
+        return tree.certificate(tree.root(left))
 
 
 def _within(problem: DispersionProblem, solution: Solution) -> float:
@@ -59,7 +60,7 @@ def _within(problem: DispersionProblem, solution: Solution) -> float:
 
 
 def _targets(problem: DispersionProblem, solution: Solution, claim: float) -> list[float]:
-    """What a tree has to reach: less than the next attainable value where they are known, else the claim itself."""
+    """Return the bounds a tree may aim at: below the next attainable value where they are known, else the claim."""
     normal = Normal.of(problem)
     attainable = Attainable(normal)
     if solution.objective is None or not attainable.known or claim - solution.objective > 1e-3 * problem.scale:
@@ -67,22 +68,3 @@ def _targets(problem: DispersionProblem, solution: Solution, claim: float) -> li
     above = normal.original(attainable.above(normal.value(solution.objective)) - 3 * attainable.error)
     ceiling = problem.trivial_bound()
     return [max(claim, min(above, ceiling) - 1e-9 * problem.scale)]
-
-
-def _enumerated(problem: DispersionProblem, bound: float) -> Certificate:
-    """All selections one by one, where all clients, all but one or one alone are chosen."""
-    record = Record(problem)
-    last = problem.n - 1
-    if problem.size == problem.n:
-        record.decided()
-    elif problem.size == 1:
-        for client in range(last):
-            record.branch(client)
-            record.decided()
-        record.decided()
-    else:
-        for client in range(last):
-            record.branch(client)
-        for _ in range(last + 1):
-            record.decided()
-    return record.certificate(bound)

@@ -1,8 +1,8 @@
-"""What the first-order tree says of itself as it goes: a certificate that costs next to nothing.
+"""Log of the first-order tree as it goes: a certificate that costs next to nothing.
 
-Afterwards nothing is computed again. For that the tree works, while it is written down, on what the reader will see:
+Afterwards nothing is computed again. For that the tree works, while it is written down, on what the checker will see:
 the problem and the multipliers in whole numbers, points that are multiples of a grain. What rounding the problem can
-have changed is part of every bound's margin, so what the tree closes the reader closes.
+have changed is part of every bound's margin, so what the tree closes the checker closes.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.certificates import Certificate, CertificateError, concave
-from solvers.certificates.concave import FORM, Rounded
+from solvers.certificates import Certificate, CertificateError
 from solvers.certificates.exchanges import Exchanges
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.dominance import Dominance
 from solvers.dispersion.relaxations.semidefinite import Multipliers
 from solvers.dispersion.relaxations.slice_form import Normal, SliceForm, tangent_margin
 from solvers.dispersion.search.nodes import Log
-from solvers.dispersion.search.record import Record, one_after_the_other
+from solvers.dispersion.search.record import Record
 
 __all__ = ["Journal"]
 
@@ -60,13 +59,11 @@ class Journal:
         rank = 2 * (normal.size - 1) / max(n - 2, 1) * normal.quadratic.sum(axis=1) + normal.linear
         self.grain = _COARSE if n <= _CLIENTS else _FINE
         self.record = Record(problem, np.lexsort((np.arange(n), -rank)))
-        self.data = Rounded.of(problem, self.record.grid)
+        self.data = self.record.data
         self.scale = float(self.data.unit) * normal.factor
         self.margin = (float(self.data.error / self.data.unit) + 2) * self.scale
         self.alive = self.margin <= _ROUNDING * tolerance
-        self._exchanges = Exchanges(problem, self.record.order, ties=True)
-        self._betters: list[NDArray[np.int64]] = []
-        self._rooms: list[int] = []
+        self._exchanges = Exchanges(problem, self.record.order)
         self._logs: list[tuple[int, Log]] = []
         self._nodes = self._shares = 0
         self._searched = False  # whether anybody was fixed, by dominance perhaps
@@ -85,14 +82,8 @@ class Journal:
         """The multipliers in whole numbers: the form, what the chosen are worth, both for the tree, and its number."""
         back = 1 / self.normal.factor
         held, dominated = (pairs, found.nonnegative * back), (equal, found.dominated * back)
-        number = self.record.form(ones, ids, found.diagonal * back, held, dominated)
-        whole = concave.Form(self.data, dict(zip(FORM, self.record.forms[number], strict=True)))
-        room = 2 * whole.room + 64  # other machines round otherwise
-        index = np.arange(ids.size)
-        whole.matrix[index, index] -= room - whole.room
-        linear = whole.linear + (room - whole.room)
-        self._rooms.append(room)
-        self._betters.append(_covering(order.pairs, ids.size))
+        number, whole = self.record.form(ones, ids, found.diagonal * back, held, dominated, order.pairs)
+        linear = whole.linear
         middle = round(Fraction(self.normal.offset) / self.normal.size / self.data.unit)
         curved = whole.matrix.astype(np.float64) * self.scale
         raised = np.zeros_like(curved)
@@ -187,31 +178,8 @@ class Journal:
         if claim is None:
             claim = float(proved)
             claim = claim if Fraction(claim) >= proved else float(np.nextafter(claim, math.inf))
-        used = sorted({form for form, _ in self._logs})  # not those that a fresh start has left behind
-        logs = [(used.index(form), log, int(log.used[0])) for form, log in self._logs]
-        ids = [np.append(self.record.forms[form][1], -1) for form in used]  # -1, nobody, stays what it is
-        betters = [self._betters[form] if self._searched else self._betters[form][:0] for form in used]
-        arrays = {
-            "goal": np.array([goal]),
-            "grain": np.array([round(1 / self.grain)]),
-            "origin": np.concatenate([log.origins[:many] for _, log, many in logs]),
-            "client": np.concatenate([ids[form][log.clients[:many]] for form, log, many in logs]),
-            "form": np.concatenate([np.full(many, form) for form, _, many in logs]),
-            "point": np.concatenate([_columns(logs, form) for form in range(len(used))]),
-            "form_room": np.array(self._rooms)[used],
-            **one_after_the_other("form_better", betters),
-        }
-        return self.record.told("dispersion-search", claim, arrays, used)
-
-
-def _columns(logs: list[tuple[int, Log, int]], form: int) -> NDArray[np.int16]:
-    """The points of a form, client by client: from one node to the next a client's share hardly changes."""
-    points = [log.points[:used] for number, log, used in logs if number == form]
-    return np.concatenate(points).T.ravel() if points else np.zeros(0, dtype=np.int16)
-
-
-def _covering(pairs: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """The pairs that the others do not imply, one after the other."""
-    table = np.zeros((n, n), dtype=np.float32)
-    table[pairs[:, 0], pairs[:, 1]] = 1
-    return np.argwhere((table > 0) & (table @ table == 0)).astype(np.int64).ravel()
+        nodes = []
+        for form, log in self._logs:  # not those that a fresh start has left behind
+            many, ids = int(log.used[0]), np.append(self.record.forms[form][1], -1)  # -1, nobody, stays what it is
+            nodes.append((form, log.origins[:many], ids[log.clients[:many]], log.points[:many]))
+        return self.record.certificate(claim, goal, round(1 / self.grain), nodes, searched=self._searched)

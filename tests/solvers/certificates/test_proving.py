@@ -55,7 +55,7 @@ def test_the_proof_is_of_the_bound_whatever_the_method(method):
     if solution.status == "optimal" or method == "milp":
         assert verified <= max(solution.bound, solution.objective + 1e-6 * abs(solution.objective))
     else:  # a relaxation's: one leaf
-        assert solution.certificate.arrays["tree"].tolist() == [-1, 0]
+        assert solution.certificate.arrays["origin"].tolist() == [-1]
 
 
 def test_instances_of_the_library():

@@ -1,25 +1,33 @@
-"""Bounds for a proof that is written down: multipliers and points as the reader of certificates will see them."""
+"""Certificates of a bound that is known: a search of few nodes, written down as it is found.
+
+A search has to find its bound; a certificate only has to reach it. So this is a search of its own, after whatever
+method: every node with multipliers made for it, since few large steps make a small file. It computes with the checker's
+own whole numbers and steps (a form as the checker will rebuild it, a point as it will be rounded, whom that fixes), so
+that what closes a node here closes it there.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.certificates.concave import FORM, Form, Rounded
+from solvers.certificates import Certificate
+from solvers.certificates.dispersion import FREE, ONE, ZERO, Tangent, decided, fixed, implied
+from solvers.certificates.dispersion import Multipliers as Checked
 from solvers.certificates.schema import POINT
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.dominance import dominance
 from solvers.dispersion.relaxations.semidefinite import Multipliers as SdpMultipliers
 from solvers.dispersion.relaxations.semidefinite import relax
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
-from solvers.dispersion.search.nodes import FREE, ONE
-from solvers.dispersion.search.record import BITS, Record
+from solvers.dispersion.search.record import BITS, Nodes, Record, on_grain
 from solvers.solution import OPTIMALITY_GAP
 
-__all__ = ["Bounds", "Multipliers"]
+__all__ = ["CertificateTree"]
 
 #: Pairs held non-negative, per open client.
 _PAIRS = 1
@@ -30,25 +38,49 @@ _ACCURACY = 0.02
 #: What rounding a form for the checker may cost, of the goal.
 _SPARE = 1e-9
 
+#: Rounds of separating products at the root, below it, and for a certificate of one node, and pairs per client then.
+_ROUNDS_ROOT, _ROUNDS, _ROUNDS_LEAF, _PAIRS_LEAF = 2, 1, 5, 2
+
+#: With more clients one multiplier for all of them serves for a certificate of one node.
+_LARGE = 600
+
+#: Seconds that a semidefinite relaxation takes a client cubed, generously.
+_RELAXING = 6e-8
+
+#: Share of a form's clients that are still open when it is made anew.
+_SHRUNK = 0.5
+
+#: Steps on a node, at most: a weaker bound costs one more node.
+_STEPS = 300
+
+#: Fewest open clients that get multipliers of their own.
+_LEAST = 8
+
+#: A goal that nothing reaches: every selection is evaluated.
+_NOTHING = -(1 << 61)
+
 _NO_PAIRS: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Multipliers:
-    """A form over ``ids`` as the checker sees it: where it holds, its number in the record, pairs worth holding."""
+    """A form over ``ids``, in doubles and as the checker sees it: its number in the record, pairs worth holding."""
 
     index: int
-    ids: NDArray[np.int64]
-    ones: NDArray[np.int64]
-    constant: float
+    checked: Checked
     matrix: NDArray[np.float64]
     linear: NDArray[np.float64]
     pairs: NDArray[np.int64]
     point: NDArray[np.float64]
 
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The clients that are open where it holds."""
+        return self.checked.form.ids
 
-class Bounds:
-    """Forms and tangents of one problem, kept in a record.
+
+class CertificateTree:
+    """A certificate in the making.
 
     Parameters
     ----------
@@ -70,40 +102,128 @@ class Bounds:
         pair = np.ascontiguousarray(problem.weight * problem.distances.astype(np.float64))
         order = np.lexsort((np.arange(n), -(2 * (m - 1) / max(n - 2, 1) * pair.sum(axis=1) - problem.costs)))
         self.record = Record(problem, order)
-        self.data = Rounded.of(problem, self.record.grid)
+        self.data = self.record.data
         self.unit = float(self.data.unit)
-        self.goal = (target - float(self.data.error) - 4 * problem.rounding) / self.unit
+        self.goal = math.floor((target - float(self.data.error) - 4 * problem.rounding) / self.unit)
         self.accuracy = 0.1 * OPTIMALITY_GAP * min(max(1.0, abs(target)), problem.scale)
         self.dominated = _certain(problem, dominance(pair, -problem.costs, m).pairs)
-        self.above = np.zeros((n, n), dtype=bool)  # above[i, j]: i is chosen whenever j is
-        self.above[self.dominated[:, 0], self.dominated[:, 1]] = True
-        self.written = self.nodes = 0
+        self.nodes: list[Nodes] = []
+        self.written = 0
 
-    def tangent(
+    def tree(self) -> bool:
+        """Write a tree that proves the target; False where it was given up."""
+        state = np.zeros(self.problem.n, dtype=np.int8)
+        return self._visit(-1, state, None, None, ())
+
+    def root(self, seconds: float = math.inf) -> float:
+        """Write one node, the best tangent that so many seconds allow, and return its bound.
+
+        One multiplier for all is found at once; those of the semidefinite relaxation, cut short, would be worse.
+        """
+        state = np.zeros(self.problem.n, dtype=np.int8)
+        forms = [self._shifted()]
+        if self.problem.n <= _LARGE and seconds > _RELAXING * self.problem.n**3:
+            forms.append(self._multipliers(state, None, _ROUNDS_LEAF, _PAIRS_LEAF, closing=False))
+        found = [(form, *self._tangent(state, form, form.point)) for form in forms]
+        bounds = [tangent.order(state, self.problem.size)[0] for _, tangent, _ in found]
+        form, _, point = found[bounds.index(min(bounds))]
+        self.goal = -(-min(bounds) // POINT**2)
+        self._write(-1, -1, form, point)
+        return float(self.goal * self.data.unit + self.data.error)
+
+    def enumerated(self) -> None:
+        """Write a tree that evaluates every selection, where all clients, all but one or one alone are chosen."""
+        self.goal, m = _NOTHING, self.problem.size
+        for client in range(self.problem.n - 1 if m < self.problem.n else 0):
+            # Where one alone is chosen, the side without whom was branched on is open; else that with.
+            self._write(-1 if client == 0 else 2 * (client - 1) + (m > 1), client, None, None)
+
+    def certificate(self, bound: float) -> Certificate:
+        """Return what was written as a certificate that claims ``bound``."""
+        return self.record.certificate(bound, self.goal, POINT, self.nodes)
+
+    # -- the tree ------------------------------------------------------------------------------------------------
+
+    def _visit(
+        self,
+        origin: int,
+        state: NDArray[np.int8],
+        form: Multipliers | None,
+        y: NDArray[np.float64] | None,
+        above: tuple[Tangent, ...],
+    ) -> bool:
+        """Prove what is open below ``state``; ``y`` has an entry for every client of the problem."""
+        size = self.problem.size
+        if self.expired() or self.written > self.most:
+            return False
+        if decided(self.data, state) is not None:
+            return True
+        if any(tangent.closes(state, size, self.goal) for tangent in reversed(above)):
+            return True
+        found = None if form is None or y is None else self._tangent(state, form, y)
+        if form is None or found is None or (not found[0].closes(state, size, self.goal) and self._worth(form, state)):
+            form = self._multipliers(state, form, _ROUNDS if form is not None else _ROUNDS_ROOT)
+            found = self._tangent(state, form, form.point)
+        tangent, point = found
+        left = fixed(tangent, state, size, self.goal)
+        if left is None or not implied(left, form.checked.better) or decided(self.data, left) is not None:
+            self._write(origin, -1, form, point)
+            return True
+        y = np.zeros(self.problem.n)
+        y[form.ids] = point / POINT
+        client, number = self._branching(left, form, y), len(self.nodes)
+        self._write(origin, client, form, point)
+        for value in (ONE, ZERO):
+            child = left.copy()
+            child[client] = value
+            if implied(child, form.checked.better):
+                side = 2 * number + (value == ONE)
+                if not self._visit(side, child, form, y, (*above, tangent)):
+                    return False
+        return True
+
+    def _worth(self, form: Multipliers, state: NDArray[np.int8]) -> bool:
+        """Whether what is open here is so much less than where its form was made that it gets one of its own."""
+        free, left = int((state == FREE).sum()), self.problem.size - int((state == ONE).sum())
+        return free >= _LEAST and 2 <= left <= free - 2 and free <= _SHRUNK * form.ids.size
+
+    def _branching(self, state: NDArray[np.int8], form: Multipliers, y: NDArray[np.float64]) -> int:
+        """The client whose share is farthest from 0 and 1, by its curvature."""
+        free, means = np.flatnonzero(state == FREE), form.matrix.mean(axis=0)
+        weight = np.zeros(self.problem.n)
+        weight[form.ids] = np.maximum(2 * means - means.mean() - form.matrix.diagonal(), 1e-12)
+        return int(free[(weight[free] * np.minimum(y[free], 1 - y[free])).argmax()])
+
+    def _write(self, origin: int, client: int, form: Multipliers | None, point: NDArray[np.int64] | None) -> None:
+        points = np.zeros((1, 0), dtype=np.int64) if point is None else point[None]
+        self.nodes.append((-1 if form is None else form.index, np.array([origin]), np.array([client]), points))
+        self.written += 2 + points.size
+
+    # -- bounds --------------------------------------------------------------------------------------------------
+
+    def _tangent(
         self, state: NDArray[np.int8], form: Multipliers, y: NDArray[np.float64]
-    ) -> tuple[float, NDArray[np.float64], int]:
-        """The bound of a form at a node, the gradient for every client, and the number of the point kept for it."""
-        free, chosen = np.flatnonzero(state[form.ids] == FREE), np.flatnonzero(state[form.ids] == ONE)
-        left = self.problem.size - form.ones.size - chosen.size
+    ) -> tuple[Tangent, NDArray[np.int64]]:
+        """The best tangent of a form at a node that is found from ``y``, and its point in units of 1 / POINT."""
+        kept = form.checked.form
+        free, chosen = np.flatnonzero(state[kept.ids] == FREE), np.flatnonzero(state[kept.ids] == ONE)
+        left = kept.open - chosen.size
         slope = form.linear[free] + 2 * form.matrix[chosen][:, free].sum(axis=0)
-        constant = form.constant + float(form.linear[chosen].sum() + form.matrix[np.ix_(chosen, chosen)].sum())
-        inner = project(y[form.ids[free]], left)
-        known = (constant, self.goal, self.goal, _ACCURACY)
-        bound_point(form.matrix[np.ix_(free, free)], slope, inner, left, known)
-        full = np.zeros(form.ids.size)
+        constant = kept.constant + float(form.linear[chosen].sum() + form.matrix[np.ix_(chosen, chosen)].sum())
+        inner = _project(y[kept.ids[free]], left)
+        _bound_point(
+            form.matrix[np.ix_(free, free)],
+            slope,
+            inner,
+            left,
+            (constant, float(self.goal), float(self.goal), _ACCURACY),
+        )
+        full = np.zeros(kept.ids.size)
         full[chosen], full[free] = 1.0, inner
-        index = self.record.point(form.index, full)
-        full = self.record.points[index][1] / POINT
-        towards = form.matrix @ full
-        gradient = np.zeros(self.problem.n)
-        gradient[form.ids] = form.linear + 2 * towards
-        inside = gradient[form.ids]
-        top = np.partition(inside[free], free.size - left)[free.size - left :].sum()
-        bound = form.constant + float(inside[chosen].sum() + top - full @ towards)
-        self.written += full.size
-        return bound + 1e-13 * (abs(bound) + form.ids.size * float(np.abs(inside).max())), gradient, index
+        point = on_grain(full, kept.open, POINT)
+        return form.checked.tangent(point, state), point
 
-    def multipliers(
+    def _multipliers(
         self,
         state: NDArray[np.int8],
         parent: Multipliers | None,
@@ -153,7 +273,7 @@ class Bounds:
         x[ids] = found.x
         return self._keep(ones, ids, found.diagonal * back, held, free, pairs, x)
 
-    def shifted(self) -> Multipliers:
+    def _shifted(self) -> Multipliers:
         """One multiplier for all clients, the largest eigenvalue on the slice: what any number of clients allows."""
         everyone, n = np.arange(self.problem.n), self.problem.n
         q = self.data.pair.astype(np.float64) * self.unit
@@ -172,12 +292,14 @@ class Bounds:
         pairs: NDArray[np.int64],
         x: NDArray[np.float64],
     ) -> Multipliers:
-        index = self.record.form(ones, ids, diagonal, held, dominated)
-        parts = self.record.forms[index]
-        self.written += sum(part.size for part in parts)
-        form = Form(self.data, dict(zip(FORM, parts, strict=True)))
-        matrix, linear = form.matrix.astype(np.float64), form.linear.astype(np.float64)
-        return Multipliers(index, ids, ones, float(form.constant), matrix, linear, pairs, x)
+        place = np.full(self.problem.n, -1)
+        place[ids] = np.arange(ids.size)
+        better = place[self.dominated]
+        better = better[(better >= 0).all(axis=1)]
+        index, form = self.record.form(ones, ids, diagonal, held, dominated, better)
+        self.written += sum(part.size for part in self.record.forms[index])
+        checked = Checked(form, ids[better], POINT)
+        return Multipliers(index, checked, form.matrix.astype(np.float64), form.linear.astype(np.float64), pairs, x)
 
 
 def _certain(problem: DispersionProblem, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -210,17 +332,13 @@ def _violated(
     return np.concatenate([kept, upper[worst[flat[worst] < -1e-6]]])
 
 
-#: Steps on a node, at most: a weaker bound costs one more node.
-_STEPS = 300
-
-
-def project(y: NDArray[np.float64], left: int) -> NDArray[np.float64]:
+def _project(y: NDArray[np.float64], left: int) -> NDArray[np.float64]:
     """Move the parent's point onto the slice ``1ᵀy = left``."""
     total = float(y.sum())
     return y * (left / total) if total > left else y + (1.0 - y) * ((left - total) / (y.size - total))
 
 
-def bound_point(
+def _bound_point(
     curved: NDArray[np.float64],
     slope: NDArray[np.float64],
     y: NDArray[np.float64],

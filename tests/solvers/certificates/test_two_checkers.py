@@ -1,0 +1,198 @@
+"""The second checker, one file of the standard library: it says what the first one says, of everything."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from solvers import instances
+from solvers.certificates import Certificate, CertificateError, check, check_certificate
+from solvers.instances import ledger
+from solvers.instances.library import FOLDER
+from tests.solvers.certificates.test_soundness import SHAPES, certificates, every_branch, uniform
+from tests.thoroughly import few_of
+
+
+def second(problem, certificate, folder):
+    """The verdict of the one file on a problem and a certificate: the bound, or None; nothing else is raised."""
+    stated = check_certificate.Problem(*check_certificate.read_npz(problem.save(folder / "problem.npz")))
+    arrays = {name: array.tolist() for name, array in certificate.arrays.items()}
+    facts = certificate.kind, certificate.problem, certificate.bound, certificate.grid
+    try:
+        return check_certificate.check(stated, *facts, arrays)
+    except check_certificate.Refused:
+        return None
+
+
+def first(problem, certificate):
+    try:
+        return check(problem, certificate)
+    except CertificateError as error:
+        return None if "concave" not in str(error) else "concave"
+
+
+def agree(problem, certificate, folder):
+    """Both refuse, or both prove the same; how far a diagonal must be raised they may see differently."""
+    one, other = first(problem, certificate), second(problem, certificate, folder)
+    return one == "concave" or one == other
+
+
+def test_it_needs_nothing_but_the_standard_library():
+    tree = ast.parse(Path(check_certificate.__file__).read_text(encoding="utf-8"))
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert imported <= sys.stdlib_module_names
+    assert {"math", "fractions"} <= imported
+
+
+def test_every_kind_is_known_to_both():
+    from solvers.certificates.checking import CHECKERS
+    from solvers.certificates.schema import SCHEMAS
+
+    assert set(CHECKERS) == set(SCHEMAS) == set(check_certificate.SCHEMAS)
+
+
+CERTIFIED = sorted(
+    (path.stem for path in (FOLDER / "certificates").glob("*.npz")),
+    key=lambda name: (instances.info(name).n > 100, instances.info(name).family, name),
+)
+#: One of each family and kind, and a tree, each some seconds at most.
+QUICK = [
+    "cafed-clustered-n24-r50",
+    "e3cs-digits-n30-m5-quota0-r100",
+    "fedau-cutoff-digits-n30-t200-r0",
+    "fedgs-digits-twolabel-n30-m5-lognormal-r10",
+    "fedgs-synthetic-n30-m6-ideal-r5",
+    "fedgs-clustered-n100-m20-cafed-r10",
+    "fedss-clustered-n24-m6-groups4-r12",
+    "theorem2-chi2-clustered-n24-r30",
+    "theorem2-opt-clustered-n24-r30",
+    "theorem2-tv-clustered-n24-r30",
+]
+
+
+@pytest.mark.parametrize("name", few_of([*QUICK, *sorted(set(CERTIFIED) - set(QUICK))], len(QUICK)))
+def test_both_verify_the_ledger(name, tmp_path):
+    """From the very files: its own reading of archives, its own digests, the same bound to the last bit."""
+    problem, path = instances.load(name), FOLDER / "certificates" / f"{name}.npz"
+    found = check_certificate.check_files(problem.save(tmp_path / "problem.npz"), path)
+    assert found == check(problem, ledger.certificate(name))
+
+
+def test_it_runs_by_itself(tmp_path):
+    """Alone in a folder, without this package: exit codes 0, 3 and 2, and a sentence."""
+    script = tmp_path / "check_certificate.py"
+    script.write_bytes(Path(check_certificate.__file__).read_bytes())
+    name = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
+    problem = instances.load(name).save(tmp_path / "problem.npz")
+    good = ledger.certificate(name)
+    liar = replace(good, bound=good.bound - 1e-3).save(tmp_path / "liar.npz")
+    damaged = tmp_path / "damaged.npz"
+    damaged.write_bytes(liar.read_bytes()[:-40])
+    for path, code, said in (
+        (good.save(tmp_path / "good.npz"), 0, "verified: the bound"),
+        (liar, 3, "REFUSED: the certificate claims"),
+        (damaged, 2, "cannot be read"),
+        (tmp_path / "none.npz", 2, "cannot be read"),
+    ):
+        ran = subprocess.run(
+            [sys.executable, "-I", str(script), str(problem), str(path)], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert (ran.returncode, ran.stderr) == (code, "")
+        assert said in ran.stdout
+
+
+def test_files_of_every_form(tmp_path):
+    """Arrays of other types and dimensions: refused by both, before any digest."""
+    tried = 0
+    for problem, certificate in certificates():
+        stated = problem.save(tmp_path / "problem.npz")
+        for shape, change in SHAPES.items():
+            if shape in ("objects", "a list", "nothing", "longer"):
+                continue
+            name = min(certificate.arrays)
+            path = replace(certificate, arrays={**certificate.arrays}).save(tmp_path / "certificate.npz")
+            with np.load(path) as archive:
+                arrays = {key: archive[key] for key in archive.files}
+            arrays[name] = change(arrays[name])
+            np.savez(path, **arrays)
+            with pytest.raises(CertificateError):
+                check(problem, Certificate.load(path))
+            assert check_certificate.main([str(stated), str(path)]) in (2, 3)
+            tried += 1
+    assert tried > 60
+
+
+def mutants(certificate, rng, count):
+    """Certificates of which one number, one length or the claim is another."""
+    names = [name for name, array in certificate.arrays.items() if array.size]
+    for _ in range(count):
+        arrays = {name: array.astype(np.int64) for name, array in certificate.arrays.items()}
+        name = names[int(rng.integers(len(names)))]
+        array, place = arrays[name], int(rng.integers(arrays[name].size))
+        old = int(array[place])
+        match int(rng.integers(10)):
+            case 0:
+                arrays[name] = np.delete(array, place)
+            case 1:
+                arrays[name] = np.insert(array, place, old)
+            case 2:
+                arrays[name] = rng.permutation(array)
+            case 3:
+                array[place] = array[int(rng.integers(array.size))]
+            case _:
+                near = [old + 1, old - 1, -old, 2 * old, 0, old + int(rng.integers(-(2**40), 2**40))]
+                array[place] = min(max(rng.choice([*near, 2**62 - 1, -(2**63)]), -(2**63)), 2**63 - 1)
+        grid = certificate.grid + int(rng.choice([0, 0, 0, 0, 1, -1, 40, 900]))
+        yield replace(certificate, arrays=arrays, grid=grid)
+
+
+def claims(problem, certificate, rng):
+    """What is claimed: as much as can be, as before, and more than is true."""
+    sign = 1.0 if problem.sense == "max" else -1.0
+    anything = 1e300 * sign
+    return [anything, certificate.bound, certificate.bound - sign * 10.0 ** rng.uniform(-9, 1) * problem.scale]
+
+
+@pytest.mark.parametrize("seed", few_of(range(26), 1))
+def test_no_mutant_proves_anything_false(seed, tmp_path):
+    """Of 25 times 2 000 mutants, over all kinds, none is accepted with a bound that a decision beats."""
+    rng = np.random.default_rng(seed)
+    found = [(problem, certificate, _optimum(problem)) for problem, certificate in _fuzzed(seed)]
+    tried = accepted = 0
+    while tried < (2_000 if seed else 400):
+        for problem, certificate, best in found:
+            sign = 1.0 if problem.sense == "max" else -1.0
+            for mutant in mutants(certificate, rng, 5):
+                claim = float(rng.choice(claims(problem, certificate, rng)))
+                mutant = replace(mutant, bound=claim)
+                proved = first(problem, mutant)
+                accepted += isinstance(proved, float)
+                assert not isinstance(proved, float) or sign * (proved - best) >= -1e-12 * max(1.0, abs(best))
+                assert tried % 10 or agree(problem, mutant, tmp_path)
+                tried += 1
+    assert accepted > tried / 50
+
+
+def _fuzzed(seed):
+    """One certificate of each kind, of problems that differ from seed to seed."""
+    from solvers import solve
+
+    rng = np.random.default_rng(seed)
+    clients = uniform(seed, 7, int(rng.integers(2, 5)), weight=float(rng.choice([1.0, 0.3])))
+    whole = type(clients)(np.rint(4 * clients.distances), rng.integers(0, 4, 7), size=clients.size)
+    extra = [(problem, solve(problem, certificate=True).certificate) for problem in (clients, whole)]
+    return [*certificates(seed), *extra, (whole, replace(every_branch(whole, grid=0), bound=1e6))]
+
+
+def _optimum(problem):
+    from solvers import solve
+
+    methods = {"DispersionProblem": "brute-force", "ExclusionProblem": "brute-force"}
+    return solve(problem, methods.get(type(problem).__name__, "auto")).objective
