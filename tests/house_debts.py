@@ -70,7 +70,6 @@ WHAT = {
     "fedselect/integrations/flower/client.py",
     "fedselect/integrations/flower/messages.py",
     "fedselect/recording/transfer.py",
-    "fedselect/reports/document/cells.py",
     "fedselect/reports/document/model.py",
     "fedselect/reports/methods.py",
     "fedselect/reports/selectors.py",

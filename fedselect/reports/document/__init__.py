@@ -1,12 +1,21 @@
 """Reports: one model of tables and pictures, rendered as a self-contained page, as Markdown and as LaTeX."""
 
-from fedselect.reports.document.cells import Cell, count, number, percent, plain, seconds, word
-from fedselect.reports.document.html import as_html
-from fedselect.reports.document.latex import as_latex
-from fedselect.reports.document.markdown import as_markdown
-from fedselect.reports.document.model import Column, Picture, Report, Table
-from fedselect.reports.document.saving import KINDS, save
-from fedselect.reports.document.tables import frame_table, value_table
+from fedselect.reports.document.model import (
+    Cell,
+    Column,
+    Picture,
+    Report,
+    Table,
+    count,
+    frame_table,
+    number,
+    percent,
+    plain,
+    seconds,
+    value_table,
+    word,
+)
+from fedselect.reports.document.render import KINDS, as_html, as_latex, as_markdown, save
 
 __all__ = [
     "KINDS",

@@ -1,20 +1,103 @@
-"""What a report consists of, whatever it is written as."""
+"""Reports as a document: cells, tables, pictures, whatever it is written as."""
 
 from __future__ import annotations
 
 import io
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fedselect.reports.document.cells import Cell
 from solvers.reading import without_controls
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["Column", "Picture", "Report", "Table"]
+__all__ = [
+    "Cell",
+    "Column",
+    "Picture",
+    "Report",
+    "Table",
+    "count",
+    "frame_table",
+    "number",
+    "percent",
+    "plain",
+    "seconds",
+    "value_table",
+    "word",
+]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What stands in a cell.
+
+    Attributes
+    ----------
+    text : str
+        What is read; a dash where nothing is known.
+    value : float, optional
+        What it is sorted by in a numeric column; None stands last in either direction.
+    """
+
+    text: str
+    value: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", without_controls(self.text))
+
+
+_NOTHING = Cell("-")
+
+
+def word(value: Any) -> Cell:
+    """Text; a dash where there is none."""
+    return _NOTHING if _missing(value) or value == "" else Cell(str(value))
+
+
+def number(value: Any, form: str = "{:.4g}", spread: Any = None) -> Cell:
+    """A number; with its standard deviation where that is known."""
+    if _missing(value):
+        return _NOTHING
+    text = form.format(float(value))
+    return Cell(text if _missing(spread) else f"{text} ± {form.format(float(spread))}", float(value))
+
+
+def count(value: Any) -> Cell:
+    """A whole number."""
+    return _NOTHING if _missing(value) else Cell(f"{int(value)}", float(value))
+
+
+def percent(value: Any, form: str = "{:.3g}") -> Cell:
+    """A share as per cent."""
+    return _NOTHING if _missing(value) else Cell(f"{form.format(100 * float(value))} %", float(value))
+
+
+def seconds(*values: Any) -> Cell:
+    """Durations in seconds, sorted by the first."""
+    if _missing(values[0]):
+        return _NOTHING
+    return Cell(", ".join(_duration(float(value)) for value in values), float(values[0]))
+
+
+def plain(value: Any) -> Cell:
+    """A number, written as a whole one where it is."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        value = int(value)  # a column of whole numbers with gaps is one of floats in pandas
+    return count(value) if isinstance(value, int) else number(value)
+
+
+def _duration(value: float) -> str:
+    return f"{1000 * value:.1f} ms" if value < 1 else f"{value:.2f} s"
+
+
+def _missing(value: Any) -> bool:
+    # pandas has several values for nothing, and most raise when compared; their text is what they share.
+    return value is None or (not isinstance(value, str) and str(value) in ("nan", "<NA>", "NaT"))
 
 
 @dataclass(frozen=True)
@@ -156,3 +239,45 @@ def _clean(part: object, *names: str) -> None:
 def _check_key(key: str) -> None:
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", key):
         raise ValueError(f"a key in a report is made of lower-case letters, digits and hyphens; got {key!r}")
+
+
+#: Rows beyond which a table says which ones it leaves out, so that a page stays one that a browser opens at once.
+_MOST_ROWS = 1000
+
+
+def frame_table(key: str, caption: str, frame: pd.DataFrame, order: str = "the first") -> Table:
+    """Turn a data frame into a table to look things up in.
+
+    Parameters
+    ----------
+    key, caption
+        As in `fedselect.reports.document.Table`.
+    frame : DataFrame
+        Names of columns become headings, underscores spaces. Columns without any value are left out.
+    order : str
+        How the caption calls the rows that stay of a frame of more than a thousand.
+
+    Returns
+    -------
+    Table
+    """
+    if len(frame) > _MOST_ROWS:
+        caption = f"{caption} Of {len(frame)} rows, {order} {_MOST_ROWS} are shown."
+        frame = frame.head(_MOST_ROWS)
+    frame = frame.dropna(axis="columns", how="all")
+    numeric = [frame[column].dtype.kind in "iuf" for column in frame.columns]
+    columns = tuple(
+        Column(str(column).replace("_", " "), isnumeric)
+        for column, isnumeric in zip(frame.columns, numeric, strict=True)
+    )
+    rows = tuple(
+        tuple(plain(value) if isnumeric else word(value) for value, isnumeric in zip(row, numeric, strict=True))
+        for row in frame.itertuples(index=False, name=None)
+    )
+    return Table(key, caption, columns, rows, detail=True)
+
+
+def value_table(key: str, caption: str, values: Mapping[str, Any]) -> Table:
+    """Names and values, one a row."""
+    rows = tuple((word(name.replace("_", " ")), plain(value)) for name, value in values.items())
+    return Table(key, caption, (Column("measure", numeric=False), Column("value")), rows)

@@ -1,0 +1,261 @@
+"""Reports written: a self-contained page, Markdown, LaTeX, and the files of each."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedselect.errors import ConfigError, RunError
+from fedselect.reports.document.model import Cell, Column, Picture, Report, Table
+from solvers.files import write_atomically
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+__all__ = ["KINDS", "as_html", "as_latex", "as_markdown", "save"]
+
+
+def as_html(report: Report) -> str:
+    """Render a report.
+
+    Every text is escaped, and the page's content security policy lets nothing run or load but the page's own script,
+    its style and the pictures within it.
+
+    Returns
+    -------
+    str
+        An HTML document.
+    """
+    return _template().render(report=report, style=_part("page.css"), script=_part("page.js"), sha256=_sha256)
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    environment.filters |= {"sorted_by": _sorted_by, "data_url": _data_url, "pixels": _pixels}
+    return environment.from_string(_part("page.html"))
+
+
+@cache
+def _part(name: str) -> str:
+    return (files("fedselect.reports.document") / name).read_text(encoding="utf-8")
+
+
+def _sha256(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _sorted_by(cell: Cell) -> str:
+    """The number that a cell is sorted by, where the page could not read it from the text; else nothing."""
+    value = "" if cell.value is None else f"{cell.value:.9g}".replace("inf", "Infinity")
+    return "" if value == cell.text else value
+
+
+def _data_url(picture: Picture) -> str:
+    return "data:image/png;base64," + base64.b64encode(picture.png).decode()
+
+
+def _pixels(inches: float) -> int:
+    return round(96 * inches)
+
+
+#: What Markdown (CommonMark and GitHub's tables and mathematics) would read as more than itself within a line.
+_MARKDOWN = re.compile(r"[\\`*<>\[\]|~$]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
+
+
+def as_markdown(report: Report) -> str:
+    """Render a report.
+
+    Returns
+    -------
+    str
+        GitHub-flavoured Markdown; the pictures are expected beside it as ``<key>.png``.
+    """
+    parts = [f"# {_in_markdown(report.title)}", _in_markdown(report.summary)]
+    parts += [f"> **Note.** {_in_markdown(note)}" for note in report.notes]
+    for table in report.tables:
+        if not table.detail:
+            parts += [_in_markdown(table.caption), _markdown_table(table)]
+    for picture in report.pictures:
+        parts += [f"![{_in_markdown(picture.alternative)}]({picture.key}.png)", _in_markdown(picture.caption)]
+    if report.facts:
+        parts.append("\n".join(f"- {_in_markdown(name)}: {_in_markdown(value)}" for name, value in report.facts))
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(table: Table) -> str:
+    head, *rows = ("| " + " | ".join(map(_in_markdown, row)) + " |" for row in table.texts)
+    rule = "|" + "".join(" ---: |" if column.numeric else " --- |" for column in table.columns)
+    return "\n".join([head, rule, *rows])
+
+
+def _in_markdown(text: str) -> str:
+    return _MARKDOWN.sub(lambda found: "\\" + found[0], " ".join(text.split()))
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    # These are other letters in LaTeX's old text fonts; and a row that begins with a bracket or a star would give
+    # the row before it an option.
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "[": "{[}",
+    "*": "{*}",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "≤": r"$\le$",
+    "≥": r"$\ge$",
+    "∞": r"$\infty$",
+    "α": r"$\alpha$",
+    "β": r"$\beta$",
+    "λ": r"$\lambda$",
+    "σ": r"$\sigma$",
+    "τ": r"$\tau$",
+}
+_ESCAPES = str.maketrans(_LATEX)
+
+#: Letters beyond which a text is broken over several lines.
+_LONG = 30
+
+_HEAD = r"""% {title}
+% {summary}
+% In the preamble: \usepackage[T1]{{fontenc}} \usepackage{{booktabs,graphicx}}
+% Names with letters that pdflatex does not know want xelatex or lualatex."""
+
+
+def as_latex(report: Report) -> str:
+    """Render the tables and pictures of a report.
+
+    Returns
+    -------
+    str
+        A fragment of a document, not a whole one; labels are ``tab:<key>`` and ``fig:<key>``, and the pictures are
+        expected beside it as ``<key>.pdf``. Tables of details are left out.
+    """
+    title, summary = (" ".join(text.split()) for text in (report.title, report.summary))
+    parts = [_HEAD.format(title=title, summary=summary)]
+    parts += [f"% Note: {' '.join(note.split())}" for note in report.notes]
+    parts += [_latex_table(table) for table in report.tables if not table.detail]
+    parts += [_latex_picture(picture) for picture in report.pictures]
+    return "\n\n".join(parts) + "\n"
+
+
+def _latex_table(table: Table) -> str:
+    columns = list(enumerate(table.columns))
+    rows = [[_latex_cell(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
+    lines = [" & ".join(row) + r" \\" for row in [[_heading(column) for column in table.columns], *rows]]
+    alignment = "".join(_alignment(column, [row[place] for row in table.rows]) for place, column in columns)
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"  \centering\small\setlength{\tabcolsep}{4pt}",
+            rf"  \caption{{{_in_latex(table.caption)}}}",
+            rf"  \label{{tab:{table.key}}}",
+            rf"  \begin{{tabular}}{{{alignment}}}",
+            r"    \toprule",
+            f"    {lines[0]}",
+            r"    \midrule",
+            *(f"    {line}" for line in lines[1:]),
+            r"    \bottomrule",
+            r"  \end{tabular}",
+            r"\end{table}",
+        ]
+    )
+
+
+def _alignment(column: Column, cells: list[Cell]) -> str:
+    if column.numeric:
+        return "r"
+    long = any(len(cell.text) > _LONG for cell in cells)
+    return r"p{0.3\linewidth}" if long else "l"
+
+
+def _latex_picture(picture: Picture) -> str:
+    return "\n".join(
+        [
+            r"\begin{figure}",
+            r"  \centering",
+            rf"  \includegraphics[width=\linewidth]{{{picture.key}}}",
+            rf"  \caption{{{_in_latex(picture.caption)}}}",
+            rf"  \label{{fig:{picture.key}}}",
+            r"\end{figure}",
+        ]
+    )
+
+
+def _heading(column: Column) -> str:
+    text = _in_latex(column.heading)
+    if not column.numeric or " " not in text:
+        return text
+    # A word a line: headings are longer than numbers, and a page is narrow.
+    return r"\shortstack[r]{" + text.replace(" ", r"\\") + "}"
+
+
+def _latex_cell(cell: Cell, column: Column) -> str:
+    text = _in_latex(cell.text)
+    return re.sub(r"(?<!\w)-(?=\d)", "$-$", text) if column.numeric else text  # a minus, not a hyphen
+
+
+def _in_latex(text: str) -> str:
+    return " ".join(text.split()).translate(_ESCAPES)
+
+
+#: What a report can be written as: how it is rendered, and what its pictures beside it are.
+_RENDERERS = {"html": (as_html, None), "md": (as_markdown, "png"), "tex": (as_latex, "pdf")}
+KINDS = tuple(_RENDERERS)
+
+
+def save(report: Report, folder: str | Path, kinds: Sequence[str] = ("html", "md")) -> list[Path]:
+    """Write a report as ``report.<kind>``, with its pictures beside it where the kind cannot hold them.
+
+    Parameters
+    ----------
+    report : Report
+        What to write.
+    folder : path-like
+        Where to; made if missing.
+    kinds : sequence of str
+        Of ``html`` (one self-contained page), ``md`` and ``tex``.
+
+    Returns
+    -------
+    list of pathlib.Path
+        Everything written, the reports first.
+
+    Raises
+    ------
+    ConfigError
+        When a kind is not known; nothing is written then.
+    RunError
+        When the folder cannot be written.
+    """
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ConfigError(f"a report is written as {', '.join(KINDS)}; got {kind!r}")
+    files: dict[str, bytes] = {}
+    for kind in kinds:
+        files[f"report.{kind}"] = _RENDERERS[kind][0](report).encode()
+    for kind in kinds:
+        form = _RENDERERS[kind][1]
+        if form is not None:
+            files |= {f"{picture.key}.{form}": getattr(picture, form) for picture in report.pictures}
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in files.items():
+            write_atomically(folder / name, data)
+    except OSError as error:
+        raise RunError(f"cannot write the report into {folder}: {error}") from error
+    return [folder / name for name in files]
