@@ -14,12 +14,6 @@ SHORT_FOR_A_REASON = {
 SHORT = {
     "solvers/allocation/proof.py",
     "solvers/capping/proof.py",
-    "solvers/dispersion/kinds/methods/greedy.py",
-    "solvers/dispersion/kinds/methods/tangent.py",
-    "solvers/dispersion/methods/greedy.py",
-    "solvers/dispersion/methods/random.py",
-    "solvers/dispersion/points/methods/greedy.py",
-    "solvers/dispersion/points/repeated.py",
     "solvers/participation/proof.py",
     "fedselect/cli/flower.py",
     "fedselect/cli/warm_up.py",
@@ -44,7 +38,7 @@ WHAT = {
     "solvers/dispersion/kernels/points.py",
     "solvers/dispersion/kernels/swaps.py",
     "solvers/dispersion/fedgs.py",
-    "solvers/dispersion/methods/pymoo.py",
+    "solvers/dispersion/methods/baselines.py",
     "solvers/dispersion/points/relaxation.py",
     "solvers/dispersion/search/journal.py",
     "solvers/dispersion/search/nodes.py",
@@ -98,5 +92,4 @@ REPEATED: set[frozenset[str]] = {
     frozenset({"fedselect/rounds/simulation.py", "fedselect/training/server_round.py"}),
     frozenset({"fedselect/selectors/geometry.py"}),
     frozenset({"solvers/capping/theory.py"}),
-    frozenset({"solvers/dispersion/kinds/tree.py", "solvers/dispersion/points/ascent.py"}),
 }

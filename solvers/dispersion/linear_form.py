@@ -110,7 +110,9 @@ def linear_form(problem: DispersionProblem, formulation: str) -> LinearForm:
     names = [f"x{client}" for client in problem.clients]
     costs = [(-cost, name) for name, cost in zip(names, problem.costs.tolist(), strict=True)]
     form = LinearForm(costs, names)
-    form.rows.append(("size", [(1.0, name) for name in names], "=", float(problem.size)))
+    for row in problem.feasible.rows():
+        terms = [(value, name) for value, name in zip(row.coefficients.tolist(), names, strict=True) if value]
+        form.rows.append((row.name, terms, "=" if row.low == row.high else "<=", row.high))
     {"rlt": _products, "glover": _sums, "tangent": _tangents}[formulation](problem, names, form)
     return form
 

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.dispersion.feasible_set import Hypersimplex
 from solvers.dispersion.fedgs import as_integer
 from solvers.errors import InvalidProblem
 from solvers.problem import Problem, frozen_array
@@ -82,6 +83,11 @@ class Selecting(Problem):
         """A bound on the floating-point error of one evaluation of the objective, in its units."""
 
     @cached_property
+    def feasible(self) -> Hypersimplex:
+        """The feasible set, relaxed to fractional decisions."""
+        return Hypersimplex(self.n, self.size)
+
+    @cached_property
     def common_cost(self) -> float:
         """The median cost: a constant under ``1ᵀs = m`` that would only spend digits."""
         return float(np.median(self.costs))
@@ -123,8 +129,7 @@ class Selecting(Problem):
 
     def violation(self, x: ArrayLike) -> float:
         """Largest of: excess over 0/1, and distance of ``1ᵀx`` from ``size``."""
-        s = self.decision(x)
-        return float(max(abs(int(s.sum()) - self.size), s.max(initial=0) - 1, -s.min(initial=0)))
+        return self.feasible.violation(self.decision(x))
 
 
 def _check_range(weight: float, largest: float, what: str, dearest: float, size: int) -> None:

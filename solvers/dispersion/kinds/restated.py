@@ -1,20 +1,58 @@
-"""Other statements of a dispersion problem solved as one between kinds: the same decisions, the same values."""
+"""Problems with a matrix or between points stated as one between kinds: the same decisions, the same values."""
 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from solvers.dispersion.kinds.equal import kinds_of
-from solvers.dispersion.kinds.methods.branch_and_bound import branch_and_bound
+from solvers.dispersion.kinds.equal import equal_rows, kinds_of
 from solvers.dispersion.kinds.problem import KindDispersionProblem
 from solvers.dispersion.problem import DispersionProblem
 from solvers.problem import Problem
 from solvers.run import Run
 
-__all__ = ["FEW", "Restated", "alike", "solve_by_kinds"]
+if TYPE_CHECKING:
+    from solvers.dispersion.points.problem import PointDispersionProblem
+
+__all__ = [
+    "FEW",
+    "Restated",
+    "alike",
+    "repeated",
+]
+
+#: Different points that are worth counting, at most.
+_MOST_KINDS = 300
+
+#: Clients of whom at least some must share a point, or nobody looks further.
+_SAMPLE = 1_000
+
+
+def repeated(problem: PointDispersionProblem) -> KindDispersionProblem | None:
+    """The same problem between kinds, clients at one point being of one kind; ``None`` if few points are shared.
+
+    A sample that holds too many different points already answers for all.
+    """
+    n = problem.n
+    rows = problem.points
+    sample = equal_rows(rows[:: max(1, n // _SAMPLE)])[1]
+    if int(sample.max()) + 1 > min(_MOST_KINDS, sample.size // 2):
+        return None
+    first, kinds = equal_rows(rows)
+    if first.size > min(_MOST_KINDS, n // 2):
+        return None
+    return KindDispersionProblem(
+        problem.distances(first),
+        kinds,
+        problem.costs,
+        size=problem.size,
+        weight=problem.weight,
+        clients=problem.clients,
+    )
+
 
 #: Clients to a kind, on average, from which on counting beats telling them apart.
 _SHARE = 3
@@ -38,28 +76,6 @@ def alike(problem: DispersionProblem) -> KindDispersionProblem | None:
     return KindDispersionProblem(
         *found, problem.costs, size=problem.size, weight=problem.weight, clients=problem.clients
     )
-
-
-def solve_by_kinds(same: KindDispersionProblem, run: Run, rounding: float, share: float = 1.0) -> None:
-    """Solve what ``run`` is for by its statement between kinds.
-
-    Parameters
-    ----------
-    same : KindDispersionProblem
-        The same problem; clients are in the same places.
-    run : Run
-        The run to serve.
-    rounding : float
-        How far objectives of the two statements can differ.
-    share : float
-        Part of the remaining time to use; where there is no limit, any less than 1 allows some thousand nodes.
-    """
-    inner = Restated(same, run, rounding, share)
-    run.details["kinds"] = same.k
-    try:
-        branch_and_bound(same, inner, nodes=None if share == 1.0 else 5_000)
-    finally:
-        run.nodes = inner.nodes
 
 
 class Restated(Run):

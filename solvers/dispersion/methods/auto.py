@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
-from solvers.dispersion.kinds.restated import FEW, alike, solve_by_kinds
+from solvers.dispersion.kinds.methods import solve_by_kinds
+from solvers.dispersion.kinds.restated import FEW, alike
 from solvers.dispersion.methods.branch_and_bound import branch_and_bound
 from solvers.dispersion.methods.brute_force import brute_force
 from solvers.dispersion.methods.circle import begin, on_circle, recognised
@@ -54,7 +53,7 @@ def auto(
     policy : Policy
         Tuning constants of the trees, for experiments.
     """
-    if math.comb(problem.n, problem.size) <= _ENUMERABLE:
+    if problem.feasible.count <= _ENUMERABLE:
         brute_force(problem, run)
         return
     if problem.n >= FEW:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from numpy.typing import ArrayLike
 
 from solvers.dispersion.methods.memetic import Relay
+from solvers.dispersion.prelude import solve_trivial
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
 from solvers.dispersion.search.first_order import FirstOrderTree
@@ -14,8 +17,7 @@ from solvers.dispersion.search.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.search.portfolio import TreePortfolio
 from solvers.dispersion.search.symmetry import closure
 from solvers.dispersion.search.threads import one_thread
-from solvers.dispersion.trivial import solve_trivial
-from solvers.errors import InvalidOption
+from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run
 
@@ -28,9 +30,9 @@ def branch_and_bound(
     problem: DispersionProblem,
     run: Run,
     *,
-    cuts: float = 3.0,
-    moves: int = 3_000,
-    largest: int = 2_000,
+    cuts: Annotated[float, AtLeast(0)] = 3.0,
+    moves: Annotated[int, AtLeast(0)] = 3_000,
+    largest: Annotated[int, AtLeast(0)] = 2_000,
     memory: Memory | None = None,
     threads: int = 1,
     symmetries: ArrayLike | None = None,
@@ -72,11 +74,8 @@ def branch_and_bound(
     Raises
     ------
     InvalidOption
-        When an option is negative, or a permutation is none or changes the problem.
+        When a permutation is none or changes the problem.
     """
-    for name, value in (("cuts", cuts), ("moves", moves), ("largest", largest)):
-        if not value >= 0:
-            raise InvalidOption(f"{name} must not be negative; got {value}")
     group = None if symmetries is None else closure(problem, symmetries)
     if solve_trivial(problem, run):
         return

@@ -20,7 +20,7 @@ _CHUNK = 20_000
 
 
 def _accepts(problem: DispersionProblem) -> str | None:
-    count = math.comb(problem.n, problem.size)
+    count = problem.feasible.count
     if count <= LARGEST:
         return None
     return (
@@ -39,7 +39,7 @@ def brute_force(problem: DispersionProblem, run: Run) -> None:
         When there are more than 20 million selections.
     """
     run.tighten(problem.trivial_bound())
-    subsets = itertools.combinations(range(problem.n), problem.size)
+    subsets = problem.feasible.selections()
     best = -math.inf
     while chunk := list(itertools.islice(subsets, _CHUNK)):
         chosen = np.array(chunk)
@@ -48,9 +48,7 @@ def brute_force(problem: DispersionProblem, run: Run) -> None:
         top = int(values.argmax())
         if values[top] > best:
             best = float(values[top])
-            x = np.zeros(problem.n, dtype=np.int64)
-            x[chosen[top]] = 1
-            run.offer(x)
+            run.offer(problem.feasible.decision(chosen[top]))
         if run.expired:
             return
     # Every selection was evaluated, each to within the rounding of one evaluation.

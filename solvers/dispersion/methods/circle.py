@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from solvers.dispersion.circle.search import fits, search, too_large
 from solvers.dispersion.circle.shape import Shape, from_distances
+from solvers.dispersion.prelude import is_trivial, solve_trivial
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.neighbourhood import have_decision
-from solvers.dispersion.trivial import is_trivial, solve_trivial
 from solvers.errors import InvalidProblem
 from solvers.registry import method
 from solvers.run import Run

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.cp_sat import cut_short, follower, solver_for
+from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
-from solvers.dispersion.trivial import solve_trivial
-from solvers.errors import InvalidOption
-from solvers.registry import method
+from solvers.dispersion.search.neighbourhood import ascend, incumbent
 from solvers.run import Run
 
 __all__ = ["FORMULATIONS", "cp_sat", "state"]
@@ -25,8 +23,14 @@ FORMULATIONS = ("rlt", "glover", "product", "tangent")
 _LARGEST_OBJECTIVE = 2.0**44
 
 
-@method(DispersionProblem, "cp-sat", kind="exact")
-def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", threads: int | None = None) -> None:
+@dispersion_method(DispersionProblem, "cp-sat", start="greedy", kind="exact")
+def cp_sat(
+    problem: DispersionProblem,
+    run: Run,
+    *,
+    formulation: Literal["rlt", "glover", "product", "tangent"] = "rlt",
+    threads: int | None = None,
+) -> None:
     r"""Linearise the products and hand the model to CP-SAT; exact in integer arithmetic.
 
     Coefficients are multiplied by a power of two and rounded, so that CP-SAT's arithmetic is exact; the largest
@@ -52,20 +56,9 @@ def cp_sat(problem: DispersionProblem, run: Run, *, formulation: str = "rlt", th
     threads : int, optional
         CP-SAT threads. By default one, which repeats exactly under one seed (unless time runs out), and 8 for
         ``"glover"``.
-
-    Raises
-    ------
-    InvalidOption
-        When the formulation is unknown.
     """
-    if formulation not in FORMULATIONS:
-        raise InvalidOption(f"formulation must be one of {', '.join(FORMULATIONS)}; got {formulation!r}")
     if threads is None:
         threads = 8 if formulation == "glover" else 1
-    run.tighten(problem.trivial_bound())
-    run.offer(ascend(problem, greedy_decision(problem), run))
-    if run.expired or run.proved:
-        return
     with run.loading():
         from ortools.sat.python import cp_model
     if formulation == "tangent":
@@ -116,8 +109,6 @@ def _tangent(problem: DispersionProblem, run: Run, threads: int) -> None:
 
     from solvers.dispersion.relaxations.tangents import Tangents
 
-    if solve_trivial(problem, run):
-        return
     tangents = Tangents(problem, run)
     scale = 2.0**36  # values are about m in these units
     points = tangents.first(incumbent(run))

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import time
-
-import numpy as np
+from typing import Annotated
 
 from solvers.dispersion.kernels import load
+from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation
 from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
-from solvers.dispersion.search.neighbourhood import ascend, have_decision
+from solvers.dispersion.search.neighbourhood import ascend
 from solvers.dispersion.search.threads import one_thread
-from solvers.dispersion.trivial import solve_trivial
-from solvers.errors import InvalidOption
-from solvers.registry import method
+from solvers.options import AtLeast
 from solvers.run import Run
 from solvers.solution import Stopped
 
@@ -37,9 +35,15 @@ _LEAST_TIME = 5e-9
 _LARGEST = 3_000
 
 
-@method(DispersionProblem, "dnn", kind="relaxation")
+@dispersion_method(DispersionProblem, "dnn", start="some", kind="relaxation")
 @one_thread
-def dnn(problem: DispersionProblem, run: Run, *, cuts: float = 5.0, iterations: int = 2_000) -> None:
+def dnn(
+    problem: DispersionProblem,
+    run: Run,
+    *,
+    cuts: Annotated[float, AtLeast(0)] = 5.0,
+    iterations: Annotated[int, AtLeast(1)] = 2_000,
+) -> None:
     r"""Bound by the doubly nonnegative relaxation with cuts, and round its point.
 
     .. math:: \max \; \langle wH, X \rangle - c^\top \mathrm{diag}(X) \quad \text{s.t.} \quad
@@ -60,20 +64,7 @@ def dnn(problem: DispersionProblem, run: Run, *, cuts: float = 5.0, iterations: 
         Cuts added at a time, per client, at most; 0 for none.
     iterations : int
         Most iterations.
-
-    Raises
-    ------
-    InvalidOption
-        When ``cuts`` is negative or ``iterations`` not positive.
     """
-    if not cuts >= 0:
-        raise InvalidOption(f"cuts must not be negative; got {cuts}")
-    if iterations < 1:
-        raise InvalidOption(f"iterations must be at least 1; got {iterations}")
-    run.tighten(problem.trivial_bound())
-    if solve_trivial(problem, run):
-        return
-    have_decision(problem, run)
     if problem.n > _LARGEST or run.remaining < _LEAST_TIME * problem.n**3:
         uniform_shift_bound(problem, run)
         reason: Stopped = "iterations" if problem.n > _LARGEST else "time-limit"
@@ -101,9 +92,7 @@ def _converge(problem: DispersionProblem, run: Run, normal: Normal, cuts: float,
         cost = time.perf_counter() - began
         values.append(min([value, *values[-1:]]))
         run.tighten(normal.original(values[-1]) + 2 * problem.rounding)
-        x = np.zeros(problem.n, dtype=np.int64)
-        x[np.argsort(-relaxation.x, kind="stable")[: problem.size]] = 1
-        run.offer(ascend(problem, x, run))
+        run.offer(ascend(problem, problem.feasible.round(relaxation.x), run))
         if run.proved:
             break
         fresh = relaxation.separate(int(cuts * problem.n)) if cuts > 0 and len(values) % 2 == 0 else 0

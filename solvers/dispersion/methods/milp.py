@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.relaxations.tangents import Tangents
-from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, incumbent
+from solvers.dispersion.search.neighbourhood import ascend, incumbent
 from solvers.dispersion.search.threads import one_thread
-from solvers.dispersion.trivial import solve_trivial
-from solvers.errors import InvalidOption
-from solvers.registry import method
 from solvers.run import Run
 
 __all__ = ["FORMULATIONS", "milp"]
@@ -31,9 +30,9 @@ _TOLERANCE = 4e-6
 _PROOF = 1e-7
 
 
-@method(DispersionProblem, "milp", kind="exact")
+@dispersion_method(DispersionProblem, "milp", start="greedy", kind="exact")
 @one_thread
-def milp(problem: DispersionProblem, run: Run, *, formulation: str = "tangent") -> None:
+def milp(problem: DispersionProblem, run: Run, *, formulation: Literal["tangent", "glover"] = "tangent") -> None:
     r"""Linear models solved by HiGHS (as SciPy brings it).
 
     Parameters
@@ -48,25 +47,12 @@ def milp(problem: DispersionProblem, run: Run, *, formulation: str = "tangent") 
         * ``"glover"``: one variable per client, :math:`z_i \le U_i s_i,\; z_i \le \sum_j h_{ij} s_j - L_i (1 - s_i)`
           (Glover 1975).
 
-    Raises
-    ------
-    InvalidOption
-        When the formulation is unknown.
-
     Notes
     -----
     HiGHS works with tolerances: its bounds are widened by 4e-6 of the objective's scale, which is why its answers
     may be ``feasible`` where the exact methods say ``optimal``. SciPy hands no start over to HiGHS; the incumbent
     here is the better of both.
     """
-    if formulation not in FORMULATIONS:
-        raise InvalidOption(f"formulation must be one of {', '.join(FORMULATIONS)}; got {formulation!r}")
-    run.tighten(problem.trivial_bound())
-    if solve_trivial(problem, run):
-        return
-    run.offer(ascend(problem, greedy_decision(problem), run))
-    if run.expired or run.proved:
-        return
     if formulation == "glover":
         _glover(problem, run)
     else:
@@ -128,7 +114,9 @@ def _highs(
         from scipy import optimize
     n, extra = problem.n, objective.size - problem.n
     free = np.full(extra, np.inf)
-    size = optimize.LinearConstraint(np.append(np.ones(n), np.zeros(extra))[None, :], problem.size, problem.size)
+    rows = problem.feasible.rows()
+    coefficients = np.array([np.append(row.coefficients, np.zeros(extra)) for row in rows])
+    feasible = optimize.LinearConstraint(coefficients, [row.low for row in rows], [row.high for row in rows])
     options: dict[str, float] = {"mip_rel_gap": _native_gap(run, problem)}
     if math.isfinite(run.remaining):
         options["time_limit"] = max(run.remaining, 0.01)
@@ -136,7 +124,7 @@ def _highs(
         objective,
         integrality=np.append(np.ones(n), np.zeros(extra)),
         bounds=optimize.Bounds(np.append(np.zeros(n), -free), np.append(np.ones(n), free)),
-        constraints=[size, optimize.LinearConstraint(matrix, -np.inf, limit)],
+        constraints=[feasible, optimize.LinearConstraint(matrix, -np.inf, limit)],
         options=options,
     )
     run.message = str(answer.message)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.dispersion.feasible_set import Hypersimplex
+from solvers.dispersion.prelude import solve_trivial
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.semidefinite import relax
 from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.search.threads import one_thread
-from solvers.dispersion.trivial import solve_trivial
 from solvers.errors import InvalidOption, MissingBackend
+from solvers.options import Above
 from solvers.registry import method
 from solvers.run import Run
 
@@ -37,10 +39,10 @@ def sdp(
     problem: DispersionProblem,
     run: Run,
     *,
-    strength: str = "nonnegative",
-    engine: str = "own",
+    strength: Literal["basic", "nonnegative", "triangle"] = "nonnegative",
+    engine: Literal["own", "cvxpy"] = "own",
     solver: str | None = None,
-    accuracy: float = 1e-6,
+    accuracy: Annotated[float, Above(0)] = 1e-6,
 ) -> None:
     r"""Bound by the semidefinite relaxation and round its point.
 
@@ -69,20 +71,9 @@ def sdp(
         CVXPY's solver, SCS by default.
     accuracy : float
         Duality gap at which ``"own"`` stops, relative to the objective's scale.
-
-    Raises
-    ------
-    InvalidOption
-        When an option is not one of these.
     """
-    if strength not in STRENGTHS:
-        raise InvalidOption(f"strength must be one of {', '.join(STRENGTHS)}; got {strength!r}")
-    if engine not in ENGINES:
-        raise InvalidOption(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}")
     if strength == "triangle" and engine == "own":
         raise InvalidOption("strength 'triangle' needs engine='cvxpy'")
-    if not accuracy > 0:
-        raise InvalidOption(f"accuracy must be positive; got {accuracy}")
     run.tighten(problem.trivial_bound())
     if solve_trivial(problem, run):
         return
@@ -135,19 +126,14 @@ def _bound(
     """Report the tangent at ``x`` of the objective plus terms that are never negative on selections."""
     quadratic = normal.quadratic + (raised + raised.T) / 2
     form = SliceForm.build(quadratic, linear, normal.size, diagonal)
-    x = np.clip(x, 0.0, 1.0)
-    n, m = x.size, normal.size
-    x = x * (m / x.sum()) if x.sum() > m else x + (1 - x) * ((m - x.sum()) / (n - x.sum()))
-    value = form.tangent(x) + normal.error
+    value = form.tangent(Hypersimplex(x.size, normal.size).project(x)) + normal.error
     run.tighten(normal.original(value) + 2 * run.problem.rounding)  # type: ignore[attr-defined]
     return value
 
 
 def _round(problem: DispersionProblem, run: Run, point: NDArray[np.float64]) -> None:
-    """Offer the m largest entries, improved by swaps."""
-    x = np.zeros(problem.n, dtype=np.int64)
-    x[np.argsort(-point, kind="stable")[: problem.size]] = 1
-    run.offer(ascend(problem, x, run))
+    """Offer the decision nearest to a fractional point, improved by swaps."""
+    run.offer(ascend(problem, problem.feasible.round(point), run))
 
 
 def _separate(products: NDArray[np.float64], kept: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,7 @@ from solvers.dispersion.kernels import load
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.slice_form import units
 from solvers.dispersion.search.neighbourhood import climb, incumbent
-from solvers.errors import InvalidOption
+from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run
 
@@ -30,15 +32,15 @@ def tabu(
     problem: DispersionProblem,
     run: Run,
     *,
-    moves: int | None = None,
-    patience: int | None = None,
-    stall: int | None = None,
+    moves: Annotated[int, AtLeast(0)] | None = None,
+    non_improving_moves: Annotated[int, AtLeast(1)] | None = None,
+    stall: Annotated[int, AtLeast(1)] | None = None,
 ) -> None:
     """Iterated tabu search over swaps (Palubeckis 2007), compiled.
 
     The best admissible swap is made even when it makes things worse; who left or entered is held for a few moves.
-    After ``patience`` moves without a new local best, the best selection is perturbed by random swaps, every eighth
-    time beyond recognition. It starts from ``start`` or the greedy selection, improved by swaps.
+    After ``non_improving_moves`` moves without a new local best, the best selection is perturbed by random swaps, every
+    eighth time beyond recognition. It starts from ``start`` or the greedy selection, improved by swaps.
 
     Parameters
     ----------
@@ -48,25 +50,14 @@ def tabu(
         Clock, randomness and incumbent.
     moves : int, optional
         Swaps to make; by default until the time limit or ``stall`` ends it, or 200 000 without a limit.
-    patience : int, optional
+    non_improving_moves : int, optional
         Moves without improvement that end a descent; by default 200 or 2n, whichever is larger.
     stall : int, optional
         Moves without a better selection after which the search ends before its time; by default 100 000 or 2000 n,
         whichever is larger, where ``moves`` is left out, and never where it is given. A round of 100 clients is then
         over in a fraction of a second, while 2000 clients are searched for a minute or two.
-
-    Raises
-    ------
-    InvalidOption
-        When ``moves`` is negative, or ``patience`` or ``stall`` not positive.
     """
-    if moves is not None and moves < 0:
-        raise InvalidOption(f"moves must not be negative; got {moves}")
-    if patience is not None and patience < 1:
-        raise InvalidOption(f"patience must be at least 1; got {patience}")
-    if stall is not None and stall < 1:
-        raise InvalidOption(f"stall must be at least 1; got {stall}")
-    search = Search.started(problem, run, patience)
+    search = Search.started(problem, run, non_improving_moves)
     if stall is None and moves is None:
         stall = max(100_000, 2000 * problem.n)
     if moves is None:
@@ -92,21 +83,21 @@ class Search:
         The problem.
     run : Run
         Where it starts from (``run.x``), its randomness, and where better selections are offered.
-    patience : int, optional
+    non_improving_moves : int, optional
         As for `tabu`.
     """
 
-    def __init__(self, problem: DispersionProblem, run: Run, patience: int | None = None) -> None:
+    def __init__(self, problem: DispersionProblem, run: Run, non_improving_moves: int | None = None) -> None:
         self.problem, self.run = problem, run
-        self.patience = max(200, 2 * problem.n) if patience is None else patience
+        self.non_improving_moves = max(200, 2 * problem.n) if non_improving_moves is None else non_improving_moves
         self.state = run.rng.integers(1, 2**63, size=1, dtype=np.uint64)
         self.begin(incumbent(run))
 
     @classmethod
-    def started(cls, problem: DispersionProblem, run: Run, patience: int | None = None) -> Search:
+    def started(cls, problem: DispersionProblem, run: Run, non_improving_moves: int | None = None) -> Search:
         """A search from ``start`` or the greedy selection, improved by swaps."""
         climb(problem, run)
-        return cls(problem, run, patience)
+        return cls(problem, run, non_improving_moves)
 
     def begin(self, x: NDArray[np.int64]) -> None:
         """Begin anew from a selection, and forget what was found."""
@@ -139,7 +130,7 @@ class Search:
             self.until,
             self.clock,
             moves,
-            self.patience,
+            self.non_improving_moves,
             1e-13 * problem.size,
             self.state,
         )

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from solvers.dispersion.feasible_set import Hypersimplex
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.semidefinite import Multipliers
 
@@ -142,9 +143,7 @@ class SliceForm:
         """The bound that the tangent at ``y`` (on the slice) gives."""
         towards = self.curved @ y
         gradient = self.linear + 2 * towards
-        m = self.size
-        top = np.partition(gradient, gradient.size - m)[gradient.size - m :].sum()
-        return float(top - y @ towards) + self.margin
+        return Hypersimplex(gradient.size, self.size).support(gradient) - float(y @ towards) + self.margin
 
 
 def tangent_margin(curved: NDArray[np.float64], linear: NDArray[np.float64], size: int) -> float:

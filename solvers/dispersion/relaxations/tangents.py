@@ -10,7 +10,7 @@ from solvers.dispersion.relaxations.semidefinite import relax
 from solvers.dispersion.relaxations.slice_form import Normal, SliceForm, apply
 from solvers.run import Run
 
-__all__ = ["Tangents", "on_slice"]
+__all__ = ["Tangents"]
 
 _NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
 
@@ -28,7 +28,7 @@ class Tangents:
         self.form: SliceForm = apply(
             self.normal.quadratic, self.normal.linear, problem.size, found, _NO_PAIRS, _NO_PAIRS
         )
-        self.x = on_slice(found.x, problem.size)
+        self.x = problem.feasible.project(found.x)
         if run is not None:
             run.tighten(self.original(self.form.tangent(self.x)))
 
@@ -45,10 +45,3 @@ class Tangents:
         """Points whose tangents make a good first model: the fractional solution, the incumbent, and on the way."""
         binary = start.astype(np.float64)
         return [self.x + share * (binary - self.x) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
-
-
-def on_slice(x: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """A point of the slice near ``x``."""
-    x = np.clip(x, 0.0, 1.0)
-    total = float(x.sum())
-    return x * (size / total) if total > size else x + (1 - x) * ((size - total) / (x.size - total))

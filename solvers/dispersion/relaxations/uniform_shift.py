@@ -69,7 +69,7 @@ def uniform_shift_bound(problem: DispersionProblem, run: Run, *, accuracy: float
         violation = climb(problem.distances, q, shift, m, y, g, _STEPS, 1e-9)
         g = linear + 2 * (q * _times(problem, y) - shift * y)  # fresh, free of drift
         inner = float(y @ (linear - g)) / 2
-        top = float(np.partition(g, n - m)[n - m :].sum())
+        top = problem.feasible.support(g)
         value = inner + top + margin
         best = min(best, value)
         run.tighten(best / factor - offset + problem.rounding)

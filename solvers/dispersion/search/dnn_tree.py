@@ -35,6 +35,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.dispersion.feasible_set import Hypersimplex
 from solvers.dispersion.kernels import load
 from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, WarmStart
 from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
@@ -42,7 +43,6 @@ from solvers.dispersion.search.first_order import FirstOrderTree
 from solvers.dispersion.search.neighbourhood import ascend
 from solvers.dispersion.search.nodes import FREE, ONE, ZERO
 from solvers.dispersion.search.policy import DEFAULT_POLICY, Policy
-from solvers.dispersion.search.subproblem import on_slice
 
 __all__ = ["DNNNode", "DNNTree", "NodeResult", "Setting", "process_node"]
 
@@ -295,7 +295,9 @@ def process_node(
         return result
     relaxation.forbid(relaxation.bound() - known)  # of these multipliers, not of the best ones on the way
     form = relaxation.form()
-    state, better = fix_clients(form, on_slice(x, m), known, relaxation.forbidden, _among(setting, ids))
+    state, better = fix_clients(
+        form, Hypersimplex(x.size, m).project(x), known, relaxation.forbidden, _among(setting, ids)
+    )
     result.bound = min(result.bound, constant + better)
     if state is None:
         result.bound = min(result.bound, target)

@@ -36,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.certificates import Certificate
+from solvers.dispersion.feasible_set import Hypersimplex
 from solvers.dispersion.kernels import load
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.attainable import Attainable
@@ -47,7 +48,7 @@ from solvers.dispersion.search.journal import Journal
 from solvers.dispersion.search.memory import Memory
 from solvers.dispersion.search.nodes import FREE, ONE, Goal, Log, Node, Stack
 from solvers.dispersion.search.policy import DEFAULT_POLICY, Policy
-from solvers.dispersion.search.subproblem import Subproblem, inherited_pairs, on_slice, violated_pairs
+from solvers.dispersion.search.subproblem import Subproblem, inherited_pairs, violated_pairs
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
 
@@ -364,7 +365,7 @@ class FirstOrderTree:
             form = apply(q, linear, m, found, _NO_PAIRS, pairs)
         else:
             form, constant, number = self.journal.form(ids, ones, found, order, _NO_PAIRS, pairs)
-        x = on_slice(found.x, m, 0.0 if self.journal is None else self.journal.grain)
+        x = Hypersimplex(found.x.size, m).project(found.x, 0.0 if self.journal is None else self.journal.grain)
         return Subproblem(ids, ones, constant, form, order, x, further, relax, number, len(pairs) > 0)
 
     def _relaxed(self, q: Reals, linear: Reals, m: int, pairs: Clients, incumbent: float) -> Multipliers:

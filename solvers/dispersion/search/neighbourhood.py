@@ -40,9 +40,7 @@ def incumbent(run: Run) -> NDArray[np.int64]:
 
 def random_decision(problem: DispersionProblem, rng: np.random.Generator) -> NDArray[np.int64]:
     """A uniformly drawn feasible decision."""
-    x = np.zeros(problem.n, dtype=np.int64)
-    x[rng.choice(problem.n, size=problem.size, replace=False)] = 1
-    return x
+    return problem.feasible.draw(rng)
 
 
 def ascend(problem: DispersionProblem, x: NDArray[np.int64], run: Run | None = None) -> NDArray[np.int64]:

@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FREE", "ONE", "ZERO", "Form", "Goal", "Log", "Node", "Order", "Stack"]
+from solvers.dispersion.feasible_set import FREE, ONE, ZERO
 
-#: What is known about a client at a node.
-FREE, ONE, ZERO = 0, 1, 2
+__all__ = ["FREE", "ONE", "ZERO", "Form", "Goal", "Log", "Node", "Order", "Stack"]
 
 
 class Form(NamedTuple):

@@ -12,7 +12,7 @@ from solvers.dispersion.relaxations.semidefinite import Multipliers
 from solvers.dispersion.relaxations.slice_form import SliceForm
 from solvers.dispersion.search.nodes import Form, Order
 
-__all__ = ["Subproblem", "inherited_pairs", "on_slice", "violated_pairs"]
+__all__ = ["Subproblem", "inherited_pairs", "violated_pairs"]
 
 
 @dataclass
@@ -71,19 +71,6 @@ class Subproblem:
             Form(form.curved, form.exact, form.linear, form.size, form.margin, importance),
             Order(order.above_start, order.above, order.below_start, order.below),
         )
-
-
-def on_slice(x: NDArray[np.float64], size: int, grain: float = 0.0) -> NDArray[np.float64]:
-    """Move a point into 1ᵀx = size, 0 <= x <= 1, by one step towards 0 or 1; to multiples of ``grain`` where given."""
-    x = np.clip(x, 0.0, 1.0)
-    total = float(x.sum())
-    x = x * (size / total) if total > size else x + (1 - x) * ((size - total) / (x.size - total))
-    if not grain:
-        return x
-    units = np.floor(x / grain)
-    missing = round(size / grain - float(units.sum()))
-    units[np.argsort(units - x / grain, kind="stable")[:missing]] += 1
-    return units * grain
 
 
 def inherited_pairs(parent: Subproblem | None, ids: NDArray[np.int64], n: int, per_client: float) -> NDArray[np.int64]:

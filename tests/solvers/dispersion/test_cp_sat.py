@@ -101,7 +101,7 @@ def test_interrupt_returns_the_incumbent(interrupt_after):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"formulation": "qubo"}, "formulation must be one of rlt, glover, product, tangent; got 'qubo'"),
+        ({"formulation": "qubo"}, "'formulation' must be 'rlt' or 'glover' or 'product' or 'tangent'; got 'qubo'"),
         ({"threads": 0}, "threads must be a positive integer; got 0"),
     ],
 )

@@ -68,7 +68,7 @@ def test_local_search_starts_from_the_start():
 
 
 def test_negative_restarts_are_refused():
-    with pytest.raises(InvalidOption, match="restarts must not be negative; got -1"):
+    with pytest.raises(InvalidOption, match="'restarts' must be an integer, at least 0; got -1"):
         solve(random_problem(np.random.default_rng(0), 5, 2), "local-search", restarts=-1)
 
 

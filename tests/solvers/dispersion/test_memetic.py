@@ -7,9 +7,8 @@ import pytest
 
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem, grey_pattern
-from solvers.dispersion.methods.memetic import Memetic
+from solvers.dispersion.methods.memetic import Memetic, Population
 from solvers.dispersion.search.neighbourhood import random_decision
-from solvers.dispersion.search.population import Population
 from solvers.run import Run
 from tests.solvers.dispersion.cases import euclidean_problem, random_problem, uniform_problem
 
@@ -98,9 +97,9 @@ def test_an_interruption_keeps_the_incumbent():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"population": 1}, "population must be at least 2; got 1"),
-        ({"moves": 0}, "moves must be at least 1; got 0"),
-        ({"generations": -1}, "generations must not be negative; got -1"),
+        ({"population": 1}, "'population' must be an integer, at least 2; got 1"),
+        ({"moves": 0}, "'moves' must be an integer, at least 1; got 0"),
+        ({"generations": -1}, "'generations' must be an integer, at least 0; got -1"),
     ],
 )
 def test_options_are_checked(options, message):

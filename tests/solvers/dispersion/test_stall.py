@@ -22,7 +22,7 @@ def test_stall_is_an_option():
     assert short.stopped == "iterations"
     idle = re.fullmatch(r"no better selection in (\d+) moves", short.message)
     assert 1000 <= int(idle[1]) < 60_000  # moves are made in portions; by default it is 120 000
-    with pytest.raises(InvalidOption, match="stall must be at least 1; got 0"):
+    with pytest.raises(InvalidOption, match="'stall' must be an integer, at least 1; got 0"):
         solve(problem, "tabu", stall=0)
 
 

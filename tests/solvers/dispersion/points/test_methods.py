@@ -7,7 +7,8 @@ import pytest
 
 from solvers import methods, solve
 from solvers.dispersion import PointDispersionProblem
-from solvers.dispersion.points.relaxation import ONE, ZERO, Relaxation
+from solvers.dispersion.feasible_set import ONE, ZERO
+from solvers.dispersion.points.relaxation import Relaxation
 from solvers.run import Run
 from tests.solvers.dispersion.circle.cases import circle
 from tests.solvers.dispersion.points.cases import random_points

@@ -1,15 +1,56 @@
-"""Selections that need no search: one client, all clients, all but one, or nothing to choose by but the costs."""
+"""Prelude of the methods: the trivial bound, problems that need no search, a first decision."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Literal
+
 import numpy as np
 
+from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, have_decision
 from solvers.dispersion.selection import Selecting
+from solvers.registry import method
 from solvers.run import Run
 
-__all__ = ["is_trivial", "solve_trivial"]
+__all__ = ["dispersion_method", "is_trivial", "solve_trivial"]
 
 _EPS = float(np.finfo(np.float64).eps)
+
+Function = Callable[..., None]
+
+
+def dispersion_method(
+    problem: type[Selecting], name: str, *, start: Literal["none", "some", "greedy"] = "none", **registration: Any
+) -> Callable[[Function], Function]:
+    """Register a method that begins with the trivial bound, and is not called where a problem needs no search.
+
+    Parameters
+    ----------
+    problem, name, **registration
+        As for `solvers.registry.method`.
+    start : {"none", "some", "greedy"}
+        The decision that a method with a matrix finds in its run: none but the caller's, the greedy selection improved
+        by swaps where the caller has given none, or that one beside the caller's. With ``"greedy"`` the method is not
+        called either where that is proved, or the time is over.
+    """
+
+    def register(function: Function) -> Function:
+        @wraps(function)
+        def begun(problem: Any, run: Run, **options: Any) -> None:
+            run.tighten(problem.trivial_bound())
+            if solve_trivial(problem, run):
+                return
+            if start == "some":
+                have_decision(problem, run)
+            elif start == "greedy":
+                run.offer(ascend(problem, greedy_decision(problem), run))
+            if start != "greedy" or not (run.expired or run.proved):
+                function(problem, run, **options)
+
+        return method(problem, name, **registration)(begun)
+
+    return register
 
 
 def is_trivial(problem: Selecting) -> bool:
@@ -41,14 +82,13 @@ def solve_trivial(problem: Selecting, run: Run) -> bool:
     if not is_trivial(problem):
         return False
     m = problem.size
-    x = np.zeros(problem.n, dtype=np.int64)
     margin = 0.0 if m == 1 else problem.rounding
     if m == 1 or m == problem.n or problem.pairs_are_alike:
-        x[np.argsort(problem.costs, kind="stable")[:m]] = 1
+        x = problem.feasible.best(-problem.costs)
     else:
         reach, error = problem.reach()
         gains = 2 * problem.weight * reach + problem.linear
-        x[:] = 1
+        x = np.ones(problem.n, dtype=np.int64)
         x[gains.argmin()] = 0
         largest = 2 * problem.weight * problem.diameter * problem.n + problem.spread
         margin += 2 * (2 * problem.weight * error + 4 * _EPS * largest)

@@ -1,0 +1,150 @@
+"""Feasible set of a selection problem as one object: what bounds, trees, heuristics and external solvers ask of it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["FREE", "ONE", "ZERO", "Hypersimplex", "Row"]
+
+#: States of a client in a subproblem: not fixed, chosen, left out.
+FREE, ONE, ZERO = 0, 1, 2
+
+
+class Row(NamedTuple):
+    """Linear constraint ``low ≤ coefficientsᵀx ≤ high``, for an external solver."""
+
+    name: str
+    coefficients: NDArray[np.float64]
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Hypersimplex:
+    r"""Hypersimplex :math:`\{x \in [0, 1]^n : 1^\top x = m\}`, the convex hull of the selections of m of n clients.
+
+    A feasible set with further constraints answers the same questions in its own way; nothing outside this module may
+    rely on an answer being that of the hypersimplex.
+
+    Parameters
+    ----------
+    n : int
+        Clients to choose from.
+    size : int
+        Clients to choose, m, from 0 to n.
+    """
+
+    n: int
+    size: int
+
+    @property
+    def count(self) -> int:
+        """Number of selections."""
+        return math.comb(self.n, self.size)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there is nothing to choose: no client, or all."""
+        return self.size in (0, self.n)
+
+    def selections(self) -> Iterator[tuple[int, ...]]:
+        """Enumerate the selections as rising tuples of clients, in lexicographic order."""
+        return itertools.combinations(range(self.n), self.size)
+
+    def decision(self, clients: ArrayLike) -> NDArray[np.int64]:
+        """Return the decision that chooses the given clients, whether or not it is feasible."""
+        x = np.zeros(self.n, dtype=np.int64)
+        x[np.asarray(clients, dtype=np.intp)] = 1
+        return x
+
+    def violation(self, x: NDArray[np.int64]) -> float:
+        """Return the largest of the excess over 0/1 and the distance of ``1ᵀx`` from m."""
+        return float(max(abs(int(x.sum()) - self.size), x.max(initial=0) - 1, -x.min(initial=0)))
+
+    def draw(self, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw a decision, each with the same probability."""
+        return self.decision(rng.choice(self.n, size=self.size, replace=False))
+
+    # -- linear functions ----------------------------------------------------------------------------------------
+
+    def support(self, g: NDArray[np.float64]) -> float:
+        """Maximise gᵀx over the set and return the value: the sum of the m largest entries."""
+        return float(np.partition(g, self.n - self.size)[self.n - self.size :].sum()) if self.size else 0.0
+
+    def best(self, g: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Maximise gᵀx over the set and return a decision that does; ties go to the lower place."""
+        return self.decision(np.argsort(-g, kind="stable")[: self.size])
+
+    def threshold(self, g: NDArray[np.float64]) -> float:
+        """Return the m-th largest entry: a price per client at which the maximiser of gᵀx is free to stop."""
+        return float(np.partition(g, self.n - self.size)[self.n - self.size])
+
+    def fixed(self, g: NDArray[np.float64], room: float) -> NDArray[np.int8]:
+        """Fix by reduced costs.
+
+        Parameters
+        ----------
+        g : (n,) ndarray
+            A linear function that no selection worth looking at falls below its maximum by more than ``room``.
+        room : float
+            What the maximum may lose.
+
+        Returns
+        -------
+        (n,) ndarray of int8
+            ONE and ZERO for clients that all such selections choose or leave out, else FREE.
+        """
+        state = np.full(self.n, FREE, dtype=np.int8)
+        if self.is_single:
+            state[:] = ONE if self.size else ZERO
+            return state
+        order = np.argpartition(g, self.n - self.size)
+        inside, outside = order[self.n - self.size :], order[: self.n - self.size]
+        least, most = float(g[inside].min()), float(g[outside].max())
+        state[inside[g[inside] - most > room]] = ONE
+        state[outside[least - g[outside] > room]] = ZERO
+        return state
+
+    # -- points --------------------------------------------------------------------------------------------------
+
+    @property
+    def centre(self) -> NDArray[np.float64]:
+        """Mean of all selections."""
+        return np.full(self.n, self.size / self.n)
+
+    def project(self, x: NDArray[np.float64], grain: float = 0.0) -> NDArray[np.float64]:
+        """Return a point of the set near ``x``: entries are clipped, then scaled towards 0, or towards 1.
+
+        Parameters
+        ----------
+        x : (n,) ndarray
+            Any point.
+        grain : float
+            Where it is positive, entries become multiples of it whose sum is m; 1/grain is a whole number.
+        """
+        x = np.clip(x, 0.0, 1.0)
+        total, m = float(x.sum()), self.size
+        x = x * (m / total) if total > m else x + (1 - x) * ((m - total) / max(self.n - total, 1e-300))
+        if not grain:
+            return x
+        units = np.floor(x / grain)
+        missing = round(m / grain - float(units.sum()))
+        units[np.argsort(units - x / grain, kind="stable")[:missing]] += 1
+        return units * grain
+
+    def round(self, x: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the decision nearest to a fractional point; ties go to the lower place."""
+        return self.best(x)
+
+    # -- models --------------------------------------------------------------------------------------------------
+
+    def rows(self) -> list[Row]:
+        """Return the constraints beside 0 ≤ x ≤ 1, for external solvers."""
+        return [Row("size", np.ones(self.n), float(self.size), float(self.size))]

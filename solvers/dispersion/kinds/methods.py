@@ -1,0 +1,204 @@
+"""Methods for problems between kinds."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from solvers.dispersion.kernels import load
+from solvers.dispersion.kinds.problem import KindDispersionProblem
+from solvers.dispersion.kinds.restated import Restated
+from solvers.dispersion.kinds.tree import Counts, Tree, filled
+from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
+from solvers.dispersion.prelude import dispersion_method
+from solvers.dispersion.problem import DispersionProblem
+from solvers.options import AtLeast
+from solvers.registry import find, method
+from solvers.run import Run
+
+__all__ = [
+    "auto",
+    "branch_and_bound",
+    "greedy",
+    "local_search",
+    "solve_by_kinds",
+    "tabu",
+    "tangent",
+]
+
+
+@method(KindDispersionProblem, "greedy", kind="heuristic")
+def greedy(problem: KindDispersionProblem, run: Run) -> None:
+    """Add the cheapest client of the kind that gains most until ``size`` are chosen; ties go to the first kind."""
+    start, run.x, run.objective = run.x, None, None
+    filled(Counts(problem), run)
+    if start is not None:
+        run.offer(start)
+
+
+@method(KindDispersionProblem, "local-search", kind="heuristic")
+def local_search(problem: KindDispersionProblem, run: Run, *, restarts: Annotated[int, AtLeast(0)] = 20) -> None:
+    """Exchange clients of two kinds, the best exchange first; the best local optimum wins.
+
+    Parameters
+    ----------
+    problem : KindDispersionProblem
+        The problem.
+    run : Run
+        Clock, randomness and incumbent.
+    restarts : int
+        Random selections to ascend from, beside ``start`` or the greedy one.
+    """
+    form = Counts(problem)
+    kernels = load("counts", run)
+    counts = filled(form, run)
+    room = np.diff(form.start)
+    for attempt in range(restarts + 1):
+        if run.expired:
+            return
+        if attempt > 0:
+            counts = run.rng.multivariate_hypergeometric(room, problem.size).astype(np.int64)
+        kernels.ascend(form.q, form.start, form.steps, counts, 10 * problem.size, 1e-12 * problem.scale)
+        run.offer(form.decision(counts))
+
+
+#: Clients of the small problem, about.
+_SMALL = 600
+
+
+@method(KindDispersionProblem, "tabu", kind="heuristic")
+def tabu(problem: KindDispersionProblem, run: Run, *, moves: Annotated[int, AtLeast(0)] = 20_000) -> None:
+    """Exchanges between kinds, then tabu search over the clients who are the next to leave or to come, of each kind.
+
+    Parameters
+    ----------
+    problem : KindDispersionProblem
+        The problem.
+    run : Run
+        Clock, randomness and incumbent.
+    moves : int
+        Swaps made in the search.
+    """
+    form = Counts(problem)
+    counts = filled(form, run)
+    least = 1e-12 * problem.scale
+    load("counts", run).ascend(form.q, form.start, form.steps, counts, 10 * problem.size, least)
+    run.offer(form.decision(counts))
+    reach = max(1, _SMALL // (2 * problem.k))
+    room = np.diff(form.start)
+    held = np.maximum(counts - reach, 0)
+    some = np.concatenate(
+        [form.order[a + low : a + high] for a, low, high in _ranges(form.start, held, counts + reach, room)]
+    )
+    d, kinds = problem.distances, problem.kinds[some]
+    h = d[np.ix_(kinds, kinds)]
+    np.fill_diagonal(h, 0.0)
+    costs = problem.costs[some] - 2 * problem.weight * (d @ held)[kinds]
+    size = problem.size - int(held.sum())
+    small = DispersionProblem(h, costs, size=size, weight=problem.weight)
+    inner = Run(small, run.method, run.remaining if run.time_limit is not None else None, run.seed)
+    x = form.decision(counts)
+    inner.offer(x[some])
+    tabu_with_matrix(small, inner, moves=moves)
+    if inner.x is not None:
+        x[some] = inner.x
+        run.offer(x)
+
+
+def _ranges(start: np.ndarray, low: np.ndarray, high: np.ndarray, room: np.ndarray) -> list[tuple[int, int, int]]:
+    """Where each kind's steps begin, and which of them are in the small problem."""
+    return list(zip(start[:-1].tolist(), low.tolist(), np.minimum(high, room).tolist(), strict=True))
+
+
+@dispersion_method(KindDispersionProblem, "tangent", kind="relaxation")
+def tangent(problem: KindDispersionProblem, run: Run) -> None:
+    """Bound by the concave relaxation over counts and its tangent; round it to a decision."""
+    form = Counts(problem)
+    Tree(form, run, filled(form, run)).advance(1)
+
+
+@dispersion_method(KindDispersionProblem, "branch-and-bound", kind="exact")
+def branch_and_bound(
+    problem: KindDispersionProblem, run: Run, *, nodes: Annotated[int, AtLeast(0)] | None = None
+) -> None:
+    r"""Prove optimality over the counts of the kinds, whatever the number of clients.
+
+    Of each kind only the m cheapest clients can matter, the cheapest first, so that a decision is k whole numbers. A
+    uniform shift makes the quadratic concave on the slice; what it takes off is given back at whole numbers, and a
+    node replaces that and the costs by their concave envelope between its bounds. Moves of weight between two kinds
+    lead to a tangent and a price per client; together they bound the node, and cut off counts by reduced costs.
+
+    Parameters
+    ----------
+    problem : KindDispersionProblem
+        The problem.
+    run : Run
+        Clock, randomness and incumbent.
+    nodes : int, optional
+        Nodes to look at, at most (a few more where they are looked at many at a time).
+    """
+    run.nodes = 0
+    form = Counts(problem)
+    counts = filled(form, run)
+    load("counts", run).ascend(form.q, form.start, form.steps, counts, 10 * problem.size, 1e-12 * problem.scale)
+    run.offer(form.decision(counts))
+    tree = Tree(form, run, counts)
+    tree.advance(1)
+    if tree.open and not run.proved:
+        tree.probe()
+    while tree.open and not (run.expired or run.proved) and (nodes is None or tree.nodes < nodes):
+        before = tree.nodes
+        tree.advance()
+        if tree.open and tree.nodes == before:
+            run.stop("iterations", "the tree over counts is deeper than the room there is for it")
+            break
+    run.nodes = tree.nodes
+
+
+def solve_by_kinds(same: KindDispersionProblem, run: Run, rounding: float, share: float = 1.0) -> None:
+    """Solve what ``run`` is for by its statement between kinds.
+
+    Parameters
+    ----------
+    same : KindDispersionProblem
+        The same problem; clients are in the same places.
+    run : Run
+        The run to serve.
+    rounding : float
+        How far objectives of the two statements can differ.
+    share : float
+        Part of the remaining time to use; where there is no limit, any less than 1 allows some thousand nodes.
+    """
+    inner = Restated(same, run, rounding, share)
+    run.details["kinds"] = same.k
+    try:
+        branch_and_bound(same, inner, nodes=None if share == 1.0 else 5_000)
+    finally:
+        run.nodes = inner.nodes
+
+
+#: Up to this many clients a matrix costs nothing, and its methods need no compilation for a first answer.
+_FEW = 60
+
+
+@dispersion_method(KindDispersionProblem, "auto", kind="exact")
+def auto(problem: KindDispersionProblem, run: Run) -> None:
+    """Few clients as a matrix, by its ``auto``; many by ``branch-and-bound`` over the counts of the kinds.
+
+    Parameters
+    ----------
+    problem : KindDispersionProblem
+        The problem.
+    run : Run
+        Clock, randomness and incumbent.
+    """
+    if problem.n > _FEW:
+        branch_and_bound(problem, run)
+        return
+    small = problem.expanded()
+    inner = Restated(small, run, problem.rounding + small.rounding)
+    try:
+        find(small, "auto").function(small, inner)
+    finally:
+        run.nodes = inner.nodes

@@ -1,0 +1,115 @@
+"""Simple heuristics: greedy, random selections, swap ascent from several of them, simulated annealing."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from solvers.dispersion.kernels import load
+from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.slice_form import units
+from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, random_decision
+from solvers.errors import InvalidOption
+from solvers.options import AtLeast
+from solvers.registry import method
+from solvers.run import Run
+
+__all__ = [
+    "annealing",
+    "greedy",
+    "local_search",
+    "random_search",
+]
+
+
+@method(DispersionProblem, "greedy", kind="heuristic")
+def greedy(problem: DispersionProblem, run: Run) -> None:
+    """Add the client of largest marginal gain until the selection is full, in O(n·m)."""
+    run.offer(greedy_decision(problem))
+
+
+@method(DispersionProblem, "random", kind="heuristic")
+def random_search(problem: DispersionProblem, run: Run, *, draws: Annotated[int, AtLeast(1)] = 1) -> None:
+    """Draw selections uniformly and keep the best: what choosing by chance is worth."""
+    for _ in range(draws):
+        run.offer(random_decision(problem, run.rng))
+        if run.expired:
+            return
+
+
+@method(DispersionProblem, "local-search", kind="heuristic")
+def local_search(problem: DispersionProblem, run: Run, *, restarts: Annotated[int, AtLeast(0)] = 20) -> None:
+    """Swap ascent from the start, the greedy selection and random selections; the best local optimum wins.
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        The problem.
+    run : Run
+        Clock, randomness and incumbent.
+    restarts : int
+        Random selections to ascend from, beside ``start`` (if given) and the greedy selection.
+    """
+    if run.x is not None:
+        run.offer(ascend(problem, run.x, run))
+    run.offer(ascend(problem, greedy_decision(problem), run))
+    for _ in range(restarts):
+        if run.expired:
+            break
+        run.offer(ascend(problem, random_decision(problem, run.rng), run))
+
+
+#: Swaps between two looks at the clock.
+_SWAPS = 20_000
+
+
+@method(DispersionProblem, "annealing", kind="heuristic")
+def annealing(
+    problem: DispersionProblem,
+    run: Run,
+    *,
+    moves: Annotated[int, AtLeast(0)] = 300_000,
+    initial_temperature: float = 0.1,
+    final_temperature: float = 1e-4,
+) -> None:
+    """Metropolis swaps under a falling temperature (Kirkpatrick et al. 1983), compiled; the best is improved at last.
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        The problem.
+    run : Run
+        Clock, randomness and incumbent.
+    moves : int
+        Swaps proposed over the whole schedule.
+    initial_temperature, final_temperature : float
+        First and last temperature, relative to the largest gain of one client; the fall is geometric.
+
+    Raises
+    ------
+    InvalidOption
+        When the temperatures are not ``initial_temperature ≥ final_temperature > 0``.
+    """
+    hot, cold = initial_temperature, final_temperature
+    if not hot >= cold > 0:
+        raise InvalidOption(f"temperatures must satisfy initial >= final > 0; got {hot} and {cold}")
+    n, m = problem.n, problem.size
+    x = random_decision(problem, run.rng) if run.x is None else problem.decision(run.x)
+    run.offer(x)
+    if m < n:
+        swaps = load("annealing", run, precision=problem.distances.dtype.name)
+        factor, _, linear = units(problem)
+        order = np.argsort(-x, kind="stable")
+        best, value = order.copy(), -np.inf
+        state = run.rng.integers(1, 2**63, size=1, dtype=np.uint64)
+        done = 0
+        while done < moves and not run.expired:
+            chunk = min(max(200, 20_000_000 // n // 50), _SWAPS, moves - done)
+            start, end = (hot * (cold / hot) ** (part / moves) for part in (done, done + chunk))
+            pair = 2 * problem.weight * factor
+            value = swaps.anneal(problem.distances, pair, linear, m, order, value, best, chunk, start, end, state)
+            done += chunk
+        x = np.zeros(n, dtype=np.int64)
+        x[best[:m]] = 1
+    run.offer(ascend(problem, x, run))

@@ -1,0 +1,393 @@
+"""Methods for problems between points: the clients nearest to the threshold as a small problem with a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.dispersion.circle.search import fits, too_large
+from solvers.dispersion.circle.search import search as search_shape
+from solvers.dispersion.circle.shape import Shape, from_points
+from solvers.dispersion.feasible_set import FREE, ONE, ZERO
+from solvers.dispersion.kinds.methods import solve_by_kinds
+from solvers.dispersion.kinds.restated import repeated
+from solvers.dispersion.methods.auto import auto as auto_with_matrix
+from solvers.dispersion.methods.branch_and_bound import branch_and_bound as branch_and_bound_with_matrix
+from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
+from solvers.dispersion.points.problem import PointDispersionProblem
+from solvers.dispersion.points.relaxation import QUICK, Part, Relaxation, Rest
+from solvers.dispersion.points.sums import OutOfTime, potentials
+from solvers.dispersion.prelude import dispersion_method, is_trivial, solve_trivial
+from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.search.neighbourhood import ascend
+from solvers.options import AtLeast
+from solvers.registry import method
+from solvers.run import Run
+
+__all__ = [
+    "Improvement",
+    "auto",
+    "branch_and_bound",
+    "candidates",
+    "circle",
+    "greedy",
+    "greedy_decision",
+    "improve",
+    "in_time",
+    "local_search",
+    "on_circle",
+    "relaxed",
+    "search",
+    "started",
+    "swaps",
+    "tabu",
+    "tangent",
+]
+
+#: Clients whose mean distance says how far out a client lies.
+_SAMPLE = 64
+
+#: Candidates, at least.
+_CANDIDATES = 4_096
+
+#: Batches in which clients are added.
+_BATCHES = 512
+
+
+def candidates(problem: PointDispersionProblem, run: Run) -> NDArray[np.intp]:
+    """The clients that gain most beside a sample of the others: enough of them to choose from."""
+    n, m = problem.n, problem.size
+    number = max(4 * m, _CANDIDATES)
+    if number >= n:
+        return np.arange(n)
+    c = problem.coordinates
+    sample = np.sort(np.random.default_rng(run.seed).choice(n, size=min(n, _SAMPLE), replace=False))
+    sums = potentials(c, np.ascontiguousarray(c[:, sample]), np.ones(sample.size), run)
+    promise = 2 * problem.weight * (m - 1) / sample.size * sums - problem.costs
+    return np.sort(np.argpartition(-promise, number)[:number])
+
+
+def greedy_decision(problem: PointDispersionProblem, run: Run) -> NDArray[np.int64]:
+    """Add the clients of largest marginal gain in up to 512 batches until ``size`` are chosen.
+
+    Sources as in `solvers.dispersion.methods.heuristics`; ties go to the lowest place.
+    """
+    some = candidates(problem, run)
+    c = np.ascontiguousarray(problem.coordinates[:, some])
+    g = -problem.costs[some]
+    x = np.zeros(problem.n, dtype=np.int64)
+    left, batch = problem.size, -(-problem.size // _BATCHES)
+    while left > 0:
+        count = min(batch, left)
+        chosen = np.argpartition(-g, count - 1)[:count] if count > 1 else np.array([g.argmax()])
+        x[some[chosen]] = 1
+        left -= count
+        if left > 0:
+            centres = np.ascontiguousarray(c[:, chosen])
+            g += 2 * problem.weight * potentials(c, centres, np.ones(count), run)
+            g[chosen] = -np.inf
+    return x
+
+
+#: Makes decisions of a small problem better, through its run.
+Improvement = Callable[[DispersionProblem, Part], None]
+
+#: Clients of a small problem: those on the wrong side of the threshold, and those nearest to it.
+_SMALL = 600
+
+
+@contextmanager
+def in_time(problem: PointDispersionProblem, run: Run) -> Iterator[None]:
+    """End the ``with`` block when the clock runs out; the cheapest clients are the decision if there is no other."""
+    try:
+        yield
+    except OutOfTime:
+        if run.x is None:
+            run.offer(problem.feasible.best(-problem.costs))
+
+
+def started(problem: PointDispersionProblem, run: Run) -> Relaxation:
+    """The gradient at the run's decision or, where there is none, at the greedy one."""
+    x = greedy_decision(problem, run) if run.x is None else problem.decision(run.x)
+    if problem.size <= QUICK or run.time_limit is not None:
+        run.offer(x)
+    return Relaxation(problem, run, x)
+
+
+def improve(relaxation: Relaxation, run: Run, how: Improvement, number: int = _SMALL) -> bool:
+    """Round the relaxation's point to a decision, and let ``how`` improve it; whether the run's decision got better."""
+    rest = Rest(relaxation, relaxation.working(number))
+    small = rest.dense()
+    part = Part(small, run, rest)
+    known = run.objective
+    part.offer(rest.start(relaxation.y, relaxation.g))
+    how(small, part)
+    part.hand_over()
+    return known is None or run.objective > known  # type: ignore[operator]  # one was offered
+
+
+def search(problem: PointDispersionProblem, run: Run, how: Improvement, rounds: int, number: int = _SMALL) -> None:
+    """Improve the run's decision by small problems until nothing changes."""
+    relaxation = started(problem, run)
+    for _ in range(rounds):
+        if run.expired or not improve(relaxation, run, how, number):
+            break
+        assert run.x is not None
+        relaxation.move(run.x.astype(np.float64))
+    if run.x is None:
+        run.offer(relaxation.y.astype(np.int64))
+
+
+@method(PointDispersionProblem, "greedy", kind="heuristic")
+def greedy(problem: PointDispersionProblem, run: Run) -> None:
+    """Add the clients of largest marginal gain, among those far out, in up to 512 batches."""
+    with in_time(problem, run):
+        run.offer(greedy_decision(problem, run))
+
+
+@method(PointDispersionProblem, "local-search", kind="heuristic")
+def local_search(problem: PointDispersionProblem, run: Run, *, rounds: Annotated[int, AtLeast(0)] = 50) -> None:
+    """Swap ascent from ``start`` or the greedy selection, some 600 clients at a time.
+
+    Those whose marginal gain lies nearest to the threshold between chosen and not chosen are taken out as a small
+    problem with a matrix, improved by swaps, and put back, until nothing changes.
+
+    Parameters
+    ----------
+    problem : PointDispersionProblem
+        The problem.
+    run : Run
+        Clock, randomness and incumbent.
+    rounds : int
+        Small problems to improve, at most.
+    """
+    with in_time(problem, run):
+        search(problem, run, swaps, rounds)
+
+
+def swaps(small: DispersionProblem, part: Part) -> None:
+    """Make the best swap until none improves."""
+    assert part.x is not None
+    part.offer(ascend(small, part.x.astype("int64"), part))
+
+
+@method(PointDispersionProblem, "tabu", kind="heuristic")
+def tabu(
+    problem: PointDispersionProblem,
+    run: Run,
+    *,
+    moves: Annotated[int, AtLeast(0)] = 5_000,
+    rounds: Annotated[int, AtLeast(0)] = 20,
+) -> None:
+    """Tabu search over swaps among the 600 clients nearest to the threshold, put back and taken out anew.
+
+    Parameters
+    ----------
+    problem : PointDispersionProblem
+        The problem.
+    run : Run
+        Clock, randomness and incumbent.
+    moves : int
+        Swaps made in each small problem.
+    rounds : int
+        Small problems, at most; the search ends when one brings nothing.
+    """
+
+    def moved(small: DispersionProblem, part: Part) -> None:
+        tabu_with_matrix(small, part, moves=moves)
+
+    with in_time(problem, run):
+        search(problem, run, moved, rounds)
+
+
+@dispersion_method(PointDispersionProblem, "tangent", kind="relaxation")
+def tangent(problem: PointDispersionProblem, run: Run, *, accuracy: Annotated[float, AtLeast(0)] = 1e-8) -> None:
+    """Climb the concave relaxation by moving weight between pairs, and bound by the tangent there.
+
+    Pairwise Frank-Wolfe from the selection that ``start`` or the greedy construction gives. No shift is needed: the
+    objective between points is concave on the slice as it stands (see `PointDispersionProblem`).
+
+    Parameters
+    ----------
+    problem : PointDispersionProblem
+        The problem.
+    run : Run
+        Clock, randomness and incumbent.
+    accuracy : float
+        Stop when the tangent is this close to the best one, relative to the problem's scale.
+    """
+    with in_time(problem, run):
+        relaxed(problem, run, accuracy)
+
+
+def relaxed(problem: PointDispersionProblem, run: Run, accuracy: float = 1e-8, rounds: int = 100) -> Relaxation:
+    """Solve the relaxation to an accuracy, tightening the run's bound, and round it."""
+    relaxation = started(problem, run)
+    least = accuracy * problem.scale
+    for _ in range(rounds):
+        gap = relaxation.climb()
+        run.tighten(relaxation.bound())
+        if run.proved or run.expired or gap <= least:
+            break
+    if relaxation.error * problem.size > 1e-9 * problem.scale:
+        relaxation.refresh()
+        run.tighten(relaxation.bound())
+    improve(relaxation, run, swaps)  # also where the bound is close enough: it costs little
+    return relaxation
+
+
+#: A smaller problem of points is worth its own relaxation when it leaves out this share of the clients.
+_SHRINK = 0.8
+
+
+@dispersion_method(PointDispersionProblem, "branch-and-bound", kind="exact")
+def branch_and_bound(problem: PointDispersionProblem, run: Run, *, largest: Annotated[int, AtLeast(0)] = 2_000) -> None:
+    r"""Prove optimality: swaps, Frank-Wolfe, tangent bound, reduced costs; then a tree over the few that are left.
+
+    The objective is concave on the slice without a shift, so the bound at the relaxation's optimum is off by parts
+    in a million where there are many clients, and reduced costs fix all but some tens or hundreds of them. Those are a
+    `DispersionProblem`, solved by its own ``branch-and-bound``; the fixed ones enter its costs. Follows Spiers, Bui
+    and Loxton (EJOR 311(2), 2023), who put the same tangents into a mixed-integer solver.
+
+    Parameters
+    ----------
+    problem : PointDispersionProblem
+        The problem.
+    run : Run
+        Clock, randomness and incumbent.
+    largest : int
+        Clients that the tree takes over, at most; with more left there is only a bound.
+    """
+    run.nodes = 0
+    with in_time(problem, run):
+        relaxation = relaxed(problem, run)
+        if not (run.proved or run.expired):
+            finish(relaxation, run, largest)
+
+
+def finish(relaxation: Relaxation, run: Run, largest: int) -> None:
+    """Fix by reduced costs, and solve what is left."""
+    problem = relaxation.problem
+    places, value = left(relaxation, run)
+    if places.size > largest:
+        while improve(relaxation, run, swaps, 2_000) and not run.proved:
+            places, value = left(relaxation, run)
+    rest = Rest(relaxation, places)
+    run.details["branched"] = places.size
+    if rest.size in (0, places.size):
+        decision = rest.whole(np.full(places.size, int(rest.size > 0)))
+        run.tighten(max(run.offer(decision), value) + problem.rounding)
+        return
+    if places.size > max(largest, _SHRINK * problem.n):
+        run.stop("iterations", f"{places.size} clients are left open by reduced costs; the tree takes {largest}")
+        return
+    small: DispersionProblem | PointDispersionProblem = rest.dense() if places.size <= largest else rest.points()
+    part = Part(small, run, rest, value)
+    part.offer(rest.start(run.x.astype(np.float64), relaxation.g))  # type: ignore[union-attr]  # there is one
+    try:
+        if isinstance(small, DispersionProblem):
+            branch_and_bound_with_matrix(small, part)
+        else:
+            branch_and_bound(small, part, largest=largest)
+    finally:
+        part.hand_over()
+        run.nodes = part.nodes
+        if part.message:
+            run.stop("iterations", part.message)
+
+
+def left(relaxation: Relaxation, run: Run) -> tuple[NDArray[np.intp], float]:
+    """Who is not fixed where the relaxation's point has them, and the value that fixed the others."""
+    assert run.objective is not None
+    state, y = relaxation.fixed(run.objective), relaxation.y
+    agree = ((state == ONE) & (y >= 1.0)) | ((state == ZERO) & (y <= 0.0))
+    return np.flatnonzero(~agree | (state == FREE)), run.objective
+
+
+def _accepts(problem: PointDispersionProblem) -> str | None:
+    if is_trivial(problem):
+        return None
+    if (reason := too_large(problem)) is not None:
+        return reason
+    if from_points(problem.coordinates.T, problem.diameter) is not None:
+        return None
+    return "circle needs points on a circle or a line, to 1e-7 of their extent; these are not (use 'auto')"
+
+
+@dispersion_method(PointDispersionProblem, "circle", kind="exact", accepts=_accepts)
+def circle(problem: PointDispersionProblem, run: Run) -> None:
+    """Prove optimality for points on a circle or a line, by longest paths through the clients in order.
+
+    As for a matrix of distances, without one: the points may lie in any plane of any space.
+
+    Parameters
+    ----------
+    problem : PointDispersionProblem
+        The problem.
+    run : Run
+        Clock and incumbent.
+
+    Raises
+    ------
+    InvalidProblem
+        When the points do not lie on a circle or a line, to 1e-7 of their extent, or there are more than 20 million
+        pairs of a client and a rank (among those chosen or those left out, whichever are fewer).
+    """
+    shape = from_points(problem.coordinates.T, problem.diameter)
+    assert shape is not None  # as it was when the problem was accepted
+    on_circle(problem, shape, run)
+
+
+def on_circle(problem: PointDispersionProblem, shape: Shape, run: Run) -> None:
+    """Prove optimality on the shape, in time."""
+    with in_time(problem, run):
+        if run.x is None:
+            run.offer(greedy_decision(problem, run))
+        search_shape(problem, shape, run)
+
+
+#: Up to this many clients a matrix costs nothing, and its methods need no compilation for a first answer.
+_AS_MATRIX = 150
+
+
+@dispersion_method(PointDispersionProblem, "auto", kind="exact")
+def auto(problem: PointDispersionProblem, run: Run) -> None:
+    """Repeated points as kinds, few as a matrix, by their ``auto``; many by ``branch-and-bound``.
+
+    Many on a circle or a line go to ``circle`` before.
+
+    Parameters
+    ----------
+    problem : PointDispersionProblem
+        The problem.
+    run : Run
+        Clock, randomness and incumbent.
+    """
+    same = repeated(problem)
+    if same is not None:
+        solve_by_kinds(same, run, problem.rounding + same.rounding)
+        return
+    if problem.n > _AS_MATRIX:
+        shape = from_points(problem.coordinates.T, problem.diameter) if fits(problem) else None
+        if shape is not None and not run.expired:
+            run.tighten(problem.trivial_bound())
+            if solve_trivial(problem, run):
+                return
+            on_circle(problem, shape, run)
+        if not (run.proved or (run.expired and run.x is not None)):
+            branch_and_bound(problem, run)
+        return
+    with in_time(problem, run):
+        relaxation = started(problem, run)
+        rest = Rest(relaxation, np.arange(problem.n))
+        small = rest.dense()
+        part = Part(small, run, rest, run.objective)
+        try:
+            auto_with_matrix(small, part)
+        finally:
+            part.hand_over()
+            run.nodes = part.nodes

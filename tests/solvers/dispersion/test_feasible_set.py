@@ -1,0 +1,73 @@
+"""The hypersimplex against enumeration of its selections."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from solvers.dispersion.feasible_set import ONE, ZERO, Hypersimplex
+
+
+@st.composite
+def sets(draw):
+    """A hypersimplex and a linear function with ties."""
+    n = draw(st.integers(1, 7))
+    g = np.array(draw(st.lists(st.integers(-4, 4), min_size=n, max_size=n)), dtype=float)
+    return Hypersimplex(n, draw(st.integers(0, n))), g
+
+
+def decisions(feasible: Hypersimplex) -> list[np.ndarray]:
+    return [feasible.decision(clients) for clients in feasible.selections()]
+
+
+@given(sets())
+def test_the_maximum_of_a_linear_function_is_that_of_the_selections(case):
+    feasible, g = case
+    values = [float(g @ x) for x in decisions(feasible)]
+    assert len(values) == feasible.count == math.comb(feasible.n, feasible.size)
+    assert feasible.support(g) == max(values)
+    best = feasible.best(g)
+    assert feasible.violation(best) == 0
+    assert g @ best == max(values)
+    if feasible.size:
+        assert feasible.threshold(g) == min(g[best == 1])
+
+
+@given(sets(), st.floats(0, 8))
+def test_fixed_clients_are_so_in_every_selection_that_is_good_enough(case, room):
+    feasible, g = case
+    state = feasible.fixed(g, room)
+    good = [x for x in decisions(feasible) if g @ x >= feasible.support(g) - room]
+    assert all((x[state == ONE] == 1).all() and (x[state == ZERO] == 0).all() for x in good)
+    if room == 0 and len(good) == 1 and not feasible.is_single:
+        assert (state != 0).all()
+
+
+@given(sets(), st.sampled_from([0.0, 2.0**-4, 2.0**-30]), st.integers(0, 2**32 - 1))
+def test_projections_lie_in_the_set(case, grain, seed):
+    feasible, _ = case
+    y = feasible.project(np.random.default_rng(seed).normal(0.5, 1.0, feasible.n), grain)
+    assert (y >= 0).all()
+    assert (y <= 1 + 1e-15).all()
+    assert y.sum() == pytest.approx(feasible.size, abs=1e-12)
+    if grain:
+        assert y.sum() == feasible.size
+        assert (y % grain == 0).all()
+    assert feasible.violation(feasible.round(y)) == 0
+    for x in decisions(feasible):
+        assert np.array_equal(feasible.round(feasible.project(x.astype(float), grain)), x)
+
+
+@given(sets(), st.integers(0, 2**32 - 1))
+def test_draws_rows_and_centre_agree_with_membership(case, seed):
+    feasible, _ = case
+    x = feasible.draw(np.random.default_rng(seed))
+    assert feasible.violation(x) == 0
+    for point in (x, feasible.centre):
+        assert all(row.low - 1e-12 <= row.coefficients @ point <= row.high + 1e-12 for row in feasible.rows())
+    assert feasible.violation(x + 1) == max(feasible.n, 1 if x.any() else 0)
+    assert feasible.violation(-x) == max(2 * feasible.size, 0)
