@@ -9,7 +9,7 @@ import numpy as np
 __all__ = ["admm_target", "admm_update", "signatures"]
 
 
-def admm_target(cost, products, others, half, own, penalty, shifted, rest):  # type: ignore[no-untyped-def]
+def admm_target(cost, products, others, half, own, penalty, shifted, rest):
     """Compute ``shifted = τI + B(d) − C − σX`` and ``rest = shifted − others``; ``half`` is d/2m, ``own`` τ + d."""
     n = half.size
     for i in range(n):
@@ -20,7 +20,7 @@ def admm_target(cost, products, others, half, own, penalty, shifted, rest):  # t
             rest[i, j] = shifted[i, j] - others[i, j]
 
 
-def admm_update(shifted, slack, forbidden, free, penalty, step, cuts, nonnegative, products):  # type: ignore[no-untyped-def]
+def admm_update(shifted, slack, forbidden, free, penalty, step, cuts, nonnegative, products):
     """Update S and X; return the squared error of the dual equality, the row sums of X, and of S + Z − Tᵀt.
 
     ``free`` says whether any pair is forbidden; S is free there.

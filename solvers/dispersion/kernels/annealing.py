@@ -13,7 +13,7 @@ from solvers.dispersion.kernels.swaps import below, draw, gains, swap, value_of
 __all__ = ["anneal", "signatures"]
 
 
-def anneal(h, pair, linear, m, order, best_value, best, moves, hot, cold, state):  # type: ignore[no-untyped-def]
+def anneal(h, pair, linear, m, order, best_value, best, moves, hot, cold, state):
     """Metropolis swaps from ``order`` with a temperature that falls geometrically from ``hot`` to ``cold``."""
     n = linear.size
     g = np.empty(n)

@@ -1,4 +1,4 @@
-"""What kernels do with arrays."""
+"""Operations on arrays that several kernels share."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from solvers.dispersion.kernels.compiler import part
 __all__ = ["copy", "select"]
 
 
-def _copy(source, target):  # type: ignore[no-untyped-def]
+def _copy(source, target):
     target[: source.size] = source
 
 
 @part(numpy=_copy)
-def copy(source, target):  # type: ignore[no-untyped-def]
+def copy(source, target):
     """Like ``target[:] = source``, which numba takes half a second to compile."""
     for i in range(target.size):
         target[i] = source[i]
 
 
 @part
-def select(values, length, rank):  # type: ignore[no-untyped-def]
+def select(values, length, rank):
     """Reorder ``values[:length]`` so that the ``rank`` largest come first; return the smallest of those."""
     left, right, target = 0, length - 1, rank - 1
     while left < right:

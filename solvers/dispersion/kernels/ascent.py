@@ -9,7 +9,7 @@ import numpy as np
 __all__ = ["climb", "signatures"]
 
 
-def climb(h, q, shift, m, y, g, steps, least):  # type: ignore[no-untyped-def]
+def climb(h, q, shift, m, y, g, steps, least):
     """Make ``steps`` swaps of weight uphill on ``q yᵀHy − shift yᵀy + …``, whose gradient at ``y`` is ``g``.
 
     Both arrays are updated. Returns the last difference between the gains exchanged, at most ``least`` at an optimum.

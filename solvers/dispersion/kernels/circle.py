@@ -1,7 +1,12 @@
-"""What is compiled for points on a circle or a line: a node of the tree over staircases.
+"""Kernels for points on a circle or a line: a node of the tree over staircases.
 
 See `solvers.dispersion.circle` for the mathematics. A node knows the least and largest rank at every place, and an
-interval for the sum of the positions; its bound is a longest path (`solvers.dispersion.kernels.staircase`).
+interval for the sum of the positions; its bound is a longest path.
+
+Longest paths through staircases: selections of m clients in order, r of the first j for every j.
+
+``lower`` and ``upper`` (n + 1 entries each) are the least and largest r. A selection gains ``gain[j]`` for each of its
+clients, and ``(2 r - m + 1) slope[j]`` for the one of rank r = 0 … m - 1: any function of client and rank would do.
 """
 
 from __future__ import annotations
@@ -11,16 +16,128 @@ from typing import Any
 import numpy as np
 
 from solvers.dispersion.kernels.compiler import part
-from solvers.dispersion.kernels.staircase import backward, consistent, fits, narrow, reach, walk
 
 __all__ = ["BRANCH", "DROPPED", "LEAF", "SPLIT", "look", "signatures", "value"]
+
+
+@part
+def consistent(lower, upper):
+    """Narrow the ranks to those with steps of 0 or 1 on both sides; whether any staircase is left."""
+    n = lower.size - 1
+    for j in range(n):
+        lower[j + 1] = max(lower[j + 1], lower[j])
+        upper[j + 1] = min(upper[j + 1], upper[j] + 1)
+    if lower[n] > upper[n]:
+        return False
+    for j in range(n - 1, -1, -1):
+        lower[j] = max(lower[j], lower[j + 1] - 1)
+        upper[j] = min(upper[j], upper[j + 1])
+        if lower[j] > upper[j]:
+            return False
+    return True
+
+
+@part
+def reach(at, lower, upper, m):
+    """The least and largest sum of positions of the staircases: the first and last place of each rank."""
+    n = at.size
+    low, high = 0.0, 0.0
+    j = 0
+    for r in range(m):
+        while upper[j + 1] <= r:  # rank r can be taken at the first place behind which r + 1 may be reached
+            j += 1
+        low += at[j]
+    j = n - 1
+    for r in range(m - 1, -1, -1):
+        while lower[j] > r:
+            j -= 1
+        high += at[j]
+    return low, high
+
+
+@part
+def backward(gain, slope, m, lower, upper, start, table):
+    """Fill the table with the best gains from (j, r) to the end; rows have −∞ on both sides."""
+    n = gain.size
+    place = 0
+    for j in range(n + 1):
+        start[j] = place - lower[j] + 1
+        place += upper[j] - lower[j] + 3
+    table[start[n] + m - 1], table[start[n] + m], table[start[n] + m + 1] = -np.inf, 0.0, -np.inf
+    for j in range(n - 1, -1, -1):
+        here, after = start[j], start[j + 1]
+        g, d = gain[j], slope[j]
+        table[here + lower[j] - 1] = -np.inf
+        for r in range(lower[j], upper[j] + 1):
+            skip = table[after + r]
+            take = table[after + r + 1] + (g + (2 * r - m + 1) * d)
+            table[here + r] = take if take > skip else skip
+        table[here + upper[j] + 1] = -np.inf
+    return table[start[0]]
+
+
+@part
+def walk(gain, slope, m, start, table, chosen):
+    """The best staircase's places."""
+    r = 0
+    for j in range(gain.size):
+        if r < m:
+            take = table[start[j + 1] + r + 1] + (gain[j] + (2 * r - m + 1) * slope[j])
+            if take >= table[start[j + 1] + r]:
+                chosen[r] = j
+                r += 1
+
+
+@part
+def narrow(gain, slope, m, lower, upper, start, table, least, row):
+    """Cut ranks off that no staircase of gain above ``least`` reaches; whether any staircase is left."""
+    n = gain.size
+    for r in range(row.size):
+        row[r] = -np.inf
+    row[0] = 0.0
+    for j in range(n + 1):
+        low, high = lower[j], upper[j]
+        for r in range(lower[j], upper[j] + 1):
+            if row[r] + table[start[j] + r] > least:
+                break
+            low += 1
+        for r in range(upper[j], low, -1):
+            if row[r] + table[start[j] + r] > least:
+                break
+            high -= 1
+        if low > upper[j]:
+            return False
+        if j < n:
+            d = slope[j]
+            stop = lower[j + 1]
+            for r in range(upper[j + 1], max(stop, 1) - 1, -1):
+                take = row[r - 1] + (gain[j] + (2 * r - m - 1) * d)
+                if take > row[r]:
+                    row[r] = take
+            for r in range(lower[j], stop):
+                row[r] = -np.inf
+        lower[j], upper[j] = low, high
+    return consistent(lower, upper)
+
+
+@part
+def fits(atoms, k, lower, upper, n):
+    """Whether a selection keeps to the ranks."""
+    r, m = 0, atoms.shape[1]
+    for j in range(n + 1):
+        if r < lower[j] or r > upper[j]:
+            return False
+        if r < m and atoms[k, r] == j:
+            r += 1
+    return True
+
 
 #: What a node ends with: nothing in it is better, ranks to branch on, a sum to split, nothing to do.
 DROPPED, BRANCH, SPLIT, LEAF = 0, 1, 2, 3
 
 
 @part
-def _remainder(at, cosine, sine, scale, curve, x, out):  # type: ignore[no-untyped-def]
+def _remainder(at, cosine, sine, scale, curve, x, out):
     """``out = D x``, D the chords less ``|difference| − curve · difference²``; positions are in order."""
     c, s, one, first, second = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(x.size):
@@ -46,7 +163,7 @@ def _remainder(at, cosine, sine, scale, curve, x, out):  # type: ignore[no-untyp
 
 
 @part
-def _value(at, cosine, sine, linear, scale, chords, chosen):  # type: ignore[no-untyped-def]
+def _value(at, cosine, sine, linear, scale, chords, chosen):
     """The objective of a selection, given by increasing places: distances are chords, or lengths on a line."""
     c, s, total, gain = 0.0, 0.0, 0.0, 0.0
     for r in range(chosen.size):
@@ -62,13 +179,13 @@ def _value(at, cosine, sine, linear, scale, chords, chosen):  # type: ignore[no-
     return 2.0 * scale * total + gain
 
 
-def value(at, cosine, sine, linear, scale, chords, chosen):  # type: ignore[no-untyped-def]
+def value(at, cosine, sine, linear, scale, chords, chosen):
     """The objective of a selection, given by increasing places."""
     return _value(at, cosine, sine, linear, scale, chords, chosen)
 
 
 @part
-def _kept(atoms, weights, lower, upper, n):  # type: ignore[no-untyped-def]
+def _kept(atoms, weights, lower, upper, n):
     """Give the weight of the selections that do not keep to the ranks to those that do; whether there are any."""
     total = 0.0
     for k in range(weights.size):
@@ -82,7 +199,7 @@ def _kept(atoms, weights, lower, upper, n):  # type: ignore[no-untyped-def]
 
 
 @part
-def _mix(atoms, weights, x):  # type: ignore[no-untyped-def]
+def _mix(atoms, weights, x):
     """The point that the selections make with their weights."""
     for j in range(x.size):
         x[j] = 0.0
@@ -93,7 +210,7 @@ def _mix(atoms, weights, x):  # type: ignore[no-untyped-def]
 
 
 @part
-def _slot(atoms, weights, chosen):  # type: ignore[no-untyped-def]
+def _slot(atoms, weights, chosen):
     """Where a selection stands among the others, or could; -1 where there is no room."""
     empty = -1
     for k in range(weights.size):
@@ -114,7 +231,7 @@ def _slot(atoms, weights, chosen):  # type: ignore[no-untyped-def]
 
 
 @part
-def _shift(at, cosine, sine, scale, curve, gain, slope, atoms, weights, chosen, top, enough, x):  # type: ignore[no-untyped-def]
+def _shift(at, cosine, sine, scale, curve, gain, slope, atoms, weights, chosen, top, enough, x):
     """Move weight from the worst selection to the best one (pairwise Frank-Wolfe); whether there was any gain.
 
     ``enough`` is the bound above what counts: a point from which less than a tenth of that can be gained will do.
@@ -154,9 +271,7 @@ def _shift(at, cosine, sine, scale, curve, gain, slope, atoms, weights, chosen, 
 
 
 @part
-def _branching(  # type: ignore[no-untyped-def]
-    at, cosine, sine, linear, scale, curve, chords, sums, atoms, weights, x, bound, found
-):
+def _branching(at, cosine, sine, linear, scale, curve, chords, sums, atoms, weights, x, bound, found):
     """Split the sum where it explains more of what the bound is above the point's selections, else branch on ranks."""
     n, m = at.size, atoms.shape[1]
     middle, half = 0.5 * (sums[0] + sums[1]), 0.5 * (sums[1] - sums[0])
@@ -188,7 +303,7 @@ def _branching(  # type: ignore[no-untyped-def]
     return BRANCH, bound, place, rank
 
 
-def look(  # type: ignore[no-untyped-def]  # noqa: C901
+def look(  # noqa: C901
     at, cosine, sine, linear, scale, curve, chords, lower, upper, sums, atoms, weights, x, least, steps, table, best,
     found,
 ):  # fmt: skip

@@ -11,7 +11,7 @@ from solvers.dispersion.kernels.compiler import part
 __all__ = ["descend", "move", "signatures", "triangles"]
 
 
-def move(residual, start, place, mirror, value, twice, norm, limits, weights, total, penalty, sweeps):  # type: ignore[no-untyped-def]
+def move(residual, start, place, mirror, value, twice, norm, limits, weights, total, penalty, sweeps):
     """Coordinate descent on ``‖residual + Tᵀt‖²/2 + penalty · limitsᵀt`` over t ≥ 0, up and down.
 
     Cut r has the entries ``start[r] : start[r + 1]``: where, on the diagonal or above it, where mirrored, T there and
@@ -50,13 +50,13 @@ def move(residual, start, place, mirror, value, twice, norm, limits, weights, to
 
 
 @part
-def _before(excess, order, p, q):  # type: ignore[no-untyped-def]
+def _before(excess, order, p, q):
     """Whether the p-th is to be dropped before the q-th: the less violated one, of equals the later one."""
     return excess[p] < excess[q] or (excess[p] == excess[q] and order[p] > order[q])
 
 
 @part
-def _exchange(excess, order, found, p, q):  # type: ignore[no-untyped-def]
+def _exchange(excess, order, found, p, q):
     excess[p], excess[q] = excess[q], excess[p]
     order[p], order[q] = order[q], order[p]
     for c in range(6):
@@ -64,7 +64,7 @@ def _exchange(excess, order, found, p, q):  # type: ignore[no-untyped-def]
 
 
 @part
-def _keep(excess, order, found, count, value, i, j, k, middle, sign, level):  # type: ignore[no-untyped-def]
+def _keep(excess, order, found, count, value, i, j, k, middle, sign, level):
     """Put a cut into the heap of the most violated ones; ``count`` is [in the heap, seen]."""
     count[1] += 1
     if count[0] < excess.size:
@@ -90,7 +90,7 @@ def _keep(excess, order, found, count, value, i, j, k, middle, sign, level):  # 
         p = child
 
 
-def triangles(products, enough, least, most, able):  # type: ignore[no-untyped-def]  # noqa: C901
+def triangles(products, enough, least, most, able):  # noqa: C901
     """The ``most`` violated cuts of at most three clients, in no order: excess, when seen, and the cuts.
 
     Only products of at least ``enough[c]`` with c are looked at for the triangles of c, ``able`` of them.
@@ -146,12 +146,12 @@ def triangles(products, enough, least, most, able):  # type: ignore[no-untyped-d
 
 
 @part
-def _lack(variance, mean):  # type: ignore[no-untyped-def]
+def _lack(variance, mean):
     fraction = mean - np.floor(mean)
     return variance - fraction * (1.0 - fraction)
 
 
-def descend(b, towards, variance, mean, covariance, x, width):  # type: ignore[no-untyped-def]
+def descend(b, towards, variance, mean, covariance, x, width):
     """Change single entries of each row of b by one, within -1 ... 1, as long as the variance it lacks grows."""
     starts, n = b.shape
     for s in range(starts):

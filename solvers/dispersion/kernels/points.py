@@ -1,4 +1,4 @@
-"""What is compiled for points: sums of distances to centres, and weight moved between clients of a small dense part."""
+"""Kernels for points: sums of distances to centres, and weight moved between clients of a small dense part."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["add_distances", "climb", "signatures"]
 _BLOCK = 512
 
 
-def add_distances(coordinates, centres, weights, first, last, totals):  # type: ignore[no-untyped-def]
+def add_distances(coordinates, centres, weights, first, last, totals):
     """Add ``Σ_k weights_k ‖p_i − centre_k‖`` to ``totals[i]`` for the clients ``first ≤ i < last``.
 
     Coordinates are (d, n) and centres (d, K): the inner loops run over clients, in blocks that stay in the cache.
@@ -36,7 +36,7 @@ def add_distances(coordinates, centres, weights, first, last, totals):  # type: 
                 total[i] += weight * np.sqrt(squares[i])
 
 
-def climb(h, pair, y, g, steps, enough):  # type: ignore[no-untyped-def]
+def climb(h, pair, y, g, steps, enough):
     """Move weight between pairs of clients until no move gains at a slope above ``enough``; return the largest slope.
 
     Pairwise Frank-Wolfe on ``pair/2 · yᵀHy + …`` with gradient g, its second client chosen by the gain of the whole

@@ -13,7 +13,7 @@ __all__ = ["preferences", "signatures"]
 
 
 @part
-def _nearest(row, i, most, values, near):  # type: ignore[no-untyped-def]
+def _nearest(row, i, most, values, near):
     """Put the ``most`` clients of smallest ``row`` besides i into ``near`` (fewer at equal distances); how many."""
     n = row.size
     count = 0
@@ -30,7 +30,7 @@ def _nearest(row, i, most, values, near):  # type: ignore[no-untyped-def]
     return count
 
 
-def preferences(q, linear, m, rank, least):  # type: ignore[no-untyped-def]
+def preferences(q, linear, m, rank, least):
     """Entry (i, j): beside any m − 1 others, i is worth no less than j, and ``rank`` puts i first.
 
     1 where that is so up to rounding, 2 where it is worth more by ``least``.

@@ -9,7 +9,7 @@ import numpy as np
 __all__ = ["assemble", "signatures"]
 
 
-def assemble(outer, inner, i, j, a, b):  # type: ignore[no-untyped-def]
+def assemble(outer, inner, i, j, a, b):
     """``<A_k, outer A_l inner>`` for conditions ``A_k = sym((e_i + a e_0)(e_j + b e_0)ᵀ)``."""
     n = outer.shape[0]
     count = i.size

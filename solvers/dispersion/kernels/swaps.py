@@ -19,7 +19,7 @@ __all__ = ["below", "draw", "gains", "signatures", "swap", "tabu", "value_of"]
 
 
 @part
-def draw(state):  # type: ignore[no-untyped-def]
+def draw(state):
     """xorshift64*: enough for tie breaking and perturbation."""
     x = state[0]
     x ^= x >> np.uint64(12)
@@ -30,13 +30,13 @@ def draw(state):  # type: ignore[no-untyped-def]
 
 
 @part
-def below(state, n):  # type: ignore[no-untyped-def]
+def below(state, n):
     """A number from 0 to n − 1."""
     return np.int64((draw(state) >> np.uint64(33)) % np.uint64(n))
 
 
 @part
-def value_of(h, pair, linear, order, m):  # type: ignore[no-untyped-def]
+def value_of(h, pair, linear, order, m):
     """The value of the selection of the first m."""
     value = 0.0
     for a in range(m):
@@ -46,14 +46,14 @@ def value_of(h, pair, linear, order, m):  # type: ignore[no-untyped-def]
     return value
 
 
-def _gains(h, pair, linear, order, m, g):  # type: ignore[no-untyped-def]
+def _gains(h, pair, linear, order, m, g):
     g[:] = linear
     for i in order[:m]:
         g += pair * h[i]
 
 
 @part(numpy=_gains)
-def gains(h, pair, linear, order, m, g):  # type: ignore[no-untyped-def]
+def gains(h, pair, linear, order, m, g):
     """What each client adds to the selection of the first m."""
     copy(linear, g)
     for a in range(m):
@@ -62,14 +62,14 @@ def gains(h, pair, linear, order, m, g):  # type: ignore[no-untyped-def]
             g[j] += pair * h[i, j]
 
 
-def _swap(h, pair, order, g, a, b):  # type: ignore[no-untyped-def]
+def _swap(h, pair, order, g, a, b):
     i, j = order[a], order[b]
     g += pair * (h[j] - h[i])
     order[a], order[b] = j, i
 
 
 @part(numpy=_swap)
-def swap(h, pair, order, g, a, b):  # type: ignore[no-untyped-def]
+def swap(h, pair, order, g, a, b):
     """Exchange the clients at the places a (chosen) and b (not)."""
     i, j = order[a], order[b]
     for k in range(g.size):
@@ -78,7 +78,7 @@ def swap(h, pair, order, g, a, b):  # type: ignore[no-untyped-def]
 
 
 @part
-def _exceeds(values, h, i, pair, limit):  # type: ignore[no-untyped-def]
+def _exceeds(values, h, i, pair, limit):
     """Whether some ``values_j − pair·h_ij`` exceeds ``limit``; without a branch, so that the loop becomes vectors."""
     found = np.int64(0)
     for j in range(values.size):
@@ -86,14 +86,14 @@ def _exceeds(values, h, i, pair, limit):  # type: ignore[no-untyped-def]
     return found != 0
 
 
-def _numpy_partner(values, h, i, pair, limit):  # type: ignore[no-untyped-def]
+def _numpy_partner(values, h, i, pair, limit):
     worth = values - pair * h[i]
     partner = worth.argmax()
     return (worth[partner], partner) if worth[partner] > limit else (limit, -1)
 
 
 @part(numpy=_numpy_partner)
-def _partner(values, h, i, pair, limit):  # type: ignore[no-untyped-def]
+def _partner(values, h, i, pair, limit):
     """The largest ``values_j − pair·h_ij`` and its j, or ``limit`` and -1 when none exceeds that."""
     best, partner = limit, -1
     if _exceeds(values, h, i, pair, limit):
@@ -104,7 +104,7 @@ def _partner(values, h, i, pair, limit):  # type: ignore[no-untyped-def]
     return best, partner
 
 
-def _numpy_candidates(order, g, m, until, now, outside, free):  # type: ignore[no-untyped-def]
+def _numpy_candidates(order, g, m, until, now, outside, free):
     outside[:] = g
     outside[order[:m]] = -np.inf
     free[:] = np.where(until <= now, outside, -np.inf)
@@ -112,7 +112,7 @@ def _numpy_candidates(order, g, m, until, now, outside, free):  # type: ignore[n
 
 
 @part(numpy=_numpy_candidates)
-def _candidates(order, g, m, until, now, outside, free):  # type: ignore[no-untyped-def]
+def _candidates(order, g, m, until, now, outside, free):
     """The gains of those who can enter at all, and of those of them who are not held; the largest of both."""
     copy(g, outside)
     for a in range(m):
@@ -126,7 +126,7 @@ def _candidates(order, g, m, until, now, outside, free):  # type: ignore[no-unty
 
 
 @part
-def _admissible(h, pair, order, g, m, until, now, aspiration, outside, free):  # type: ignore[no-untyped-def]
+def _admissible(h, pair, order, g, m, until, now, aspiration, outside, free):
     """The best swap of clients that are not held, or that gains more than ``aspiration``; -1 without one.
 
     Returns the gain, the place of who leaves, and who enters. ``outside`` and ``free`` are room for the gains of those
@@ -150,7 +150,7 @@ def _admissible(h, pair, order, g, m, until, now, aspiration, outside, free):  #
 
 
 @part
-def _place(order, m, client):  # type: ignore[no-untyped-def]
+def _place(order, m, client):
     """Where a client that is not chosen stands."""
     b = m
     while order[b] != client:
@@ -159,7 +159,7 @@ def _place(order, m, client):  # type: ignore[no-untyped-def]
 
 
 @part
-def _keep(local, best, values, least):  # type: ignore[no-untyped-def]
+def _keep(local, best, values, least):
     """Make the best selection of this descent the best of all if it is; True then."""
     if values[0] > values[1] + least:
         values[1] = values[0]
@@ -169,7 +169,7 @@ def _keep(local, best, values, least):  # type: ignore[no-untyped-def]
 
 
 @part
-def _restart(order, best, m, until, barren, state):  # type: ignore[no-untyped-def]
+def _restart(order, best, m, until, barren, state):
     """The next descent starts near the best selection, and after every eighth barren one anywhere."""
     n = order.size
     copy(best, order)
@@ -181,9 +181,7 @@ def _restart(order, best, m, until, barren, state):  # type: ignore[no-untyped-d
         until[i] = 0
 
 
-def tabu(  # type: ignore[no-untyped-def]
-    h, pair, linear, m, order, local, best, values, until, clock, moves, patience, least, state
-):
+def tabu(h, pair, linear, m, order, local, best, values, until, clock, moves, patience, least, state):
     """Search for ``moves`` swaps; everything that changes is in the arrays, so that a call continues the last one.
 
     Parameters

@@ -3,22 +3,181 @@
 The kernel maximises ``constant + linearᵀs + sᵀQs`` over 0/1 vectors with ``1ᵀs = m``. It is handed two matrices:
 ``exact``, which together with ``linear`` gives the objective of every admissible 0/1 vector, and ``curved ≥ exact``,
 which is concave on the slice and so gives bounds. (They differ only where X ≥ 0 cuts take part in the bound.)
+
+The bound of one node of the compiled tree: first-order steps from its parent's point, and the tangent there.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from solvers.dispersion.kernels.arrays import copy
+import numpy as np
+
+from solvers.dispersion.kernels.arrays import copy, select
 from solvers.dispersion.kernels.compiler import part
-from solvers.dispersion.kernels.node import bound_node, gradient, project, settle
-from solvers.dispersion.search.nodes import FREE, ONE, ZERO, Form, Goal, Log, Node, Order, Stack
+from solvers.dispersion.kernels.tree_data import FREE, ONE, ZERO, Form, Goal, Log, Order, Stack, Workspace
 
 __all__ = ["explore", "signatures"]
 
 
 @part
-def _fix(state, client, value, order, todo):  # type: ignore[no-untyped-def]
+def project(node, nf, left):
+    """Move the parent's point onto this node's slice."""
+    y, free = node.y, node.free
+    total = 0.0
+    for a in range(nf):
+        total += y[free[a]]
+    if total > left:
+        for a in range(nf):
+            y[free[a]] *= left / total
+    elif total < left:
+        room = nf - total
+        for a in range(nf):
+            i = free[a]
+            y[i] += (1.0 - y[i]) * (left - total) / room
+
+
+@part
+def settle(node, nf, grain):
+    """Round the point to multiples of ``grain`` that have the same sum; who has no weight, or all, keeps it."""
+    y, free = node.y, node.free
+    carried = 0.0
+    for a in range(nf):
+        i = free[a]
+        if 0.0 < y[i] < 1.0:
+            wanted = y[i] / grain + carried
+            units = min(max(np.floor(wanted + 0.5), 0.0), 1.0 / grain)
+            carried = wanted - units
+            y[i] = units * grain
+
+
+@part
+def gradient(curved, node, nf):
+    """The gradient of every client that is free, at the node's point."""
+    y, g, free = node.y, node.g, node.free
+    for a in range(nf):
+        g[free[a]] = node.slope[free[a]]
+    for b in range(nf):
+        j = free[b]
+        if y[j] > 0.0:
+            w = 2.0 * y[j]
+            for i in range(g.size):
+                g[i] += w * curved[j, i]
+
+
+@part
+def _ends(y, g, free, nf):
+    """Who gains most by more weight, by how much, and the least that giving weight up costs."""
+    up, most, least = -1, -np.inf, np.inf
+    for a in range(nf):
+        i = free[a]
+        if y[i] < 1.0 and g[i] > most:
+            most = g[i]
+            up = i
+        if y[i] > 0.0 and g[i] < least:
+            least = g[i]
+    return up, most, least
+
+
+@part
+def _partner(curved, y, g, free, nf, up, most):
+    """Who gives weight to ``up`` with the largest gain (second order), and the curvature; -1 when nobody gains."""
+    best, down, curvature = 0.0, -1, 0.0
+    for a in range(nf):
+        j = free[a]
+        if y[j] > 0.0 and g[j] < most:
+            difference = most - g[j]
+            k = 2.0 * curved[up, j] - curved[up, up] - curved[j, j]
+            if k < 1e-15:
+                k = 1e-15
+            gain = difference * difference / k
+            if gain > best:
+                best, down, curvature = gain, j, k
+    return down, curvature
+
+
+@part
+def _exchange(curved, y, g, up, down, t):
+    """Move at most the weight ``t`` from ``down`` to ``up``."""
+    if t >= 1.0 - y[up]:
+        t = 1.0 - y[up]
+    if t >= y[down]:
+        t = y[down]
+        y[down] = 0.0
+    else:
+        y[down] -= t
+    y[up] += t
+    if y[up] > 1.0 - 1e-15:
+        y[up] = 1.0
+    for i in range(g.size):
+        g[i] += 2.0 * t * (curved[up, i] - curved[down, i])
+
+
+@part
+def _tangent(node, nf, left):
+    """Parts of the tangent's bound: the constant, the ``left`` largest gradients, the gradients at the point itself.
+
+    Then the smallest of those largest gradients and the largest of the others, which reduced costs compare.
+    """
+    y, g, free, scratch = node.y, node.g, node.free, node.scratch
+    inner = 0.0
+    at_point = 0.0
+    for a in range(nf):
+        i = free[a]
+        inner += (node.slope[i] - g[i]) * y[i]
+        at_point += g[i] * y[i]
+        scratch[a] = g[i]
+    select(scratch, nf, left)
+    tops, lower, upper = 0.0, scratch[0], -np.inf
+    for a in range(left):
+        tops += scratch[a]
+        if scratch[a] < lower:
+            lower = scratch[a]
+    for a in range(left, nf):
+        if scratch[a] > upper:
+            upper = scratch[a]
+    return inner, tops, at_point, lower, upper
+
+
+@part
+def bound_node(form, node, nf, left, constant, goal, incumbent, grain):
+    """First-order steps until the node can be dropped, or is solved well enough.
+
+    Where there is a ``grain``, weight moves in multiples of it. Returns the bound, the two gradients that reduced costs
+    compare, and the steps made.
+    """
+    curved, y, g, free = form.curved, node.y, node.g, node.free
+    enough = incumbent + goal.tolerance
+    limit = 20 * nf + 100
+    steps, check = 0, 4
+    stuck = False
+    while True:
+        up, most, least = _ends(y, g, free, nf)
+        last = stuck or up < 0 or most - least <= 1e-12 or steps >= limit
+        if last or steps >= check:
+            check = steps + 4 + steps // 4
+            inner, tops, at_point, lower_theta, upper_theta = _tangent(node, nf, left)
+            bound = constant + 0.5 * inner + tops + form.margin
+            value = bound - tops + at_point
+            close = value > enough and bound - value <= goal.accuracy * (value - incumbent)
+            if last or close or bound <= enough:
+                return bound, lower_theta, upper_theta, steps
+        down, curvature = _partner(curved, y, g, free, nf, up, most)
+        if down < 0:
+            stuck = True
+            continue
+        t = 0.5 * (most - g[down]) / curvature
+        if grain > 0.0:
+            t = np.floor(t / grain + 0.4) * grain  # a longer step than half of one would gain nothing
+            if t <= 0.0:
+                stuck = True
+                continue
+        _exchange(curved, y, g, up, down, t)
+        steps += 1
+
+
+@part
+def _fix(state, client, value, order, todo):
     """Fix a client and all it implies by dominance; False when that contradicts what is fixed already."""
     if state[client] != FREE:
         return state[client] == value
@@ -43,7 +202,7 @@ def _fix(state, client, value, order, todo):  # type: ignore[no-untyped-def]
 
 
 @part
-def _restrict(form, node):  # type: ignore[no-untyped-def]
+def _restrict(form, node):
     """Linear term of the free clients, and who they are; how many, how many to choose, what the chosen are worth."""
     n = form.linear.size
     copy(form.linear, node.slope)
@@ -64,7 +223,7 @@ def _restrict(form, node):  # type: ignore[no-untyped-def]
 
 
 @part
-def _value(form, node, nf, left, constant):  # type: ignore[no-untyped-def]
+def _value(form, node, nf, left, constant):
     """The value of the one selection that is left: none of the free clients, or all."""
     value = constant
     if left == nf:
@@ -77,7 +236,7 @@ def _value(form, node, nf, left, constant):  # type: ignore[no-untyped-def]
 
 
 @part
-def _reduce(node, nf, lower_theta, upper_theta, room, order):  # type: ignore[no-untyped-def]
+def _reduce(node, nf, lower_theta, upper_theta, room, order):
     """Fix by reduced costs whom no selection better than the incumbent can do without, or with; False if none is."""
     consistent = True
     for a in range(nf):
@@ -92,7 +251,7 @@ def _reduce(node, nf, lower_theta, upper_theta, room, order):  # type: ignore[no
 
 
 @part
-def _undecided(importance, node, nf):  # type: ignore[no-untyped-def]
+def _undecided(importance, node, nf):
     """Whom to branch on: the client of most weight that is furthest from 0 and 1; -1 when all are fixed."""
     pick, most = -1, -1.0
     for a in range(nf):
@@ -106,7 +265,7 @@ def _undecided(importance, node, nf):  # type: ignore[no-untyped-def]
 
 
 @part
-def _push(stack, count, state, y, bound, origin):  # type: ignore[no-untyped-def]
+def _push(stack, count, state, y, bound, origin):
     copy(state, stack.states[count])
     copy(y, stack.points[count])
     stack.bounds[count] = bound
@@ -115,7 +274,7 @@ def _push(stack, count, state, y, bound, origin):  # type: ignore[no-untyped-def
 
 
 @part
-def _note(log, node, origin):  # type: ignore[no-untyped-def]
+def _note(log, node, origin):
     """Write a bounded node down, where there is room; its number."""
     place = log.used[0]
     if place < log.origins.size:
@@ -129,7 +288,7 @@ def _note(log, node, origin):  # type: ignore[no-untyped-def]
 
 
 @part
-def _branch(stack, count, node, order, pick, bounds, number):  # type: ignore[no-untyped-def]
+def _branch(stack, count, node, order, pick, bounds, number):
     """Put the node's two children on the stack: excluding first, so that including is looked at first."""
     excluding, including = bounds
     copy(node.state, node.child)
@@ -140,7 +299,7 @@ def _branch(stack, count, node, order, pick, bounds, number):  # type: ignore[no
     return count
 
 
-def explore(form, order, stack, count, goal, best, node, log):  # type: ignore[no-untyped-def]
+def explore(form, order, stack, count, goal, best, node, log):
     """Look at nodes until none is left, the budget or the log is used up, or a better selection was found.
 
     Parameters
@@ -157,7 +316,7 @@ def explore(form, order, stack, count, goal, best, node, log):  # type: ignore[n
         What to beat.
     best : (n,) int8 array
         Receives a better selection.
-    node : Node
+    node : Workspace
         Room to work in.
     log : Log
         Receives what was bounded, if it has room for anything; points are rounded to its grain then.
@@ -226,6 +385,6 @@ def signatures(precision: str) -> dict[Any, Any]:
     order = types.NamedUniTuple(indices, 4, Order)
     stack = types.NamedTuple([int8[:, ::1], matrix, reals, indices], Stack)
     goal = types.NamedTuple([float64, float64, float64, int64], Goal)
-    node = types.NamedTuple([int8[::1]] * 2 + [reals] * 4 + [indices] * 2, Node)
+    node = types.NamedTuple([int8[::1]] * 2 + [reals] * 4 + [indices] * 2, Workspace)
     log = types.NamedTuple([indices, indices, int16[:, ::1], indices, int64, float64], Log)
     return {explore: (form, order, stack, int64, goal, int8[::1], node, log)}

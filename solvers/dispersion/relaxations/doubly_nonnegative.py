@@ -1,4 +1,6 @@
-r"""Doubly nonnegative relaxation on the slice, by ADMM on its dual (docs/mathematics/dispersion.md, 3 and 4).
+r"""Doubly nonnegative relaxation on the slice, by ADMM on its dual.
+
+See docs/mathematics/dispersion.md, *Four levels of strength*, which has the table of symbols and names.
 
 With the linear term on the diagonal of C,
 

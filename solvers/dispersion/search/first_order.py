@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from solvers.certificates import Certificate
 from solvers.dispersion.feasible_set import Hypersimplex
 from solvers.dispersion.kernels import load
+from solvers.dispersion.kernels.tree_data import FREE, ONE, Goal, Log, Stack, Workspace
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.attainable import Attainable
 from solvers.dispersion.relaxations.dominance import Dominance, dominance
@@ -46,7 +47,6 @@ from solvers.dispersion.relaxations.slice_form import Normal, apply
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
 from solvers.dispersion.search.journal import Journal
 from solvers.dispersion.search.memory import Memory
-from solvers.dispersion.search.nodes import FREE, ONE, Goal, Log, Node, Stack
 from solvers.dispersion.search.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.search.subproblem import Subproblem, inherited_pairs, violated_pairs
 from solvers.run import Run
@@ -59,7 +59,7 @@ Clients = NDArray[np.int64]
 
 _NO_PAIRS: Clients = np.zeros((0, 2), dtype=np.int64)
 
-#: ``origin`` of a root: no node is above it. Otherwise see `solvers.dispersion.search.nodes.Log`.
+#: ``origin`` of a root: no node is above it. Otherwise see `solvers.dispersion.kernels.tree_data.Log`.
 _NO_ORIGIN = -1
 
 
@@ -245,7 +245,7 @@ class FirstOrderTree:
                 self.report()
                 return
         n = subproblem.ids.size
-        stack = Stack.room(n)
+        stack = Stack.empty(n)
         stack.states[0], stack.points[0] = state, point
         stack.bounds[0], stack.origins[0] = bound - subproblem.constant, origin
         best = np.zeros(n, dtype=np.int8)
@@ -273,10 +273,10 @@ class FirstOrderTree:
         if self._root_can_improve(subproblem):  # which is to happen as soon as it is due
             due = self.work.deficit(self._relaxation_work(subproblem, subproblem.ids))
             budget = min(budget, due) if due > 0 else budget
-        log, off = Log.room(0, n), 0.0
+        log, off = Log.empty(0, n), 0.0
         if self.journal is not None:
             log, off = self.journal.log(n), self.journal.margin
-        tolerance, workspace = self.prune_tolerance - off, Node.room(n)
+        tolerance, workspace = self.prune_tolerance - off, Workspace.empty(n)
         done, left, full = 0, 1, log.origins.size
         while left and done < budget and not best.any() and not (full and log.used[0] == full):
             # Compiled, it is a single call; otherwise Python has the tree in hand for short spells.

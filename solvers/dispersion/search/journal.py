@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from solvers.certificates import Certificate, CertificateError
 from solvers.certificates.exchanges import Exchanges
+from solvers.dispersion.kernels.tree_data import Log
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.dominance import Dominance
 from solvers.dispersion.relaxations.semidefinite import Multipliers
 from solvers.dispersion.relaxations.slice_form import Normal, SliceForm, tangent_margin
-from solvers.dispersion.search.nodes import Log
 from solvers.dispersion.search.record import Record
 
 __all__ = ["Journal"]
@@ -118,8 +118,8 @@ class Journal:
     def log(self, n: int) -> Log:
         """Room for what the tree looks at next; none where this was given up."""
         if not self.alive:
-            return Log.room(0, n)
-        return Log.room(max(100, min(_NODES, 2 * _MOST // n)), n, self._nodes, self.grain)
+            return Log.empty(0, n)
+        return Log.empty(max(100, min(_NODES, 2 * _MOST // n)), n, self._nodes, self.grain)
 
     def keep(self, form: int, log: Log) -> None:
         """Keep what was written."""

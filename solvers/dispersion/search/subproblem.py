@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.dispersion.kernels.tree_data import Form, Order
 from solvers.dispersion.relaxations.dominance import Dominance
 from solvers.dispersion.relaxations.semidefinite import Multipliers
 from solvers.dispersion.relaxations.slice_form import SliceForm
-from solvers.dispersion.search.nodes import Form, Order
 
 __all__ = ["Subproblem", "inherited_pairs", "violated_pairs"]
 

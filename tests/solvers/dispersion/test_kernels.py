@@ -16,8 +16,8 @@ import pytest
 from solvers import solve
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.kernels import load, loader, registered
+from solvers.dispersion.kernels.tree_data import Form, Goal, Log, Order, Stack, Workspace
 from solvers.dispersion.relaxations.dominance import dominance
-from solvers.dispersion.search.nodes import Form, Goal, Log, Node, Order, Stack
 from solvers.instances import names
 from tests.waiting import HANG
 
@@ -244,13 +244,13 @@ def test_tree(seed):
     ends = []
     for kernel, budget in itertools.product(both("tree"), (10**9, 60)):
         incumbent, count, total, done = -np.inf, 1, 0, 0
-        stack = Stack.room(n)
+        stack = Stack.empty(n)
         stack.points[0], stack.bounds[0] = m / n, np.inf
         best = np.zeros(n, dtype=np.int8)
         while count:
             goal = Goal(incumbent, 1e-9, 0.2, budget)
             nodes, work, count, incumbent = kernel.explore(
-                form, lists, stack, count, goal, best, Node.room(n), Log.room(0, n)
+                form, lists, stack, count, goal, best, Workspace.empty(n), Log.empty(0, n)
             )
             total, done = total + nodes, done + work
         ends.append((incumbent, total, done, best, stack.points.copy(), stack.bounds.copy()))

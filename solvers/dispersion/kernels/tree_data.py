@@ -1,4 +1,4 @@
-"""What a tree over the slice works on, compiled or not: objective, dominance, open nodes, what is to be beaten."""
+"""Arguments of the tree kernel: objective, dominance, open nodes, what is to be beaten, log, scratch arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.feasible_set import FREE, ONE, ZERO
 
-__all__ = ["FREE", "ONE", "ZERO", "Form", "Goal", "Log", "Node", "Order", "Stack"]
+__all__ = ["FREE", "ONE", "ZERO", "Form", "Goal", "Log", "Order", "Stack", "Workspace"]
 
 
 class Form(NamedTuple):
@@ -41,7 +41,7 @@ class Stack(NamedTuple):
     origins: NDArray[np.int64]
 
     @classmethod
-    def room(cls, n: int) -> Stack:
+    def empty(cls, n: int) -> Stack:
         """Arrays for n clients, with nobody fixed."""
         states, points = np.zeros((n + 5, n), dtype=np.int8), np.zeros((n + 5, n))
         return cls(states, points, np.zeros(n + 5), np.zeros(n + 5, dtype=np.int64))
@@ -76,15 +76,15 @@ class Log(NamedTuple):
     grain: float
 
     @classmethod
-    def room(cls, nodes: int, n: int, first: int = 0, grain: float = 0.0) -> Log:
+    def empty(cls, nodes: int, n: int, first: int = 0, grain: float = 0.0) -> Log:
         """A log of so many nodes over n clients; of none, and nothing is written nor rounded."""
         origins, clients = np.zeros((2, nodes), dtype=np.int64)
         points = np.zeros((nodes, n), dtype=np.int16)
         return cls(origins, clients, points, np.zeros(1, dtype=np.int64), first, grain)
 
 
-class Node(NamedTuple):
-    """Room for the node at hand: who is fixed, there and in its child; its point, gradient, linear term."""
+class Workspace(NamedTuple):
+    """Scratch arrays for the node at hand: clients fixed there and in its child, its point, gradient, linear term."""
 
     state: NDArray[np.int8]
     child: NDArray[np.int8]
@@ -96,7 +96,7 @@ class Node(NamedTuple):
     todo: NDArray[np.int64]
 
     @classmethod
-    def room(cls, n: int) -> Node:
+    def empty(cls, n: int) -> Workspace:
         """Arrays for n clients."""
         states, reals, indices = np.empty((2, n), np.int8), np.empty((4, n)), np.empty((2, n + 1), np.int64)
         return cls(*states, *reals, *indices)
