@@ -25,12 +25,6 @@ SHORT = {
 
 #: Modules with a docstring that begins with "What".
 WHAT = {
-    "solvers/dispersion/relaxations/sdp_constraints.py",
-    "solvers/dispersion/relaxations/doubly_nonnegative.py",
-    "solvers/dispersion/relaxations/cuts.py",
-    "solvers/dispersion/relaxations/semidefinite.py",
-    "solvers/dispersion/relaxations/three_point.py",
-    "solvers/dispersion/relaxations/uniform_shift.py",
     "solvers/dispersion/circle/form.py",
     "solvers/dispersion/circle/search.py",
     "solvers/dispersion/fedgs.py",

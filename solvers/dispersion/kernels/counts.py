@@ -1,6 +1,4 @@
-"""Branch and bound over counts, compiled: how many clients of each kind.
-
-The concave relaxation over counts, compiled: envelopes, climbing, tangent bound, reduced costs.
+"""Kernels for counts, how many clients of each kind: branch and bound over them, and its concave relaxation.
 
 Maximises ``nᵀQn + Σ_a T_a(n_a)`` over whole numbers ``0 ≤ n ≤ capacity`` with ``1ᵀn = m``, for a Q that is concave on
 the slice. ``T_a`` adds up the steps ``steps[start[a] : start[a + 1]]``. In a node with bounds l ≤ n ≤ u each T_a is

@@ -54,7 +54,7 @@ def _gains(h, pair, linear, order, m, g):
 
 @part(numpy=_gains)
 def gains(h, pair, linear, order, m, g):
-    """What each client adds to the selection of the first m."""
+    """Compute what each client adds to the selection of the first m."""
     copy(linear, g)
     for a in range(m):
         i = order[a]

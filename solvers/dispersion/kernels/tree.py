@@ -1,10 +1,10 @@
-"""Branch and bound over the slice, compiled: first-order bounds, reduced costs, depth first.
+"""Kernel of branch and bound over the slice: first-order bounds, reduced costs, depth first.
 
 The kernel maximises ``constant + linearᵀs + sᵀQs`` over 0/1 vectors with ``1ᵀs = m``. It is handed two matrices:
 ``exact``, which together with ``linear`` gives the objective of every admissible 0/1 vector, and ``curved ≥ exact``,
 which is concave on the slice and so gives bounds. (They differ only where X ≥ 0 cuts take part in the bound.)
 
-The bound of one node of the compiled tree: first-order steps from its parent's point, and the tangent there.
+A node is bounded by the tangent at a point that first-order steps reach from its parent's.
 """
 
 from __future__ import annotations

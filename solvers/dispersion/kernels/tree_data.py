@@ -13,7 +13,7 @@ __all__ = ["FREE", "ONE", "ZERO", "Form", "Goal", "Log", "Order", "Stack", "Work
 
 
 class Form(NamedTuple):
-    """What is maximised: the slice form, its rounding, and each client's weight in the choice of whom to branch on."""
+    """Objective: the slice form, its rounding, and each client's weight in the choice of the branching variable."""
 
     curved: NDArray[np.float64]
     exact: NDArray[np.float64]
@@ -61,7 +61,7 @@ class Goal(NamedTuple):
 
 
 class Log(NamedTuple):
-    """What is written down of every node that is bounded, where there is room for it: see `search.journal`.
+    """Log of every node that is bounded, as far as there is room: see `solvers.dispersion.search.journal`.
 
     ``origins`` are twice the number of the node above, and one more on the side of whom it branched on; ``clients``
     whom the node branches on itself, -1 where it is closed; ``points`` where its tangent is taken, in units of

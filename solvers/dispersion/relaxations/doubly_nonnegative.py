@@ -142,7 +142,7 @@ class Relaxation:
     # -- warm start ----------------------------------------------------------------------------------------------
 
     def warm(self, ids: NDArray[np.int64]) -> WarmStart:
-        """What another relaxation can start from; ``ids`` are the clients of this one's rows."""
+        """Return warm-start data for relaxations over fewer clients; ``ids`` are the clients of this one's rows."""
         return WarmStart(
             ids,
             self.products.astype(np.float32),

@@ -67,7 +67,7 @@ class Constraints:
         return _reflect(full, self.mirror)
 
     def values(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What each constraint measures of a matrix over the hyperplane."""
+        """Evaluate every constraint at a matrix over the hyperplane."""
         i, j, a, b = self.i, self.j, self.a, self.b
         full = self.extend(matrix)
         return full[i, j] + b * full[i, 0] + a * full[0, j] + a * b * full[0, 0]

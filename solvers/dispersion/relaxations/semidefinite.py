@@ -29,7 +29,7 @@ _NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
 
 @dataclass(frozen=True)
 class Multipliers:
-    """What the relaxation found.
+    """Multipliers and fractional solution of the relaxation.
 
     Attributes
     ----------

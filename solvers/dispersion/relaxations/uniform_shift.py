@@ -119,7 +119,7 @@ def top_eigenvalue(distances: NDArray[np.floating], enough: float = 0.0, steps: 
 
 
 def _certify(problem: DispersionProblem, q: float, shift: float, step: float) -> float:
-    """What has to be added to ``shift`` for certain concavity; see `slice_form.certified_excess`."""
+    """Return what has to be added to ``shift`` for certain concavity; see `slice_form.certified_excess`."""
     n = problem.n
     means = q * problem.distances.mean(axis=1, dtype=np.float64)
     u = means - means.mean() / 2
