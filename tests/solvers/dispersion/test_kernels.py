@@ -328,10 +328,10 @@ print("compiled", len(loader._loaded), file=sys.stderr)
 LARGE = """
 for seed in range(2):
     rng = np.random.default_rng(seed)
-    h = np.triu(rng.random((60, 60)), 1)
-    told("random", DispersionProblem(h + h.T, np.zeros(60), size=12, weight=0.5), "auto")
-    h = np.triu(rng.random((50, 50), dtype=np.float32), 1)
-    single = DispersionProblem(h + h.T, rng.random(50), size=9, weight=0.5)
+    h = np.triu(rng.random((45, 45)), 1)
+    told("random", DispersionProblem(h + h.T, np.zeros(45), size=9, weight=0.5), "auto")
+    h = np.triu(rng.random((36, 36), dtype=np.float32), 1)
+    single = DispersionProblem(h + h.T, rng.random(36), size=7, weight=0.5)
     for method, options in (("branch-and-bound", {}), ("dnn", {}), ("sdp", {}), ("tabu", {"moves": 20000}),
                             ("memetic", {"generations": 40}), ("annealing", {"moves": 20000})):
         told("single", single, method, **options)
