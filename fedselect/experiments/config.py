@@ -103,8 +103,9 @@ class Experiment:
         AVAILABILITY.check(self.availability.name, self.availability.options)
         DROPOUT.check(self.dropout.name, self.dropout.options)
         SELECTORS.check(self.selector.name, self.selector.options)
-        clients = self.data.options.get("n_clients", DATASETS.options(self.data.name)["n_clients"])
-        if self.clients_per_round > clients:
+        # A data set of a plugin may fix its number of clients: the federation is then checked when it is loaded.
+        clients = self.data.options.get("n_clients", DATASETS.options(self.data.name).get("n_clients"))
+        if clients is not None and self.clients_per_round > clients:
             raise ConfigError(
                 f"experiment: clients_per_round is {self.clients_per_round}, but there are only {clients} clients"
             )

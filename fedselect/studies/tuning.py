@@ -39,7 +39,7 @@ class Trial(Generic[K]):
     rounds : int
         How long the runs were.
     values : tuple of float
-        The criterion of each run; infinite where a run's was not finite.
+        The criterion of each run; infinite where a run's was not finite, or where updates failed.
     """
 
     label: K
@@ -64,7 +64,8 @@ def tune(
 ) -> tuple[dict[K, TrainingSettings], list[Trial[K]]]:
     """Find the training settings that serve each label best, of all combinations of a grid.
 
-    Of equal values the first in the grid's order wins; a setting under which a run's value is not finite never does.
+    Of equal values the first in the grid's order wins; a setting under which a run's value is not
+    finite, or under which updates fail because they are not finite or too large, never does.
     Runs are those of `run_all`: finished ones are not repeated.
 
     Parameters
@@ -153,5 +154,8 @@ def _best(label: K, trials: Sequence[Trial[K]], kept: int) -> list[Point]:
 
 def _value(folder: Path, key: str, sign: float) -> float:
     """Read the criterion of a finished run; the smaller the better."""
-    value = sign * read_summary(folder)[key]
-    return value if math.isfinite(value) else math.inf
+    summary = read_summary(folder)
+    # Updates that are refused leave the model as it was: its loss says nothing about a setting under which they diverge.
+    diverged = summary["failed"] > 0
+    value = sign * summary[key]
+    return value if math.isfinite(value) and not diverged else math.inf

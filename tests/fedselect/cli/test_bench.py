@@ -72,7 +72,8 @@ def test_own_methods_variants_and_files(there, call, forgetting):
     arguments = ("dispersion", "--instances", "one.npz,two.npz,flat.txt", "--methods", "greedy,cheapest")
     arguments += ("--variant", "dear=cheapest dearest=true", "--load", "own.py", "--seeds", "0-1", "--time-limit", "5")
     code, out, errors = call("bench", *arguments, "--jobs", 2, "--out", "c", "--format", "json")
-    assert (code, errors) == (0, "")  # no progress bar where nobody looks on
+    # No progress bar where nobody looks on: the script that is executed, and nothing else.
+    assert (code, errors) == (0, f"fedselect: loading {there / 'own.py'}, which executes it\n")
     rows = json.loads(out)["rows"]
     assert len(rows) == 3 * 3 * 2
     assert {row["instance"] for row in rows} == {"one", "two", "flat"}
@@ -143,7 +144,8 @@ def test_bad_input_is_one_sentence_exit_2_and_nothing_written(there, capfd, monk
     errors = capfd.readouterr().err
     assert errors.startswith("fedselect: ")
     assert sentence in errors
-    assert len(errors.strip().splitlines()) == 1
+    sentences = [line for line in errors.strip().splitlines() if not line.endswith(", which executes it")]
+    assert len(sentences) == 1
     assert not (there / "c").exists()
 
 
@@ -176,7 +178,9 @@ def test_ctrl_c_is_130_and_the_same_command_continues(there, jobs):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=HANG)
     assert process.returncode == 130
-    assert errors == "fedselect: interrupted; what was finished is kept, and the same command continues\n"
+    loading, interrupted = errors.splitlines()
+    assert loading == f"fedselect: loading {there / 'own.py'}, which executes it"
+    assert interrupted == "fedselect: interrupted; what was finished is kept, and the same command continues"
     before = rows.read_bytes()
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
     assert done.returncode == 0, done.stderr

@@ -40,7 +40,7 @@ def values(report):
 
 def test_numbers_tables_and_pictures_are_those_of_the_federation(tmp_path):
     report = read_report(config(tmp_path))
-    federation = DATASETS.build("digits", clients=12)
+    federation = DATASETS.build("digits", n_clients=12)
     availability = AVAILABILITY.build("sin-lognormal", federation, 0)
     rates = np.stack([availability.rates(t) for t in range(20)], axis=1)
     told = values(report)

@@ -68,8 +68,8 @@ def test_the_papers_own_numbers_agree_with_the_paper():
 def test_a_small_study(monkeypatch, tmp_path, capsys):
     """Tables, figures and results appear; a second call plays only what is missing, to the same results."""
     few = {name: fedss.ALGORITHMS[name] for name in ("FedAvg", "FedSS-P", "FedProx", "CS-UCB-Q")}
-    monkeypatch.setattr("ALGORITHMS", few)
-    monkeypatch.setattr("IN_TABLE_2", ("FedAvg", "FedSS-P"))
+    monkeypatch.setattr(fedss, "ALGORITHMS", few)
+    monkeypatch.setattr(fedss, "IN_TABLE_2", ("FedAvg", "FedSS-P"))
     monkeypatch.setitem(fedss.TASKS, "digits", dataclasses.replace(fedss.TASKS["digits"], steps=(0.05,)))
     scale = fedss.Scale(2, 1, 0.01, 1, ("95 %",), (10, 30))
     out = run_study(fedss.STUDY, tmp_path, jobs=1, scale=scale)
