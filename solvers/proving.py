@@ -52,7 +52,8 @@ def prove(
     solution : Solution
         An answer with a bound.
     time_limit : float
-        Seconds for the proof.
+        Seconds for the proof. Without a limit a tree of a dispersion problem is given up after counted work, some ten
+        seconds of relaxations.
     relaxed : bool
         Prove what one relaxation proves, without a tree.
     recorded : Certificate, optional

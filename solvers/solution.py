@@ -364,6 +364,10 @@ class Solution:
         gap, absolute = self.gap, self.absolute_gap
         if gap is not None and absolute is not None:
             rows.append(("gap", f"{100 * gap:.4g} % ({absolute:.4g} absolute)"))
+        if report := self.certificate_report:
+            weaker = report.get("distance", 0.0)
+            said = f"{_number(report.get('bound'))}" + (f" ({weaker:.4g} weaker than the bound)" if weaker > 0 else "")
+            rows.append(("certificate", f"none: {report['none']}" if "none" in report else f"proves {said}"))
         if self.nodes is not None:
             rows.append(("nodes", str(self.nodes)))
         rows.append(("seconds", f"{self.seconds:.3f}"))

@@ -63,8 +63,9 @@ def solve(
         prove it; see `with_bound`. The first method then has half of the time, the second one all that is left.
     certificate : bool
         Keep what proves the bound to `solvers.certificates.check` as ``Solution.certificate``: written down by the
-        search as it goes, or else found after it, in the time that is left, of which at least 15 % are kept free; see
-        `solvers.proving.prove`.
+        search as it goes, or else found after it, in the time that is left, of which at least 15 % are kept free.
+        Without a time limit the effort is bounded, and what it proves may be weaker than ``bound``:
+        ``Solution.certificate_report`` says by how much; see `solvers.proving.prove`.
     watch : callable, optional
         Called with every improvement as it is found, in the solve's own thread: what enters ``Solution.trace``.
     log : bool, text stream or callable

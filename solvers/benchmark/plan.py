@@ -196,7 +196,8 @@ def _check_options(problem: Problem, variant: Variant) -> None:
     """Raise `InvalidOption` unless the method takes its options; ``gap`` and ``threads`` may be among them."""
     if common := sorted((set(TAKEN) - {"gap"}) & set(variant.options)):
         raise InvalidOption(f"{common[0]!r} is no option of {variant.name!r}: a benchmark gives it to all methods")
-    planned(problem, variant.name, **variant.options)
+    # By the type: a method that does not accept this very problem is a row of the table.
+    planned(type(problem), variant.name, **variant.options)
 
 
 def _labelled(methods: Sequence[str] | Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from solvers.certificates import Certificate
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.attainable import Attainable
 from solvers.dispersion.relaxations.slice_form import Normal
-from solvers.dispersion.search.certificate import CertificateTree
+from solvers.dispersion.search.certificate import MOST_WORK, CertificateTree
 from solvers.dispersion.search.threads import calm
 from solvers.proving import prover
 from solvers.solution import OPTIMALITY_GAP, Solution
@@ -43,7 +44,9 @@ def certify(solution: Solution, time_limit: float, *, relaxed: bool) -> Certific
         if not relaxed:
             claim = _within(problem, solution)
             for target in _targets(problem, solution, claim):
-                tree = CertificateTree(problem, target, expired)
+                # Without a time limit a tree that took far longer than the solve would end only when it is written.
+                work = math.inf if math.isfinite(time_limit) else MOST_WORK
+                tree = CertificateTree(problem, target, expired, most_work=work)
                 if tree.tree():
                     return tree.certificate(claim)
         tree = CertificateTree(problem, solution.bound, lambda: expired(_SHARE_LEAF))

@@ -320,7 +320,7 @@ def test_start_and_watch(kind, entry):
 
 @every_method
 def test_options_are_checked(kind, entry):
-    _, problem = cases(kind)[0]
+    problem = accepted(kind, entry)
     with pytest.raises(InvalidOption, match="no option 'colour'"):
         solve(problem, entry.name, colour="red")
     for option in entry.options:

@@ -27,7 +27,7 @@ from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
 from solvers.dispersion.search.record import BITS, Nodes, Record, on_grain
 from solvers.solution import OPTIMALITY_GAP
 
-__all__ = ["CertificateTree"]
+__all__ = ["MOST_WORK", "CertificateTree"]
 
 #: Pairs held non-negative, per open client.
 _PAIRS = 1
@@ -49,6 +49,10 @@ _RELAXING = 6e-8
 
 #: Share of a form's clients that are still open when it is made anew.
 _SHRUNK = 0.5
+
+#: Clients cubed that relaxations may take where no time limit ends a tree: some ten seconds by the figure above, and
+#: counted, so that the same seed writes the same certificate. Chosen by hand: a tree that needs more is given up.
+MOST_WORK = 1.5e8
 
 #: Steps on a node, at most: a weaker bound costs one more node.
 _STEPS = 300
@@ -92,12 +96,19 @@ class CertificateTree:
         Whether to give up.
     most : int
         Most numbers written, some bytes each.
+    most_work : float
+        Most clients cubed that relaxations take.
     """
 
     def __init__(
-        self, problem: DispersionProblem, target: float, expired: Callable[[], bool], most: int = 1_000_000
+        self,
+        problem: DispersionProblem,
+        target: float,
+        expired: Callable[[], bool],
+        most: int = 1_000_000,
+        most_work: float = math.inf,
     ) -> None:
-        self.problem, self.expired, self.most = problem, expired, most
+        self.problem, self.expired, self.most, self.most_work = problem, expired, most, most_work
         n, m = problem.n, problem.size
         pair = np.ascontiguousarray(problem.weight * problem.distances.astype(np.float64))
         order = np.lexsort((np.arange(n), -(2 * (m - 1) / max(n - 2, 1) * pair.sum(axis=1) - problem.costs)))
@@ -109,6 +120,7 @@ class CertificateTree:
         self.dominated = _certain(problem, dominance(pair, -problem.costs, m).pairs)
         self.nodes: list[Nodes] = []
         self.written = 0
+        self.work = 0.0
 
     def tree(self) -> bool:
         """Write a tree that proves the target; False where it was given up."""
@@ -154,7 +166,7 @@ class CertificateTree:
     ) -> bool:
         """Prove what is open below ``state``; ``y`` has an entry for every client of the problem."""
         size = self.problem.size
-        if self.expired() or self.written > self.most:
+        if self.expired() or self.written > self.most or self.work > self.most_work:
             return False
         if decided(self.data, state) is not None:
             return True
@@ -249,6 +261,7 @@ class CertificateTree:
         pairs = pairs[(pairs >= 0).all(axis=1)][: most * n]
         best: tuple[SdpMultipliers, NDArray[np.int64]] | None = None
         for _ in range(rounds):
+            self.work += n**3
             found = relax(
                 q,
                 linear,

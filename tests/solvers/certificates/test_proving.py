@@ -15,6 +15,7 @@ from solvers import Solution, instances, solve
 from solvers.certificates import check
 from solvers.certificates.attainable import attainable
 from solvers.dispersion import DispersionProblem
+from solvers.dispersion.search.certificate import MOST_WORK, CertificateTree
 from solvers.proving import prove
 
 SMALL = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
@@ -115,3 +116,28 @@ def test_a_proof_that_says_more_improves_the_bound():
     loose = prove(solve(problem, "cp-sat", time_limit=0.2).with_bound(1.3 * best.objective), 60.0, relaxed=True)
     assert loose.bound == loose.certificate_report["bound"]
     assert best.objective <= loose.bound < 1.3 * best.objective
+
+
+def test_a_tree_without_a_time_limit_is_given_up_after_counted_work():
+    """The effort is counted in clients cubed, so that the same seed writes the same certificate on every machine."""
+    rng = np.random.default_rng(0)
+    distances = np.triu(rng.random((30, 30)), 1)
+    problem = DispersionProblem(distances + distances.T, size=6)
+    best = solve(problem, "branch-and-bound").bound
+    whole = CertificateTree(problem, best, lambda: False)
+    assert whole.tree()
+    assert whole.work > 2 * 30**3  # more than the root's relaxations, or the limit below would cut nothing
+    given_up = CertificateTree(problem, best, lambda: False, most_work=2 * 30**3)
+    assert not given_up.tree()
+    assert given_up.work <= 5 * 30**3
+    assert math.isfinite(MOST_WORK)
+
+
+def test_a_certificate_that_proves_less_says_so():
+    rng = np.random.default_rng(1)
+    distances = np.triu(rng.random((30, 30)), 1)
+    problem = DispersionProblem(distances + distances.T, size=6)
+    weaker = prove(solve(problem, "branch-and-bound"), relaxed=True)
+    assert weaker.certificate.bound > weaker.bound
+    assert weaker.certificate_report["distance"] == weaker.certificate.bound - weaker.bound
+    assert "weaker than the bound" in weaker.summary()

@@ -73,7 +73,7 @@ BAD = [
     ({"size": 0}, "between 1 and the number of clients"),
     ({"size": 4}, "between 1 and the number of clients"),
     ({"size": 1.5}, "integer"),
-    ({"size": None}, "integer"),
+    ({"size": None}, "size is missing: say how many of the 3 clients to choose"),
     ({"weight": -1.0}, "non-negative"),
     ({"weight": np.inf}, "finite"),
     ({"costs": [1.0]}, "one entry per client"),
