@@ -155,7 +155,7 @@ def _best(label: K, trials: Sequence[Trial[K]], kept: int) -> list[Point]:
 def _value(folder: Path, key: str, sign: float) -> float:
     """Read the criterion of a finished run; the smaller the better."""
     summary = read_summary(folder)
-    # Updates that are refused leave the model as it was: its loss says nothing about a setting under which they diverge.
+    # Refused updates leave the model as it was: its loss says nothing about a setting under which they diverge.
     diverged = summary["failed"] > 0
     value = sign * summary[key]
     return value if math.isfinite(value) and not diverged else math.inf
