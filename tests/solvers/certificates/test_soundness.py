@@ -210,6 +210,19 @@ def test_a_subclass_is_another_problem():
         refused(thing, one_node(problem, bound=2.0, grid=0, goal=2), "is about a DispersionProblem")
 
 
+def test_a_class_of_the_same_name_elsewhere_is_another_problem():
+    problem = alike(4, 2)
+    namesake = type("DispersionProblem", (DispersionProblem,), {"__module__": "elsewhere"})
+    other = namesake(problem.distances, size=2)
+    refused(other, replace(one_node(problem, bound=2.0, grid=0, goal=2), problem=problem_digest(other)), "is about a")
+
+
+@pytest.mark.parametrize("kind", [None, 3, ["dispersion"], {}, "dispersion-search", ""])
+def test_a_kind_is_one_of_those_known(kind):
+    problem = alike(4, 2)
+    refused(problem, replace(one_node(problem, bound=2.0, grid=0, goal=2), kind=kind), "are not known")
+
+
 # -- form --------------------------------------------------------------------------------------------------------------
 
 
