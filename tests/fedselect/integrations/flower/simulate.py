@@ -20,7 +20,9 @@ def main(config: str, out: str) -> None:
     def play(grid, context):
         for table in variants.values():
             options = dict(table)
-            run_on(grid, replace(experiment, selector=Choice(options.pop("name"), options)), out)
+            choice = Choice(options.pop("name"), options)
+            # A busy machine may take minutes to start the actors: whoever is late would miss rounds.
+            run_on(grid, replace(experiment, selector=choice), out, identity_timeout=240.0, patience=240.0)
 
     # The clients do not depend on the selector, so one simulation serves all.
     run_simulation(
