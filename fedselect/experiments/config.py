@@ -103,7 +103,7 @@ class Experiment:
         AVAILABILITY.check(self.availability.name, self.availability.options)
         DROPOUT.check(self.dropout.name, self.dropout.options)
         SELECTORS.check(self.selector.name, self.selector.options)
-        # A data set of a plugin may fix its number of clients: the federation is then checked when it is loaded.
+        # A data set of a plugin may have no such option: how many clients it has is known only when it is loaded.
         clients = self.data.options.get("n_clients", DATASETS.options(self.data.name).get("n_clients"))
         if clients is not None and self.clients_per_round > clients:
             raise ConfigError(
