@@ -65,7 +65,10 @@ class Problem(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        _types[cls.__name__] = cls
+        known = _types.get(cls.__name__)
+        # A file names its type, and a namesake defined elsewhere must not be what the toolkit's own files are read as.
+        if known is None or not _is_own(known) or _is_own(cls):
+            _types[cls.__name__] = cls
         if "__repr__" not in cls.__dict__:
             # Here, before the dataclass decorator gives it one that prints whole arrays.
             cls.__repr__ = Problem.__repr__  # type: ignore[method-assign]
@@ -217,6 +220,10 @@ def assembled(header: dict[str, Any], arrays: dict[str, NDArray[Any]], path: str
         return _types[name](**arrays, **scalars)
     except TypeError as error:  # fields that are missing, unknown, or no numbers
         raise InvalidProblem(f"{path} does not state a {name}: {error}") from error
+
+
+def _is_own(kind: type[Problem]) -> bool:
+    return kind.__module__.split(".")[0] == __name__.split(".")[0]
 
 
 #: Families `load` may import by itself, so that a file can name nothing but these.

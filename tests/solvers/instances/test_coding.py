@@ -74,6 +74,11 @@ def test_problems_come_back_to_the_bit(problem, tmp_path):
     assert digest(type(problem).load(problem.save(tmp_path / "p.npz"))) == digest(problem)  # by the other file format
 
 
+def test_a_namesake_defined_elsewhere_does_not_take_over_the_files():
+    type("CutoffProblem", (CutoffProblem,), {"__module__": "elsewhere"})
+    assert type(unpack(pack(CutoffProblem([0.1, 0.7], 100)), "here")[0]) is CutoffProblem
+
+
 def test_the_best_decision_keeps_its_type():
     problem = AllocationProblem([5, 6], [0.1, 0.2], 4)
     for decision in (np.array([1, 3]), np.array([1.5, 2.5])):
