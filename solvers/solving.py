@@ -10,11 +10,10 @@ from typing import IO, Any
 from numpy.typing import ArrayLike
 
 from solvers.errors import InvalidOption, InvalidProblem
-from solvers.log import Log
 from solvers.problem import Problem
 from solvers.proving import prove
 from solvers.registry import Method, find, methods
-from solvers.run import Run
+from solvers.run import Log, Run
 from solvers.solution import Solution, TracePoint, proves
 
 __all__ = ["Plan", "plan", "solve", "with_bound"]

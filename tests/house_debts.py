@@ -6,7 +6,6 @@ from __future__ import annotations
 SHORT_FOR_A_REASON = {
     "fedselect/errors.py": "imported by every module of the package",
     "graphs/errors.py": "imported by every module of the package",
-    "solvers/benchmark/styles.py": "colours of curves, imported where no benchmark is",
     "solvers/version.py": "the build reads it without importing anything",
 }
 

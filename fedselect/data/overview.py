@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.data.federation import Federation
-from solvers.benchmark.styles import COLOURS
+from solvers.benchmark.figures import COLOURS
 
 if TYPE_CHECKING:
     import pandas as pd

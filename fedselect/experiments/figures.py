@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedselect.experiments.metrics import run_gaps, selection_counts, success_ratio
 from fedselect.rounds.history import History
-from solvers.benchmark.styles import COLOURS, DASHES, MARKERS
+from solvers.benchmark.figures import COLOURS, DASHES, MARKERS
 from solvers.files import appearing_whole, own_folder
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from fedselect.recording.transfer import transferred_bound
 from solvers import Problem, solve
 from solvers.files import write_atomically
 from solvers.instances import InstanceInfo, digest
-from solvers.instances.coding import pack, unpack
-from solvers.instances.library import FOLDER
+from solvers.instances.library import FOLDER, pack, unpack
 from solvers.solution import proves
 
 __all__ = ["maintain"]

@@ -25,7 +25,7 @@ from fedselect.reports.document import (
     seconds,
     word,
 )
-from solvers.benchmark.summary import SHIFT, shifted_geometric_mean
+from solvers.benchmark.profiles import SHIFT, shifted_geometric_mean
 from solvers.reading import without_controls
 from solvers.solution import OPTIMALITY_GAP
 

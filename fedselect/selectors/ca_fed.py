@@ -185,7 +185,7 @@ class CAFed(Described):
     method : str
         Any method registered for the exclusion problem: ``"ca-fed"`` is Algorithm 1's greedy, ``"auto"`` exact.
     order : {"signed", "absolute"}
-        Order of the greedy's first pass; see `solvers.weighting.exclusion.methods`.
+        Order of the greedy's first pass; see `solvers.weighting.exclusion`.
     ties : {"keep", "exclude"}
         Whether exclusions that change nothing are made.
     bound_by : str, optional

@@ -9,10 +9,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.allocation.problem import AllocationProblem
-from solvers.allocation.water_filling import fill, round_up_largest
-from solvers.clarabel import clarabel_point
-from solvers.cp_sat import cut_short, solver_for
+from solvers.allocation.problem import AllocationProblem, fill, round_up_largest
+from solvers.backends import clarabel_point, cut_short, solver_for
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.options import AtLeast
 from solvers.registry import method

@@ -4,10 +4,9 @@
 up, and `solvers.benchmark.figures` draws them.
 """
 
-from solvers.benchmark.measures import distance, primal_gap, primal_integral
 from solvers.benchmark.profiles import cost_against_size, gap_over_time, performance_profile, win_matrix
-from solvers.benchmark.results import Benchmark
 from solvers.benchmark.running import run_benchmark
+from solvers.benchmark.table import Benchmark, distance, primal_gap, primal_integral
 from solvers.errors import BenchmarkError
 
 __all__ = [

@@ -18,7 +18,6 @@ from solvers.benchmark.profiles import (
     performance_profile,
     win_matrix,
 )
-from solvers.benchmark.styles import COLOURS, DASHES, MARKERS
 from solvers.solution import Solution
 
 if TYPE_CHECKING:
@@ -26,7 +25,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["cost_figure", "gap_figure", "profile_figure", "trajectory_figure", "win_figure"]
+__all__ = [
+    "COLOURS",
+    "DASHES",
+    "MARKERS",
+    "cost_figure",
+    "gap_figure",
+    "profile_figure",
+    "trajectory_figure",
+    "win_figure",
+]
+
 
 #: Inches that a picture on a page is wide.
 _WIDTH = 11.0
@@ -199,3 +208,9 @@ def _finished(figure: Figure, axes: Axes) -> Figure:
     else:
         axes.text(0.5, 0.5, "nothing to draw", transform=axes.transAxes, ha="center", va="center", color="0.4")
     return figure
+
+
+#: Okabe and Ito's colours.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")

@@ -14,8 +14,8 @@ from typing import Any
 from solvers.benchmark.child import Request
 from solvers.benchmark.jobs import Task, executor, run_tasks
 from solvers.benchmark.plan import Cell, Plan
-from solvers.benchmark.results import Benchmark
 from solvers.benchmark.store import Store
+from solvers.benchmark.table import Benchmark
 from solvers.benchmark.verify import examine
 from solvers.environment import installed
 from solvers.errors import BenchmarkError

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.benchmark.measures import is_better, slack
+from solvers.benchmark.table import is_better, slack
 from solvers.problem import Problem
 from solvers.solution import proves
 

@@ -7,9 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.capping.problem import CappingProblem
-from solvers.capping.water_level import TIE, tail_sums
-from solvers.clarabel import clarabel_point
+from solvers.backends import clarabel_point
+from solvers.capping.problem import TIE, CappingProblem, tail_sums
 from solvers.registry import method
 from solvers.run import Run
 

@@ -10,11 +10,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.capping.water_level import log_sum, share_out
 from solvers.errors import InvalidProblem
 from solvers.problem import Problem, frozen_array
 
-__all__ = ["CappingProblem"]
+__all__ = ["TIE", "CappingProblem", "log_sum", "share_out", "tail_sums"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -173,7 +172,7 @@ class CappingProblem(Problem):
         return float(max(p.max() - 1.0, self.floor - p.min(), abs(p.sum() - self.size) / self.size, 0.0))
 
     def share_out(self, capped: NDArray[np.bool_]) -> tuple[NDArray[np.float64], float, NDArray[np.bool_]]:
-        """Probabilities, multiplier and overflow set that follow from clients known to overflow; see `water_level`."""
+        """Probabilities, multiplier and overflow set that follow from clients known to overflow; see `share_out`."""
         if self.mass == 0:
             return np.full(self.n, self.size / self.n), 0.0, np.zeros(self.n, dtype=bool)
         return share_out(self.log_shares, self.size, self.floor, capped)
@@ -247,3 +246,69 @@ class CappingProblem(Problem):
             "complementarity": float(np.abs(upper * (1.0 - p)).max()),
             "dual_violation": float(max(0.0, -upper.min())),
         }
+
+
+#: A share above the ceiling by less than this is rounding of an exact tie.
+TIE = 1e-12
+
+
+def share_out(
+    log_shares: NDArray[np.float64], size: int, floor: float, capped: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], float, NDArray[np.bool_]]:
+    """Cap ``capped``, share the rest out in proportion, and cap whoever that lifts above 1, until nobody is.
+
+    Starting from any subset of the overflow set (the empty one included) this ends at the overflow set: a client
+    above 1 stays above it when more clients are capped.
+
+    Parameters
+    ----------
+    log_shares : (K,) ndarray
+        Logarithms of the proportional shares, which sum to the mass above the floor; the mass must be positive.
+    size : int
+        Sum k of the probabilities.
+    floor : float
+        Smallest probability σ.
+    capped : (K,) ndarray of bool
+        Clients known to overflow.
+
+    Returns
+    -------
+    x : (K,) ndarray
+        The probabilities.
+    multiplier : float
+        μ, the logarithm of probability above the floor over proportional share, for clients not capped.
+    capped : (K,) ndarray of bool
+        The overflow set.
+    """
+    t, n, k, room = log_shares, log_shares.shape[0], size, 1.0 - floor
+    if k == n:  # everybody has 1, and the level is not unique: the highest is the smallest share's
+        return np.ones(n), math.log(room) - float(t.min()), t > t.min()
+    while True:
+        m = int(capped.sum())
+        free = t if m == 0 else t[~capped]
+        top = float(free.max())
+        parts = np.exp(free - top)
+        # (k - m) - (K - m)σ rather than q - m(1 - σ): the integers are exact.
+        left, total = (k - m) - (n - m) * floor, float(parts.sum())
+        parts *= left / total
+        over = parts > room * (1 + TIE)
+        if not over.any() or over.all():
+            break
+        capped = capped.copy()
+        capped[~capped] = over
+    x = np.ones(n)
+    x[~capped] = np.minimum(parts + floor, 1.0)
+    multiplier = 0.0 if m == 0 else math.log(left) - top - math.log(total)
+    return x, multiplier, capped
+
+
+def tail_sums(descending: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithms of R_m: the sum over ``rest`` and ``descending[m:]``, for each m."""
+    base = [log_sum(rest)] if rest.size else [-math.inf]
+    return np.logaddexp.accumulate(np.concatenate([base, descending[::-1]]))[:0:-1]
+
+
+def log_sum(logs: NDArray[np.float64]) -> float:
+    """Logarithm of the sum of exponentials."""
+    top = float(logs.max())
+    return top + math.log(float(np.exp(logs - top).sum()))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.capping.problem import CappingProblem
-from solvers.capping.water_level import log_sum
+from solvers.capping.problem import CappingProblem, log_sum
 from solvers.certificates import Certificate, problem_digest
 from solvers.proving import prover, whole_numbers
 from solvers.solution import Solution

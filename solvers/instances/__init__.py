@@ -12,7 +12,6 @@ True
 """
 
 from solvers.instances import ledger
-from solvers.instances.coding import digest
-from solvers.instances.library import InstanceInfo, best, info, load, names
+from solvers.instances.library import InstanceInfo, best, digest, info, load, names
 
 __all__ = ["InstanceInfo", "best", "digest", "info", "ledger", "load", "names"]

@@ -1,11 +1,8 @@
 """Weighting: which clients to keep, and with which aggregation weights, the decisions of CA-Fed."""
 
-from solvers.weighting import proof
-from solvers.weighting.exclusion import ExclusionProblem
-from solvers.weighting.exclusion import proof as exclusion_proof
-from solvers.weighting.optimization_error import OptimizationErrorProblem
+from solvers.weighting import aggregation, exclusion, proof
+from solvers.weighting.problem import ExclusionProblem, OptimizationErrorProblem, TotalErrorProblem
 from solvers.weighting.theory import ConvergenceConstants, CorrelationSweep, convergence_constants, sweep_correlation
-from solvers.weighting.total_error import TotalErrorProblem
 
 __all__ = [
     "ConvergenceConstants",
@@ -13,8 +10,9 @@ __all__ = [
     "ExclusionProblem",
     "OptimizationErrorProblem",
     "TotalErrorProblem",
+    "aggregation",
     "convergence_constants",
-    "exclusion_proof",
+    "exclusion",
     "proof",
     "sweep_correlation",
 ]

@@ -15,8 +15,7 @@ from solvers.run import Run
 from solvers.solution import Solution
 from solvers.solving import solve
 from solvers.weighting.checks import non_negative, per_client
-from solvers.weighting.optimization_error.problem import OptimizationErrorProblem
-from solvers.weighting.total_error.problem import TotalErrorProblem
+from solvers.weighting.problem import OptimizationErrorProblem, TotalErrorProblem
 
 __all__ = ["ConvergenceConstants", "CorrelationSweep", "convergence_constants", "sweep_correlation"]
 

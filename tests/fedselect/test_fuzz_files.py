@@ -44,7 +44,7 @@ from solvers.dispersion import (
     read_tsplib,
     write_mdplib,
 )
-from solvers.instances.coding import pack, unpack
+from solvers.instances.library import pack, unpack
 from tests.fedselect.experiments.test_damaged_folders import RECORD
 
 #: Cases of each kind, and how many of them ``make test`` tries.

@@ -8,7 +8,7 @@ from ortools.sat.python import cp_model
 
 from solvers import solve
 from solvers.allocation import AllocationProblem
-from solvers.cp_sat import cut_short, solver_for
+from solvers.backends import cut_short, solver_for
 from solvers.run import Run
 from solvers.weighting import ExclusionProblem
 

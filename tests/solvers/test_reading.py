@@ -21,7 +21,7 @@ from solvers import InvalidProblem, Solution, load, solve
 from solvers.certificates import Certificate
 from solvers.dispersion import DispersionProblem, read_densest_subgraph, read_points
 from solvers.errors import CertificateError
-from solvers.instances.coding import unpack
+from solvers.instances.library import unpack
 from solvers.reading import (
     Unreadable,
     expand,

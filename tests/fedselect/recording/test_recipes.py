@@ -14,7 +14,7 @@ from fedselect.recording import recipe, recipes
 from solvers import instances
 from solvers.capping import CappingProblem
 from solvers.instances import digest
-from solvers.instances.coding import unpack
+from solvers.instances.library import unpack
 
 SMALL = [
     name

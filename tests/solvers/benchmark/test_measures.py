@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.benchmark import distance, primal_gap, primal_integral
-from solvers.benchmark.measures import time_to_incumbent, time_to_proof
+from solvers.benchmark.table import time_to_incumbent, time_to_proof
 
 TRACE = [(0.5, None, 20.0), (1.0, 5.0, 20.0), (2.0, 8.0, 16.0), (4.0, 10.0, 16.0), (5.0, 10.0, 10.0)]
 

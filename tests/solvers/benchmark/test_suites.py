@@ -10,9 +10,9 @@ import pytest
 
 from solvers import instances
 from solvers.benchmark import BenchmarkError, run_benchmark
+from solvers.benchmark.profiles import lost, shifted_geometric_mean, summary
 from solvers.benchmark.publishing import Reference, publish
 from solvers.benchmark.suites import OURS, SUITES, suite
-from solvers.benchmark.summary import lost, shifted_geometric_mean, summary
 from solvers.instances import digest, ledger
 
 

@@ -16,7 +16,7 @@ from solvers.allocation import AllocationProblem
 from solvers.capping import CappingProblem
 from solvers.dispersion import DispersionProblem
 from solvers.instances import digest
-from solvers.instances.coding import _coded, _decoded, pack, unpack
+from solvers.instances.library import _coded, _decoded, pack, unpack
 from solvers.participation import CutoffProblem
 from solvers.weighting import TotalErrorProblem
 

@@ -121,7 +121,7 @@ def test_cp_sat_really_searches():
 
 def test_a_slice_never_loses_a_set_on_its_edge():
     """Integers are rounded towards letting sets in: from a poor incumbent, a slice that begins at a set counts it."""
-    search_of = sys.modules["solvers.weighting.exclusion.methods"]._Search
+    search_of = sys.modules["solvers.weighting.exclusion"]._Search
     rng = np.random.default_rng(11)
     for i in range(150):
         problem = instance(rng, 8, kind=i % 2)

@@ -10,13 +10,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.clarabel import clarabel_point
-from solvers.cp_sat import cut_short, solver_for
+from solvers.backends import clarabel_point, cut_short, solver_for
 from solvers.errors import InvalidProblem, SolversError
 from solvers.registry import method
 from solvers.run import Run
-from solvers.weighting.exclusion.problem import ExclusionProblem
-from solvers.weighting.transport import cheapest, lower_bound
+from solvers.weighting.problem import ExclusionProblem, transport, transport_bound
 
 __all__ = [
     "LARGEST_ENUMERATION",
@@ -106,9 +104,9 @@ def convex(problem: ExclusionProblem, run: Run, *, solver: Literal["closed-form"
 def relax(problem: ExclusionProblem, p: NDArray[np.float64] | None = None) -> Relaxation:
     """The relaxation's minimiser (or the given one) and the bound at its total variation."""
     if p is None:
-        p = cheapest(problem.loss_gaps, problem.importance, problem.gamma)
+        p = transport(problem.loss_gaps, problem.importance, problem.gamma)
     variation = 0.5 * float(np.abs(problem.importance - p).sum())
-    return Relaxation(p, lower_bound(problem.loss_gaps, problem.importance, problem.gamma, variation))
+    return Relaxation(p, transport_bound(problem.loss_gaps, problem.importance, problem.gamma, variation))
 
 
 def _by_cvxpy(problem: ExclusionProblem, run: Run) -> NDArray[np.float64]:
