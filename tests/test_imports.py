@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.thoroughly import few_of
 from tests.waiting import HANG
 
 HEAVY = ("torch", "torchvision", "pyarrow", "cvxpy", "ortools", "sklearn", "matplotlib", "flwr", "highspy")
@@ -50,7 +51,7 @@ assert solver.solve(model) == cp_model.OPTIMAL and solver.value(y) == 3
     ],
     ids=["cvxpy first", "ortools first"],
 )
-@pytest.mark.parametrize("solves", [_CVXPY + _ORTOOLS, _ORTOOLS + _CVXPY], ids=["cvxpy solves first", "ortools"])
+@pytest.mark.parametrize("solves", few_of([_CVXPY + _ORTOOLS, _ORTOOLS + _CVXPY], 1))
 def test_cvxpy_and_ortools_live_in_one_process(imports, solves):
     """Both carry HiGHS; with highspy 1.15 or later, whichever is imported second breaks."""
     assert "undefined symbol" not in _python(imports + solves)

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from solvers.dispersion import DispersionProblem, write_mdplib
+from tests.thoroughly import few_of
 from tests.waiting import HANG, until
 
 OWN = '''
@@ -149,7 +150,7 @@ def test_bad_input_is_one_sentence_exit_2_and_nothing_written(there, capfd, monk
     assert not (there / "c").exists()
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", few_of([1, 2], 1))
 def test_ctrl_c_is_130_and_the_same_command_continues(there, jobs):
     arguments = ("bench", "dispersion", "--instances", "one.npz", "--methods", "slow", "--load", "own.py")
     command = [

@@ -45,6 +45,7 @@ def fedselect(*arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment)
 
 
+@pytest.mark.thorough
 def test_run_in_a_bare_environment_prints_a_table_and_its_folder(config, tmp_path):
     pytest.importorskip("torch")
     done = fedselect("run", config, "--out", tmp_path / "out", "--seed", 4)

@@ -181,6 +181,7 @@ def test_ctrl_c_prints_the_incumbent_and_exits_130(tmp_path):
     assert (found["stopped"], len(found["selected"])) == ("interrupted", 5)
 
 
+@pytest.mark.thorough
 def test_a_terminal_sees_progress_and_a_pipe_does_not():
     """Standard error is a pseudo-terminal here, standard output a pipe."""
     ours, theirs = pty.openpty()

@@ -41,6 +41,7 @@ def test_keys_are_found_by_section_and_part(call):
     assert "did you mean" in error
 
 
+@pytest.mark.thorough
 def test_the_starting_file_runs(tmp_path, call, monkeypatch):
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)

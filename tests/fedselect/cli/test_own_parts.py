@@ -179,6 +179,7 @@ def _compare(there, call, out, *more):
     return {path.parent.name: _rounds(path.parent) for path in (there / out).rglob("rounds.jsonl")}
 
 
+@pytest.mark.thorough
 def test_two_workers_come_to_the_same_as_one(there, call):
     serial = _compare(there, call, "serial")
     assert len(serial) == 4

@@ -19,6 +19,7 @@ from fedselect.cli.common import print_table
 from fedselect.errors import missing_extra
 from solvers import instances
 from solvers.files import own_folder, spreadsheet_csv, write_atomically
+from tests.thoroughly import few_of
 from tests.waiting import HANG
 
 CONFIG = """
@@ -223,7 +224,7 @@ def test_files_replace_links_and_formulas_are_text(tmp_path):
     assert spreadsheet_csv(plain) == plain.to_csv(index=False).encode()
 
 
-@pytest.mark.parametrize("suffix", [".lp", ".mps", ".qubo", ".pb"])
+@pytest.mark.parametrize("suffix", few_of([".lp", ".mps", ".qubo", ".pb"], 1))
 def test_an_export_on_a_full_disk_leaves_no_file(tmp_path, suffix):
     if shutil.which("prlimit") is None:
         pytest.skip("prlimit is not installed")

@@ -46,6 +46,7 @@ def finished(tmp_path_factory):
     return experiment, out, run(experiment, out, plots=False)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="a limit on the size of files is set with Linux's prlimit")
 @pytest.mark.skipif(shutil.which("prlimit") is None, reason="prlimit is not installed")
 def test_a_full_disk_is_a_sentence_and_the_run_continues(config, tmp_path, call):

@@ -99,6 +99,7 @@ def test_a_variant_s_own_key_on_the_command_line(config):
             read_config(config, [override])
 
 
+@pytest.mark.thorough
 def test_compare_sweeps_and_ends_with_a_table(config, tmp_path, call):
     pytest.importorskip("torch")
     out = tmp_path / "runs"

@@ -61,6 +61,7 @@ def test_points_select_as_well_as_their_matrix(metric):
     assert without.selection.solution.objective == pytest.approx(with_matrix.selection.solution.objective, rel=3e-6)
 
 
+@pytest.mark.thorough
 def test_fifty_thousand_clients_are_simulated_and_reported():
     clients = 50_000
     points = np.random.default_rng(2).random((clients, 8))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -58,6 +56,7 @@ def test_nothing_is_run_twice(finished, capsys):
     assert "AdaFed" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_mnist_runs_in_the_same_study(tmp_path, monkeypatch):
     monkeypatch.setattr(test_images, "TEST", 48)  # two for each client
     test_images.write("mnist", tmp_path, monkeypatch)
@@ -110,12 +109,11 @@ def test_table_one_is_what_the_papers_text_says():
         assert np.sort(averages)[-1] - numbers["F3AST"][1] == pytest.approx(1, abs=0.3)  # "about a percentage point"
 
 
-def test_missing_files_are_a_sentence(tmp_path):
-    command = [sys.executable, "-m", "fedselect", "reproduce", "ca-fed", "--dataset", "swapped-mnist", "--jobs", "1"]
-    command += ["--root", str(tmp_path), "--out", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("fedselect: mnist is not there: put the files")
+def test_missing_files_are_a_sentence(tmp_path, call):
+    folders = ("--root", tmp_path, "--out", tmp_path)
+    code, _, error = call("reproduce", "ca-fed", "--dataset", "swapped-mnist", "--jobs", "1", *folders)
+    assert code == 2
+    assert error.startswith("fedselect: mnist is not there: put the files")
 
 
 def test_verdicts_say_no_more_than_they_can():

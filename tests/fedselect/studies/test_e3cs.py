@@ -84,6 +84,7 @@ def test_the_papers_own_numbers_agree_with_the_paper(dataset):
     assert (orders["paper's order"] == orders["our order"]).all()
 
 
+@pytest.mark.thorough
 def test_a_small_study(monkeypatch, tmp_path, capsys):
     """Tables, figures and results appear; a second call plays only what is missing, to the same results."""
     monkeypatch.setattr(e3cs, "QUOTAS", {"E3CS-0.5": 0.5})

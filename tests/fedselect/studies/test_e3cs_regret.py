@@ -43,6 +43,7 @@ def test_regret_is_within_the_bound_where_the_theorem_holds(tmp_path, monkeypatc
     assert (zero["theorem holds"] == "no").all()
 
 
+@pytest.mark.thorough
 def test_a_small_study(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(study, "SCHEMES", ("E3CS-0.5", "Random"))
     monkeypatch.setattr(study, "QUOTAS", {"E3CS-0.5": 0.5})

@@ -57,6 +57,7 @@ def test_gaps_are_of_whole_runs():
     assert np.isnan(study.decisions([{"solution": None}], size=5)["gap"])
 
 
+@pytest.mark.thorough
 def test_a_tiny_study_writes_everything_and_repeats_nothing(tmp_path, capsys):
     data = Choice("digits", {"n_clients": 16, "partition": "dirichlet"})
     regimes = (

@@ -63,6 +63,7 @@ def test_what_the_paper_says_of_its_table_follows_from_it():
     assert said["FedGS is best in"] == "LN SLN LDF"
 
 
+@pytest.mark.thorough
 def test_a_tiny_study_writes_everything_and_repeats_nothing(small, tmp_path, capsys):
     out = run_study(fedgs.STUDY, tmp_path, jobs=1, scale=TINY)
     for name in ("results.csv", "runs.csv", "table2.png", "counts.png", "loss.png"):

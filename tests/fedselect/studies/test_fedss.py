@@ -65,6 +65,7 @@ def test_the_papers_own_numbers_agree_with_the_paper():
     assert (table["verdict"] == "agrees").all()
 
 
+@pytest.mark.thorough
 def test_a_small_study(monkeypatch, tmp_path, capsys):
     """Tables, figures and results appear; a second call plays only what is missing, to the same results."""
     few = {name: fedss.ALGORITHMS[name] for name in ("FedAvg", "FedSS-P", "FedProx", "CS-UCB-Q")}

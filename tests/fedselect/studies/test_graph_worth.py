@@ -11,6 +11,7 @@ from fedselect.studies import graph_worth
 from fedselect.studies.study import run_study
 
 
+@pytest.mark.thorough
 def test_all_graphs_select_side_by_side(tmp_path, capsys):
     scale = graph_worth.Scale(n_clients=10, size=2, rounds=4, seeds=2)
     run_study(graph_worth.STUDY, tmp_path, jobs=1, scale=scale)

@@ -26,6 +26,7 @@ from solvers.participation import CutoffProblem
 from solvers.registry import method as registered
 from solvers.weighting import ExclusionProblem, OptimizationErrorProblem
 from tests.solvers.benchmark.misbehaving import Pick, picks
+from tests.thoroughly import few_of
 from tests.waiting import HANG, until
 
 ROOT = Path(__file__).parents[3]
@@ -55,7 +56,9 @@ FATES = {
 }
 
 
-@pytest.mark.parametrize(("jobs", "backend"), [(1, None), (2, "loky"), (2, "threading"), (2, "multiprocessing")])
+@pytest.mark.parametrize(
+    ("jobs", "backend"), few_of([(1, None), (2, "loky"), (2, "threading"), (2, "multiprocessing")], 2)
+)
 def test_each_fate_is_named_and_touches_no_other_row(jobs, backend):
     benchmark = run_benchmark(
         list(FATES), picks(1), time_limits=0.3, jobs=jobs, backend=backend, grace=0.3, warm_up=0, patience=20

@@ -98,6 +98,7 @@ def success_ratio(draw, fraction, seed, rounds=2500):
     return returned / (20 * rounds)
 
 
+@pytest.mark.thorough
 def test_the_paper_setting_tells_exact_draws_from_successive_ones():
     """E3CS-0.5, η = 0.5: 0.6812 ± 0.0024 with exact draws, 0.6473 ± 0.0027 with torch.multinomial's (sd of a run)."""
     assert success_ratio(DRAWS["madow"], 0.5, seed=1) == pytest.approx(0.6812, abs=4 * 0.0024)

@@ -11,6 +11,7 @@ from solvers.dispersion.kernels import load, loader
 from solvers.dispersion.relaxations import cuts as cut_module
 from solvers.dispersion.relaxations.cuts import CutMultipliers, Cuts, gap_inequalities, triangle_inequalities
 from solvers.dispersion.relaxations.psd_projection import PsdProjection
+from tests.thoroughly import few_of
 
 
 def by_python(name: str, *_: object, **__: object) -> object:
@@ -30,7 +31,7 @@ def symmetric(n: int, rng: np.random.Generator) -> np.ndarray:
     return a + a.T
 
 
-@pytest.mark.parametrize(("n", "most"), [*itertools.product((4, 9, 30), (3, 100, 5_000)), (220, 100)])
+@pytest.mark.parametrize(("n", "most"), few_of([*itertools.product((4, 9, 30), (3, 100, 5_000)), (220, 100)], 9))
 def test_the_same_cuts_with_and_without_compilation(n, most, monkeypatch):
     products = products_of(n, np.random.default_rng(n))
     found = triangle_inequalities(products, most), gap_inequalities(products, n, np.random.default_rng(1))

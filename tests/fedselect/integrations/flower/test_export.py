@@ -64,6 +64,7 @@ def fedselect(*arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=os.environ | {"PYTHONPATH": paths})
 
 
+@pytest.mark.thorough
 def test_the_command_writes_it_and_says_how_to_start_it(tmp_path):
     config = tmp_path / "small.toml"
     config.write_text('[experiment]\nclients_per_round = 2\n\n[data]\nname = "digits"\nn_clients = 5\n')
