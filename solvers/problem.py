@@ -194,7 +194,7 @@ def parts(problem: Problem) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     for field in dataclasses.fields(problem):  # type: ignore[arg-type]
         value = getattr(problem, field.name)
         if isinstance(value, np.ndarray):
-            arrays[field.name] = value
+            arrays[field.name] = np.ascontiguousarray(value)
         else:
             scalars[field.name] = value
     header = {"format": FORMAT, "family": problem.family, "type": type(problem).__name__, "scalars": scalars}

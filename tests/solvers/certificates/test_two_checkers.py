@@ -21,7 +21,7 @@ from tests.thoroughly import few_of
 
 def second(problem, certificate, folder):
     """The verdict of the one file on a problem and a certificate: the bound, or None; nothing else is raised."""
-    stated = check_certificate.Problem(*check_certificate.read_npz(problem.save(folder / "problem.npz")))
+    stated = check_certificate.problem_of(problem.save(folder / "problem.npz"))
     arrays = {name: array.tolist() for name, array in certificate.arrays.items()}
     facts = certificate.kind, certificate.problem, certificate.bound, certificate.grid
     try:
