@@ -26,12 +26,10 @@ SHORT = {
 WHAT = {
     "solvers/dispersion/circle/form.py",
     "solvers/dispersion/circle/search.py",
-    "solvers/dispersion/fedgs.py",
     "solvers/dispersion/methods/baselines.py",
-    "solvers/dispersion/points/relaxation.py",
+    "solvers/dispersion/relaxations/points.py",
     "solvers/dispersion/search/journal.py",
     "solvers/dispersion/search/record.py",
-    "solvers/dispersion/selection.py",
     "graphs/drawing.py",
     "graphs/errors.py",
     "graphs/secure.py",

@@ -143,7 +143,7 @@ class Kinds:
             last = np.cumsum(number) - 1
             return cls(np.ascontiguousarray(h[np.ix_(last - number + 1, last)]), kinds)
         problem = PointDispersionProblem(rows[first], np.zeros(first.size), size=1, metric=metric)
-        return cls(problem.distances(np.arange(first.size)), kinds)
+        return cls(problem.geometry.distances(np.arange(first.size)), kinds)
 
 
 def without_matrix(

@@ -1,6 +1,6 @@
 """Dispersion: choose m clients far apart and cheap, the selection step of FedGS."""
 
-from solvers.dispersion import methods, proof
+from solvers.dispersion import methods, points, proof
 from solvers.dispersion.formats import (
     read_mdplib,
     read_points,
@@ -12,9 +12,7 @@ from solvers.dispersion.formats import (
     write_mps,
     write_qubo,
 )
-from solvers.dispersion.kinds import KindDispersionProblem
-from solvers.dispersion.points import PointDispersionProblem
-from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.dispersion.public import grey_pattern, read_densest_subgraph, read_qaplib_grey, torus_symmetries
 from solvers.dispersion.search.memory import Memory
 from solvers.dispersion.theory import aggregation_factors, expected_shares
@@ -28,6 +26,7 @@ __all__ = [
     "expected_shares",
     "grey_pattern",
     "methods",
+    "points",
     "proof",
     "read_densest_subgraph",
     "read_mdplib",

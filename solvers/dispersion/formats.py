@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.linear_form import linear_form
-from solvers.dispersion.points.problem import PointDispersionProblem
-from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.files import text_appearing_whole, write_atomically
 from solvers.reading import Unreadable, read_matrix, read_text

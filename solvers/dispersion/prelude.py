@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from solvers.dispersion.problem import SelectionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, have_decision
-from solvers.dispersion.selection import Selecting
 from solvers.registry import method
 from solvers.run import Run
 
@@ -21,7 +21,11 @@ Function = Callable[..., None]
 
 
 def dispersion_method(
-    problem: type[Selecting], name: str, *, start: Literal["none", "some", "greedy"] = "none", **registration: Any
+    problem: type[SelectionProblem],
+    name: str,
+    *,
+    start: Literal["none", "some", "greedy"] = "none",
+    **registration: Any,
 ) -> Callable[[Function], Function]:
     """Register a method that begins with the trivial bound, and is not called where a problem needs no search.
 
@@ -53,12 +57,12 @@ def dispersion_method(
     return register
 
 
-def is_trivial(problem: Selecting) -> bool:
+def is_trivial(problem: SelectionProblem) -> bool:
     """Whether `solve_trivial` solves the problem."""
     return problem.size in (1, problem.n) or problem.pairs_are_alike or _leaves_out_one(problem)
 
 
-def solve_trivial(problem: Selecting, run: Run) -> bool:
+def solve_trivial(problem: SelectionProblem, run: Run) -> bool:
     r"""Solve a problem without a search where that is possible, whatever its distances are stated by; False elsewhere.
 
     The decision is exact in three of four cases, and the bound is its computed value :math:`\hat f` and what rounding
@@ -74,7 +78,7 @@ def solve_trivial(problem: Selecting, run: Run) -> bool:
 
     Parameters
     ----------
-    problem : Selecting
+    problem : SelectionProblem
         The problem, in any geometry.
     run : Run
         Is given decision and bound.
@@ -86,8 +90,8 @@ def solve_trivial(problem: Selecting, run: Run) -> bool:
     if m == 1 or m == problem.n or problem.pairs_are_alike:
         x = problem.feasible.best(-problem.costs)
     else:
-        reach, error = problem.reach()
-        gains = 2 * problem.weight * reach + problem.linear
+        sums, error = problem.geometry.sums()
+        gains = 2 * problem.weight * sums + problem.linear
         x = np.ones(problem.n, dtype=np.int64)
         x[gains.argmin()] = 0
         largest = 2 * problem.weight * problem.diameter * problem.n + problem.spread
@@ -96,5 +100,5 @@ def solve_trivial(problem: Selecting, run: Run) -> bool:
     return True
 
 
-def _leaves_out_one(problem: Selecting) -> bool:
-    return problem.size == problem.n - 1 and problem.can_reach
+def _leaves_out_one(problem: SelectionProblem) -> bool:
+    return problem.size == problem.n - 1 and problem.geometry.has_quick_sums

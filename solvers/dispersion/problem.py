@@ -1,26 +1,191 @@
-"""The dispersion problem: choose ``m`` clients far apart and cheap (FedGS, Eqs. 14-17)."""
+r"""The dispersion problem, choosing m clients far apart and cheap (FedGS, Eqs. 14-17), over three geometries.
+
+`SelectionProblem` is all that does not depend on how distances are stated: costs, size and weight, decisions and their
+values, bounds that need no search, rounding. Its subclasses take a matrix of distances, points, or kinds of identical
+clients, check them, and hand over a geometry (`solvers.dispersion.geometry`).
+
+Which selections are feasible is said by `SelectionProblem.feasible` alone.
+"""
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.dispersion.fedgs import round_terms
-from solvers.dispersion.selection import Selecting
+from solvers.dispersion.feasible_set import Hypersimplex
+from solvers.dispersion.geometry import Geometry, KindGeometry, MatrixGeometry, PointGeometry
 from solvers.errors import InvalidProblem
-from solvers.problem import frozen_array
+from solvers.problem import Problem, frozen_array
+from solvers.solution import OPTIMALITY_GAP
 
-__all__ = ["DispersionProblem"]
+__all__ = ["DispersionProblem", "KindDispersionProblem", "PointDispersionProblem", "SelectionProblem"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
+#: Numbers that rounding errors can be told from: products with 2⁻⁵² neither vanish nor overflow by a wide margin.
+_SMALLEST, _LARGEST = 1e-280, 1e280
+
+#: Up to this many clients `SelectionProblem.expanded` makes a matrix (3 GiB at most).
+_EXPANDABLE = 20_000
+
+Metric = Literal["euclidean", "hellinger"]
+Scale = Literal["pairs", "paper"]
+
+
+class SelectionProblem(Problem):
+    """Choose ``size`` of ``n`` clients, whose ids are ``clients``, far apart and cheap: common to all geometries."""
+
+    costs: NDArray[np.float64]
+    size: int
+    weight: float
+    clients: NDArray[np.int64]
+
+    sense: ClassVar[Literal["max"]] = "max"
+
+    def _complete(self, n: int, largest: float, what: str) -> None:
+        """Check, fill in and freeze costs, size, weight and clients of a problem of n clients.
+
+        No distance is above ``largest``; ``what`` names it in the sentence about overflows.
+        """
+        costs = frozen_array(np.zeros(n) if self.costs is None else self.costs, "costs")
+        if costs.shape != (n,):
+            raise InvalidProblem(f"costs must have one entry per client, {n}; got {costs.shape[0]}")
+        if self.size is None:
+            raise InvalidProblem(f"size is missing: say how many of the {n} clients to choose, as in size={min(n, 10)}")
+        size = _as_integer(self.size, "size")
+        if not 1 <= size <= n:
+            raise InvalidProblem(f"size must lie between 1 and the number of clients, {n}; got {size}")
+        weight = float(self.weight)
+        if not (math.isfinite(weight) and weight >= 0):
+            raise InvalidProblem(f"weight must be finite and non-negative; got {weight}")
+        _check_range(weight, largest, what, float(np.abs(costs).max()), size)
+        clients = frozen_array(np.arange(n) if self.clients is None else self.clients, "clients", dtype=np.int64)
+        if clients.shape != (n,) or (np.diff(clients) <= 0).any():
+            raise InvalidProblem(f"clients must be {n} strictly increasing ids; got {clients}")
+        for name, value in (("costs", costs), ("size", size), ("weight", weight), ("clients", clients)):
+            object.__setattr__(self, name, value)
+
+    @property
+    @abstractmethod
+    def geometry(self) -> Geometry:
+        """Distances between the clients."""
+
+    @cached_property
+    def feasible(self) -> Hypersimplex:
+        """The feasible set, relaxed to fractional decisions."""
+        return Hypersimplex(self.n, self.size)
+
+    @property
+    def n(self) -> int:
+        """Number of clients to choose from."""
+        return self.geometry.n
+
+    @property
+    def diameter(self) -> float:
+        """A number no distance exceeds."""
+        return self.geometry.diameter
+
+    # -- size of the terms -------------------------------------------------------------------------------------------
+
+    @property
+    def pairs_are_alike(self) -> bool:
+        """Whether every selection has the same distances among its clients, so that costs decide alone."""
+        return self.weight * self.diameter == 0 or self.geometry.pairs_are_alike
+
+    @cached_property
+    def common_cost(self) -> float:
+        """The median cost: a constant under ``1ᵀs = m`` that would only spend digits."""
+        return float(np.median(self.costs))
+
+    @cached_property
+    def linear(self) -> NDArray[np.float64]:
+        """What clients are worth by themselves, ``common_cost − costs``."""
+        return self.common_cost - self.costs
+
+    @cached_property
+    def spread(self) -> float:
+        """Largest difference of a cost from their common part."""
+        return float(np.abs(self.linear).max())
+
+    @property
+    def terms(self) -> float:
+        """Largest absolute sum of the objective's terms, with the costs' common part left out."""
+        m = self.size
+        return self.weight * self.diameter * m * (m - 1) + m * self.spread
+
+    @cached_property
+    def rounding(self) -> float:
+        """A bound on the floating-point error of one evaluation of the objective, in its units."""
+        return self.geometry.rounding(self.weight, self.size, float(np.abs(self.costs).max()))
+
+    @cached_property
+    def scale(self) -> float:
+        """As `terms`, but never so small that a bound could not be told from the objective for rounding."""
+        return max(self.terms, 4 * self.rounding / OPTIMALITY_GAP)
+
+    # -- decisions ---------------------------------------------------------------------------------------------------
+
+    def decision(self, x: ArrayLike) -> NDArray[np.int64]:
+        """``x`` as a vector of n integers; raises `ValueError` for another shape or fractional entries."""
+        array = np.asarray(x)
+        if array.shape != (self.n,):
+            raise ValueError(f"x must have one entry per client, {self.n}; got shape {array.shape}")
+        integers = array.astype(np.int64)
+        if not np.array_equal(integers, array):
+            raise ValueError("x must be a 0/1 vector; it has fractional entries (round a solver's answer first)")
+        return integers
+
+    def selected(self, x: ArrayLike) -> NDArray[np.int64]:
+        """Sorted client ids that ``x`` selects."""
+        return self.clients[np.flatnonzero(self.decision(x))]
+
+    def violation(self, x: ArrayLike) -> float:
+        """Largest of: excess over 0/1, and distance of ``1ᵀx`` from ``size``."""
+        return self.feasible.violation(self.decision(x))
+
+    def objective(self, x: ArrayLike) -> float:
+        """``weight · xᵀHx − costsᵀx``."""
+        chosen = np.flatnonzero(self.decision(x))
+        geometry = self.geometry
+        return self.weight * geometry.pair_sum(chosen) - geometry.add(self.costs[chosen])
+
+    def trivial_bound(self) -> float:
+        r"""A valid upper bound without a search: each client with the m − 1 clients farthest from it.
+
+        Client i contributes at most :math:`w \sum_{j \in \text{top}_{m-1}} H_{ij} - c_i`, where without a matrix
+        every distance counts as the diameter; the largest sum of these over a selection bounds the objective. A margin
+        for rounding is added.
+        """
+        m = self.size
+        worth = self.weight * self.geometry.farthest(m - 1) - self.costs
+        sums = (m + 4) * _EPS * (self.weight * self.diameter * m * (m - 1) + m * float(np.abs(self.costs).max()))
+        return self.feasible.support(worth) + self.rounding + sums
+
+    def expanded(self) -> DispersionProblem:
+        """Return the same problem with its matrix of distances.
+
+        Raises
+        ------
+        InvalidProblem
+            When there are more than 20 000 clients, whose matrix takes more than 3 GiB.
+        """
+        if self.n > _EXPANDABLE:
+            raise InvalidProblem(
+                f"the matrix of {self.n} clients takes {8 * self.n**2 / 2**30:.3g} GiB; expanded() makes one for up to "
+                f"{_EXPANDABLE} clients (solve the problem as it is)"
+            )
+        matrix = self.geometry.distances(np.arange(self.n))
+        return DispersionProblem(matrix, self.costs, size=self.size, weight=self.weight, clients=self.clients)
+
 
 @dataclass(frozen=True, eq=False)
-class DispersionProblem(Selecting):
+class DispersionProblem(SelectionProblem):
     r"""Choose ``size`` of ``n`` clients that are far apart and cheap.
 
     .. math:: \max_{s \in \{0,1\}^n} \; w \, s^\top H s - c^\top s \quad \text{s.t.} \quad 1^\top s = m
@@ -57,40 +222,19 @@ class DispersionProblem(Selecting):
     weight: float = 1.0
     clients: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in __post_init__
 
-    sense: ClassVar[Literal["max"]] = "max"
     family: ClassVar[str] = "dispersion"
 
     def __post_init__(self) -> None:
         single = getattr(self.distances, "dtype", None) == np.float32
-        distances = frozen_array(self.distances, "distances", ndim=2, dtype=np.float32 if single else np.float64)
-        n = distances.shape[0]
-        if distances.shape != (n, n) or n == 0:
-            raise InvalidProblem(f"distances must be a square matrix of at least one client; got {distances.shape}")
-        largest = float(distances.max())
-        if (smallest := float(distances.min())) < 0:
-            raise InvalidProblem(f"distances must be non-negative; the smallest is {smallest:g}")
-        diagonal = distances.diagonal()
-        if diagonal.any():
+        distances = _symmetric(self.distances, "client", np.float32 if single else np.float64)
+        if (diagonal := distances.diagonal()).any():
             client = int(np.flatnonzero(diagonal)[0])
             raise InvalidProblem(
                 f"distances must be zero on the diagonal; client {client} has {diagonal[client]:g} to itself "
                 "(a linear term belongs into costs)"
             )
-        if not np.array_equal(distances, distances.T):
-            asymmetry = np.abs(distances - distances.T)
-            i, j = (int(k) for k in np.unravel_index(asymmetry.argmax(), asymmetry.shape))
-            if asymmetry[i, j] > (1e-6 if single else 1e-9) * largest:
-                raise InvalidProblem(
-                    f"distances must be symmetric; entry ({i}, {j}) is {distances[i, j]:g} "
-                    f"but entry ({j}, {i}) is {distances[j, i]:g}"
-                )
-            distances = (distances + distances.T) / 2
-            distances.setflags(write=False)
-        if not distances.flags.c_contiguous:
-            distances = np.ascontiguousarray(distances)
-            distances.setflags(write=False)
         object.__setattr__(self, "distances", distances)
-        self._settle(n, largest, f"distances up to {largest:g}")
+        self._complete(len(distances), self.diameter, f"distances up to {self.diameter:g}")
 
     @classmethod
     def fedgs(
@@ -100,7 +244,7 @@ class DispersionProblem(Selecting):
         available: ArrayLike,
         size: int,
         alpha: float,
-        scale: Literal["pairs", "paper"] = "pairs",
+        scale: Scale = "pairs",
     ) -> DispersionProblem:
         r"""FedGS's selection step for one round (Eqs. 14-17).
 
@@ -144,10 +288,8 @@ class DispersionProblem(Selecting):
         n = np.shape(counts)[0] if np.ndim(counts) == 1 else -1
         if n >= 0 and h.shape != (n, n):
             raise InvalidProblem(f"distances must be {n} by {n}, one row per entry of counts; got shape {h.shape}")
-        terms = round_terms(n, counts, available, size, alpha, scale)
-        return cls(
-            h[np.ix_(terms.ids, terms.ids)], terms.costs, size=terms.size, weight=terms.weight, clients=terms.ids
-        )
+        terms = _round_terms(n, counts, available, size, alpha, scale)
+        return cls(h[np.ix_(terms.clients, terms.clients)], **terms._asdict())
 
     @classmethod
     def max_diversity(cls, distances: ArrayLike, size: int) -> DispersionProblem:
@@ -172,24 +314,10 @@ class DispersionProblem(Selecting):
         """
         return cls(np.asarray(distances), size=size, weight=0.5)
 
-    @property
-    def n(self) -> int:
-        """Number of clients to choose from."""
-        return self.distances.shape[0]
-
     @cached_property
-    def diameter(self) -> float:
-        """The largest distance."""
-        return float(self.distances.max())
-
-    def row(self, client: int | np.integer[Any]) -> NDArray[np.float64]:
-        """The distances from one client, given by place, in double precision."""
-        return self.distances[client].astype(np.float64, copy=False)
-
-    def reach(self) -> tuple[NDArray[np.float64], float]:
-        """Sum of the distances from each client to all, and a bound on the error of such a sum."""
-        n = self.n
-        return self.distances.sum(axis=1, dtype=np.float64), n * (n + 4) * _EPS * self.diameter
+    def geometry(self) -> MatrixGeometry:
+        """Distances between the clients."""
+        return MatrixGeometry(self.distances)
 
     @cached_property
     def concave_on_slice(self) -> bool:
@@ -207,36 +335,333 @@ class DispersionProblem(Selecting):
         top = eigh(centred, subset_by_index=[n - 1, n - 1], eigvals_only=True)[0]
         return bool(top <= 1e-9 * self.diameter)
 
-    def objective(self, x: ArrayLike) -> float:
-        """``weight · xᵀHx − costsᵀx``."""
-        chosen = np.flatnonzero(self.decision(x))
-        pairs = float(self.distances[np.ix_(chosen, chosen)].sum(dtype=np.float64))
-        return self.weight * pairs - float(self.costs[chosen].sum())
 
-    def trivial_bound(self) -> float:
-        r"""A valid upper bound in O(n²): each client with the m − 1 clients farthest from it.
+#: Squares of coordinates must neither overflow nor vanish.
+_SMALLEST_EXTENT, _LARGEST_EXTENT = 1e-130, 1e130
 
-        Client i contributes at most :math:`w \sum_{j \in \text{top}_{m-1}} H_{ij} - c_i`; the m largest of these
-        bound the objective. A margin for rounding is added.
+
+@dataclass(frozen=True, eq=False)
+class PointDispersionProblem(SelectionProblem):
+    r"""Choose ``size`` of ``n`` clients, given as points, that are far apart and cheap.
+
+    .. math:: \max_{s \in \{0,1\}^n} \; w \sum_{i,j} d(p_i, p_j) \, s_i s_j - c^\top s
+        \quad \text{s.t.} \quad 1^\top s = m
+
+    The same problem as `DispersionProblem` on the matrix of the points' distances, in O(n·d) memory instead of n².
+
+    Parameters
+    ----------
+    points : (n, d) array-like
+        The clients: embeddings, coordinates, label distributions. Finite; rows of equal points are at distance 0.
+    costs : (n,) array-like, optional
+        Cost c of each client, of any sign. Zero by default.
+    size : int
+        Number m of clients to choose, 1 ≤ m ≤ n.
+    weight : float
+        Weight w ≥ 0 of the distances. Each pair counts twice, as in ``sᵀHs``.
+    metric : {"euclidean", "hellinger"}
+        ``"euclidean"``: d(p, q) = ‖p − q‖₂. ``"hellinger"``: d(p, q) = ‖√p − √q‖₂ / √2, in [0, 1], for rows that
+        are distributions (non-negative, of sum 1 to 1e-6).
+    clients : (n,) array-like of int, optional
+        Ids the variables stand for, strictly increasing; ``0 … n-1`` by default.
+
+    Raises
+    ------
+    InvalidProblem
+        When an argument is not as described.
+
+    Notes
+    -----
+    Euclidean distances (and Hellinger's, which are Euclidean between the roots of distributions) are of negative
+    type: :math:`z^\top H z \le 0` whenever :math:`1^\top z = 0` (Schoenberg 1938). On the slice
+    :math:`1^\top s = m` the objective is therefore concave as it stands. A tangent at any point of the slice bounds
+    it from above without the diagonal shift that a general matrix needs, and one row of H is all it takes to move the
+    point: that is why a million points are easier than a hundred arbitrary distances.
+    """
+
+    points: NDArray[np.float64]
+    costs: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in __post_init__
+    _: KW_ONLY
+    size: int = None  # type: ignore[assignment]  # has no default: a missing one is refused
+    weight: float = 1.0
+    metric: Metric = "euclidean"
+    clients: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in __post_init__
+
+    family: ClassVar[str] = "dispersion"
+
+    def __post_init__(self) -> None:
+        points = frozen_array(self.points, "points", ndim=2)
+        n, dimensions = points.shape
+        if n == 0 or dimensions == 0:
+            raise InvalidProblem(f"points must be rows of at least one coordinate each; got shape {points.shape}")
+        if self.metric not in ("euclidean", "hellinger"):
+            raise InvalidProblem(f"metric must be 'euclidean' or 'hellinger'; got {self.metric!r}")
+        if self.metric == "hellinger":
+            _check_distributions(points)
+        extent = max(float(column.max() / 2 - column.min() / 2) for column in points.T) * 2
+        if not (extent == 0 or _SMALLEST_EXTENT < extent < _LARGEST_EXTENT):
+            raise InvalidProblem(f"points spread over {extent:g}, whose square is no number; rescale them")
+        object.__setattr__(self, "points", points)
+        self._complete(n, extent * dimensions, f"points spread over {extent:g}")
+
+    @classmethod
+    def fedgs(
+        cls,
+        points: ArrayLike,
+        counts: ArrayLike,
+        available: ArrayLike,
+        size: int,
+        alpha: float,
+        scale: Scale = "pairs",
+        metric: Metric = "euclidean",
+    ) -> PointDispersionProblem:
+        """FedGS's selection step for one round (Eqs. 14-17), with the distances of points in the place of H.
+
+        Parameters
+        ----------
+        points : (N, d) array-like
+            A point for each of the N clients: its label distribution, or an embedding.
+        counts, available, size, alpha, scale
+            As for `DispersionProblem.fedgs`.
+        metric : {"euclidean", "hellinger"}
+            The distance between points.
+
+        Returns
+        -------
+        PointDispersionProblem
+            Over the available clients alone; its ``clients`` are their ids among the N.
+
+        Raises
+        ------
+        InvalidProblem
+            When shapes disagree, nobody is available, or a value is out of range.
         """
-        m = self.size
-        reach = np.zeros(self.n)
-        rows = max(1, 10**7 // self.n)  # at a time, so that no copy of a large matrix is made
-        for start in range(0, self.n if m > 1 else 0, rows):
-            block = np.partition(self.distances[start : start + rows], self.n - m + 1, axis=1)
-            reach[start : start + rows] = block[:, self.n - m + 1 :].sum(axis=1, dtype=np.float64)
-        value = float(np.sort(self.weight * reach - self.costs)[::-1][:m].sum())
-        return value + self.rounding
+        p = np.asarray(points)
+        if p.ndim != 2:
+            raise InvalidProblem(f"points must have 2 dimension(s); got shape {p.shape}")
+        terms = _round_terms(p.shape[0], counts, available, size, alpha, scale)
+        if terms.clients.size < len(p):
+            p = p[terms.clients]
+            p.setflags(write=False)  # nothing else refers to it, so that it need not be copied again
+        return cls(p, metric=metric, **terms._asdict())
+
+    @cached_property
+    def geometry(self) -> PointGeometry:
+        """Distances between the clients."""
+        roots = np.sqrt(self.points / 2) if self.metric == "hellinger" else self.points
+        coordinates = np.ascontiguousarray(roots.T)
+        coordinates.setflags(write=False)
+        return PointGeometry(coordinates)
+
+
+@dataclass(frozen=True, eq=False)
+class KindDispersionProblem(SelectionProblem):
+    r"""Choose ``size`` of ``n`` clients of ``k`` kinds that are far apart and cheap.
+
+    .. math:: \max_{s \in \{0,1\}^n} \; w \sum_{i \ne j} D_{\kappa(i) \kappa(j)} \, s_i s_j - c^\top s
+        \quad \text{s.t.} \quad 1^\top s = m
+
+    With :math:`\nu_a` clients of kind a chosen, which may as well be its cheapest, the objective is a function of the
+    counts alone, :math:`w (\nu^\top D \nu - \mathrm{diag}(D)^\top \nu) - \sum_a P_a(\nu_a)`, where :math:`P_a(j)` is
+    what the j cheapest clients of kind a cost: k whole numbers, however many clients there are.
+
+    Parameters
+    ----------
+    distances : (k, k) array-like
+        Distances between clients of two kinds, and on the diagonal between two clients of one kind (0 if they are
+        equal in every respect). Finite, non-negative, symmetric to 1e-9 of the largest.
+    kinds : (n,) array-like of int
+        The kind of each client, 0 … k-1; every kind has a client.
+    costs : (n,) array-like, optional
+        Cost c of each client, of any sign. Zero by default.
+    size : int
+        Number m of clients to choose, 1 ≤ m ≤ n.
+    weight : float
+        Weight w ≥ 0 of the distances. Each pair counts twice, as in ``sᵀHs``.
+    clients : (n,) array-like of int, optional
+        Ids the variables stand for, strictly increasing; ``0 … n-1`` by default.
+
+    Raises
+    ------
+    InvalidProblem
+        When an argument is not as described.
+    """
+
+    distances: NDArray[np.float64]
+    kinds: NDArray[np.int64]
+    costs: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in __post_init__
+    _: KW_ONLY
+    size: int = None  # type: ignore[assignment]  # has no default: a missing one is refused
+    weight: float = 1.0
+    clients: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in __post_init__
+
+    family: ClassVar[str] = "dispersion"
+
+    def __post_init__(self) -> None:
+        distances = _symmetric(self.distances, "kind")
+        k = len(distances)
+        kinds = np.asarray(self.kinds)
+        if kinds.ndim != 1 or kinds.dtype.kind not in "iu":
+            raise InvalidProblem(f"kinds must be one integer per client; got {kinds.dtype} of shape {kinds.shape}")
+        kinds = frozen_array(kinds, "kinds", dtype=np.int64)
+        n = kinds.size
+        if n == 0 or kinds.min() < 0 or kinds.max() >= k:
+            what = f"{kinds.min()} to {kinds.max()}" if n else "no client"
+            raise InvalidProblem(f"kinds must lie between 0 and {k - 1}, as distances has {k} rows; got {what}")
+        empty = np.flatnonzero(np.bincount(kinds, minlength=k) == 0)
+        if empty.size:
+            raise InvalidProblem(f"kind {empty[0]} has no client; leave its row and column out of distances")
+        object.__setattr__(self, "distances", distances)
+        object.__setattr__(self, "kinds", kinds)
+        self._complete(n, self.diameter, f"distances up to {self.diameter:g}")
+
+    @classmethod
+    def fedgs(
+        cls,
+        distances: ArrayLike,
+        kinds: ArrayLike,
+        counts: ArrayLike,
+        available: ArrayLike,
+        size: int,
+        alpha: float,
+        scale: Scale = "pairs",
+    ) -> KindDispersionProblem:
+        """FedGS's selection step for one round (Eqs. 14-17), with distances between kinds in the place of H.
+
+        Parameters
+        ----------
+        distances : (k, k) array-like
+            Distances between the kinds; kinds of which no client is available are left out.
+        kinds : (N,) array-like of int
+            The kind of each of the N clients.
+        counts, available, size, alpha, scale
+            As for `DispersionProblem.fedgs`.
+
+        Returns
+        -------
+        KindDispersionProblem
+            Over the available clients alone; its ``clients`` are their ids among the N.
+
+        Raises
+        ------
+        InvalidProblem
+            When shapes disagree, nobody is available, or a value is out of range.
+        """
+        d, all_kinds = np.asarray(distances, dtype=np.float64), np.asarray(kinds)
+        if all_kinds.ndim != 1 or all_kinds.dtype.kind not in "iu":
+            raise InvalidProblem(f"kinds must be one integer per client; got shape {all_kinds.shape}")
+        terms = _round_terms(all_kinds.size, counts, available, size, alpha, scale)
+        present = all_kinds[terms.clients]
+        if d.ndim != 2 or present.min() < 0 or present.max() >= min(d.shape):
+            raise InvalidProblem(f"distances of shape {d.shape} have no row and column for kind {present.max()}")
+        there = np.flatnonzero(np.bincount(present, minlength=len(d)))
+        number = np.zeros(len(d), dtype=np.int64)
+        number[there] = np.arange(there.size)
+        return cls(d[np.ix_(there, there)], number[present], **terms._asdict())
+
+    @cached_property
+    def geometry(self) -> KindGeometry:
+        """Distances between the clients."""
+        return KindGeometry(self.distances, self.kinds)
 
     @property
-    def rounding(self) -> float:
-        """A bound on the floating-point error of one evaluation of the objective, in its units.
+    def k(self) -> int:
+        """Number of kinds."""
+        return self.distances.shape[0]
 
-        Zero for a single client: its value is minus its cost, and nothing is added up.
-        """
-        if self.size == 1:
-            return 0.0
-        terms = self.size * self.size
-        magnitude = self.weight * self.diameter * terms
-        magnitude += self.size * float(np.abs(self.costs).max())
-        return 2.0 * (terms + 4) * _EPS * magnitude
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def _symmetric(value: ArrayLike, what: str, dtype: type = np.float64) -> NDArray[np.floating[Any]]:
+    """Return distances as a square, non-negative and exactly symmetric matrix, one row per ``what``, or raise."""
+    distances = frozen_array(value, "distances", ndim=2, dtype=dtype)
+    k = distances.shape[0]
+    if distances.shape != (k, k) or k == 0:
+        raise InvalidProblem(f"distances must be a square matrix of at least one {what}; got {distances.shape}")
+    if (smallest := float(distances.min())) < 0:
+        raise InvalidProblem(f"distances must be non-negative; the smallest is {smallest:g}")
+    if not np.array_equal(distances, distances.T):
+        asymmetry = np.abs(distances - distances.T)
+        i, j = (int(entry) for entry in np.unravel_index(asymmetry.argmax(), asymmetry.shape))
+        if asymmetry[i, j] > (1e-6 if dtype is np.float32 else 1e-9) * float(distances.max()):
+            raise InvalidProblem(
+                f"distances must be symmetric; entry ({i}, {j}) is {distances[i, j]:g} "
+                f"but entry ({j}, {i}) is {distances[j, i]:g}"
+            )
+        distances = (distances + distances.T) / 2
+    distances = np.ascontiguousarray(distances)
+    distances.setflags(write=False)
+    return distances
+
+
+def _check_distributions(points: NDArray[np.float64]) -> None:
+    if (smallest := float(points.min())) < 0:
+        raise InvalidProblem(f"the hellinger metric needs distributions; the smallest entry of points is {smallest:g}")
+    sums = points.sum(axis=1)
+    worst = int(np.abs(sums - 1).argmax())
+    if abs(sums[worst] - 1) > 1e-6:
+        raise InvalidProblem(f"the hellinger metric needs distributions; row {worst} of points sums to {sums[worst]:g}")
+
+
+def _check_range(weight: float, largest: float, what: str, dearest: float, size: int) -> None:
+    """Raise `InvalidProblem` where terms of the objective are so large or small that rounding cannot be bounded."""
+    if not weight * largest * size * size < _LARGEST:
+        raise InvalidProblem(f"weight {weight:g} times {what} overflows; rescale them")
+    if not dearest * size < _LARGEST:
+        raise InvalidProblem(f"costs up to {dearest:g} overflow; rescale them")
+    if 0 < largest < _SMALLEST:
+        raise InvalidProblem(
+            f"{what} are too small to be computed with (accepted: 0, or from {_SMALLEST:g}); rescale them"
+        )
+    unit = max(weight * largest, dearest)
+    if unit < _SMALLEST and (dearest > 0 or (weight > 0 and largest > 0)):
+        raise InvalidProblem(
+            f"weight times distances and costs are at most {unit:g}, too small to be computed with "
+            f"(accepted: 0, or from {_SMALLEST:g}); rescale them"
+        )
+
+
+class _RoundTerms(NamedTuple):
+    """One round of FedGS by Eqs. 14-17: costs of the available clients, m, weight of the distances, and their ids."""
+
+    costs: NDArray[np.float64]
+    size: int
+    weight: float
+    clients: NDArray[np.int64]
+
+
+def _round_terms(
+    clients: int, counts: ArrayLike, available: ArrayLike, size: int, alpha: float, scale: Scale
+) -> _RoundTerms:
+    """State a round over the available clients; see `DispersionProblem.fedgs` for parameters and errors."""
+    v = frozen_array(counts, "counts")
+    n = v.shape[0]
+    if n != clients:
+        raise InvalidProblem(f"counts must have one entry per client, {clients}; got {n}")
+    mask = np.asarray(available)
+    if mask.shape != (n,) or not (mask.dtype == bool or np.isin(mask, (0, 1)).all()):
+        raise InvalidProblem(f"available must be a mask of {n} booleans; got shape {mask.shape}")
+    ids = np.flatnonzero(mask)
+    if ids.size == 0:
+        raise InvalidProblem("no client is available, so there is nothing to select from")
+    if (v < 0).any():
+        raise InvalidProblem(f"counts must be non-negative; the smallest is {v.min():g}")
+    limit = _as_integer(size, "size")
+    if limit < 1:
+        raise InvalidProblem(f"size must be at least 1; got {limit}")
+    if not (math.isfinite(alpha) and alpha >= 0):
+        raise InvalidProblem(f"alpha must be finite and non-negative; got {alpha}")
+    if scale not in ("pairs", "paper"):
+        raise InvalidProblem(f"scale must be 'pairs' or 'paper'; got {scale!r}")
+    m = min(limit, ids.size)
+    pairs = m * (m - 1) if scale == "pairs" else n * (n - 1)
+    z = 2 * (v - v.mean() - limit / n) + 1
+    return _RoundTerms(z[ids] / max(n - 1, 1), m, alpha / pairs if pairs else 0.0, ids)
+
+
+def _as_integer(value: Any, name: str) -> int:
+    """Return ``value`` as an ``int``, or raise a sentence."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidProblem(f"{name} must be an integer; got {value!r}")
+    return int(value)

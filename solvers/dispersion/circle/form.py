@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.circle.shape import Shape
-from solvers.dispersion.selection import Selecting
+from solvers.dispersion.problem import SelectionProblem
 
 __all__ = ["Form"]
 
@@ -22,7 +22,7 @@ class Form:
 
     Attributes
     ----------
-    problem : Selecting
+    problem : SelectionProblem
         Whose decisions these are.
     shape : Shape
         Where its clients lie.
@@ -41,7 +41,7 @@ class Form:
         the shape's.
     """
 
-    problem: Selecting
+    problem: SelectionProblem
     shape: Shape
     cosine: NDArray[np.float64]
     sine: NDArray[np.float64]
@@ -53,7 +53,7 @@ class Form:
     margin: float
 
     @classmethod
-    def of(cls, problem: Selecting, shape: Shape) -> Form:
+    def of(cls, problem: SelectionProblem, shape: Shape) -> Form:
         """State a problem whose clients have this shape."""
         m = problem.size
         middle = float(np.median(problem.costs))

@@ -7,7 +7,7 @@ import math
 from solvers.dispersion.circle.form import Form
 from solvers.dispersion.circle.shape import Shape
 from solvers.dispersion.circle.tree import Tree
-from solvers.dispersion.selection import Selecting
+from solvers.dispersion.problem import SelectionProblem
 from solvers.run import Run
 
 __all__ = ["LARGEST", "fits", "search", "too_large"]
@@ -19,12 +19,12 @@ LARGEST = 20_000_000
 _MORE = 100
 
 
-def fits(problem: Selecting) -> bool:
+def fits(problem: SelectionProblem) -> bool:
     """Whether the table of longest paths is not too large."""
     return problem.n * min(problem.size, problem.n - problem.size) <= LARGEST
 
 
-def too_large(problem: Selecting) -> str | None:
+def too_large(problem: SelectionProblem) -> str | None:
     """Return why the table of longest paths would be too large; None where it fits."""
     if fits(problem):
         return None
@@ -35,7 +35,7 @@ def too_large(problem: Selecting) -> str | None:
     )
 
 
-def search(problem: Selecting, shape: Shape, run: Run) -> None:
+def search(problem: SelectionProblem, shape: Shape, run: Run) -> None:
     """Prove, or come as close as the time allows.
 
     A gap of a millionth, which counts as a proof, may leave a better selection where the objective is mostly a

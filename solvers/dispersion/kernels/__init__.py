@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from solvers.dispersion.kernels.loader import cache_folder, load, preload, register, registered, warm_up
+from solvers.dispersion.kernels.loader import Clock, cache_folder, load, preload, register, registered, warm_up
 
-__all__ = ["cache_folder", "load", "preload", "register", "registered", "warm_up"]
+__all__ = ["Clock", "cache_folder", "load", "preload", "register", "registered", "warm_up"]

@@ -22,18 +22,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, wraps
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from solvers.dispersion.kernels.compiler import compile_kernel
-from solvers.run import Run
 
-__all__ = ["cache_folder", "load", "preload", "register", "registered", "warm_up"]
+__all__ = ["Clock", "cache_folder", "load", "preload", "register", "registered", "warm_up"]
 
 _log = logging.getLogger("solvers")
 
@@ -52,6 +51,20 @@ _modules: dict[str, tuple[str, tuple[str, ...]]] = {}
 _lock = threading.RLock()
 _loaded: dict[tuple[str, str], SimpleNamespace] = {}
 _steps = 0  # of Python, so far
+
+
+class Clock(Protocol):
+    """Clock of a `solvers.run.Run`, which problems and kernels know nothing else about."""
+
+    @property
+    def expired(self) -> bool:
+        """Whether the time is over."""
+
+    def loading(self) -> AbstractContextManager[None]:
+        """Stop the clock inside the ``with`` block."""
+
+    def note(self, text: str) -> None:
+        """Keep a sentence for the log."""
 
 
 def register(name: str, module: str, precisions: tuple[str, ...] = ("float64",)) -> None:
@@ -80,15 +93,15 @@ for _name in ("swaps", "annealing", "ascent"):
     register(_name, f"{__package__}.{_name}", ("float64", "float32"))
 
 
-def load(name: str, run: Run | None = None, *, precision: str = "float64", steps: float | None = None) -> Any:
+def load(name: str, run: Clock | None = None, *, precision: str = "float64", steps: float | None = None) -> Any:
     """Return a kernel's functions: compiled, or, for a little work where nothing is compiled yet, as Python runs them.
 
     Parameters
     ----------
     name : str
         A registered kernel.
-    run : Run, optional
-        Whose clock stands still while the kernel is compiled, or loaded from the cache.
+    run : Clock, optional
+        The run, whose clock stands still while the kernel is compiled, or loaded from the cache.
     precision : {"float64", "float32"}
         Of the distances, for kernels that read them where they are.
     steps : float, optional

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from solvers.dispersion.kinds.equal import equal_rows, kinds_of
-from solvers.dispersion.kinds.problem import KindDispersionProblem
-from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.problem import Problem
 from solvers.run import Run
-
-if TYPE_CHECKING:
-    from solvers.dispersion.points.problem import PointDispersionProblem
 
 __all__ = [
     "FEW",
@@ -45,7 +40,7 @@ def repeated(problem: PointDispersionProblem) -> KindDispersionProblem | None:
     if first.size > min(_MOST_KINDS, n // 2):
         return None
     return KindDispersionProblem(
-        problem.distances(first),
+        problem.geometry.distances(first),
         kinds,
         problem.costs,
         size=problem.size,

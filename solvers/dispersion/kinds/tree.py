@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.kernels import load
-from solvers.dispersion.kinds.problem import KindDispersionProblem
+from solvers.dispersion.problem import KindDispersionProblem
 from solvers.dispersion.relaxations.slice_form import certified_excess
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
 from solvers.run import Run

@@ -1,4 +1,4 @@
-"""Methods for problems with a matrix; importing their modules registers them."""
+"""Methods of the dispersion problem in every geometry; importing their modules registers them."""
 
 from solvers.dispersion.methods import (
     auto,
@@ -10,8 +10,10 @@ from solvers.dispersion.methods import (
     dnn,
     external,
     heuristics,
+    kinds,
     memetic,
     milp,
+    points,
     sdp,
     tabu,
     three_point,
@@ -27,8 +29,10 @@ __all__ = [
     "dnn",
     "external",
     "heuristics",
+    "kinds",
     "memetic",
     "milp",
+    "points",
     "sdp",
     "tabu",
     "three_point",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from solvers.dispersion.kinds.methods import solve_by_kinds
 from solvers.dispersion.kinds.restated import FEW, alike
 from solvers.dispersion.methods.branch_and_bound import branch_and_bound
 from solvers.dispersion.methods.brute_force import brute_force
 from solvers.dispersion.methods.circle import begin, on_circle, recognised
+from solvers.dispersion.methods.kinds import solve_by_kinds
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.search.memory import Memory
 from solvers.dispersion.search.policy import DEFAULT_POLICY, Policy

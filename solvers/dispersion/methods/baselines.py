@@ -109,7 +109,7 @@ def _of_size(problem: DispersionProblem, x: NDArray[np.int64]) -> NDArray[np.int
             np.where(x == 1, gains, np.inf).argmin() if excess > 0 else np.where(x == 0, gains, -np.inf).argmax()
         )
         x[client] ^= 1
-        gains += (2 * x[client] - 1) * 2 * problem.weight * problem.row(client)
+        gains += (2 * x[client] - 1) * 2 * problem.weight * problem.geometry.row(client)
     return x
 
 

@@ -1,6 +1,5 @@
 """Dispersion between points: selection among more clients than a matrix of distances has room for."""
 
-from solvers.dispersion.points import methods, proof
-from solvers.dispersion.points.problem import PointDispersionProblem
+from solvers.dispersion.points import proof
 
-__all__ = ["PointDispersionProblem", "methods", "proof"]
+__all__ = ["proof"]

@@ -8,8 +8,8 @@ import numpy as np
 
 from solvers.certificates import Certificate, problem_digest
 from solvers.certificates.schema import POINT
-from solvers.dispersion.points.methods import relaxed as climbed
-from solvers.dispersion.points.problem import PointDispersionProblem
+from solvers.dispersion.methods.points import relaxed as climbed
+from solvers.dispersion.problem import PointDispersionProblem
 from solvers.proving import prover
 from solvers.run import Run
 from solvers.solution import Solution

@@ -84,5 +84,5 @@ def complete(problem: DispersionProblem, x: NDArray[np.int64]) -> NDArray[np.int
         candidates = np.flatnonzero(x == (0 if wanted else 1))
         client = candidates[g[candidates].argmax() if wanted else g[candidates].argmin()]
         x[client] = int(wanted)
-        g += (pair if wanted else -pair) * problem.row(client)
+        g += (pair if wanted else -pair) * problem.geometry.row(client)
     return x

@@ -28,7 +28,7 @@ def greedy_decision(problem: DispersionProblem) -> NDArray[np.int64]:
     for _ in range(problem.size):
         client = int(np.argmax(np.where(x == 0, g, -np.inf)))
         x[client] = 1
-        g = g + 2 * problem.weight * problem.row(client)
+        g = g + 2 * problem.weight * problem.geometry.row(client)
     return x
 
 
@@ -85,7 +85,7 @@ def ascend(problem: DispersionProblem, x: NDArray[np.int64], run: Run | None = N
             if gain <= least:
                 return x
             x[a], x[b] = 0, 1
-            g += pair * (problem.row(b) - problem.row(a))
+            g += pair * (problem.geometry.row(b) - problem.geometry.row(a))
 
 
 def _smallest_gain(problem: DispersionProblem) -> float:

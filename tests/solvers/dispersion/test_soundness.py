@@ -169,7 +169,7 @@ def test_all_but_one_is_proved_beside_a_huge_common_cost(common):
         for problem in geometries(rng, n, n - 1, common + rng.normal(size=n))[:3]:
             solution = solve(problem, "branch-and-bound")
             assert solution.status == "optimal"
-            gains = 2 * problem.weight * problem.reach()[0] + (common - problem.costs)
+            gains = 2 * problem.weight * problem.geometry.sums()[0] + (common - problem.costs)
             assert solution.x[gains.argmin()] == 0
 
 

@@ -15,7 +15,7 @@ from tests.solvers.dispersion.circle.cases import random_circle
 
 
 def form_of(problem: PointDispersionProblem) -> Form:
-    shape = from_points(problem.coordinates.T, problem.diameter)
+    shape = from_points(problem.geometry.coordinates.T, problem.diameter)
     assert shape is not None
     return Form.of(problem, shape)
 

@@ -17,7 +17,7 @@ def of_matrix(problem: DispersionProblem) -> Shape | None:
 
 
 def of_points(problem: PointDispersionProblem) -> Shape | None:
-    return from_points(problem.coordinates.T, problem.diameter)
+    return from_points(problem.geometry.coordinates.T, problem.diameter)
 
 
 def farthest_off(shape: Shape, distances: np.ndarray) -> float:

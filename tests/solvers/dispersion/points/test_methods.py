@@ -8,7 +8,7 @@ import pytest
 from solvers import methods, solve
 from solvers.dispersion import PointDispersionProblem
 from solvers.dispersion.feasible_set import ONE, ZERO
-from solvers.dispersion.points.relaxation import Relaxation
+from solvers.dispersion.relaxations.points import Relaxation
 from solvers.run import Run
 from tests.solvers.dispersion.circle.cases import circle
 from tests.solvers.dispersion.points.cases import random_points
@@ -139,11 +139,11 @@ def test_time_limit_leaves_a_decision(watchdog):
 
 
 def test_the_number_of_threads_changes_no_bit(monkeypatch):
-    from solvers.dispersion.points import sums
+    from solvers.dispersion import geometry
 
     problem = PointDispersionProblem(np.random.default_rng(10).random((20_000, 4)), None, size=300, weight=0.5)
     answers = []
     for threads in (1, 2, 3):
-        monkeypatch.setattr(sums, "_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(geometry, "_threads", lambda threads=threads: threads)
         answers.append(solve(problem, "tangent"))
     assert len({a.bound for a in answers}) == len({a.objective for a in answers}) == 1

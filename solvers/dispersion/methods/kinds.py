@@ -7,12 +7,11 @@ from typing import Annotated
 import numpy as np
 
 from solvers.dispersion.kernels import load
-from solvers.dispersion.kinds.problem import KindDispersionProblem
 from solvers.dispersion.kinds.restated import Restated
 from solvers.dispersion.kinds.tree import Counts, Tree, filled
 from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
 from solvers.dispersion.prelude import dispersion_method
-from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem
 from solvers.options import AtLeast
 from solvers.registry import find, method
 from solvers.run import Run

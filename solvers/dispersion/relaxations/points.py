@@ -15,10 +15,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.dispersion.geometry import potentials
 from solvers.dispersion.kernels import load
-from solvers.dispersion.points.problem import PointDispersionProblem
-from solvers.dispersion.points.sums import potentials
-from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
 
@@ -67,10 +66,10 @@ class Relaxation:
             return
         problem = self.problem
         pair = 2 * problem.weight
-        c, change = problem.coordinates, amounts[places]
-        self.g = self.g + pair * potentials(c, np.ascontiguousarray(c[:, places]), change, self.run)
+        change = amounts[places]
+        self.g = self.g + pair * problem.geometry.potentials(places, change, self.run)
         reach = pair * float(np.abs(change).sum()) * problem.diameter
-        self.error += reach * (problem.distance_error + (places.size + 4) * _EPS)
+        self.error += reach * (problem.geometry.distance_error + (places.size + 4) * _EPS)
         self.error += 2 * _EPS * float(np.abs(self.g).max())
 
     def climb(self) -> float:
@@ -81,7 +80,7 @@ class Relaxation:
         climb = load("points", self.run).climb
         problem = self.problem
         some = self.working()
-        h = problem.distances(some)
+        h = problem.geometry.distances(some)
         y, g = self.y[some], self.g[some]
         enough = 1e-10 * problem.scale / problem.size
         slope = math.inf
@@ -133,7 +132,7 @@ class Relaxation:
 
     @property
     def margin(self) -> float:
-        """What rounding can have taken from `bound`: entries of g are off by ``error``, and sums by some eps."""
+        """Bound what rounding can have taken from `bound`: entries of g are off by ``error``, and sums by some eps."""
         largest = float(np.abs(self.g).max()) + float(np.abs(self.problem.costs).max())
         return self.problem.size * (2 * self.error + 128 * _EPS * largest)
 
@@ -173,7 +172,7 @@ class Rest:
         held[places] = False
         self.ones = np.flatnonzero(held)
         self.size = problem.size - self.ones.size
-        c, w = np.ascontiguousarray(problem.coordinates[:, places]), problem.weight
+        c, w = np.ascontiguousarray(problem.geometry.coordinates[:, places]), problem.weight
         y, g = relaxation.y[places], relaxation.g[places]
         support = np.flatnonzero(y)
         towards = w * potentials(c, np.ascontiguousarray(c[:, support]), y[support], relaxation.run)
@@ -181,7 +180,7 @@ class Rest:
         self.constant = relaxation.value() - float((y[support] * (towards - self.costs)[support]).sum())
         largest = float(np.abs(relaxation.g).max() + np.abs(problem.costs).max())
         entry = relaxation.error + 8 * _EPS * largest
-        entry += 2 * w * self.size * problem.diameter * (problem.distance_error + (support.size + 4) * _EPS)
+        entry += 2 * w * self.size * problem.diameter * (problem.geometry.distance_error + (support.size + 4) * _EPS)
         self.error = 2 * problem.size * entry + 128 * _EPS * problem.size * largest
 
     def start(self, y: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -201,7 +200,7 @@ class Rest:
     def dense(self) -> DispersionProblem:
         """The part with its matrix of distances."""
         return DispersionProblem(
-            self.problem.distances(self.places), self.costs, size=self.size, weight=self.problem.weight
+            self.problem.geometry.distances(self.places), self.costs, size=self.size, weight=self.problem.weight
         )
 
     def whole(self, x: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -13,16 +13,15 @@ from solvers.dispersion.circle.search import fits, too_large
 from solvers.dispersion.circle.search import search as search_shape
 from solvers.dispersion.circle.shape import Shape, from_points
 from solvers.dispersion.feasible_set import FREE, ONE, ZERO
-from solvers.dispersion.kinds.methods import solve_by_kinds
+from solvers.dispersion.geometry import OutOfTime, potentials
 from solvers.dispersion.kinds.restated import repeated
 from solvers.dispersion.methods.auto import auto as auto_with_matrix
 from solvers.dispersion.methods.branch_and_bound import branch_and_bound as branch_and_bound_with_matrix
+from solvers.dispersion.methods.kinds import solve_by_kinds
 from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
-from solvers.dispersion.points.problem import PointDispersionProblem
-from solvers.dispersion.points.relaxation import QUICK, Part, Relaxation, Rest
-from solvers.dispersion.points.sums import OutOfTime, potentials
 from solvers.dispersion.prelude import dispersion_method, is_trivial, solve_trivial
-from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
+from solvers.dispersion.relaxations.points import QUICK, Part, Relaxation, Rest
 from solvers.dispersion.search.neighbourhood import ascend
 from solvers.options import AtLeast
 from solvers.registry import method
@@ -64,9 +63,8 @@ def candidates(problem: PointDispersionProblem, run: Run) -> NDArray[np.intp]:
     number = max(4 * m, _CANDIDATES)
     if number >= n:
         return np.arange(n)
-    c = problem.coordinates
     sample = np.sort(np.random.default_rng(run.seed).choice(n, size=min(n, _SAMPLE), replace=False))
-    sums = potentials(c, np.ascontiguousarray(c[:, sample]), np.ones(sample.size), run)
+    sums = problem.geometry.potentials(sample, np.ones(sample.size), run)
     promise = 2 * problem.weight * (m - 1) / sample.size * sums - problem.costs
     return np.sort(np.argpartition(-promise, number)[:number])
 
@@ -77,7 +75,7 @@ def greedy_decision(problem: PointDispersionProblem, run: Run) -> NDArray[np.int
     Sources as in `solvers.dispersion.methods.heuristics`; ties go to the lowest place.
     """
     some = candidates(problem, run)
-    c = np.ascontiguousarray(problem.coordinates[:, some])
+    c = np.ascontiguousarray(problem.geometry.coordinates[:, some])
     g = -problem.costs[some]
     x = np.zeros(problem.n, dtype=np.int64)
     left, batch = problem.size, -(-problem.size // _BATCHES)
@@ -313,7 +311,7 @@ def _accepts(problem: PointDispersionProblem) -> str | None:
         return None
     if (reason := too_large(problem)) is not None:
         return reason
-    if from_points(problem.coordinates.T, problem.diameter) is not None:
+    if from_points(problem.geometry.coordinates.T, problem.diameter) is not None:
         return None
     return "circle needs points on a circle or a line, to 1e-7 of their extent; these are not (use 'auto')"
 
@@ -337,7 +335,7 @@ def circle(problem: PointDispersionProblem, run: Run) -> None:
         When the points do not lie on a circle or a line, to 1e-7 of their extent, or there are more than 20 million
         pairs of a client and a rank (among those chosen or those left out, whichever are fewer).
     """
-    shape = from_points(problem.coordinates.T, problem.diameter)
+    shape = from_points(problem.geometry.coordinates.T, problem.diameter)
     assert shape is not None  # as it was when the problem was accepted
     on_circle(problem, shape, run)
 
@@ -372,7 +370,7 @@ def auto(problem: PointDispersionProblem, run: Run) -> None:
         solve_by_kinds(same, run, problem.rounding + same.rounding)
         return
     if problem.n > _AS_MATRIX:
-        shape = from_points(problem.coordinates.T, problem.diameter) if fits(problem) else None
+        shape = from_points(problem.geometry.coordinates.T, problem.diameter) if fits(problem) else None
         if shape is not None and not run.expired:
             run.tighten(problem.trivial_bound())
             if solve_trivial(problem, run):
