@@ -24,10 +24,6 @@ SHORT = {
 
 #: Modules with a docstring that begins with "What".
 WHAT = {
-    "solvers/dispersion/circle/form.py",
-    "solvers/dispersion/circle/search.py",
-    "solvers/dispersion/methods/baselines.py",
-    "solvers/dispersion/relaxations/points.py",
     "solvers/dispersion/search/journal.py",
     "solvers/dispersion/search/record.py",
     "graphs/drawing.py",

@@ -105,7 +105,7 @@ class SelectionProblem(Problem):
 
     @cached_property
     def linear(self) -> NDArray[np.float64]:
-        """What clients are worth by themselves, ``common_cost − costs``."""
+        """Worth of each client by itself, ``common_cost − costs``."""
         return self.common_cost - self.costs
 
     @cached_property

@@ -93,7 +93,7 @@ class Form:
 
 
 def _rounding(shape: Shape, linear: NDArray[np.float64], scale: float, curve: float, size: int) -> float:
-    """What rounding can take off a bound.
+    """Bound what rounding can take off a bound.
 
     The gain of a client is a sum of terms of at most ``most``, of which the n-fold ones come from sums over prefixes of
     the point; a path adds up m of them, and the tangent's constant n products.

@@ -1,4 +1,4 @@
-"""What the methods for points on a circle or a line share."""
+"""Search for points on a circle or a line: best-first over longest paths, and its limits."""
 
 from __future__ import annotations
 

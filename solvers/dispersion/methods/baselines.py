@@ -201,7 +201,7 @@ def _subset_operators(problem: DispersionProblem, greedy: NDArray[np.int64]) -> 
             return x
 
     class CommonFirst(Crossover):
-        """What both parents choose, and some of what one of them chooses."""
+        """The clients that both parents choose, and some that one of them chooses."""
 
         def __init__(self) -> None:
             super().__init__(2, 1)
