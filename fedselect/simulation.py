@@ -1,5 +1,5 @@
-"""Selection without training, under the name that scripts call; it lives in `fedselect.rounds.simulation`."""
+"""Selection without training, by the name that scripts call; it lives in `fedselect.rounds`."""
 
-from fedselect.rounds.simulation import SimulatedRound, simulate
+from fedselect.rounds import Round, simulate
 
-__all__ = ["SimulatedRound", "simulate"]
+__all__ = ["Round", "simulate"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 #: Modules of fewer than forty lines, and why each stands alone.
 SHORT_FOR_A_REASON = {
     "fedselect/errors.py": "imported by every module of the package",
+    "fedselect/simulation.py": "the name by which scripts call simulate",
     "graphs/errors.py": "imported by every module of the package",
     "solvers/version.py": "the build reads it without importing anything",
 }
@@ -17,9 +18,6 @@ SHORT = {
     "fedselect/cli/flower.py",
     "fedselect/cli/warm_up.py",
     "fedselect/progress.py",
-    "fedselect/simulation.py",
-    "fedselect/training/sgd_step.py",
-    "fedselect/training/device.py",
 }
 
 #: Modules with a docstring that begins with "What".
@@ -29,7 +27,6 @@ WHAT = {
     "graphs/drawing.py",
     "graphs/errors.py",
     "graphs/secure.py",
-    "fedselect/availability/trace.py",
     "fedselect/plugins.py",
     "fedselect/cli/catalogue.py",
     "fedselect/cli/common.py",
@@ -49,13 +46,6 @@ WHAT = {
     "fedselect/reports/document/model.py",
     "fedselect/reports/methods.py",
     "fedselect/reports/selectors.py",
-    "fedselect/rounds/decision.py",
-    "fedselect/rounds/history.py",
-    "fedselect/rounds/own_loop.py",
-    "fedselect/rounds/protocol.py",
-    "fedselect/rounds/records.py",
-    "fedselect/rounds/scenario.py",
-    "fedselect/rounds/simulation.py",
     "fedselect/selectors/base.py",
     "fedselect/selectors/fedgs.py",
     "fedselect/selectors/geometry.py",
@@ -71,7 +61,6 @@ WHAT = {
 #: Pairs of modules (or one module with itself) that share ten lines, or ten of the same shape.
 REPEATED: set[frozenset[str]] = {
     frozenset({"fedselect/data/federation.py", "fedselect/data/from_arrays.py"}),
-    frozenset({"fedselect/rounds/simulation.py", "fedselect/training/server_round.py"}),
     frozenset({"fedselect/selectors/geometry.py"}),
     frozenset({"solvers/capping/theory.py"}),
 }

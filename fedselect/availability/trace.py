@@ -40,7 +40,7 @@ class _Available(Protocol):
 
 
 class Trace:
-    """What a file or an array says.
+    """Recorded availability (or returns), from a file or an array.
 
     Parameters
     ----------
@@ -117,9 +117,9 @@ def write_trace(path: str | Path, there: NDArray[np.bool_], layout: str = "long"
     import pandas as pd
 
     there = np.asarray(there, dtype=bool)
-    rounds, clients = there.shape
+    rounds, n_clients = there.shape
     if layout == "wide":
-        table = pd.DataFrame(there.astype(np.int8), columns=[str(k) for k in range(clients)])
+        table = pd.DataFrame(there.astype(np.int8), columns=[str(k) for k in range(n_clients)])
         table.insert(0, "round", np.arange(rounds))
     elif layout == "long":
         marked = there.copy()
@@ -138,7 +138,7 @@ def write_trace(path: str | Path, there: NDArray[np.bool_], layout: str = "long"
         table.to_csv(path, index=False)
 
 
-def read_trace(path: str | Path, clients: int | None = None) -> NDArray[np.bool_]:
+def read_trace(path: str | Path, n_clients: int | None = None) -> NDArray[np.bool_]:
     """Read a trace from a CSV or Parquet file.
 
     Parameters
@@ -148,7 +148,7 @@ def read_trace(path: str | Path, clients: int | None = None) -> NDArray[np.bool_
         ``client`` and, if zeros are listed too, ``available``; whatever is not listed is away. Any other is wide: a
         column ``round`` and one of 0 and 1 for each client, named 0 to N - 1. Rounds and clients count from 0; rounds
         that are not listed have nobody.
-    clients : int, optional
+    n_clients : int, optional
         Number of clients N that the trace must be of; whatever it is of by default, the largest listed plus 1.
 
     Returns
@@ -159,16 +159,16 @@ def read_trace(path: str | Path, clients: int | None = None) -> NDArray[np.bool_
     Raises
     ------
     DataError, ConfigError, MissingExtraError
-        When the file cannot be read or does not hold a trace of ``clients`` clients, its ending is unknown, or it is
+        When the file cannot be read or does not hold a trace of ``n_clients`` clients, its ending is unknown, or it is
         Parquet and pyarrow is missing.
     """
     try:
-        return _states_of(path, _read(path), clients)
+        return _states_of(path, _read(path), n_clients)
     except (MemoryError, OverflowError) as error:
         raise DataError(f"cannot read the trace {path}: it is larger than this machine can hold") from error
 
 
-def _states_of(path: str | Path, table: pd.DataFrame, clients: int | None) -> NDArray[np.bool_]:
+def _states_of(path: str | Path, table: pd.DataFrame, n_clients: int | None) -> NDArray[np.bool_]:
     """Turn a table in either layout into a (T, N) array."""
     if "round" not in table.columns:
         raise DataError(f"{path}: a trace has a column 'round'; found {', '.join(map(str, table.columns)) or 'none'}")
@@ -184,7 +184,7 @@ def _states_of(path: str | Path, table: pd.DataFrame, clients: int | None) -> ND
         if np.unique(flat).size != flat.size:
             twice = flat[np.argmax(np.bincount(np.unique(flat, return_inverse=True)[1]) > 1)]
             raise DataError(f"{path}: client {twice % found} is listed twice in round {twice // found}")
-        n = _fits(path, found, clients)
+        n = _fits(path, found, n_clients)
         there = np.zeros((int(rounds.max()) + 1, n), dtype=bool)
         there[rounds, rows] = values
         return there
@@ -195,7 +195,7 @@ def _states_of(path: str | Path, table: pd.DataFrame, clients: int | None) -> ND
         raise DataError(f"{path}: a wide trace lists every round once")
     states = _states(path, table.drop(columns="round").to_numpy())
     _check_size(path, int(rounds.max()) + 1, len(columns), states.size)
-    there = np.zeros((int(rounds.max()) + 1, _fits(path, len(columns), clients)), dtype=bool)
+    there = np.zeros((int(rounds.max()) + 1, _fits(path, len(columns), n_clients)), dtype=bool)
     there[rounds] = states[:, np.argsort(_ints(columns))]
     return there
 
@@ -224,9 +224,9 @@ def trace(federation: Federation, seed: int, *, path: str, after: str = "repeat"
 
 
 @DROPOUT.register("trace")
-def returns_trace(clients: int, seed: int, *, path: str, after: str = "repeat") -> Trace:
+def returns_trace(n_clients: int, seed: int, *, path: str, after: str = "repeat") -> Trace:
     """Returns from a CSV or Parquet file, in the layouts of `read_trace`; options as for availability's."""
-    return Trace(read_trace(path, clients), after=after)
+    return Trace(read_trace(path, n_clients), after=after)
 
 
 def _read(path: str | Path) -> pd.DataFrame:
@@ -275,11 +275,11 @@ def _read_parquet(path: str | Path) -> pd.DataFrame:
         raise ValueError(str(error)) from error
 
 
-def _check_size(path: str | Path, rounds: int, clients: int, listed: int) -> None:
+def _check_size(path: str | Path, rounds: int, n_clients: int, listed: int) -> None:
     """Refuse a trace whose largest round and client ask for far more memory than what it lists."""
-    if rounds * clients > max(_LEAST, _PER_ROW * listed):
+    if rounds * n_clients > max(_LEAST, _PER_ROW * listed):
         raise DataError(
-            f"{path}: {listed} entries for {rounds} rounds of {clients} clients; at most {_PER_ROW} cells for each "
+            f"{path}: {listed} entries for {rounds} rounds of {n_clients} clients; at most {_PER_ROW} cells for each "
             f"entry, or {_LEAST} in all, are read"
         )
 
@@ -310,10 +310,10 @@ def _ints(names: list[str]) -> list[int]:
     return [int(name) for name in names]
 
 
-def _fits(path: str | Path, found: int, clients: int | None) -> int:
-    if clients is not None and found != clients:
+def _fits(path: str | Path, found: int, n_clients: int | None) -> int:
+    if n_clients is not None and found != n_clients:
         missing = (
-            f"; a row of 0 for client {clients - 1} would say that the others never come" if found < clients else ""
+            f"; a row of 0 for client {n_clients - 1} would say that the others never come" if found < n_clients else ""
         )
-        raise DataError(f"{path}: this trace has {found} clients, the federation {clients}{missing}")
+        raise DataError(f"{path}: this trace has {found} clients, the federation {n_clients}{missing}")
     return found

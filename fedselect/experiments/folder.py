@@ -22,7 +22,7 @@ from fedselect.experiments.config import Experiment, read_config
 from fedselect.experiments.metrics import client_table, round_table, summary
 from fedselect.experiments.provenance import PACKAGES, Origin, files_of, origin_of, read_origin
 from fedselect.options import placed, seen_from
-from fedselect.rounds.records import round_record, solution_record
+from fedselect.rounds.engine import round_record, solution_record
 from solvers.environment import installed
 from solvers.files import alone, appearing_whole, write_atomically
 from solvers.options import describe_type, matches
@@ -495,7 +495,7 @@ def _resume(folder: Path, loop: Server) -> list[dict[str, Any]]:
         lines = read_bytes(path).split(b"\n")[: loop.round] if path.exists() else []
         if len(lines) < loop.round:
             raise Unreadable(f"it has {len(lines)} rounds, and the checkpoint is at round {loop.round}")
-        records = [check_record(parse_json(line), t, loop.world.clients) for t, line in enumerate(lines)]
+        records = [check_record(parse_json(line), t, loop.world.n_clients) for t, line in enumerate(lines)]
     except (OSError, Unreadable) as error:
         raise RunError(f"cannot read {path}: {error}; remove {folder}") from error
     write_atomically(path, b"".join(line + b"\n" for line in lines))

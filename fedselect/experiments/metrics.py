@@ -60,8 +60,8 @@ def absences(history: History) -> NDArray[np.int64]:
     FedAU's intervals count the round of the return too, so the longest interval is one more; rounds before the first
     participation and after the last count here.
     """
-    longest = np.zeros(history.clients, dtype=np.int64)
-    next_due = np.zeros(history.clients, dtype=np.int64)  # the round after the last participation
+    longest = np.zeros(history.n_clients, dtype=np.int64)
+    next_due = np.zeros(history.n_clients, dtype=np.int64)  # the round after the last participation
     for t, (chosen, back) in enumerate(zip(history.selected, history.returned, strict=True)):
         here = chosen[back]
         longest[here] = np.maximum(longest[here], t - next_due[here])

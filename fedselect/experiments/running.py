@@ -15,10 +15,10 @@ from fedselect.errors import ConfigError, missing_extra
 from fedselect.experiments.config import Choice, Experiment
 from fedselect.experiments.folder import RunFolder, round_record
 from fedselect.plugins import load_payload, worker_payload
+from fedselect.rounds.engine import Callback, listeners
 from fedselect.rounds.protocol import Selector
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors import SELECTORS
-from fedselect.training.callbacks import Callback, listeners
 from fedselect.training.device import one_thread
 
 if TYPE_CHECKING:

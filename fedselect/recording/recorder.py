@@ -9,9 +9,9 @@ from typing import Any
 from fedselect.errors import ConfigError
 from fedselect.experiments import Experiment, build, build_scenario, build_selector
 from fedselect.recording.theorems import PROBLEMS, State
+from fedselect.rounds.engine import play
 from fedselect.rounds.protocol import Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.rounds.simulation import play
 from fedselect.training.device import one_thread
 from solvers import Problem
 

@@ -54,7 +54,7 @@ class State:
         self.losses = self.least = np.zeros(0)
         if loop is not None:
             self._initial = loop.weights
-            self.losses = self.least = loop.losses(range(scenario.clients))
+            self.losses = self.least = loop.losses(range(scenario.n_clients))
 
     def advance(self, round: int) -> None:
         """Play until ``round`` rounds are over."""
@@ -62,7 +62,7 @@ class State:
             self.round += 1
             if self.loop is not None:
                 self.loop.step(evaluate=False)
-                self.losses = self.loop.losses(range(self.scenario.clients))
+                self.losses = self.loop.losses(range(self.scenario.n_clients))
                 self.least = np.minimum(self.least, self.losses)
 
     @property

@@ -109,7 +109,7 @@ def rates_figure(rounds: NDArray[np.int64], rates: NDArray[np.float64], size: in
 
 def _rates(scenario: Scenario, rounds: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Rounds looked at, evenly spaced, and the rates in them, shape (N, rounds); 0 and 1 where none are stated."""
-    most = int(np.clip(_MOST_RATES // scenario.clients, 1, _MOST_ROUNDS))
+    most = int(np.clip(_MOST_RATES // scenario.n_clients, 1, _MOST_ROUNDS))
     chosen = np.unique(np.linspace(0, rounds - 1, min(rounds, most)).round().astype(np.int64))
     there = scenario.availability
     # One of somebody's own may know who is there, and not how likely that was.

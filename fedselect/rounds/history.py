@@ -1,28 +1,18 @@
-"""Who was there, selected and back in every round, and with which weights: what participation metrics read."""
+"""Participation of the clients in a run: available, selected and returned in every round, with which weights."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedselect.rounds.protocol import Outcome, Selection
+from fedselect.rounds.engine import Round
+from fedselect.rounds.protocol import Outcome
 
 __all__ = ["History"]
-
-
-class _PlayedRound(Protocol):
-    """What `fedselect.rounds.simulation.simulate` and the training loop give of a round."""
-
-    @property
-    def selection(self) -> Selection: ...
-    @property
-    def outcomes(self) -> NDArray[np.int8]: ...
-    @property
-    def applied(self) -> NDArray[np.float64]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +21,7 @@ class History:
 
     Attributes
     ----------
-    clients : int
+    n_clients : int
         Number of clients N.
     available : (N,) ndarray of int
         Rounds in which each client was available.
@@ -43,16 +33,16 @@ class History:
         Weights a_i applied, 0 for those that did not return.
     """
 
-    clients: int
+    n_clients: int
     available: NDArray[np.int64]
     selected: tuple[NDArray[np.int64], ...]
     returned: tuple[NDArray[np.bool_], ...]
     applied: tuple[NDArray[np.float64], ...]
 
     @classmethod
-    def collect(cls, rounds: Iterable[_PlayedRound], clients: int) -> History:
-        """Keep what is needed of rounds as they are played, by `simulate` or by the training loop."""
-        available = np.zeros(clients, dtype=np.int64)
+    def collect(cls, rounds: Iterable[Round], n_clients: int) -> History:
+        """Collect the participation of rounds as they are played, by `simulate` or by the training loop."""
+        available = np.zeros(n_clients, dtype=np.int64)
         selected, returned, applied = [], [], []
         for played in rounds:
             chosen = played.selection.clients
@@ -60,12 +50,12 @@ class History:
             selected.append(chosen)
             returned.append(played.outcomes[chosen] == Outcome.RETURNED)
             applied.append(played.applied)
-        return cls(clients, available, tuple(selected), tuple(returned), tuple(applied))
+        return cls(n_clients, available, tuple(selected), tuple(returned), tuple(applied))
 
     @classmethod
-    def from_records(cls, records: Iterable[Mapping[str, Any]], clients: int) -> History:
+    def from_records(cls, records: Iterable[Mapping[str, Any]], n_clients: int) -> History:
         """Read the records of a run folder (`fedselect.experiments.read_records`)."""
-        available = np.zeros(clients, dtype=np.int64)
+        available = np.zeros(n_clients, dtype=np.int64)
         selected, returned, applied = [], [], []
         for record in records:
             chosen = np.asarray(record["selected"], dtype=np.int64)
@@ -73,7 +63,7 @@ class History:
             selected.append(chosen)
             returned.append(np.isin(chosen, record["returned"]))
             applied.append(np.asarray(record["applied"], dtype=np.float64))
-        return cls(clients, available, tuple(selected), tuple(returned), tuple(applied))
+        return cls(n_clients, available, tuple(selected), tuple(returned), tuple(applied))
 
     @property
     def rounds(self) -> int:
@@ -82,25 +72,25 @@ class History:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """How often each client was selected, v, shape (N,)."""
-        return np.bincount(_joined(self.selected, np.int64), minlength=self.clients)
+        """Number of rounds in which each client was selected, v, shape (N,)."""
+        return np.bincount(_joined(self.selected, np.int64), minlength=self.n_clients)
 
     @property
     def returns(self) -> NDArray[np.int64]:
-        """How often each client's update arrived, shape (N,)."""
+        """Number of updates that arrived from each client, shape (N,)."""
         arrived = _joined(self.selected, np.int64)[_joined(self.returned, np.bool_)]
-        return np.bincount(arrived, minlength=self.clients)
+        return np.bincount(arrived, minlength=self.n_clients)
 
     @property
     def total_weights(self) -> NDArray[np.float64]:
         """Sum over rounds of the weights applied to each client's updates, shape (N,)."""
-        total = np.zeros(self.clients)
+        total = np.zeros(self.n_clients)
         np.add.at(total, _joined(self.selected, np.int64), _joined(self.applied, np.float64))
         return total
 
     def participation(self) -> NDArray[np.bool_]:
-        """Whose update arrived in which round, shape (T, N): what `solvers.participation.weight_error` reads."""
-        matrix = np.zeros((self.rounds, self.clients), dtype=bool)
+        """Mask of the updates that arrived, shape (T, N), as `solvers.participation.weight_error` reads it."""
+        matrix = np.zeros((self.rounds, self.n_clients), dtype=bool)
         for row, chosen, back in zip(matrix, self.selected, self.returned, strict=True):
             row[chosen[back]] = True
         return matrix

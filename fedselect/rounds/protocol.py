@@ -1,4 +1,4 @@
-"""What a selector is asked, what it answers, and what it is told afterwards."""
+"""Protocol of a selector: the round's context, the selection that answers it, and the feedback afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Outcome", "Probe", "RoundContext", "RoundFeedback", "Selection", "Se
 
 
 class Outcome(IntEnum):
-    """What became of a client in a round."""
+    """Outcome of a round for a client."""
 
     UNAVAILABLE = 0  #: was not there to be selected
     IDLE = 1  #: was available, and not selected
@@ -33,14 +33,14 @@ Probe = Callable[[Sequence[int]], NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class RoundContext:
-    """What a selector may know when it selects.
+    """Context of a round: everything a selector may know when it selects.
 
     Attributes
     ----------
     round : int
         Round index, from 0.
     available : (N,) ndarray of bool
-        Who is available.
+        Which clients are available.
     sizes : (N,) ndarray of int
         Training samples of each client.
     rng : numpy.random.Generator
@@ -65,7 +65,7 @@ class RoundContext:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    r"""A decision: who trains, and with which absolute weights their updates are applied.
+    r"""Clients that train, and the absolute weights that their updates are applied with.
 
     The server applies :math:`w \leftarrow w + \sum_i a_i \Delta_i`, where :math:`\Delta_i` is client i's update.
 
@@ -126,7 +126,7 @@ class Selection:
 
 @dataclass(frozen=True, eq=False)
 class RoundFeedback:
-    """What a selector is told after the round.
+    """Feedback of a round to the selector that decided it.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class RoundFeedback:
     selection : Selection
         The selector's own decision.
     outcomes : (N,) ndarray of Outcome
-        What became of every client; those selected, and they alone, returned, failed or are missing.
+        Outcome of every client; those selected, and they alone, returned, failed or are missing.
     losses : dict of int to float
         Mean local training loss over the round's steps, for the clients that returned.
     norms : dict of int to float
@@ -147,7 +147,7 @@ class RoundFeedback:
         The updates Δ_k of the clients that returned. Fetched from the training device when looked up; to be read
         inside ``update`` and copied where a selector keeps them.
     embeddings : mapping of int to (c,) ndarray of float32
-        What each returned client's model answers to the server's noise, averaged (FedGS's e_k): computed at the server
+        Averaged answer of each returned client's model to the server's noise (FedGS's e_k): computed at the server
         when looked up inside ``update``, from the update alone; empty where the server does not hold the architecture
         or has no validation samples to draw the noise by.
 
@@ -195,7 +195,7 @@ class Selector(Protocol):
         ...
 
     def update(self, feedback: RoundFeedback) -> None:
-        """Learn what became of the decision."""
+        """Learn the outcomes of the decision."""
         ...
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The world that rounds are played in, and the plan for a run in it."""
+"""World that rounds are played in, and the scenario of a run in it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,16 @@ __all__ = ["Scenario", "World"]
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """What every engine has to know to play a round: who the clients are, when they are there and come back.
-
-    It travels whole: to `fedselect.rounds.decide`, to the training loops, to `fedselect.rounds.play`.
+    """Clients, their availability and dropout: everything an engine has to know to play a round.
 
     Attributes
     ----------
     sizes : (N,) ndarray of int
         Training samples of each client; given as anything that makes such an array.
     availability : Availability
-        Who is there.
+        Which clients are available.
     dropout : Dropout
-        Who comes back; everyone if left out.
+        Which clients come back; all if left out.
     seed : int
         Seed of the selector's draws (and of a training's); availability and dropout are built with the same one.
     time_limit : float or None
@@ -57,10 +55,10 @@ class World:
 
     def __repr__(self) -> str:
         there, back = type(self.availability).__name__, type(self.dropout).__name__
-        return f"<{type(self).__name__.lower()}: {self.clients} clients, {there}, {back}, seed {self.seed}>"
+        return f"<{type(self).__name__.lower()}: {self.n_clients} clients, {there}, {back}, seed {self.seed}>"
 
     @property
-    def clients(self) -> int:
+    def n_clients(self) -> int:
         """Number of clients N."""
         return self.sizes.size
 

@@ -104,7 +104,7 @@ def equal_importance(n_clients: int) -> NDArray[np.float64]:
 def target_importance(scenario: Scenario, importance: Literal["samples", "equal"]) -> NDArray[np.float64]:
     """Target importance α by name, shape (N,): shares of the samples, or 1/N."""
     if importance == "equal":
-        return equal_importance(scenario.clients)
+        return equal_importance(scenario.n_clients)
     sizes = scenario.sizes
     return sizes / sizes.sum()
 

@@ -311,7 +311,7 @@ def ca_fed(
     on images, and where a client has one class), and, without the oracle, a prior of 100 rounds at the true values
     with an estimator of λ that is not consistent (see `ChainEstimates`).
     """
-    n, authors = scenario.clients, convention == "code"
+    n, authors = scenario.n_clients, convention == "code"
     chains: ChainEstimates | KnownChains
     if oracle:
         chains = KnownChains(availability_rates(scenario), correlations(scenario))

@@ -185,7 +185,7 @@ def e3cs(
     """Learn who returns by exponential weights, and keep a quota of the draws for everybody."""
     return E3CS(
         scenario.size,
-        scenario.clients,
+        scenario.n_clients,
         quota=quota,
         rounds=scenario.rounds,
         draw=draw,

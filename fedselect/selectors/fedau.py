@@ -74,4 +74,4 @@ class FedAU(Described):
 @SELECTORS.register("fedau")
 def fedau(scenario: Scenario, *, cutoff: int | None = None, importance: Literal["equal", "samples"] = "equal") -> FedAU:
     """Weigh whoever participates by its mean participation interval, an online estimate of one over its rate."""
-    return FedAU(scenario.clients, cutoff=cutoff, importance=target_importance(scenario, importance))
+    return FedAU(scenario.n_clients, cutoff=cutoff, importance=target_importance(scenario, importance))

@@ -248,15 +248,15 @@ def fedgs(
                 f"selector 'fedgs': functional features need held-out samples, and {scenario.federation.name} has "
                 "none; give the data set a validation_fraction, or use update features"
             )
-        learned = LearnedGraph(scenario.clients, features, preset=graph, epsilon=epsilon, refresh=refresh)
+        learned = LearnedGraph(scenario.n_clients, features, preset=graph, epsilon=epsilon, refresh=refresh)
         h = learned.distances
     elif distances_file is not None:
         h = _read_distances(distances_file)
-        if h.shape != (scenario.clients,) * 2:
-            raise DataError(f"{distances_file} holds shape {h.shape}; {scenario.clients} clients need a square matrix")
+        if h.shape != (scenario.n_clients,) * 2:
+            raise DataError(f"{distances_file} has shape {h.shape}; {scenario.n_clients} clients need a square matrix")
     elif features == "secure":
         found = secure_similarity(scenario.federation.label_distributions, keep_transcript=False)
-        pairs = scenario.clients * (scenario.clients - 1) // 2
+        pairs = scenario.n_clients * (scenario.n_clients - 1) // 2
         cost = {"messages": MESSAGES_A_PAIR * pairs, "numbers": sum(found.transcript.sent.values())}
         h = distances(dependency_graph(found.matrix, preset=graph, epsilon=epsilon))
     else:

@@ -203,6 +203,6 @@ def fedss(
         ).labels
     else:
         labels = np.array(groups, dtype=np.int64)
-        if labels.size != scenario.clients:
-            raise ConfigError(f"groups must have one entry per client, {scenario.clients}; got {labels.size}")
+        if labels.size != scenario.n_clients:
+            raise ConfigError(f"groups must have one entry per client, {scenario.n_clients}; got {labels.size}")
     return FedSS(scenario.size, groups=labels, variant=variant, method=method, smoothing=smoothing, bound_by=bound_by)

@@ -163,8 +163,8 @@ def without_matrix(
             rows = read_points(points_file)
         except (OSError, InvalidProblem) as error:
             raise DataError(f"cannot read points from {points_file}: {error}") from error
-        if len(rows) != scenario.clients:
-            raise DataError(f"{points_file} holds {len(rows)} points; there are {scenario.clients} clients")
+        if len(rows) != scenario.n_clients:
+            raise DataError(f"{points_file} holds {len(rows)} points; there are {scenario.n_clients} clients")
     elif features in ("labels", "parameters"):
         rows = oracle_features(scenario, features)
     else:

@@ -100,7 +100,7 @@ def power_of_choice(
             raise ConfigError(
                 "selector 'power-of-choice': convention 'fedgs' has everybody as candidate; leave candidates"
             )
-        candidates = max(scenario.clients, scenario.size)
+        candidates = max(scenario.n_clients, scenario.size)
     if losses is None:
         held_out = convention == "fedgs" and scenario.data is not None and bool(scenario.data.validation)
         losses = "validation" if held_out else "training"

@@ -169,7 +169,7 @@ def counts(data: Choice, split: str, rounds: int) -> dict[str, History]:
         "FedGS α=1": Choice("fedgs", {"alpha": 1.0, "method": "local-search"}),
     }
     return {
-        label: History.collect(select_without_training(scenario, each), scenario.clients)
+        label: History.collect(select_without_training(scenario, each), scenario.n_clients)
         for label, each in selectors.items()
     }
 
@@ -369,7 +369,7 @@ def counts_figure(counted: Mapping[str, Mapping[str, History]]) -> Figure:
         top = 1.1 * max(history.counts.max() for history in histories.values())
         for axis, (label, history) in zip(axes, histories.items(), strict=True):
             order = np.argsort(-history.available, kind="stable")
-            axis.bar(np.arange(history.clients), history.counts[order], width=1.0, color="0.35")
+            axis.bar(np.arange(history.n_clients), history.counts[order], width=1.0, color="0.35")
             axis.plot(history.available[order], "k--", linewidth=0.8)
             axis.set_ylim(0, top)
             axis.set_title(f"{label}: variance {history.counts.var(ddof=1):.0f}", fontsize=9)

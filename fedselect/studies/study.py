@@ -30,8 +30,8 @@ from fedselect.experiments.metrics import learning_curve, round_table
 from fedselect.experiments.provenance import Origin, code_digest, file_digest, is_own, origin_here, place, read_origin
 from fedselect.experiments.running import build_selector, run_all
 from fedselect.progress import progress_bar
+from fedselect.rounds.engine import Round, play
 from fedselect.rounds.scenario import Scenario, World
-from fedselect.rounds.simulation import SimulatedRound, play
 from solvers.files import write_atomically
 
 __all__ = [
@@ -273,9 +273,7 @@ class Setup(Generic[S]):
         return cached(self.out / name, compute, *arguments)
 
 
-def select_without_training(
-    scenario: Scenario, selector: Choice, sizes: ArrayLike | None = None
-) -> Iterator[SimulatedRound]:
+def select_without_training(scenario: Scenario, selector: Choice, sizes: ArrayLike | None = None) -> Iterator[Round]:
     """Play a scenario's rounds with a registered selector and without a model.
 
     Parameters
@@ -289,7 +287,7 @@ def select_without_training(
 
     Yields
     ------
-    SimulatedRound
+    Round
         As of `fedselect.rounds.play`.
     """
     built = build_selector(selector, scenario)

@@ -15,8 +15,8 @@ from fedselect.data import Federation
 from fedselect.embeddings import embedding, gaussian_noise
 from fedselect.errors import ConfigError, missing_extra
 from fedselect.randomness import generator
+from fedselect.rounds.engine import Callback, Round, listeners, round_record
 from fedselect.rounds.protocol import Selector
-from fedselect.rounds.records import round_record
 from fedselect.rounds.scenario import Scenario, World
 from fedselect.training.settings import TrainingSettings
 
@@ -27,13 +27,12 @@ except (ImportError, MemoryError, OSError) as error:
     sentence = "training needs PyTorch, which is not installed: pip install 'fedselect[fl]'"
     raise missing_extra("torch", sentence, error) from error
 
-from fedselect.training.callbacks import Callback, listeners
 from fedselect.training.client_training import LocalTraining
 from fedselect.training.device import one_thread, pick_device
 from fedselect.training.evaluation import client_means, measured, scores
 from fedselect.training.losses import Measure, objective_of
 from fedselect.training.networks import Model, build_model
-from fedselect.training.server_round import Round, Server
+from fedselect.training.server_round import Server
 
 __all__ = ["FedAvg", "Round"]
 

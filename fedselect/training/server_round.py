@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,17 +29,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedselect.rounds.decision import Decision, decide
+from fedselect.rounds.engine import Decision, Round, decide
 from fedselect.rounds.protocol import Probe, RoundFeedback, Selection, Selector
 from fedselect.rounds.scenario import World
 from fedselect.training.client_training import Trained, averaged
 from fedselect.training.server_rules import server_rule
 from fedselect.training.settings import TrainingSettings
 
-__all__ = [
-    "Round",
-    "Server",
-]
+__all__ = ["Server"]
 
 
 _SINGLE = float(np.finfo(np.float32).max)
@@ -120,43 +117,6 @@ def _too_large(found: dict[int, str], what: str, norms: NDArray[np.float64], bas
                 f"its {what} has norm {norms[place]:.3g}; accepted is at most {limit * reference:.3g} "
                 f"(update_limit = {limit:g})"
             )
-
-
-@dataclass(frozen=True, eq=False)
-class Round:
-    """What happened in one round.
-
-    Attributes
-    ----------
-    round : int
-        Round index, from 0.
-    selection : Selection
-        The selector's decision.
-    outcomes : (N,) ndarray of Outcome
-        What became of every client.
-    applied : (m,) ndarray of float
-        Weights actually applied, in the order of ``selection.clients``.
-    loss, accuracy : float or None
-        Mean loss and share of correct answers on the server's test set, after the round; None in rounds without an
-        evaluation, and the accuracy where labels are no classes.
-    select_seconds, train_seconds : float
-        Wall time of the decision and of the local training.
-    metrics : dict of str to float
-        Further numbers of an evaluation, where the loop has some.
-    refused : dict of int to str
-        Clients whose answer cannot be used, and why; they are among the failed.
-    """
-
-    round: int
-    selection: Selection
-    outcomes: NDArray[np.int8]
-    applied: NDArray[np.float64]
-    loss: float | None
-    accuracy: float | None
-    select_seconds: float
-    train_seconds: float
-    metrics: dict[str, float] = field(default_factory=dict)
-    refused: dict[int, str] = field(default_factory=dict)
 
 
 #: Weights, velocity and buffers of the global model.

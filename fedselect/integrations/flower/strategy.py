@@ -28,7 +28,7 @@ from fedselect.integrations.flower.messages import (
     read_update,
     reason_of,
 )
-from fedselect.rounds.decision import Decision
+from fedselect.rounds.engine import Decision
 from fedselect.training.client_training import Trained
 from fedselect.training.server_round import Server
 
@@ -203,10 +203,10 @@ class SelectorStrategy(Strategy):
     ) -> None:
         self.server, self.timeout, self.patience = server, timeout, patience
         self.identity_timeout = identity_timeout
-        self.roster = Roster(server.world.clients)
+        self.roster = Roster(server.world.n_clients)
         self._on_round = on_round or (lambda record: None)
         self._parameters = server.weights.size
-        self._wanted = server.world.clients  # clients to wait for
+        self._wanted = server.world.n_clients  # clients to wait for
         self._last: int | None = None  # the round that is evaluated in any case
         self._faults: list[Fault] = []
 

@@ -56,8 +56,8 @@ def test_files_by_hand(tmp_path):
     """Rows in any order, no column of zeros and ones, rounds and clients left out."""
     path = tmp_path / "hand.csv"
     path.write_text("client,round,available\n2,3,1\n0,1,1\n4,0,0\n")
-    assert np.argwhere(read_trace(path, clients=5)).tolist() == [[1, 0], [3, 2]]
-    assert read_trace(path, clients=5).shape == (4, 5)
+    assert np.argwhere(read_trace(path, n_clients=5)).tolist() == [[1, 0], [3, 2]]
+    assert read_trace(path, n_clients=5).shape == (4, 5)
     path.write_text("client,round\n2,3\n0,1\n")
     assert read_trace(path).shape == (4, 3)
     path.write_text("round,1,0\n2,True,False\n0,False,True\n")

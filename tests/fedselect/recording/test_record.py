@@ -8,7 +8,7 @@ import pytest
 from fedselect.errors import ConfigError
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.recording import record
-from fedselect.rounds.simulation import simulate
+from fedselect.rounds.engine import simulate
 from fedselect.selectors import SELECTORS
 from solvers.allocation import AllocationProblem
 from solvers.capping import CappingProblem

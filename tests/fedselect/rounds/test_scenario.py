@@ -38,7 +38,7 @@ def test_a_time_limit_is_positive():
 
 def test_everyone_comes_back_where_nothing_else_is_said():
     world = World([3, 1, 2], ideal(3))
-    assert world.clients == 3
+    assert world.n_clients == 3
     assert world.dropout.returned(5).all()
 
 

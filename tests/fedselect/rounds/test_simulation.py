@@ -12,9 +12,9 @@ from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import digits
 from fedselect.errors import ConfigError
 from fedselect.experiments.metrics import success_ratio
+from fedselect.rounds.engine import simulate
 from fedselect.rounds.history import History
 from fedselect.rounds.protocol import Outcome, Selection
-from fedselect.rounds.simulation import simulate
 from fedselect.selectors import Uniform
 
 
@@ -107,7 +107,7 @@ def test_bad_arguments_are_sentences(options, sentence):
         simulate(Uniform(1), AVAILABILITY.build("ideal", Clients(2), 0), **options)
 
 
-@pytest.mark.parametrize("module", ["fedselect.rounds.simulation", "fedselect.rounds.history", "fedselect.experiments"])
+@pytest.mark.parametrize("module", ["fedselect.rounds.engine", "fedselect.rounds.history", "fedselect.experiments"])
 def test_torch_is_not_loaded(module):
     code = f"import sys, {module}; print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

@@ -10,8 +10,8 @@ import pytest
 from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import Federation, Samples, digits
 from fedselect.errors import ConfigError
+from fedselect.rounds.engine import round_record
 from fedselect.rounds.protocol import Outcome, Selection
-from fedselect.rounds.records import round_record
 from fedselect.selectors import Uniform
 from fedselect.training.settings import TrainingSettings
 

@@ -1,4 +1,4 @@
-"""A selector in somebody else's training: what it is asked and told, built from what any loop knows.
+"""Context and feedback of a selector in an external training loop, made of what any loop knows.
 
 ::
 
@@ -34,14 +34,14 @@ def context(
     probe: Probe | None = None,
     validation_probe: Probe | None = None,
 ) -> RoundContext:
-    """What a selector is asked in one round; the same draws as in `fedselect.rounds.decide` under the same seed.
+    """Make the context of one round; the same draws as in `fedselect.rounds.decide` under the same seed.
 
     Parameters
     ----------
     round : int
         Round index, from 0.
     available : (N,) array of bool
-        Who is there.
+        Which clients are available.
     sizes : (N,) array of int
         Training samples of each client.
     seed : int
@@ -90,12 +90,12 @@ def feedback(
     received_losses: Mapping[int, float] | None = None,
     updates: Mapping[int, NDArray[np.float32]] | None = None,
 ) -> RoundFeedback:
-    """What a selector is told after a round, refused where it contradicts what was selected.
+    """Make the feedback of a round, refused where it contradicts the selection.
 
     Parameters
     ----------
     context, selection : RoundContext, Selection
-        What it was asked, and what it answered.
+        The selector's context, and its answer.
     returned : sequence of int, optional
         Ids of the clients whose update arrived; all of the selected if left out.
     failed : collection of int
@@ -111,7 +111,7 @@ def feedback(
     Raises
     ------
     ConfigError
-        When somebody returned or failed who was not selected, did both, or has numbers without having returned; when
+        When a client returned or failed that was not selected, did both, or has numbers without having returned; when
         a selected client was not available; when a loss or norm is not a number.
     """
     chosen = selection.clients
@@ -134,18 +134,10 @@ def feedback(
     outcomes[lost] = Outcome.FAILED
     if updates is not None and norms is None:
         norms = {client: float(np.linalg.norm(np.asarray(updates[client]))) for client in updates}
-    told = {"losses": losses, "norms": norms, "received_losses": received_losses}
-    numbers = {name: _numbers(name, given or {}, back) for name, given in told.items()}
-    _of_returned("updates", updates or {}, back)
-    return RoundFeedback(
-        context.round,
-        selection,
-        outcomes,
-        numbers["losses"],
-        numbers["norms"],
-        numbers["received_losses"],
-        dict(updates or {}),
-    )
+    given = (("losses", losses), ("norms", norms), ("received_losses", received_losses))
+    of_losses, of_norms, of_received = (_numbers(name, values or {}, back) for name, values in given)
+    _check_returned("updates", updates or {}, back)
+    return RoundFeedback(context.round, selection, outcomes, of_losses, of_norms, of_received, dict(updates or {}))
 
 
 def _clients(what: str, given: Any, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -163,7 +155,7 @@ def _clients(what: str, given: Any, chosen: NDArray[np.int64]) -> NDArray[np.int
 
 
 def _numbers(what: str, given: Mapping[int, float], back: NDArray[np.int64]) -> dict[int, float]:
-    _of_returned(what, given, back)
+    _check_returned(what, given, back)
     for client, value in given.items():
         if not math.isfinite(value):
             raise ConfigError(
@@ -172,14 +164,14 @@ def _numbers(what: str, given: Mapping[int, float], back: NDArray[np.int64]) -> 
     return {int(client): float(value) for client, value in given.items()}
 
 
-def _of_returned(what: str, given: Mapping[int, Any], back: NDArray[np.int64]) -> None:
+def _check_returned(what: str, given: Mapping[int, Any], back: NDArray[np.int64]) -> None:
     if (others := np.setdiff1d(np.asarray(list(given), dtype=np.int64), back)).size:
         raise ConfigError(f"{what} are given of clients that did not return: {_ids(others)} (returned: {_ids(back)})")
 
 
 def _ids(clients: NDArray[np.int64]) -> str:
     shown = ", ".join(map(str, clients[:10].tolist()))
-    return (shown or "nobody") + (f", ... ({clients.size} in all)" if clients.size > 10 else "")
+    return (shown or "none") + (f", ... ({clients.size} in all)" if clients.size > 10 else "")
 
 
 def _short(value: Any) -> str:
