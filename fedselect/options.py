@@ -1,7 +1,8 @@
-"""Named builders and their options: one registry shape for selectors, availability, dropout, data and models."""
+"""Named builders of selectors, availability, dropout, data and models; their options and checks of them."""
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Callable, Mapping
@@ -11,7 +12,17 @@ from typing import Any, TypeVar
 from fedselect.errors import ConfigError
 from solvers import registry
 
-__all__ = ["Registry", "names_file", "parsed", "placed", "seen_from", "with_files"]
+__all__ = [
+    "Registry",
+    "check_choice",
+    "check_count",
+    "check_number",
+    "names_file",
+    "parsed",
+    "placed",
+    "seen_from",
+    "with_files",
+]
 
 Builder = TypeVar("Builder", bound=Callable[..., Any])
 
@@ -52,6 +63,48 @@ class Registry(registry.Registry[Builder]):
         """Check the options and call the builder with ``arguments`` and them."""
         self.check(name, options)
         return self[name](*arguments, **options)
+
+
+def check_choice(name: str, value: str, *accepted: str) -> str:
+    """Return ``value`` if it is one of ``accepted``; raise `ConfigError` otherwise."""
+    if value not in accepted:
+        words = ", ".join(map(repr, accepted[:-1])) + f" or {accepted[-1]!r}"
+        raise ConfigError(f"{name} must be {words}; got {value!r}")
+    return value
+
+
+def check_count(name: str, value: int, least: int = 1) -> int:
+    """Return ``value`` if it is an integer of at least ``least``; raise `ConfigError` otherwise."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
+        words = "a positive integer" if least == 1 else f"an integer of at least {least}"
+        raise ConfigError(f"{name} must be {words}; got {value!r}")
+    return int(value)
+
+
+def check_number(
+    name: str,
+    value: float,
+    low: float = 0.0,
+    high: float = math.inf,
+    *,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> float:
+    """Return ``value`` as a float if it is finite and in [low, high], less open ends; raise `ConfigError` if not."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    inside = (low < number if open_low else low <= number) and (number < high if open_high else number <= high)
+    if inside and math.isfinite(number):
+        return number
+    if high < math.inf:
+        accepted = f"lie in {'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
+    elif low == 0 and open_low:
+        accepted = "be a positive number"
+    else:
+        accepted = f"be a number {'above' if open_low else 'of at least'} {low:g}"
+    raise ConfigError(f"{name} must {accepted}; got {value!r}")
 
 
 def names_file(option: str) -> bool:

@@ -46,11 +46,6 @@ WHAT = {
     "fedselect/reports/document/model.py",
     "fedselect/reports/methods.py",
     "fedselect/reports/selectors.py",
-    "fedselect/selectors/base.py",
-    "fedselect/selectors/fedgs.py",
-    "fedselect/selectors/geometry.py",
-    "fedselect/selectors/learned_graph.py",
-    "fedselect/selectors/oracle.py",
     "fedselect/training/client_training.py",
     "fedselect/training/server_round.py",
     "fedselect/training/losses.py",
@@ -61,6 +56,5 @@ WHAT = {
 #: Pairs of modules (or one module with itself) that share ten lines, or ten of the same shape.
 REPEATED: set[frozenset[str]] = {
     frozenset({"fedselect/data/federation.py", "fedselect/data/from_arrays.py"}),
-    frozenset({"fedselect/selectors/geometry.py"}),
     frozenset({"solvers/capping/theory.py"}),
 }

@@ -12,7 +12,7 @@ from fedselect.errors import ConfigError
 from fedselect.experiments import Experiment
 from fedselect.options import Registry
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.oracle import availability_rates, participation_rates
+from fedselect.selectors.base import availability_rates, participation_rates
 from solvers.participation import CutoffProblem
 from solvers.weighting import (
     ConvergenceConstants,

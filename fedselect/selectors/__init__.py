@@ -2,16 +2,12 @@
 
 from fedselect.selectors.base import SELECTORS
 from fedselect.selectors.ca_fed import CAFed, ChainEstimates, KnownChains
-from fedselect.selectors.cs_ucb_q import CSUCBQ
 from fedselect.selectors.e3cs import E3CS
-from fedselect.selectors.f3ast import F3AST, OracleF3AST
-from fedselect.selectors.fedau import FedAU
-from fedselect.selectors.fedcs import FedCS
 from fedselect.selectors.fedgs import FedGS
 from fedselect.selectors.fedss import FedSS
-from fedselect.selectors.power_of_choice import PowerOfChoice
+from fedselect.selectors.ranking import CSUCBQ, F3AST, FedCS, OracleF3AST, PowerOfChoice
 from fedselect.selectors.sampling import MDSample, Uniform
-from fedselect.selectors.select_all import SelectAll
+from fedselect.selectors.select_all import FedAU, SelectAll
 
 __all__ = [
     "CSUCBQ",

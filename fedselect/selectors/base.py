@@ -1,33 +1,46 @@
-"""Base of the selectors: their registry, checks of arguments, importance, weights, and probes for losses."""
+"""Base of the selectors: registry, state, weights, probes for losses, true rates for oracles, solving in a round."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+import copy
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError
-from fedselect.options import Registry
+from fedselect.options import Registry, check_choice, check_count
 from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
+from solvers import Problem, Solution, solve, with_bound
+from solvers.solving import plan
 
 __all__ = [
     "SELECTORS",
     "Aggregation",
-    "Described",
+    "Importance",
     "Part",
-    "Stateless",
+    "Rates",
+    "SelectorBase",
+    "Stateful",
     "aggregate",
-    "check_choice",
+    "availability_rates",
+    "check_aggregation",
     "check_importance",
-    "check_number",
     "check_size",
+    "check_solving",
+    "correlations",
     "data_weights",
     "equal_importance",
+    "largest",
     "losses",
-    "nobody",
+    "no_clients",
+    "participation_rates",
+    "positive_rates",
+    "rates_at",
+    "solved",
+    "success_rates",
     "target_importance",
 ]
 
@@ -36,57 +49,80 @@ __all__ = [
 SELECTORS: Registry = Registry("selector")
 
 
-def check_size(size: int, what: str = "the number of clients to select") -> int:
-    """Return ``size`` if it is a positive integer; raise `ConfigError` that says ``what`` it is otherwise."""
-    if isinstance(size, bool) or not hasattr(size, "__index__") or size < 1:
-        raise ConfigError(f"{what} must be a positive integer; got {size!r}")
-    return int(size)
+class Stateful:
+    """Base of what a run resumes: its state is the attributes that ``state_names`` lists.
+
+    They are numbers, arrays, or objects with a state of their own; a leading underscore is not part of their name.
+    """
+
+    state_names: ClassVar[tuple[str, ...]] = ()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a copy of everything that the next decision depends on."""
+        values = {name.lstrip("_"): getattr(self, name) for name in self.state_names}
+        return {key: v.state_dict() if hasattr(v, "state_dict") else copy.copy(v) for key, v in values.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state that `state_dict` returned."""
+        for name in self.state_names:
+            old, new = getattr(self, name), state[name.lstrip("_")]
+            if hasattr(old, "load_state_dict"):
+                old.load_state_dict(new)
+            else:
+                setattr(self, name, np.array(new, dtype=old.dtype) if isinstance(old, np.ndarray) else type(old)(new))
 
 
-def check_number(name: str, value: float, low: float, high: float, *, open_low: bool = False) -> float:
-    """Return ``value`` if it is a number in [low, high] (or (low, high]); raise `ConfigError` otherwise."""
-    accepted = f"{'(' if open_low else '['}{low:g}, {high:g}]"
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"{name} must be a number in {accepted}; got {value!r}") from error
-    if not low <= number <= high or (open_low and number == low):
-        raise ConfigError(f"{name} must lie in {accepted}; got {value}")
-    return number
+class SelectorBase(Stateful):
+    """Base of a selector: nothing to do in a round without clients, and nothing to learn unless a subclass does.
 
+    A subclass gives `_choose`, or a `select` of its own. Its arguments that are not as described raise `ConfigError`,
+    when it is built or, where only a round can tell, in the round.
+    """
 
-def check_choice(name: str, value: str, accepted: Sequence[str]) -> str:
-    """Return ``value`` if it is one of ``accepted``; raise `ConfigError` otherwise."""
-    if value not in accepted:
-        raise ConfigError(f"{name} must be one of {', '.join(map(repr, accepted))}; got {value!r}")
-    return value
+    def select(self, round: RoundContext) -> Selection:
+        """Select among the available clients; none where none is available."""
+        present = np.flatnonzero(round.available)
+        return self._choose(round, present) if present.size else no_clients()
 
+    def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
+        """Select among the available clients, at least one, in the order of their ids."""
+        raise NotImplementedError
 
-class Described:
-    """Says in a line what it is: its plain settings, and nothing of its arrays."""
+    def update(self, feedback: RoundFeedback) -> None:
+        """Learn from the outcomes."""
 
     def __repr__(self) -> str:
         plain = {name: value for name, value in vars(self).items() if isinstance(value, (bool, int, float, str))}
-        told = ", ".join(f"{name}={value!r}" for name, value in plain.items() if not name.startswith("_"))
-        return f"{type(self).__name__}({told})"
+        shown = ", ".join(f"{name}={value!r}" for name, value in plain.items() if not name.startswith("_"))
+        return f"{type(self).__name__}({shown})"
 
 
-class Stateless(Described):
-    """A selector that learns nothing from round to round."""
+def check_size(size: int) -> int:
+    """Return the number of clients to select if it is a positive integer; raise `ConfigError` otherwise."""
+    return check_count("the number of clients to select", size)
 
-    def update(self, feedback: RoundFeedback) -> None:
-        """Learn nothing: every round is decided afresh."""
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return nothing: there is no state."""
-        return {}
+def no_clients() -> Selection:
+    """Return the selection of a round in which no client is available."""
+    return Selection(np.empty(0, dtype=np.int64), np.empty(0))
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore nothing: there is no state."""
+
+def largest(
+    scores: NDArray[np.float64], clients: NDArray[np.int64], size: int, ties: NDArray[np.float64] | None = None
+) -> NDArray[np.int64]:
+    """Return the ids of the ``size`` clients of the largest scores, sorted; lower ids (or lower ``ties``) win ties."""
+    order = np.argsort(-scores, kind="stable") if ties is None else np.lexsort((ties, -scores))
+    return np.sort(clients[order[:size]])
+
+
+# -- weights -------------------------------------------------------------------------------------------------------
+
+#: Target importance α by name: shares of the samples, or 1/N.
+Importance = Literal["samples", "equal"]
 
 
 def check_importance(importance: ArrayLike) -> NDArray[np.float64]:
-    """Target importance α: positive and summing to 1 (to 1e-9), shape (N,); raise `ConfigError` otherwise."""
+    """Return target importance α, (N,), if it is positive and sums to 1 (to 1e-9); raise `ConfigError` otherwise."""
     alpha = np.array(importance, dtype=np.float64)
     if alpha.ndim != 1 or alpha.size == 0 or not (np.isfinite(alpha) & (alpha > 0)).all():
         raise ConfigError(f"the importance must be one positive number for each client; got {importance!r}")
@@ -98,30 +134,28 @@ def check_importance(importance: ArrayLike) -> NDArray[np.float64]:
 
 def equal_importance(n_clients: int) -> NDArray[np.float64]:
     """Return α = 1/N for every client, shape (N,)."""
-    return np.full(check_size(n_clients, "the number of clients"), 1.0 / n_clients)
+    return np.full(check_count("the number of clients", n_clients), 1.0 / n_clients)
 
 
-def target_importance(scenario: Scenario, importance: Literal["samples", "equal"]) -> NDArray[np.float64]:
-    """Target importance α by name, shape (N,): shares of the samples, or 1/N."""
-    if importance == "equal":
-        return equal_importance(scenario.n_clients)
-    sizes = scenario.sizes
-    return sizes / sizes.sum()
-
-
-#: How the updates of selected clients are weighted where a paper leaves it to the aggregation; see `aggregate`.
-Aggregation = Literal["samples", "mean", "deadline"]
-
-
-def nobody() -> Selection:
-    """The selection of a round in which nobody is available."""
-    return Selection(np.empty(0, dtype=np.int64), np.empty(0))
+def target_importance(scenario: Scenario, importance: Importance) -> NDArray[np.float64]:
+    """Return the target importance α of a scenario's clients, shape (N,)."""
+    return equal_importance(scenario.n_clients) if importance == "equal" else scenario.sizes / scenario.sizes.sum()
 
 
 def data_weights(sizes: NDArray[np.int64], clients: NDArray[np.int64]) -> NDArray[np.float64]:
-    r""":math:`n_k / \sum_{i \in S} n_i` for the selected clients, shape (m,) (FedGS Eq. 18)."""
+    r"""Return :math:`n_k / \sum_{i \in S} n_i` for the selected clients, shape (m,) (FedGS Eq. 18)."""
     chosen = sizes[clients].astype(np.float64)
     return chosen / chosen.sum() if clients.size else chosen
+
+
+#: Weights of selected clients' updates where a paper leaves them to the aggregation; see `aggregate`.
+Aggregation = Literal["samples", "mean", "deadline"]
+
+
+def check_aggregation(aggregation: Aggregation) -> Aggregation:
+    """Return the name of an aggregation if it is known; raise `ConfigError` otherwise."""
+    check_choice("aggregation", aggregation, *get_args(Aggregation))
+    return aggregation
 
 
 def aggregate(
@@ -140,8 +174,8 @@ def aggregate(
         Training samples n of each client.
     aggregation : {"samples", "mean", "deadline"}
         ``"samples"``: :math:`n_k / \sum_{i \in S} n_i`, over those that return (FedGS Eq. 18, FedSS Eq. 3).
-        ``"mean"``: 1/m, over those that return. ``"deadline"``: :math:`n_k / \sum_{\text{all}} n_i`, whoever does
-        not return keeps the global model in its place (E3CS Eq. 5), so that fewer returns make a smaller step.
+        ``"mean"``: 1/m, over those that return. ``"deadline"``: :math:`n_k / \sum_{\text{all}} n_i`, where the global
+        model stands in for a client that does not return (E3CS Eq. 5), so that fewer returns make a smaller step.
     inclusion : (N,) ndarray, optional
         Inclusion probabilities, passed on.
 
@@ -156,12 +190,14 @@ def aggregate(
     return Selection(clients, weights, inclusion, on_failure="renormalise")
 
 
+# -- losses and rates ----------------------------------------------------------------------------------------------
+
 #: Samples that clients measure a loss on: those they train on, or those they have held out.
 Part = Literal["training", "validation"]
 
 
 def losses(round: RoundContext, clients: NDArray[np.int64], name: str, part: Part = "training") -> NDArray[np.float64]:
-    """Probe the clients' losses, or say why there are none to be had (`ConfigError`)."""
+    """Probe the clients' losses for the selector of this name; raise `ConfigError` where there are none to be had."""
     probe = round.probe if part == "training" else round.validation_probe
     if probe is None:
         if part == "validation":
@@ -177,3 +213,144 @@ def losses(round: RoundContext, clients: NDArray[np.int64], name: str, part: Par
             "(has the model diverged? a lower learning rate may help)"
         )
     return values
+
+
+#: Probability of each client, (N,): the same in every round, or a function of the round.
+Rates = ArrayLike | Callable[[int], ArrayLike]
+
+
+def availability_rates(scenario: Scenario) -> Callable[[int], NDArray[np.float64]]:
+    """Return the true probability that each client is available, as a function of the round."""
+    return _stated(scenario.availability, "rates")
+
+
+def success_rates(scenario: Scenario) -> Callable[[int], NDArray[np.float64]]:
+    """Return the true probability that each client returns once it was selected, as a function of the round."""
+    return _stated(scenario.dropout, "rates")
+
+
+def participation_rates(scenario: Scenario) -> Callable[[int], NDArray[np.float64]]:
+    """Return the true probability that each client is available and returns, as a function of the round."""
+    there, back = availability_rates(scenario), success_rates(scenario)
+    return lambda round: there(round) * back(round)
+
+
+def correlations(scenario: Scenario) -> NDArray[np.float64]:
+    """Return the second eigenvalue λ of each client's availability chain; 0 where rounds are independent."""
+    return np.asarray(_stated(scenario.availability, "correlation"), dtype=np.float64)
+
+
+def rates_at(rates: Rates, round: int) -> NDArray[np.float64]:
+    """Return the rates of one round."""
+    return np.asarray(rates(round) if callable(rates) else rates, dtype=np.float64)
+
+
+def positive_rates(rates: Rates, round: int, clients: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the rates of available clients, to divide by; raise `ConfigError` for one outside (0, 1]."""
+    values = rates_at(rates, round)[clients]
+    if (wrong := ~((values > 0) & (values <= 1))).any():
+        k = int(np.flatnonzero(wrong)[0])
+        raise ConfigError(
+            f"client {clients[k]} is available in round {round}, so its rate must lie in (0, 1]; it is given as "
+            f"{values[k]:g}"
+        )
+    return values
+
+
+def _stated(model: Any, name: str) -> Any:
+    """Return an attribute of an availability or dropout model that only an oracle may know."""
+    if not hasattr(model, name):
+        raise ConfigError(
+            f"{type(model).__name__} does not state its {name}, which this selector takes from it as an oracle; "
+            "use a selector that estimates, or another model"
+        )
+    return getattr(model, name)
+
+
+# -- solving -------------------------------------------------------------------------------------------------------
+
+
+def check_solving(
+    problem: type[Problem], method: str, bound_by: str | None = None, time_limit: float | None = None
+) -> None:
+    """Raise a sentence now rather than in the first round.
+
+    Parameters
+    ----------
+    problem : type
+        What the selector solves.
+    method, bound_by : str
+        Names of methods; None for a ``bound_by`` that is left out.
+    time_limit : float, optional
+        Seconds; None where the round's counts.
+
+    Raises
+    ------
+    UnknownMethod
+        When no such method is registered for the problem.
+    InvalidOption
+        When ``bound_by`` names a heuristic, which has no bound.
+    ConfigError
+        When the time limit is not positive.
+    """
+    plan(problem, method, bound_by=bound_by)
+    if time_limit is not None and not time_limit > 0:
+        raise ConfigError(f"time_limit must be a positive number of seconds; got {time_limit}")
+
+
+def solved(
+    problem: Problem,
+    method: str,
+    round: RoundContext,
+    time_limit: float | None = None,
+    *,
+    bound_by: str | None = None,
+    **options: Any,
+) -> tuple[NDArray[Any], Solution]:
+    """Solve a problem within the round's time and with its randomness.
+
+    Parameters
+    ----------
+    problem : solvers.Problem
+        What to solve.
+    method : str
+        A method registered for it.
+    round : RoundContext
+        Gives the seed, and the time limit where ``time_limit`` is ``None``.
+    time_limit : float, optional
+        Seconds.
+    bound_by : str, optional
+        A second method, given the same problem after the decision, whose bound is put on the decision's `Solution`:
+        what a heuristic without a bound of its own is worth. It has as much time, and changes neither the decision,
+        nor its ``seconds``, nor what is drawn afterwards.
+    **options
+        Passed on to `solvers.solve`.
+
+    Returns
+    -------
+    (ndarray, solvers.Solution)
+        The decision, and all that is known about it.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        When the solve was interrupted: it returns its incumbent, but whoever trains is to stop all the same.
+    ConfigError
+        When the method found no decision in its time.
+    """
+    limit = round.time_limit if time_limit is None else time_limit
+    seed = int(round.rng.integers(2**31))
+    solution = solve(problem, method, time_limit=limit, seed=seed, **options)
+    if solution.stopped == "interrupted":
+        raise KeyboardInterrupt
+    if solution.x is None:
+        raise ConfigError(
+            f"method {method!r} found no decision in round {round.round} ({solution.stopped}); "
+            "give it more time, or choose another method"
+        )
+    if bound_by is not None:
+        solution = with_bound(solution, bound_by, limit)
+        if solution.stopped == "interrupted":
+            raise KeyboardInterrupt
+    assert solution.x is not None
+    return solution.x, solution

@@ -9,21 +9,25 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
-from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
+from fedselect.options import check_choice, check_count, check_number
+from fedselect.rounds.protocol import RoundContext, Selection
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import (
     SELECTORS,
-    Described,
-    check_choice,
+    Importance,
+    Rates,
+    SelectorBase,
+    Stateful,
+    availability_rates,
     check_importance,
-    check_number,
-    check_size,
+    check_solving,
+    correlations,
     losses,
-    nobody,
+    no_clients,
+    rates_at,
+    solved,
     target_importance,
 )
-from fedselect.selectors.oracle import Rates, availability_rates, correlations, rates_at
-from fedselect.selectors.solving import check_solving, solved
 from solvers.weighting import ExclusionProblem
 
 __all__ = [
@@ -33,7 +37,7 @@ __all__ = [
 ]
 
 
-class ChainEstimates:
+class ChainEstimates(Stateful):
     r"""Bayesian estimates of each client's availability π and eigenvalue λ from what is observed (CA-Fed, §IV-B).
 
     With a Beta prior of H pseudo-observations,
@@ -48,7 +52,7 @@ class ChainEstimates:
 
     Parameters
     ----------
-    clients : int
+    n_clients : int
         Number of clients N.
     strength : float
         H > 0, in rounds.
@@ -58,30 +62,25 @@ class ChainEstimates:
         ``"row"``: as above, consistent. ``"total"``: as the authors' code has it, both rows over all rounds, and a
         phantom transition from inactive to inactive before the first round; that tends to :math:`-2\pi(1 - \pi)(1 -
         \lambda)` and not to λ. (Their prior is H = 100 at the *true* values.)
-
-    Raises
-    ------
-    ConfigError
-        When an argument is not as described.
     """
+
+    state_names = ("_rounds", "_counts", "_before")
 
     def __init__(
         self,
-        clients: int,
+        n_clients: int,
         *,
         strength: float = 2.0,
         availability: ArrayLike = 0.5,
         correlation: ArrayLike = 0.0,
         denominator: Literal["row", "total"] = "row",
     ) -> None:
-        n = check_size(clients, "the number of clients")
+        n = check_count("the number of clients", n_clients)
         pi, lam = np.broadcast_to(availability, n).astype(float), np.broadcast_to(correlation, n).astype(float)
-        if not strength > 0:
-            raise ConfigError(f"the strength of the prior must be a positive number of rounds; got {strength}")
         if not ((pi > 0) & (pi <= 1) & (np.abs(lam) <= 1)).all():
             raise ConfigError("the prior's availability must lie in (0, 1] and its correlation in [-1, 1]")
-        check_choice("denominator", denominator, ("row", "total"))
-        self.strength, self.denominator = strength, denominator
+        self.strength = check_number("strength", strength, open_low=True)
+        self.denominator = check_choice("denominator", denominator, "row", "total")
         self._prior = np.stack([pi, lam + (1 - lam) * pi, 1 - (1 - lam) * pi])  # π, s_a, s_i
         self._rounds = 0
         #: Rounds active; transitions from active, of these to active; from inactive, of these to inactive.
@@ -89,7 +88,7 @@ class ChainEstimates:
         self._before = np.zeros(n, dtype=np.bool_)
 
     def observe(self, round: int, available: NDArray[np.bool_]) -> None:
-        """Record who is available in one more round."""
+        """Record the available clients of one more round."""
         if self._rounds > 0 or self.denominator == "total":
             before = self._before
             self._counts[1:] += np.stack([before, before & available, ~before, ~before & ~available])
@@ -112,18 +111,8 @@ class ChainEstimates:
         inactive = (stay_idle + self.strength * self._prior[2]) / (idle + self.strength)
         return np.clip(active + inactive - 1.0, -1.0, 1.0)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the counts."""
-        return {"rounds": self._rounds, "counts": self._counts.copy(), "before": self._before.copy()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the counts."""
-        self._rounds = int(state["rounds"])
-        self._counts = np.array(state["counts"], dtype=np.int64)
-        self._before = np.array(state["before"], dtype=np.bool_)
-
-
-class KnownChains:
+class KnownChains(Stateful):
     """The true availability and correlation, from an oracle.
 
     Parameters
@@ -143,15 +132,8 @@ class KnownChains:
         """Look up the round's true availability."""
         self.availability = np.maximum(rates_at(self._rates, round), 1e-12)  # a client that is never there stays last
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return nothing: the truth has no state."""
-        return {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore nothing."""
-
-
-class CAFed(Described):
+class CAFed(SelectorBase):
     r"""Keep the clients that make the error estimate smallest, and weigh them by :math:`\alpha_k / \hat\pi_k`.
 
     Algorithm 1. Every round all available clients report the loss of the current global model; with the estimates of
@@ -159,10 +141,10 @@ class CAFed(Described):
     minimum, :math:`\hat\Gamma' = \max_k (\hat F_k - \hat F_k^*)` and the chain's :math:`\hat\pi, \hat\lambda`, the
     clients to keep solve a `solvers.weighting.ExclusionProblem`. Those kept and available train, with weights
     :math:`\alpha_k / \hat\pi_k` that are not renormalised: excluding clients also shrinks the step. Exclusion is
-    decided afresh each round. If none of the kept is available, nobody trains.
+    decided afresh each round. If none of the kept is available, none trains.
 
     Decisions where the sources are open or differ. The initial estimates ("initialize", says the paper) are the
-    authors' code's: in the first round in which anybody is there, those there have their losses and all others the mean
+    authors' code's: in the first round with available clients, these have their losses and all others the mean
     of these; from then on every loss passes the filter, a client's first one too. The loss is that of the whole
     training part (the paper: one minibatch; the authors' code: the test part, which no selector here can reach). An
     exclusion that leaves the estimate as it is is not made (``ties="keep"``): taken literally, Algorithm 1's "≥ τ" at
@@ -189,7 +171,7 @@ class CAFed(Described):
     ties : {"keep", "exclude"}
         Whether exclusions that change nothing are made.
     bound_by : str, optional
-        A second method, whose bound is put beside the decision; see `fedselect.selectors.solving.solved`.
+        A second method, whose bound is put beside the decision; see `fedselect.selectors.base.solved`.
     time_limit : float, optional
         Seconds for the decision; the context's limit by default.
 
@@ -198,6 +180,8 @@ class CAFed(Described):
     ConfigError
         When an argument is not as described, or (in the round) no losses can be had.
     """
+
+    state_names = ("_loss", "_least", "_started", "chains")
 
     def __init__(
         self,
@@ -218,11 +202,10 @@ class CAFed(Described):
         n = self.importance.size
         self.chains = ChainEstimates(n) if chains is None else chains
         self.beta = check_number("beta", beta, 0, 1, open_low=True)
-        largest = float(np.finfo(np.float64).max)
-        self.threshold = check_number("threshold", threshold, 0, largest)
-        self.bias_weight = check_number("bias_weight", bias_weight, 0, largest)
-        self.order = check_choice("order", order, ("signed", "absolute"))
-        self.ties = check_choice("ties", ties, ("keep", "exclude"))
+        self.threshold = check_number("threshold", threshold)
+        self.bias_weight = check_number("bias_weight", bias_weight)
+        self.order = check_choice("order", order, "signed", "absolute")
+        self.ties = check_choice("ties", ties, "keep", "exclude")
         self.method, self.bound_by, self.time_limit = method, bound_by, time_limit
         check_solving(ExclusionProblem, method, bound_by, time_limit)
         self.minima: NDArray[np.float64] | None = None
@@ -233,11 +216,11 @@ class CAFed(Described):
         self._started = False
 
     def select(self, round: RoundContext) -> Selection:
-        """Observe who is there and their losses, and decide whom to keep."""
+        """Observe the available clients and their losses, and decide which to keep."""
         self.chains.observe(round.round, round.available)
         present = np.flatnonzero(round.available)
         if present.size == 0:
-            return nobody()
+            return no_clients()
         self._observe(present, losses(round, present, "ca-fed"))
         gaps = self._loss - (self._least if self.minima is None else self.minima)
         problem = ExclusionProblem(
@@ -249,7 +232,7 @@ class CAFed(Described):
             self.threshold,
         )
         options: dict[str, Any] = {"order": self.order, "ties": self.ties} if self.method == "ca-fed" else {}
-        # Starting from everybody kept: a decision no better than that does not replace it.
+        # Starting from all kept: a decision no better than that does not replace it.
         start = np.ones(self.importance.size, dtype=np.bool_) if self.ties == "keep" else None
         kept, solution = solved(
             problem, self.method, round, self.time_limit, bound_by=self.bound_by, start=start, **options
@@ -257,25 +240,6 @@ class CAFed(Described):
         clients = np.flatnonzero(round.available & kept)
         weights = self.importance[clients] / self.chains.availability[clients]
         return Selection(clients, weights, solution=solution)
-
-    def update(self, feedback: RoundFeedback) -> None:
-        """Learn nothing more: the losses came with the selection."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the loss estimates and the chains' counts."""
-        return {
-            "loss": self._loss.copy(),
-            "least": self._least.copy(),
-            "started": self._started,
-            "chains": self.chains.state_dict(),
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the loss estimates and the chains' counts."""
-        self._loss = np.array(state["loss"], dtype=np.float64)
-        self._least = np.array(state["least"], dtype=np.float64)
-        self._started = bool(state["started"])
-        self.chains.load_state_dict(state["chains"])
 
     def _observe(self, present: NDArray[np.int64], observed: NDArray[np.float64]) -> None:
         """Eq. 16 and the running minimum of what comes out of it; the first round gives the initial estimates."""
@@ -299,7 +263,7 @@ def ca_fed(
     beta: float = 0.2,
     threshold: float = 0.0,
     bias_weight: float = 1.0,
-    importance: Literal["samples", "equal"] = "samples",
+    importance: Importance = "samples",
     bound_by: str | None = None,
     time_limit: float | None = None,
 ) -> CAFed:

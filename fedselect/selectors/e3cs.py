@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
+from fedselect.options import check_choice, check_count, check_number
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import (
     SELECTORS,
     Aggregation,
-    Described,
+    SelectorBase,
     aggregate,
-    check_choice,
-    check_number,
+    check_aggregation,
     check_size,
-    nobody,
+    check_solving,
+    solved,
 )
-from fedselect.selectors.solving import check_solving, solved
 from solvers import Solution, solve
 from solvers.capping import DRAWS, CappingProblem, constant_floors, incremental_floors, reweighted
 from solvers.capping.draws import race
@@ -28,8 +26,8 @@ from solvers.capping.draws import race
 __all__ = ["E3CS"]
 
 
-class E3CS(Described):
-    r"""Learn who returns by exponential weights, and keep a quota of the draws for everybody (Algorithm 1).
+class E3CS(SelectorBase):
+    r"""Learn who returns by exponential weights, and keep a quota of the draws for every client (Algorithm 1).
 
     Each round solves a `solvers.capping.CappingProblem` (Algorithm 2) for the inclusion probabilities p with floor
     :math:`\sigma_t`, draws exactly m clients with these, and afterwards adds :math:`(m - K\sigma_t)\, \eta / (K p_i)`
@@ -65,12 +63,9 @@ class E3CS(Described):
     aggregation : {"deadline", "samples", "mean"}
         See `fedselect.selectors.base.aggregate`; ``"deadline"`` is Eq. 5: weights :math:`n_i / \sum_{\text{all}}
         n_j`, neither renormalised over the returned nor divided by p.
-
-    Raises
-    ------
-    ConfigError
-        When an argument is not as described.
     """
+
+    state_names = ("log_weights",)
 
     def __init__(
         self,
@@ -84,33 +79,28 @@ class E3CS(Described):
         method: str = "auto",
         aggregation: Aggregation = "deadline",
     ) -> None:
-        self.n_clients = check_size(n_clients, "the number of clients")
+        self.n_clients = check_count("the number of clients", n_clients)
         self.size = min(check_size(size), self.n_clients)
-        self.draw = check_choice("draw", draw, tuple(DRAWS))
-        self.rate = check_number("rate", rate, 0, np.finfo(np.float64).max, open_low=True)
-        self.method, self.aggregation = method, aggregation
+        self.draw = check_choice("draw", draw, *DRAWS)
+        self.rate = check_number("rate", rate, open_low=True)
+        self.method, self.aggregation = method, check_aggregation(aggregation)
         check_solving(CappingProblem, method)
         if method == "one-pass" and draw != "successive":
             raise ConfigError(
                 f"the probabilities of method 'one-pass' need not sum to a whole number, which draw {draw!r} needs; "
                 "use 'successive'"
             )
-        check_choice("aggregation", aggregation, ("deadline", "samples", "mean"))
         if quota == "incremental":
             if rounds is None:
                 raise ConfigError("the incremental quota changes after a quarter of the rounds; give rounds")
-            self.floors = incremental_floors(self.n_clients, self.size, check_size(rounds, "the number of rounds"))
+            self.floors = incremental_floors(self.n_clients, self.size, check_count("the number of rounds", rounds))
         elif isinstance(quota, str):
             raise ConfigError(f"quota must be a number in [0, 1] or 'incremental'; got {quota!r}")
         else:
             self.floors = constant_floors(self.n_clients, self.size, 1, check_number("quota", quota, 0, 1))
         self.log_weights = np.zeros(self.n_clients)
 
-    def select(self, round: RoundContext) -> Selection:
-        """Allot the probabilities and draw."""
-        present = np.flatnonzero(round.available)
-        if present.size == 0:
-            return nobody()
+    def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
         size = min(self.size, present.size)
         fraction = self.floors[min(round.round, self.floors.size - 1)] * self.n_clients / self.size
         logs = self.log_weights[present]
@@ -132,7 +122,7 @@ class E3CS(Described):
     def update(self, feedback: RoundFeedback) -> None:
         """Raise the weights of those that returned (Eq. 16)."""
         solution = feedback.selection.solution
-        if solution is None:  # nobody was there
+        if solution is None:  # no client was available
             return
         problem, x = solution.problem, _allotted(solution)
         assert isinstance(problem, CappingProblem)
@@ -152,17 +142,9 @@ class E3CS(Described):
             rate *= problem.mass / (p.sum() - self.n_clients * floor)
         self.log_weights = reweighted(self.log_weights, p, overflow, returned, floor, rate)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the log-weights."""
-        return {"log_weights": self.log_weights.copy()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the log-weights."""
-        self.log_weights = np.array(state["log_weights"], dtype=np.float64)
-
 
 def _allotted(solution: Solution) -> NDArray[np.float64]:
-    """The probabilities of a round: the decision, or what ``one-pass`` has instead of one.
+    """Return the probabilities of a round: the decision, or the vector that ``one-pass`` has instead of one.
 
     Without a floor its shares underflow, as one client runs away with the weights: then all others are alike.
     """
@@ -182,7 +164,7 @@ def e3cs(
     method: str = "auto",
     aggregation: Aggregation = "deadline",
 ) -> E3CS:
-    """Learn who returns by exponential weights, and keep a quota of the draws for everybody."""
+    """Learn who returns by exponential weights, and keep a quota of the draws for every client."""
     return E3CS(
         scenario.size,
         scenario.n_clients,

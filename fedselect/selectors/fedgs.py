@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError, DataError
+from fedselect.options import check_count
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.base import SELECTORS, Described, check_size, data_weights
-from fedselect.selectors.geometry import Geometry, Kinds, Matrix, Points, oracle_features, without_matrix
-from fedselect.selectors.learned_graph import LearnedGraph, adjacency, described
-from fedselect.selectors.solving import check_solving, solved
+from fedselect.selectors.base import (
+    SELECTORS,
+    SelectorBase,
+    check_size,
+    check_solving,
+    data_weights,
+    no_clients,
+    solved,
+)
+from fedselect.selectors.geometry import (
+    Geometry,
+    Kinds,
+    LearnedGraph,
+    Matrix,
+    Points,
+    adjacency,
+    described,
+    oracle_features,
+    without_matrix,
+)
 from graphs import dependency_graph, distances, secure_similarity, similarity
 from solvers import InvalidProblem
 from solvers.dispersion import Memory
@@ -27,7 +46,7 @@ __all__ = ["FedGS"]
 MESSAGES_A_PAIR = 7
 
 
-class FedGS(Described):
+class FedGS(SelectorBase):
     r"""Select clients far apart on the 3DG while balancing how often each was selected (Eqs. 14-18).
 
     Each round solves a `solvers.dispersion.DispersionProblem` over the available clients; the updates are weighted
@@ -35,10 +54,10 @@ class FedGS(Described):
     or not, as in Algorithm 1. The authors' code runs Gurobi for 5 s and keeps no bound; here every selection carries
     its `solvers.Solution`.
 
-    The 3DG is given, or learned (``learned``): in the first ``warmup`` rounds everybody who is there and has not been
-    heard trains, their updates are compared and discarded, and nothing is counted, as in the authors' code, which does
-    so in round 0. Whoever is heard later joins the graph then. Updates come in the messages of training and embeddings
-    are computed of them at the server, so that the warm-up is all that a learned graph costs.
+    The 3DG is given, or learned (``learned``): in the first ``warmup`` rounds every available client that has not been
+    heard trains, the updates are compared and discarded, and nothing is counted, as in the authors' code, which does
+    so in round 0. A client that is heard later joins the graph then. Updates come in the messages of training and
+    embeddings are computed of them at the server, so that the warm-up is all that a learned graph costs.
 
     Parameters
     ----------
@@ -46,7 +65,7 @@ class FedGS(Described):
         Clients to select, M; all of the available if they are fewer.
     distances : (N, N) array-like, or Points, or Kinds
         Shortest-path distances H of the 3DG, from `graphs.distances`; or, for more clients than a matrix has room for,
-        what `fedselect.selectors.geometry` states instead.
+        one of the geometries of `fedselect.selectors.geometry`.
     alpha : float
         Weight α of the distances against the balance of the counts.
     scale : {"pairs", "paper"}
@@ -54,7 +73,7 @@ class FedGS(Described):
     method : str
         Any method registered for the dispersion problem.
     bound_by : str, optional
-        A second method, whose bound is put beside the decision; see `fedselect.selectors.solving.solved`.
+        A second method, whose bound is put beside the decision; see `fedselect.selectors.base.solved`.
     time_limit : float, optional
         Seconds for each of the two; the context's limit by default.
     learned : LearnedGraph, optional
@@ -89,32 +108,28 @@ class FedGS(Described):
         cost: Mapping[str, int] | None = None,
     ) -> None:
         self.size = check_size(size)
-        if warmup < 0:
-            raise ConfigError(f"warmup must be a number of rounds, 0 or more; got {warmup}")
-        self.learned, self.warmup = learned, warmup
+        self.learned, self.warmup = learned, check_count("warmup", warmup, least=0)
         self.alpha, self.scale = alpha, scale
         self.method, self.bound_by, self.time_limit = method, bound_by, time_limit
-        self.geometry: Geometry
-        if isinstance(distances, Points | Kinds):
-            self.geometry = distances
-        else:
-            self.geometry = Matrix(np.asarray(distances, dtype=np.float64))
+        self.geometry: Geometry = (
+            distances if isinstance(distances, Geometry) else Matrix(np.asarray(distances, dtype=np.float64))
+        )
         check_solving(self.geometry.problem, method, bound_by, time_limit)
-        n = self.geometry.clients
+        n = self.geometry.n_clients
         try:
-            # Stating the first round's problem with everyone available checks the distances, alpha and scale.
-            everybody = np.ones(n, dtype=np.bool_)
-            problem = self.geometry.state(np.zeros(n, dtype=np.int64), everybody, min(self.size, n), alpha, scale)
+            # Stating the first round's problem with all clients available checks the distances, alpha and scale.
+            every = np.ones(n, dtype=np.bool_)
+            problem = self.geometry.state(np.zeros(n, dtype=np.int64), every, min(self.size, n), alpha, scale)
         except InvalidProblem as error:
             raise DataError(f"FedGS cannot select with these distances or options: {error}") from error
         if isinstance(self.geometry, Matrix):
             self.geometry = Matrix(cast("Any", problem).distances)  # checked, read-only
         self.counts = np.zeros(n, dtype=np.int64)
-        self.heard = np.zeros(n, dtype=np.bool_)  #: whose update has come in the warm-up
+        self.heard = np.zeros(n, dtype=np.bool_)  #: clients whose update has come in the warm-up
         self.truth = None if truth is None else np.asarray(truth, dtype=np.bool_)
         self.cost = {"messages": 0, "numbers": 0} | dict(cost or {})
         self._noted = learned is None and cost is None and not warmup  # whether the record has the present graph
-        #: What a method that can use it carries from round to round, as long as these are stated on the same distances.
+        #: Carried from round to round by a method that can use it, as long as rounds are stated on the same distances.
         self.memory = Memory()
         self._remembers = "memory" in find(self.geometry.problem, method).options
 
@@ -126,12 +141,12 @@ class FedGS(Described):
         return self.geometry.distances  # type: ignore[attr-defined]  # a Matrix or Kinds
 
     def select(self, round: RoundContext) -> Selection:
-        """Solve this round's dispersion problem; in the warm-up, have those train who have not been heard."""
+        """Solve this round's dispersion problem; in the warm-up, select the clients that have not been heard."""
         if round.round < self.warmup:
             clients = np.flatnonzero(round.available & ~self.heard)
             return Selection(clients, np.zeros(clients.size), notes=self._notes())
         if not round.available.any():
-            return Selection(np.empty(0, dtype=np.int64), np.empty(0), notes=self._notes())
+            return replace(no_clients(), notes=self._notes())
         problem = self.geometry.state(self.counts, round.available, self.size, self.alpha, self.scale)
         options: dict[str, Any] = {"memory": self.memory} if self._remembers else {}
         _, solution = solved(problem, self.method, round, self.time_limit, bound_by=self.bound_by, **options)
@@ -140,20 +155,22 @@ class FedGS(Described):
         return Selection(clients, weights, on_failure="renormalise", solution=solution, notes=self._notes())
 
     def update(self, feedback: RoundFeedback) -> None:
-        """Count who was selected, or note who was heard; learn the graph from what they sent."""
+        """Count the selected clients, or note those heard; learn the graph from what they sent."""
+        selected = feedback.outcomes >= Outcome.RETURNED
         back = np.flatnonzero(feedback.outcomes == Outcome.RETURNED)
         if feedback.round < self.warmup:
             self.heard[back] = True
-            self.cost["messages"] += int((feedback.outcomes >= Outcome.RETURNED).sum()) + back.size
+            messages = int(selected.sum()) + back.size
             sizes = [feedback.updates[client].size for client in back[:1].tolist() if client in feedback.updates]
-            self.cost["numbers"] += sum(sizes) * (int((feedback.outcomes >= Outcome.RETURNED).sum()) + back.size)
+            self.cost["messages"] += messages
+            self.cost["numbers"] += sum(sizes) * messages
         else:
-            self.counts += feedback.outcomes >= Outcome.RETURNED
+            self.counts += selected
         if self.learned is not None:
             self._learn(self.learned, back.tolist(), feedback)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return counts, memory and what is known of a learned graph; a given one is rebuilt from the federation."""
+        """Return counts, memory and the learned graph; a given one is rebuilt from the federation."""
         state: dict[str, Any] = {"counts": self.counts.copy(), "memory": self.memory.state_dict()}
         if self.learned is not None:
             state["learned"] = self.learned.state_dict()
@@ -187,7 +204,7 @@ class FedGS(Described):
             self.memory = Memory()
 
     def _notes(self) -> dict[str, Any]:
-        """What the graph has cost so far and, once after each change, what it is and how much of it is right."""
+        """Return the graph's cost so far and, once after each change, its edges and how many of them are right."""
         if self.learned is None and self._noted and not any(self.cost.values()):
             return {}
         note: dict[str, Any] = dict(self.cost)
@@ -225,11 +242,11 @@ def fedgs(
     says:
 
     ``"labels"``, ``"parameters"``: the oracle's, from the clients' label distributions or, as in the authors' runs on
-    Synthetic(α, β), from what generated their data. ``"secure"``: the label distributions again, which nobody sees:
+    Synthetic(α, β), from what generated their data. ``"secure"``: the label distributions again, which no party sees:
     every pair of clients runs the scalar-product protocol of `graphs.secure_similarity` before the first round.
     ``"functional"``, ``"update"``: learned in training, from averaged embeddings of noise (Eq. 12; the data set needs a
-    validation_fraction) or from model updates (Eq. 11), in ``warmup`` rounds (1; 0 for the others) and from whoever is
-    first heard later; with ``refresh`` from every later update, too.
+    validation_fraction) or from model updates (Eq. 11), in ``warmup`` rounds (1; 0 for the others) and from each
+    client that is first heard later; with ``refresh`` from every later update, too.
 
     ``distances_file`` names an N x N matrix to use instead (``.npy``, or text that `numpy.loadtxt` reads with commas).
 
@@ -237,10 +254,12 @@ def fedgs(
     the rows of a ``points_file``, as points, at the ``metric``'s distances (Hellinger's for labels); ``"kinds"`` finds
     the clients whose rows are equal and makes the 3DG over their kinds, or takes the ``metric`` between them.
     """
+    build = partial(
+        FedGS, scenario.size, alpha=alpha, scale=scale, method=method, bound_by=bound_by, time_limit=time_limit
+    )
     if geometry != "graph":
         clients = without_matrix(scenario, geometry, metric, features, points_file, graph, epsilon)
-        options = {"alpha": alpha, "scale": scale, "method": method, "bound_by": bound_by, "time_limit": time_limit}
-        return FedGS(scenario.size, distances=clients, **options)  # type: ignore[arg-type]
+        return build(distances=clients)
     learned, cost = None, None
     if features in ("functional", "update") and distances_file is None:
         if features == "functional" and not scenario.federation.validation:
@@ -261,14 +280,8 @@ def fedgs(
         h = distances(dependency_graph(found.matrix, preset=graph, epsilon=epsilon))
     else:
         h = distances(dependency_graph(_oracle(scenario, features), preset=graph, epsilon=epsilon))
-    return FedGS(
-        scenario.size,
+    return build(
         distances=h,
-        alpha=alpha,
-        scale=scale,
-        method=method,
-        bound_by=bound_by,
-        time_limit=time_limit,
         learned=learned,
         warmup=(1 if learned is not None else 0) if warmup is None else warmup,
         truth=None if learned is None and cost is None else adjacency(_oracle(scenario, "labels"), graph, None),
@@ -277,7 +290,7 @@ def fedgs(
 
 
 def _oracle(scenario: Scenario, features: str) -> NDArray[np.float64]:
-    """Similarities of what the server is not told."""
+    """Return similarities of features that the server does not know."""
     return similarity(oracle_features(scenario, features))
 
 

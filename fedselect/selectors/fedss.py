@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError
+from fedselect.options import check_choice, check_count, check_number
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.base import SELECTORS, Described, check_choice, check_number, check_size, nobody
-from fedselect.selectors.solving import check_solving, solved
+from fedselect.selectors.base import SELECTORS, SelectorBase, check_size, check_solving, solved
 from solvers.allocation import AllocationProblem, group_clients
 
 __all__ = ["FedSS"]
 
 
-class FedSS(Described):
+class FedSS(SelectorBase):
     r"""Draw from every group of similar clients, and give each group its weight in the population.
 
     With S_k of the A_k available clients of group k drawn uniformly without replacement, Eq. 9 is
@@ -31,7 +31,7 @@ class FedSS(Described):
 
     How many to draw solves a `solvers.allocation.AllocationProblem` in whole clients, at least one per group present
     and at most the available ones, which the closed form (19) does not know: FedSS-O with the deviations H_k, FedSS-P
-    in proportion to group sizes. A group of which nobody is available gets nothing, and the W of the others are scaled
+    in proportion to group sizes. A group without an available client gets nothing, and the W of the others are scaled
     up to sum to 1 (a bias; ``selection.solution.problem.covered`` is the share of clients that belongs to groups
     present).
 
@@ -41,8 +41,8 @@ class FedSS(Described):
     The common factor between updates and gradients cancels in the allocation. A group not measured yet counts as the
     largest of those that were, so that it is soon drawn from twice (all are equal at first, where FedSS-O is FedSS-P),
     and no group counts as less than a twentieth of the mean of :math:`H^2`, so that an estimate of 0 does not confirm
-    itself. With as many groups as
-    clients to draw, both variants draw one of each, and there is nothing to measure. FedSS-P measures nothing.
+    itself. With as many groups as clients to draw, both variants draw one of each, and there is nothing to measure.
+    FedSS-P measures nothing.
 
     Parameters
     ----------
@@ -58,13 +58,10 @@ class FedSS(Described):
     smoothing : float
         Share in (0, 1] that a new measurement of :math:`H_k^2` has in the estimate.
     bound_by : str, optional
-        A second method, whose bound is put beside the decision; see `fedselect.selectors.solving.solved`.
-
-    Raises
-    ------
-    ConfigError
-        When an argument is not as described.
+        A second method, whose bound is put beside the decision; see `fedselect.selectors.base.solved`.
     """
+
+    state_names = ("variances",)
 
     #: Least estimate of a group's H², as a share of the mean over groups.
     LEAST = 0.05
@@ -80,7 +77,7 @@ class FedSS(Described):
         bound_by: str | None = None,
     ) -> None:
         self.size = check_size(size)
-        self.variant = check_choice("variant", variant, ("optimal", "proportional"))
+        self.variant = check_choice("variant", variant, "optimal", "proportional")
         self.method = method or ("auto" if variant == "optimal" else "proportional")
         self.bound_by = bound_by
         check_solving(AllocationProblem, self.method, bound_by)
@@ -114,11 +111,8 @@ class FedSS(Described):
         squares = np.maximum(np.where(known, self.variances, largest) / mean, self.LEAST)
         return np.sqrt(squares)
 
-    def select(self, round: RoundContext) -> Selection:
-        """Allot the draws to the groups, and draw."""
-        present = self._order[round.available[self._order]]
-        if present.size == 0:
-            return nobody()
+    def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
+        present = self._order[round.available[self._order]]  # sorted by group
         counts = np.bincount(self.groups[present], minlength=self.group_sizes.size)
         problem = AllocationProblem.fedss(self.group_sizes, self.deviations, counts, self.size)
         x, solution = solved(problem, self.method, round, bound_by=self.bound_by)
@@ -148,14 +142,6 @@ class FedSS(Described):
             variance = _sample_variance(known[i] for i in returned[labels == k].tolist())
             old = self.variances[k]
             self.variances[k] = variance if np.isnan(old) else old + self.smoothing * (variance - old)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the estimated variances; the groups are rebuilt from the federation."""
-        return {"variances": self.variances.copy()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the estimated variances."""
-        self.variances = np.array(state["variances"], dtype=np.float64)
 
     def _weights(
         self, sizes: NDArray[np.int64], clients: NDArray[np.int64], present: NDArray[np.bool_]
@@ -199,7 +185,7 @@ def fedss(
         most = min(scenario.size if largest is None else largest, scenario.size)
         distributions = scenario.federation.label_distributions
         labels = group_clients(
-            distributions, check_size(most, "the largest number of groups"), seed=scenario.seed
+            distributions, check_count("the largest number of groups", most), seed=scenario.seed
         ).labels
     else:
         labels = np.array(groups, dtype=np.int64)

@@ -1,24 +1,48 @@
-"""What FedGS's distances are stated by: a matrix, points, or kinds. The selection problem follows from it."""
+"""Geometries of FedGS's distances: a matrix, points, kinds; a matrix that is learned. Each states a round's problem."""
 
 from __future__ import annotations
 
+import base64
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError, DataError
 from fedselect.rounds.scenario import Scenario
-from graphs import dependency_graph, distances, similarity
+from graphs import (
+    GraphWarning,
+    IncrementalDistances,
+    dependency_graph,
+    distances,
+    edge_scores,
+    edge_weights,
+    similarity,
+)
 from graphs.threedg import PresetName
-from solvers import InvalidProblem, Problem
+from solvers import InvalidProblem
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.dispersion.formats import read_points
 from solvers.dispersion.kinds import equal_rows
 
-__all__ = ["Geometry", "Kinds", "Matrix", "Metric", "Points", "oracle_features", "without_matrix"]
+__all__ = [
+    "Geometry",
+    "Kinds",
+    "LearnedGraph",
+    "Matrix",
+    "Metric",
+    "Points",
+    "adjacency",
+    "decode_edges",
+    "described",
+    "encode_edges",
+    "oracle_features",
+    "without_matrix",
+]
 
 #: Kinds that a matrix between them has room for.
 _MOST_KINDS = 5_000
@@ -27,52 +51,50 @@ Metric = Literal["hellinger", "euclidean"]
 Scale = Literal["pairs", "paper"]
 
 
-class Geometry(Protocol):
-    """States a round's problem over the clients who are available."""
+class Geometry:
+    """Clients and their distances, which state a round's problem over those available."""
 
-    problem: ClassVar[type[Problem]]  #: the type of the problems
+    problem: ClassVar[Any]  #: the type of the problems
 
     @property
-    def clients(self) -> int:
+    def _data(self) -> tuple[NDArray[Any], ...]:
+        """First arguments of the problem's ``fedgs``, the last with an entry for each client."""
+        raise NotImplementedError
+
+    @property
+    def n_clients(self) -> int:
         """Number of clients N."""
-        ...
+        return len(self._data[-1])
 
     def state(
         self, counts: NDArray[np.int64], available: NDArray[np.bool_], size: int, alpha: float, scale: Scale
     ) -> Any:
-        """The problem of one round; see `DispersionProblem.fedgs`."""
-        ...
+        """Return the problem of one round over the available clients; see `DispersionProblem.fedgs`."""
+        return self.problem.fedgs(*self._data, counts, available, size, alpha, scale)
 
 
 @dataclass(frozen=True, eq=False)
-class Matrix:
+class Matrix(Geometry):
     """Distances between all clients, (N, N)."""
 
     distances: NDArray[np.float64]
-    problem: ClassVar[type[Problem]] = DispersionProblem
+    problem: ClassVar[Any] = DispersionProblem
 
     @property
-    def clients(self) -> int:
-        """Number of clients N."""
-        return len(self.distances)
-
-    def state(
-        self, counts: NDArray[np.int64], available: NDArray[np.bool_], size: int, alpha: float, scale: Scale
-    ) -> DispersionProblem:
-        """The problem of one round, with the distances between the available clients."""
-        return DispersionProblem.fedgs(self.distances, counts, available, size, alpha, scale)
+    def _data(self) -> tuple[NDArray[Any], ...]:
+        return (self.distances,)
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class Points(Geometry):
     """A point for each client, (N, d): label distributions or embeddings; no matrix, in O(N·d).
 
-    Rounds are stated between ``roots``, at Euclidean distances: the points, or what makes their Hellinger distances.
+    Rounds are stated between ``roots``, at Euclidean distances: the points, or the roots that Hellinger's are between.
     """
 
     points: NDArray[np.float64]
     metric: Metric = "euclidean"
-    problem: ClassVar[type[Problem]] = PointDispersionProblem
+    problem: ClassVar[Any] = PointDispersionProblem
 
     @cached_property
     def roots(self) -> NDArray[np.float64]:
@@ -87,35 +109,21 @@ class Points:
         return roots
 
     @property
-    def clients(self) -> int:
-        """Number of clients N."""
-        return len(self.points)
-
-    def state(
-        self, counts: NDArray[np.int64], available: NDArray[np.bool_], size: int, alpha: float, scale: Scale
-    ) -> PointDispersionProblem:
-        """The problem of one round, between the points of the available clients."""
-        return PointDispersionProblem.fedgs(self.roots, counts, available, size, alpha, scale)
+    def _data(self) -> tuple[NDArray[Any], ...]:
+        return (self.roots,)
 
 
 @dataclass(frozen=True, eq=False)
-class Kinds:
+class Kinds(Geometry):
     """Distances between kinds of clients, (k, k), and the kind of each client, (N,)."""
 
     distances: NDArray[np.float64]
     kinds: NDArray[np.int64]
-    problem: ClassVar[type[Problem]] = KindDispersionProblem
+    problem: ClassVar[Any] = KindDispersionProblem
 
     @property
-    def clients(self) -> int:
-        """Number of clients N."""
-        return len(self.kinds)
-
-    def state(
-        self, counts: NDArray[np.int64], available: NDArray[np.bool_], size: int, alpha: float, scale: Scale
-    ) -> KindDispersionProblem:
-        """The problem of one round, between the kinds of the available clients."""
-        return KindDispersionProblem.fedgs(self.distances, self.kinds, counts, available, size, alpha, scale)
+    def _data(self) -> tuple[NDArray[Any], ...]:
+        return self.distances, self.kinds
 
     @classmethod
     def of_rows(
@@ -155,7 +163,7 @@ def without_matrix(
     graph: PresetName,
     epsilon: float | None,
 ) -> Points | Kinds:
-    """The geometry ``"points"`` or ``"kinds"`` of a scenario's clients, as selector ``fedgs`` is asked for it."""
+    """Return the geometry ``"points"`` or ``"kinds"`` of a scenario's clients, by the options of selector ``fedgs``."""
     if geometry not in ("points", "kinds"):
         raise ConfigError(f"selector 'fedgs': geometry must be 'graph', 'points' or 'kinds'; got {geometry!r}")
     if points_file is not None:
@@ -180,9 +188,139 @@ def without_matrix(
 
 
 def oracle_features(scenario: Scenario, features: str) -> NDArray[np.float64]:
-    """What the server is not told: label distributions, or what generated the clients' data."""
+    """Return features that the server does not know: label distributions, or generating parameters."""
     if features != "parameters":
         return scenario.federation.label_distributions
     if scenario.federation.parameters is None:
         raise ConfigError(f"selector 'fedgs': {scenario.federation.name} has no generating parameters; use labels")
     return scenario.federation.parameters
+
+
+#: Above this share of the clients, new features are cheaper to compare and close all at once than one by one.
+_AT_ONCE = 0.05
+
+
+class LearnedGraph:
+    """A 3DG over N clients, from one feature vector of each that arrives in training.
+
+    A client without a feature has no edge: it is as far from all others as can be, at distance 1. The first features
+    of many clients make the graph afresh, with the numbers that `graphs.distances` has of the same features; those of
+    a few revise it client by client (`graphs.IncrementalDistances`).
+
+    Parameters
+    ----------
+    n_clients : int
+        Number of clients N.
+    kind : {"functional", "update"}
+        How features are compared: FedGS Eq. 12 or 11; see `graphs.similarity`.
+    preset : {"reference", "paper"}
+        How similarities become edges; see `graphs.dependency_graph`.
+    epsilon : float, optional
+        Least similarity of an edge; the preset's by default.
+    refresh : bool
+        Whether a client's later features replace its first one. The paper builds its graph once.
+    """
+
+    def __init__(
+        self,
+        n_clients: int,
+        kind: Literal["functional", "update"],
+        *,
+        preset: PresetName = "reference",
+        epsilon: float | None = None,
+        refresh: bool = False,
+    ) -> None:
+        self.kind, self.preset, self.epsilon, self.refresh = kind, preset, epsilon, refresh
+        self.known = np.zeros(n_clients, dtype=np.bool_)
+        self._features: NDArray[np.float32] | None = None
+        self._paths = self._closed(np.zeros((n_clients, n_clients)))
+
+    @property
+    def distances(self) -> NDArray[np.float64]:
+        """Present distances H, N x N (a copy)."""
+        return self._paths.distances()
+
+    @property
+    def edges(self) -> NDArray[np.bool_]:
+        """Present edges, N x N."""
+        if self.known.sum() < 2:
+            return np.zeros((self.known.size, self.known.size), dtype=np.bool_)
+        return adjacency(self._paths.similarity, self.preset, self.epsilon)
+
+    def wants(self, client: int) -> bool:
+        """Whether a feature of this client would be used."""
+        return self.refresh or not self.known[client]
+
+    def observe(self, features: Mapping[int, NDArray[np.float32]]) -> bool:
+        """Take in the features of some clients, vectors of one length; return whether the graph has changed."""
+        clients = [client for client in sorted(features) if self.wants(client)]
+        if not clients:
+            return False
+        if self._features is None:
+            self._features = np.zeros((self.known.size, np.size(features[clients[0]])), dtype=np.float32)
+        for client in clients:
+            if np.shape(features[client]) != self._features.shape[1:]:
+                raise ConfigError(
+                    f"the feature of client {client} has shape {np.shape(features[client])}; those before have "
+                    f"{self._features.shape[1:]}"
+                )
+            self._features[client] = features[client]
+        self.known[clients] = True
+        present = np.flatnonzero(self.known)
+        found = self._paths.similarity
+        found[np.ix_(present, present)] = similarity(self._features[present], self.kind)
+        if len(clients) > _AT_ONCE * self.known.size:
+            self._paths = self._closed(found)
+        else:
+            for client in clients:
+                self._paths.update(client, found[client])
+        return True
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the next graph depends on: features, similarities and path lengths, to the bit."""
+        return {"known": self.known.copy(), "features": self._features, "paths": self._paths.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state that `state_dict` returned."""
+        self.known = np.array(state["known"], dtype=np.bool_)
+        features = state["features"]
+        self._features = None if features is None else np.array(features, dtype=np.float32)
+        self._paths.load_state_dict(state["paths"])
+
+    def _closed(self, similarities: NDArray[np.float64]) -> IncrementalDistances:
+        with warnings.catch_warnings():
+            if self.known.sum() < 2:  # that a graph of which nothing is known has no edge is no news
+                warnings.simplefilter("ignore", GraphWarning)
+            return IncrementalDistances(similarities, self.preset, self.epsilon)
+
+
+def adjacency(similarities: NDArray[np.float64], preset: PresetName, epsilon: float | None = None) -> NDArray[np.bool_]:
+    """Where `graphs.dependency_graph` has edges, N x N."""
+    edges = np.isfinite(edge_weights(similarities, preset, epsilon))
+    np.fill_diagonal(edges, False)
+    return edges
+
+
+def described(edges: NDArray[np.bool_], truth: NDArray[np.bool_] | None) -> dict[str, Any]:
+    """Describe a graph for a run's record: its edges and, where there is an oracle, how many of them are right."""
+    scores = None if truth is None else edge_scores(edges, truth)
+    return {
+        "edges": encode_edges(edges),
+        "precision": None if scores is None else scores.precision,
+        "recall": None if scores is None else scores.recall,
+        "f1": None if scores is None else scores.f1,
+    }
+
+
+def encode_edges(edges: NDArray[np.bool_]) -> str:
+    """Encode the upper triangle of a symmetric N x N matrix of bool as text: packed bits in base 64."""
+    return base64.b64encode(np.packbits(edges[np.triu_indices(len(edges), 1)]).tobytes()).decode()
+
+
+def decode_edges(text: str, n_clients: int) -> NDArray[np.bool_]:
+    """Return the (N, N) matrix that `encode_edges` encoded."""
+    bits = np.unpackbits(np.frombuffer(base64.b64decode(text), dtype=np.uint8))
+    edges = np.zeros((n_clients, n_clients), dtype=np.bool_)
+    upper = np.triu_indices(n_clients, 1)
+    edges[upper] = bits[: upper[0].size].astype(np.bool_)
+    return edges | edges.T

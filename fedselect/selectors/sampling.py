@@ -5,10 +5,20 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fedselect.options import check_choice
 from fedselect.rounds.protocol import RoundContext, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.base import SELECTORS, Aggregation, Stateless, aggregate, check_choice, check_size, nobody
+from fedselect.selectors.base import (
+    SELECTORS,
+    Aggregation,
+    SelectorBase,
+    aggregate,
+    check_aggregation,
+    check_size,
+    no_clients,
+)
 
 __all__ = [
     "MDSample",
@@ -16,7 +26,7 @@ __all__ = [
 ]
 
 
-class Uniform(Stateless):
+class Uniform(SelectorBase):
     r"""Draw m of the available clients uniformly, without replacement.
 
     FedGS's ``UniformSample``, E3CS's Random and FedSS's FedAvg (McMahan et al. 2017 draw from all clients; with
@@ -30,24 +40,14 @@ class Uniform(Stateless):
         Clients to select; all of the available if they are fewer.
     aggregation : {"samples", "mean", "deadline"}
         See `fedselect.selectors.base.aggregate`: ``"samples"`` in FedGS and FedSS, ``"deadline"`` in E3CS.
-
-    Raises
-    ------
-    ConfigError
-        When an argument is not as described.
     """
 
     def __init__(self, size: int, *, aggregation: Aggregation = "samples") -> None:
         self.size = check_size(size)
-        self.aggregation: Aggregation = aggregation
-        check_choice("aggregation", aggregation, ("samples", "mean", "deadline"))
+        self.aggregation = check_aggregation(aggregation)
 
-    def select(self, round: RoundContext) -> Selection:
-        """Draw this round's clients."""
-        present = np.flatnonzero(round.available)
+    def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
         m = min(self.size, present.size)
-        if m == 0:
-            return nobody()
         clients = np.sort(round.rng.choice(present, size=m, replace=False))
         inclusion = np.where(round.available, m / present.size, 0.0)
         return aggregate(clients, round.sizes, self.aggregation, inclusion)
@@ -59,7 +59,7 @@ def uniform(scenario: Scenario, *, aggregation: Aggregation = "samples") -> Unif
     return Uniform(scenario.size, aggregation=aggregation)
 
 
-class MDSample(Stateless):
+class MDSample(SelectorBase):
     r"""Draw m times with replacement from the available clients, in proportion to their samples.
 
     Multinomial sampling (Li et al., MLSys 2020; FedGS's ``MDSample``). A client drawn c times trains once and weighs
@@ -75,19 +75,13 @@ class MDSample(Stateless):
         ``"keep"``: a client that does not return keeps the global model in its place, which leaves the expected
         direction as it is when failures strike all alike. ``"renormalise"``: the mean of the models received, as in
         FedGS's framework (which has no failures).
-
     among : {"available", "all"}
-        Whom the draws are from: those who are there, or everybody, of whom the absent are dropped and the mean is
+        Clients that the draws are from: the available ones, or all, of which the absent are dropped and the mean is
         taken over the draws of those present. The second is what FedAvg and FedProx do by default in FedGS's code; it
-        selects fewer clients where fewer are there, and nobody where none of the drawn is.
+        selects fewer clients where fewer are there, and none where none of the drawn is.
     duplicates : {"counted", "once"}
         ``"counted"``: a client drawn c times weighs c / m. ``"once"``: all drawn clients weigh the same, however often
         they were drawn, which is what FedGS's Table 2 looks like; large clients then count for less.
-
-    Raises
-    ------
-    ConfigError
-        When an argument is not as described.
     """
 
     def __init__(
@@ -98,25 +92,20 @@ class MDSample(Stateless):
         among: Literal["available", "all"] = "available",
         duplicates: Literal["counted", "once"] = "counted",
     ) -> None:
-        self.among: Literal["available", "all"] = among
-        check_choice("among", among, ("available", "all"))
-        self.duplicates: Literal["counted", "once"] = duplicates
-        check_choice("duplicates", duplicates, ("counted", "once"))
         self.size = check_size(size)
+        self.among = check_choice("among", among, "available", "all")
+        self.duplicates = check_choice("duplicates", duplicates, "counted", "once")
         self.on_failure: Literal["keep", "renormalise"] = on_failure
-        check_choice("on_failure", on_failure, ("keep", "renormalise"))
+        check_choice("on_failure", on_failure, "keep", "renormalise")
 
-    def select(self, round: RoundContext) -> Selection:
-        """Draw this round's clients."""
+    def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
         asked = round.available if self.among == "available" else np.ones_like(round.available)
         share = np.where(asked, round.sizes, 0) / max(1, round.sizes[asked].sum())
-        if not round.available.any():
-            return nobody()
         counts = np.zeros(share.size, dtype=np.int64)
         counts[asked] = round.rng.multinomial(self.size, share[asked])
         drawn = np.flatnonzero((counts > 0) & round.available)
         if drawn.size == 0:
-            return nobody()
+            return no_clients()
         inclusion = np.where(round.available, -np.expm1(self.size * np.log1p(-np.minimum(share, 1.0 - 1e-16))), 0.0)
         times = counts[drawn] if self.duplicates == "counted" else np.ones(drawn.size)
         return Selection(drawn, times / times.sum(), inclusion, on_failure=self.on_failure)
@@ -132,7 +121,7 @@ def md_sample(
 ) -> MDSample:
     """Draw m times with replacement from the available clients, in proportion to their samples.
 
-    ``among="all"`` draws from everybody and drops the absent, as FedProx does in FedGS's code; ``duplicates="once"``
+    ``among="all"`` draws from all clients and drops the absent, as FedProx does in FedGS's code; ``duplicates="once"``
     lets a client that was drawn several times weigh as much as the others.
     """
     return MDSample(scenario.size, on_failure=on_failure, among=among, duplicates=duplicates)

@@ -91,7 +91,7 @@ def test_variants_by_name():
     setting = Scenario(federation.sizes, ideal, size=5, rounds=100, data=federation)
     assert SELECTORS.build("power-of-choice", setting).candidates == 10
     assert SELECTORS.build("power-of-choice", setting, convention="fedgs").candidates == 30
-    with pytest.raises(ConfigError, match="everybody as candidate"):
+    with pytest.raises(ConfigError, match="all clients as candidates"):
         SELECTORS.build("power-of-choice", setting, convention="fedgs", candidates=7)
     with pytest.raises(ConfigError, match="as many candidates as clients to select, 5; got 4"):
         SELECTORS.build("power-of-choice", setting, candidates=4)
@@ -123,7 +123,7 @@ def test_ways_to_aggregate():
     deadline = Uniform(3, aggregation="deadline").select(context(present, sizes=sizes))
     assert (deadline.weights.tolist(), deadline.on_failure) == ([0.1, 0.2, 0.3], "keep")
     assert SelectAll("samples").select(context(present, sizes=sizes)).weights.tolist() == data.weights.tolist()
-    with pytest.raises(ConfigError, match="aggregation must be one of 'samples', 'mean', 'deadline'; got 'median'"):
+    with pytest.raises(ConfigError, match="aggregation must be 'samples', 'mean' or 'deadline'; got 'median'"):
         Uniform(3, aggregation="median")
 
 
@@ -171,5 +171,5 @@ def test_md_sample_may_count_a_client_once_however_often_it_is_drawn():
     assert sums / 3000 == pytest.approx([0.04 + 0.16, 0.64 + 0.16], abs=0.03)
     three = MDSample(3, duplicates="counted").select(context(there, sizes=sizes)).weights
     assert set(np.round(3 * three).tolist()) <= {1.0, 2.0, 3.0}
-    with pytest.raises(ConfigError, match="duplicates must be one of 'counted', 'once'; got 'twice'"):
+    with pytest.raises(ConfigError, match="duplicates must be 'counted' or 'once'; got 'twice'"):
         MDSample(2, duplicates="twice")

@@ -13,7 +13,7 @@ from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundFeedback
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors import F3AST, SELECTORS, CAFed, ChainEstimates, KnownChains, OracleF3AST, SelectAll
-from fedselect.selectors.oracle import availability_rates
+from fedselect.selectors.base import availability_rates
 from solvers import UnknownMethod, solve
 from tests.fedselect.driving import bernoulli, context, drive, everybody, outcomes
 
@@ -63,9 +63,9 @@ def test_estimates_by_hand():
 
 def test_before_anything_is_seen_chains_are_uncorrelated():
     assert ChainEstimates(3).correlation.tolist() == [0, 0, 0]
-    with pytest.raises(ConfigError, match="denominator must be one of 'row', 'total'"):
+    with pytest.raises(ConfigError, match="denominator must be 'row' or 'total'"):
         ChainEstimates(3, denominator="column")
-    with pytest.raises(ConfigError, match="positive number of rounds; got 0"):
+    with pytest.raises(ConfigError, match="strength must be a positive number; got 0"):
         ChainEstimates(3, strength=0)
 
 

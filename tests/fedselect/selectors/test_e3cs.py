@@ -184,9 +184,9 @@ def test_successes_at_tiny_probabilities_do_not_overflow():
         ({"quota": 1.5}, r"quota must lie in \[0, 1\]; got 1.5"),
         ({"quota": "linear"}, "quota must be a number in .* or 'incremental'; got 'linear'"),
         ({"quota": "incremental"}, "give rounds"),
-        ({"draw": "multinomial"}, "draw must be one of 'madow', 'dep-round', 'successive'; got 'multinomial'"),
-        ({"rate": 0}, "rate must lie in"),
-        ({"aggregation": "sum"}, "aggregation must be one of"),
+        ({"draw": "multinomial"}, "draw must be 'madow', 'dep-round' or 'successive'; got 'multinomial'"),
+        ({"rate": 0}, "rate must be a positive number; got 0"),
+        ({"aggregation": "sum"}, "aggregation must be .* or 'deadline'; got 'sum'"),
     ],
 )
 def test_bad_options_are_sentences(options, sentence):

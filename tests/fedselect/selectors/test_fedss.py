@@ -179,7 +179,7 @@ def test_bad_groups_are_sentences():
         FedSS(3, groups=[0, 2, 2])
     with pytest.raises(ConfigError, match="one whole number"):
         FedSS(3, groups=[0.5, 1.0])
-    with pytest.raises(ConfigError, match="variant must be one of 'optimal', 'proportional'; got 'best'"):
+    with pytest.raises(ConfigError, match="variant must be 'optimal' or 'proportional'; got 'best'"):
         FedSS(3, groups=[0, 1], variant="best")
 
 

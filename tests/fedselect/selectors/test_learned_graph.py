@@ -14,7 +14,7 @@ from fedselect.experiments import Choice, Experiment, build, build_scenario, rea
 from fedselect.randomness import generator
 from fedselect.rounds.protocol import RoundFeedback
 from fedselect.selectors import SELECTORS, FedGS
-from fedselect.selectors.learned_graph import LearnedGraph, adjacency, decode_edges, encode_edges
+from fedselect.selectors.geometry import LearnedGraph, adjacency, decode_edges, encode_edges
 from fedselect.training.settings import TrainingSettings
 from graphs import dependency_graph, distances, edge_scores, similarity
 from tests.fedselect.driving import context, outcomes
@@ -218,5 +218,5 @@ def test_what_is_missing_is_said():
     graph.observe({0: np.ones(4, np.float32)})
     with pytest.raises(ConfigError, match=r"client 1 has shape \(5,\); those before have \(4,\)"):
         graph.observe({1: np.ones(5, np.float32)})
-    with pytest.raises(ConfigError, match="warmup must be a number of rounds, 0 or more; got -1"):
+    with pytest.raises(ConfigError, match="warmup must be an integer of at least 0; got -1"):
         FedGS(2, distances=np.ones((3, 3)) - np.eye(3), warmup=-1)
