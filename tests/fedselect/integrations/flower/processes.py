@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -21,6 +22,9 @@ QUIET = {
     "OMP_NUM_THREADS": "1",
 }
 BIN = Path(sys.executable).parent
+
+#: The how-to, whose commands make the keys and certificates of an encrypted federation.
+HOW_TO = Path(__file__).parents[4] / "docs" / "how_to" / "flower.md"
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -41,6 +45,13 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def how_to_commands(program: str) -> Iterator[list[str]]:
+    """Yield the commands of a program that the how-to gives, as lists of words."""
+    for line in HOW_TO.read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
+        if line.startswith(f"{program} "):
+            yield shlex.split(line, comments=True)
 
 
 def descendants(pid: int) -> Iterator[int]:
@@ -67,16 +78,21 @@ class Federation:
     ----------
     folder : pathlib.Path
         For Flower's home and the processes' output, one file each.
+    encrypted : bool
+        With TLS, by a certificate of its own authority, and for nodes with a registered key alone: as the how-to says.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, free_port()
+    def __init__(self, folder: Path, *, encrypted: bool = False) -> None:
+        self.folder, self.port, self.encrypted = folder, free_port(), encrypted
         self.home = folder / "home"
         self.home.mkdir()
+        secured = f'root-certificates = "{folder / "ca.crt"}"' if encrypted else "insecure = true"
         (self.home / "config.toml").write_text(
-            f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{self.port}"\ninsecure = true\n'
+            f'[superlink]\ndefault = "here"\n\n[superlink.here]\naddress = "127.0.0.1:{self.port}"\n{secured}\n'
         )
         self._processes: list[subprocess.Popen] = []
+        for command in how_to_commands("openssl") if encrypted else ():
+            subprocess.run(command, cwd=folder, check=True, capture_output=True)
 
     def __enter__(self) -> Federation:
         return self
@@ -101,8 +117,12 @@ class Federation:
     def superlink(self) -> subprocess.Popen:
         """Start it and wait until it listens; a database lets the nodes outlive it (without one they are strangers)."""
         address = ("--host", "127.0.0.1", "--port", self.port)
+        secured: tuple[str, ...] = ("--insecure",)
+        if self.encrypted:
+            secured = ("--ssl-certfile", "server.crt", "--ssl-keyfile", "server.key", "--ssl-ca-certfile", "ca.crt")
+            secured += ("--enable-supernode-auth",)
         process = self.start(
-            "superlink", "flower-superlink", "--insecure", *address, "--database", self.folder / "state.db"
+            "superlink", "flower-superlink", *secured, *address, "--database", self.folder / "state.db"
         )
         for _ in range(600):
             with socket.socket() as probe:
@@ -111,11 +131,21 @@ class Federation:
             time.sleep(0.1)
         raise AssertionError(f"the SuperLink does not listen\n{self.logs()}")
 
-    def supernode(self, client: int, clients: int) -> subprocess.Popen:
+    def supernode(self, client: int, clients: int, *, registered: bool = True) -> subprocess.Popen:
+        """Start the node of a client; of an encrypted federation with a key, which may be one nobody registered."""
+        secured: tuple[str, ...] = ("--insecure",)
+        if self.encrypted:
+            key = f"node{client}" if registered else "stranger"
+            for command in how_to_commands("ssh-keygen"):
+                made = [key if part == "node0" else part for part in command]
+                subprocess.run(made, cwd=self.folder, check=True, capture_output=True)
+            if registered:
+                assert self.start("register", "flwr", "supernode", "register", f"{key}.pub", "here").wait() == 0
+            secured = ("--root-certificates", "ca.crt", "--auth-supernode-private-key", key)
         return self.start(
             f"supernode-{client}",
             "flower-supernode",
-            *("--insecure", "--superlink", f"127.0.0.1:{self.port}", "--host", "127.0.0.1", "--port", free_port()),
+            *(*secured, "--superlink", f"127.0.0.1:{self.port}", "--host", "127.0.0.1", "--port", free_port()),
             *("--node-config", f"partition-id={client} num-partitions={clients}"),
         )
 
