@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 # is 1e-15, so no pair that needs it is missed; a pair recomputed in vain keeps its distance.
 _SLACK = 1e-9
 
-# Share of pairs to repair above which all distances are computed afresh: repairing one pair costs several
-# passes over its row, some twenty times a pair's share of the tiled Floyd–Warshall.
-_REPAIR_AT_MOST = 0.05
-
 
 class IncrementalDistances:
     """Shortest-path distances on a 3DG that gains clients and revises what it knows of them.
@@ -42,6 +38,9 @@ class IncrementalDistances:
         N×N similarities of the clients known so far; ``None`` for none.
     preset, epsilon, sigma2, bounds
         As for `dependency_graph`.
+    repair_at_most : float
+        Share of the pairs up to which those whose paths a change has cut are searched one by one; beyond it all are
+        computed afresh. One pair costs some twenty times its share of a tiled Floyd–Warshall (hence 1/20).
 
     Attributes
     ----------
@@ -73,10 +72,14 @@ class IncrementalDistances:
         sigma2: float | None = None,
         *,
         bounds: tuple[float, float] | None = None,
+        repair_at_most: float = 0.05,
     ) -> None:
+        if not 0 <= repair_at_most <= 1:
+            raise SimilarityError(f"repair_at_most must be a share from 0 to 1; got {repair_at_most!r}.")
         self._rule, self._epsilon, self._sigma2 = resolve(preset, epsilon, sigma2, bounds)
         self._preset: PresetName = preset
         self._bounds = bounds
+        self._repair_at_most = repair_at_most
         self._similarity = np.zeros((0, 0))
         self._weights = np.zeros((0, 0))
         self._lengths = np.zeros((0, 0))
@@ -252,7 +255,7 @@ class IncrementalDistances:
         weights[client, client] = 0.0
         lengths[client] = lengths[:, client] = np.inf
         lengths[client, client] = 0.0
-        if np.count_nonzero(stale) > _REPAIR_AT_MOST * stale.size:
+        if np.count_nonzero(stale) > self._repair_at_most * stale.size:
             self._lengths = close(weights.copy())
             return
         lengths[stale] = weights[stale]

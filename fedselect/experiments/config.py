@@ -103,12 +103,10 @@ class Experiment:
         AVAILABILITY.check(self.availability.name, self.availability.options)
         DROPOUT.check(self.dropout.name, self.dropout.options)
         SELECTORS.check(self.selector.name, self.selector.options)
-        # A data set of a plugin may have no such option: how many clients it has is known only when it is loaded.
+        # A data set of a plugin may have no such option: `federation` counts its clients when they are loaded.
         clients = self.data.options.get("n_clients", DATASETS.options(self.data.name).get("n_clients"))
-        if clients is not None and self.clients_per_round > clients:
-            raise ConfigError(
-                f"experiment: clients_per_round is {self.clients_per_round}, but there are only {clients} clients"
-            )
+        if clients is not None:
+            self._require_clients(clients)
 
     @property
     def parts(self) -> list[tuple[str, str]]:
@@ -120,8 +118,16 @@ class Experiment:
         return [*named, (MODELS.kind, self.training.model)]
 
     def federation(self) -> Federation:
-        """Load and partition the data set."""
-        return load_data(self.data.name, **self.data.options)
+        """Load and partition the data set; raises `ConfigError` where it has fewer clients than a round chooses."""
+        federation = load_data(self.data.name, **self.data.options)
+        self._require_clients(len(federation))
+        return federation
+
+    def _require_clients(self, clients: int) -> None:
+        if self.clients_per_round > clients:
+            raise ConfigError(
+                f"experiment: clients_per_round is {self.clients_per_round}, but there are only {clients} clients"
+            )
 
     def tables(self, place: Callable[[str], str] = str) -> dict[str, Any]:
         """The resolved configuration as nested tables, ready for TOML; `Experiment.from_tables` reads it back.

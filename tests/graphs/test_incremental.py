@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphs import IncrementalDistances, SimilarityError, distances, edge_weights, similarity
-from graphs import incremental as module
 
 pytestmark = pytest.mark.filterwarnings("ignore::graphs.GraphWarning")
 
@@ -33,18 +32,16 @@ def test_any_history_ends_where_starting_over_does(options, repair_at_most, seed
     rng = np.random.default_rng(seed)
     U = rng.normal(size=(size + 6, 3))
     S = similarity(U[:size]) if size else np.zeros((0, 0))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_REPAIR_AT_MOST", repair_at_most)
-        known = IncrementalDistances(S if size else None, **options)
-        for _ in range(8):
-            if len(known) < 2 or (rng.random() < 0.4 and len(known) < len(U)):
-                index = known.add(similarity(U[: len(known) + 1])[-1, :-1])
-                assert index == len(known) - 1
-            else:
-                client = int(rng.integers(len(known)))
-                U[client] = rng.normal(size=3)
-                known.update(client, similarity(U[: len(known)])[client])
-            np.testing.assert_allclose(known.distances(), fresh(similarity(U[: len(known)]), options), atol=1e-12)
+    known = IncrementalDistances(S if size else None, repair_at_most=repair_at_most, **options)
+    for _ in range(8):
+        if len(known) < 2 or (rng.random() < 0.4 and len(known) < len(U)):
+            index = known.add(similarity(U[: len(known) + 1])[-1, :-1])
+            assert index == len(known) - 1
+        else:
+            client = int(rng.integers(len(known)))
+            U[client] = rng.normal(size=3)
+            known.update(client, similarity(U[: len(known)])[client])
+        np.testing.assert_allclose(known.distances(), fresh(similarity(U[: len(known)]), options), atol=1e-12)
 
 
 def test_meeting_clients_one_by_one_needs_no_rebuild_with_fixed_bounds():
@@ -68,17 +65,16 @@ def test_new_extremes_rescale_everything():
 
 
 @pytest.mark.parametrize("repair_at_most", [0.0, 1.0])
-def test_a_removed_shortcut_is_found_again_by_long_paths(monkeypatch, repair_at_most):
+def test_a_removed_shortcut_is_found_again_by_long_paths(repair_at_most):
     # A ring of forty in random order; client 0 is a hub that shortens everything, then leaves. Paths of up
     # to twenty hops must be put together again, more than one pass over the pairs can do.
-    monkeypatch.setattr(module, "_REPAIR_AT_MOST", repair_at_most)
     around = 1 + np.random.default_rng(0).permutation(40)
     ring = np.zeros((41, 41))
     ring[around, np.roll(around, 1)] = ring[np.roll(around, 1), around] = 0.5
     hub = ring.copy()
     hub[0, 1:] = hub[1:, 0] = 1.0
     options = {"preset": "paper", "epsilon": 0.1, "sigma2": 1.0}
-    known = IncrementalDistances(hub, **options)
+    known = IncrementalDistances(hub, repair_at_most=repair_at_most, **options)
     known.update(0, ring[0])
     np.testing.assert_allclose(known.distances(), fresh(ring, options), atol=1e-12)
     assert known.path_lengths()[around[0], around[20]] == pytest.approx(20 * np.exp(-0.5))
@@ -107,5 +103,7 @@ def test_bad_input_gets_a_sentence_and_changes_nothing():
         IncrementalDistances().graph()
     with pytest.raises(SimilarityError, match="preset must be 'reference' or 'paper'; got 'x'"):
         IncrementalDistances(preset="x")
+    with pytest.raises(SimilarityError, match="repair_at_most must be a share from 0 to 1; got 2"):
+        IncrementalDistances(repair_at_most=2)
     assert len(known) == 2
     assert known.distances().tolist() == [[0, 1], [1, 0]]

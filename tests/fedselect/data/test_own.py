@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedselect.data import Federation, load_data
+from fedselect.data import DATASETS, Federation, load_data
 from fedselect.errors import ConfigError, DataError
+from fedselect.experiments import Choice, Experiment, build_scenario
 
 torch = pytest.importorskip("torch")
 
@@ -153,3 +154,18 @@ class Stream:
 def test_what_cannot_be_used_is_refused_in_a_sentence(build, message):
     with pytest.raises((DataError, ConfigError), match=message):
         build()
+
+
+def test_a_round_may_not_choose_more_clients_than_a_data_set_turns_out_to_have(restoring):
+    """A custom data set need not have an option ``n_clients``: then its clients are counted when they are there."""
+    restoring(DATASETS)
+
+    @DATASETS.register("pair")
+    def pair():
+        """Two clients."""
+        samples = np.zeros((4, 1), dtype=np.float32), np.array([0, 1, 0, 1])
+        return Federation.from_tensors([samples, samples], samples, classes=2, name="pair")
+
+    assert len(build_scenario(Experiment(clients_per_round=2, data=Choice("pair"))).data) == 2
+    with pytest.raises(ConfigError, match="clients_per_round is 3, but there are only 2 clients"):
+        build_scenario(Experiment(clients_per_round=3, data=Choice("pair")))

@@ -130,6 +130,15 @@ def test_a_tree_without_a_time_limit_is_given_up_after_counted_work():
     given_up = CertificateTree(problem, best, lambda: False, most_work=2 * 30**3)
     assert not given_up.tree()
     assert given_up.work <= 5 * 30**3
+
+
+def test_only_a_time_limit_lifts_the_limit_on_counted_work(monkeypatch):
+    limits = []
+    monkeypatch.setattr(CertificateTree, "tree", lambda tree: limits.append(tree.most_work))
+    solution = solve(random_problem(0, 12, 4), "branch-and-bound")
+    for seconds in (math.inf, 60.0):
+        assert prove(solution, seconds).certificate_report["bound"] >= solution.objective
+    assert limits == [MOST_WORK, math.inf]
     assert math.isfinite(MOST_WORK)
 
 

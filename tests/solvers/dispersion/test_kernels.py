@@ -71,30 +71,33 @@ ROUNDS = (
     "for name in names:\n"
     "    problem, loader._steps = load(name), 0\n"
     "    s = solve(problem, time_limit=600, watch=enough)\n"
-    "    print(name, s.bound >= problem.objective(best(name)), s.gap)\n"
+    "    print(name, s.bound >= problem.objective(best(name)), s.gap, loader._steps)\n"
 )
 
 
-def gaps_of_rounds(before: str, cache: Path) -> list[float]:
-    """The gaps of all rounds of a hundred clients in the library, solved to 1 % or until something is compiled."""
+def gaps_of_rounds(before: str, cache: Path) -> tuple[list[float], int]:
+    """Gaps of all rounds of 100 clients in the library, to 1 % or until something is compiled; most steps of Python."""
     rounds = [name for name in names() if name.startswith("fedgs") and "-n100-" in name]
     assert len(rounds) > 10
     done = run(BLOCKED + f"names = {rounds!r}\n" + before + ROUNDS, cache)
     lines = [line.split() for line in done.stdout.splitlines()]
     assert len(lines) == len(rounds), done.stderr
-    assert all(valid == "True" for _, valid, _ in lines)
-    return [float(gap) for *_, gap in lines]
+    assert all(valid == "True" for _, valid, *_ in lines)
+    return [float(gap) for *_, gap, _ in lines], max(int(steps) for *_, steps in lines)
 
 
-def test_rounds_of_a_hundred_have_a_certified_gap_before_anything_is_compiled(tmp_path):
-    gaps = np.array(gaps_of_rounds("", tmp_path / "cache"))
-    assert gaps.max() <= 0.07
-    assert (gaps > 0.01).sum() <= 5
+def test_rounds_of_a_hundred_have_a_certified_gap_in_the_first_second(tmp_path):
+    """By counted work, whatever the machine is busy with: a step of Python takes some 0.2 microseconds."""
+    gaps, steps = gaps_of_rounds("", tmp_path / "cache")
+    assert 0 < steps <= 1 / 0.2e-6
+    assert max(gaps) <= 0.07
+    assert sum(gap > 0.01 for gap in gaps) <= 5
 
 
 @pytest.mark.thorough
 def test_rounds_of_a_hundred_have_a_small_certified_gap_without_compiling(tmp_path):
-    assert max(gaps_of_rounds("loader._INTERPRETED = 10**12\n", tmp_path / "cache")) <= 0.01
+    gaps, _ = gaps_of_rounds("loader._INTERPRETED = 10**12\n", tmp_path / "cache")
+    assert max(gaps) <= 0.01
 
 
 def test_small_cases_without_compiling_agree_with_enumeration(tmp_path):

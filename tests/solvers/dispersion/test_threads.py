@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.linalg  # noqa: F401  (its BLAS is looked at, too)
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from solvers.dispersion import DispersionProblem
-from solvers.dispersion.search import threads
-from solvers.dispersion.search.threads import one_thread
+from solvers.dispersion.search.threads import calm, one_thread
 
 
 def blas_threads():
@@ -41,10 +42,12 @@ def test_one_thread_within_and_the_former_number_after(problem):
     assert seen == [{1}, {1}]
 
 
-def test_large_problems_keep_their_threads(problem, monkeypatch):
-    monkeypatch.setattr(threads, "_SMALL", 4)
+@pytest.mark.parametrize(("n", "threads"), [(2000, 1), (2001, 2)])
+def test_only_large_problems_keep_their_threads(n, threads):
     with threadpool_limits(limits=2, user_api="blas"):
-        assert one_thread(lambda problem, run: blas_threads())(problem, None) == blas_threads()
+        before = max(blas_threads())  # 1 where the machine has one processor
+        with calm(SimpleNamespace(n=n)):
+            assert blas_threads() == {min(threads, before)}
 
 
 @pytest.mark.parametrize("name", ["auto", "branch-and-bound", "sdp"])

@@ -1,4 +1,4 @@
-"""A federation over TLS with registered nodes, on loopback, by the how-to's own commands; run with ``-m deployment``."""
+"""A federation over TLS with registered nodes, on loopback, by the how-to's commands; run with ``-m deployment``."""
 
 from __future__ import annotations
 
