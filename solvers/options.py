@@ -9,15 +9,28 @@ from __future__ import annotations
 import difflib
 import inspect
 import math
+import operator
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-__all__ = ["Above", "AtLeast", "annotation_of", "check_options", "describe_type", "did_you_mean", "matches", "options"]
+__all__ = [
+    "Above",
+    "AtLeast",
+    "AtMost",
+    "Below",
+    "Limit",
+    "annotation_of",
+    "check_options",
+    "describe_type",
+    "did_you_mean",
+    "matches",
+    "options",
+]
 
 _WORDS = {
     bool: "true or false",
@@ -30,31 +43,44 @@ _WORDS = {
 
 
 @dataclass(frozen=True)
-class AtLeast:
-    """Accept numbers from ``least`` on: ``Annotated[int, AtLeast(1)]``; its repr stands in messages."""
-
-    least: float
-
-    def accepts(self, value: Any) -> bool:
-        """Return True for ``least`` and more."""
-        return bool(value >= self.least)
-
-    def __repr__(self) -> str:
-        return f"at least {self.least:g}"
-
-
-@dataclass(frozen=True)
-class Above:
-    """Accept numbers larger than ``limit``: ``Annotated[float, Above(0)]``."""
+class Limit:
+    """Base of the limits of a number, as in ``Annotated[int, AtLeast(1)]``; its repr stands in messages."""
 
     limit: float
 
-    def accepts(self, value: Any) -> bool:
-        """Return True for what is larger than ``limit``."""
-        return bool(value > self.limit)
+    words: ClassVar[str]
+    keeps: ClassVar[Callable[[Any, Any], Any]]
+
+    def accepts(self, value: Any) -> Any:
+        """Return whether a number, or each entry of an array, keeps the limit."""
+        return type(self).keeps(value, self.limit)
 
     def __repr__(self) -> str:
-        return f"above {self.limit:g}"
+        return f"{self.words} {self.limit:.12g}"
+
+
+class AtLeast(Limit):
+    """Accept ``limit`` and more."""
+
+    words, keeps = "at least", operator.ge
+
+
+class Above(Limit):
+    """Accept more than ``limit``."""
+
+    words, keeps = "above", operator.gt
+
+
+class AtMost(Limit):
+    """Accept ``limit`` and less."""
+
+    words, keeps = "at most", operator.le
+
+
+class Below(Limit):
+    """Accept less than ``limit``."""
+
+    words, keeps = "below", operator.lt
 
 
 def options(function: Callable[..., Any]) -> dict[str, Any]:

@@ -25,7 +25,6 @@ __all__ = [
     "Problem",
     "assembled",
     "digest",
-    "frozen_array",
     "html_table",
     "load",
     "outline",
@@ -228,49 +227,6 @@ def _is_own(kind: type[Problem]) -> bool:
 
 #: Families `load` may import by itself, so that a file can name nothing but these.
 FAMILIES = ("dispersion", "weighting", "capping", "allocation", "participation")
-
-
-def frozen_array(value: ArrayLike, name: str, ndim: int = 1, dtype: type | np.dtype[Any] = np.float64) -> NDArray[Any]:
-    """Return ``value`` as a read-only, finite array of ``ndim`` dimensions, or raise a sentence.
-
-    A writable array is copied, so that a problem cannot change after it was validated; a read-only one is shared.
-
-    Parameters
-    ----------
-    value : array-like
-        The data given by the caller.
-    name : str
-        The parameter's name, for the error message.
-    ndim : int
-        Dimensions wanted.
-    dtype : dtype
-        Element type wanted.
-
-    Returns
-    -------
-    ndarray
-        Read-only array.
-
-    Raises
-    ------
-    InvalidProblem
-        When it is no numeric array of that many dimensions, or has NaN or infinite entries.
-    """
-    try:
-        array = np.asarray(value, dtype=dtype)
-    except (TypeError, ValueError) as error:
-        raise InvalidProblem(f"{name} must be numbers: {error}") from error
-    if array.ndim != ndim:
-        raise InvalidProblem(f"{name} must have {ndim} dimension(s); got shape {array.shape}")
-    if array.dtype.kind == "f":
-        bad = ~np.isfinite(array)
-        if bad.any():
-            where = tuple(int(i) for i in np.argwhere(bad)[0])
-            raise InvalidProblem(f"{name} must be finite; entry {where if ndim > 1 else where[0]} is {array[where]}")
-    if array.flags.writeable or array.base is not None:
-        array = array.copy()
-        array.setflags(write=False)
-    return array
 
 
 #: Text longer than this is left out of a repr.

@@ -9,7 +9,9 @@ from typing import IO, Any
 
 from numpy.typing import ArrayLike
 
+from solvers.checks import integer, number, seconds_or_none
 from solvers.errors import InvalidOption, InvalidProblem
+from solvers.options import AtLeast
 from solvers.problem import Problem
 from solvers.proving import prove
 from solvers.registry import Method, find, methods
@@ -200,14 +202,13 @@ def plan(
 ) -> Plan:
     """Resolve and check what `solve` is given, for a problem or beforehand for its type; raise as `solve` does."""
     entry = find(problem, method)
-    check_limit(time_limit)
-    if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
-        raise InvalidOption(f"seed must be a non-negative integer; got {seed!r}")
+    seconds_or_none(time_limit)
+    seed = integer(seed, "seed", AtLeast(0), error=InvalidOption)
     second = None if bound_by is None else _bounding(problem, bound_by)
     _check_gap(gap, entry, second)
     options, bounding_options = _threaded(threads, problem, entry, second, options)
     entry.check(options)
-    return Plan(entry, options, second, bounding_options, time_limit, gap, int(seed), certificate)
+    return Plan(entry, options, second, bounding_options, time_limit, gap, seed, certificate)
 
 
 def with_bound(
@@ -298,12 +299,7 @@ def _check_gap(gap: Any, entry: Method, second: Method | None) -> None:
     """Raise `InvalidOption` unless this is a gap that one of the methods can reach, or None."""
     if gap is None:
         return
-    try:
-        fine = gap >= 0 and math.isfinite(gap) and not isinstance(gap, bool)
-    except (TypeError, ValueError):
-        fine = False
-    if not fine:
-        raise InvalidOption(f"gap must be a number from 0, such as 0.01 for one per cent; got {gap!r}")
+    number(gap, "gap", AtLeast(0), error=InvalidOption, hint="0.01 is one per cent")
     if entry.kind == "heuristic" and second is None:
         raise InvalidOption(
             f"gap needs a bound, and {entry.name!r} is a heuristic, which has none: name a second method with bound_by"
@@ -318,28 +314,17 @@ def _threaded(
     bounding: dict[str, Any] = {}
     if threads is None:
         return first, bounding
-    if isinstance(threads, bool) or not hasattr(threads, "__index__") or threads < 1:
-        raise InvalidOption(f"threads must be a positive integer; got {threads!r}")
+    threads = integer(threads, "threads", AtLeast(1), error=InvalidOption)
     if entry.threads:
-        first["threads"] = int(threads)
+        first["threads"] = threads
     if second is not None and second.threads:
-        bounding["threads"] = int(threads)
+        bounding["threads"] = threads
     if not entry.threads and not bounding:
         with_one = ", ".join(each.name for each in methods(problem) if each.threads)
         raise InvalidOption(
             f"method {entry.name!r} has no option for threads (methods of this problem that have: {with_one or 'none'})"
         )
     return first, bounding
-
-
-def check_limit(time_limit: Any) -> None:
-    """Raise `InvalidOption` unless this is a positive number of seconds, or None."""
-    try:
-        fine = time_limit is None or (time_limit > 0 and math.isfinite(time_limit))
-    except (TypeError, ValueError):
-        fine = False
-    if not fine or isinstance(time_limit, bool):
-        raise InvalidOption(f"time_limit must be a positive number of seconds or None; got {time_limit!r}")
 
 
 def _start(problem: Problem, start: ArrayLike) -> ArrayLike:

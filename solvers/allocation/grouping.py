@@ -8,8 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.checks import frozen_array, integer
 from solvers.errors import InvalidProblem
-from solvers.problem import frozen_array
+from solvers.options import AtLeast
 
 __all__ = ["Grouping", "group_clients", "silhouette"]
 
@@ -87,10 +88,8 @@ def group_clients(
     counts = frozen_array(distributions, "distributions", ndim=2)
     if counts.size == 0 or counts.min() < 0 or (counts.sum(axis=1) == 0).any():
         raise InvalidProblem("distributions must hold non-negative rows with a positive sum, one for each client")
-    if largest < 1:
-        raise InvalidProblem(f"largest must be at least 1; got {largest}")
-    if restarts < 1:
-        raise InvalidProblem(f"restarts must be at least 1; got {restarts}")
+    integer(largest, "largest", AtLeast(1))
+    integer(restarts, "restarts", AtLeast(1))
     points = counts / counts.sum(axis=1, keepdims=True)
     apart = _distances(points)
     labels, scores = np.zeros(len(points), dtype=np.int64), {1: 0.0}

@@ -10,8 +10,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.checks import frozen_array, integer, vector
 from solvers.errors import InvalidProblem
-from solvers.problem import Problem, frozen_array
+from solvers.options import AtLeast
+from solvers.problem import Problem
 
 __all__ = ["AllocationProblem", "fill", "per_group", "round_up_largest", "validated", "water_fill", "whole_numbers"]
 
@@ -33,12 +35,7 @@ def validated(
     if counts.min() < 1:
         group = int(counts.argmin())
         raise InvalidProblem(f"sizes must be at least 1; group {group} has {counts[group]} (leave empty groups out)")
-    spread = frozen_array(deviations, "deviations")
-    if spread.shape != (n,):
-        raise InvalidProblem(f"deviations must have one entry per group, {n}; got {spread.shape[0]}")
-    if spread.min() < 0:
-        group = int(spread.argmin())
-        raise InvalidProblem(f"deviations must be non-negative; group {group} has {spread[group]:g}")
+    spread = vector(deviations, "deviations", AtLeast(0), n=n, of="group")
     most = counts if upper is None else per_group(upper, n, "upper")
     if (most > counts).any():
         group = int(np.argmax(most > counts))
@@ -53,11 +50,7 @@ def validated(
 
 def budget(total: Any, most: int) -> int:
     """``total`` as a number of clients between 1 and ``most``."""
-    if isinstance(total, bool) or not hasattr(total, "__index__"):
-        raise InvalidProblem(f"total must be an integer; got {total!r}")
-    total = int(total)
-    if total < 1:
-        raise InvalidProblem(f"total must be at least 1; got {total}")
+    total = integer(total, "total", AtLeast(1))
     if total > most:
         raise InvalidProblem(
             f"total must not exceed the clients there are, {most}; got {total} "

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.checks import vector
 from solvers.errors import InvalidProblem
-from solvers.problem import frozen_array
+from solvers.options import Above, AtLeast
 
 __all__ = [
     "Dissimilarity",
@@ -49,7 +50,7 @@ def neyman(sizes: ArrayLike, deviations: ArrayLike, total: float) -> NDArray[np.
     InvalidProblem
         When every N_kH_k is zero, or an argument is negative.
     """
-    a = _positive(sizes, "sizes") * _positive(deviations, "deviations")
+    a = _non_negative(sizes, "sizes") * _non_negative(deviations, "deviations")
     if not a.sum() > 0:
         raise InvalidProblem("neyman needs a group with positive size and deviation; all products are 0")
     return total * a / a.sum()
@@ -77,7 +78,7 @@ def availability_bias(sizes: ArrayLike, available: ArrayLike) -> NDArray[np.floa
     InvalidProblem
         When nobody is available, or an argument is negative.
     """
-    n, a = _positive(sizes, "sizes"), _positive(available, "available")
+    n, a = _non_negative(sizes, "sizes"), _non_negative(available, "available")
     if n.shape != a.shape or not (n.sum() > 0 and a.sum() > 0):
         raise InvalidProblem(f"sizes and available must be over the same groups and not all 0; got {n.size}, {a.size}")
     return a / a.sum() - n / n.sum()
@@ -109,14 +110,12 @@ def estimator_error(sizes: ArrayLike, allocation: ArrayLike, variances: ArrayLik
     InvalidProblem
         When an argument is out of range.
     """
-    n, s, v = _positive(sizes, "sizes"), _positive(allocation, "allocation"), _positive(variances, "variances")
-    if not n.shape == s.shape == v.shape:
-        raise InvalidProblem(f"sizes, allocation and variances must agree in length; got {n.size}, {s.size}, {v.size}")
-    if not ((s > 0) & (s <= n)).all():
-        group = int(np.argmin((s > 0) & (s <= n)))
-        raise InvalidProblem(
-            f"allocation must be positive and at most the group's size; group {group} has {s[group]:g} of {n[group]:g}"
-        )
+    n = vector(sizes, "sizes", AtLeast(0), of="group")
+    s = vector(allocation, "allocation", Above(0), n=n.size, of="group")
+    v = vector(variances, "variances", AtLeast(0), n=n.size, of="group")
+    if (s > n).any():
+        group = int(np.argmax(s > n))
+        raise InvalidProblem(f"allocation must be at most the size; group {group} has {s[group]:g} of {n[group]:g}")
     return float(((n / n.sum()) ** 2 * (1.0 / s - 1.0 / n) * v).sum())
 
 
@@ -135,7 +134,7 @@ def stratified_term(sizes: ArrayLike, allocation: ArrayLike, deviations: ArrayLi
     float
         C₂, 0 when everybody is sampled.
     """
-    h = _positive(deviations, "deviations")
+    h = _non_negative(deviations, "deviations")
     return 4.0 * (epochs * batches) ** 2 * estimator_error(sizes, allocation, h**2)
 
 
@@ -182,7 +181,7 @@ def training_term(
     float
         C₁.
     """
-    v = _positive(variances, "variances")
+    v = _non_negative(variances, "variances")
     steps = epochs * batches - 1
     return float(v.sum() / v.size**2 + 6.0 * smoothness * heterogeneity + 8.0 * smoothness * steps**2 * gradient**2)
 
@@ -278,7 +277,7 @@ def proportional_advantage(
     InvalidProblem
         When β ≥ μ > 0 does not hold, or an argument is negative.
     """
-    n, h = _positive(sizes, "sizes"), _positive(deviations, "deviations")
+    n, h = _non_negative(sizes, "sizes"), _non_negative(deviations, "deviations")
     factor = 8.0 * smoothness * (epochs * batches) ** 2 / convexity**2
     factor /= _horizon(smoothness, convexity, epochs, batches, rounds)
     inside = float((n * h**2).sum() / n.sum())
@@ -293,12 +292,8 @@ def _horizon(smoothness: float, convexity: float, epochs: int, batches: int, rou
     return max(8.0 * smoothness / convexity - 1.0, steps) + rounds * steps
 
 
-def _positive(value: ArrayLike, name: str) -> NDArray[np.float64]:
-    array = frozen_array(value, name)
-    if array.size == 0 or array.min() < 0:
-        got = "none" if array.size == 0 else f"{array.min():g}"
-        raise InvalidProblem(f"{name} must hold non-negative numbers; got {got}")
-    return array
+def _non_negative(value: ArrayLike, name: str) -> NDArray[np.float64]:
+    return vector(value, name, AtLeast(0), of="group")
 
 
 @dataclass(frozen=True, eq=False)
@@ -392,11 +387,10 @@ def separation_threshold(sizes: ArrayLike, within: ArrayLike) -> float:
     InvalidProblem
         When an argument is not as described.
     """
-    n, spread = frozen_array(sizes, "sizes"), frozen_array(within, "within")
-    if n.ndim != 1 or n.size < 2 or n.min() < 1:
-        raise InvalidProblem(f"sizes must be positive numbers of clients of two groups or more; got {sizes!r}")
-    if spread.shape != n.shape or spread.min() < 0:
-        raise InvalidProblem(f"within must be one number of 0 or more for each of {n.size} groups; got {within!r}")
+    n = vector(sizes, "sizes", AtLeast(1), of="group")
+    if n.size < 2:
+        raise InvalidProblem(f"sizes must be numbers of clients of two groups or more; got {sizes!r}")
+    spread = vector(within, "within", AtLeast(0), n=n.size, of="group")
     total = float(n.sum())
     pairs = (total**2 - float(n @ n)) / 2
     return math.sqrt(total * float((1 - n / total) @ spread) / pairs)

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solvers import instances
+from solvers.checks import integer, seconds_or_none
 from solvers.errors import BenchmarkError, InvalidOption, MissingBackend
-from solvers.options import did_you_mean
+from solvers.options import AtLeast, did_you_mean
 from solvers.problem import Problem, load
 from solvers.registry import TAKEN, Method, methods
 from solvers.solving import plan as planned
@@ -140,8 +141,8 @@ class Plan:
         plan = cls(
             tuple(_variant(label, value) for label, value in _labelled(methods)),
             tuple(_with_best(resolve_instance(source, name), best_known or {}) for name, source in named),
-            tuple(_seed(seed) for seed in seeds),
-            tuple(_limit(limit) for limit in limits),
+            tuple(integer(seed, "seed", AtLeast(0), error=BenchmarkError) for seed in seeds),
+            tuple(seconds_or_none(limit, "time limit", BenchmarkError) for limit in limits),
         )
         plan._check(best_known or {})
         return plan
@@ -220,24 +221,6 @@ def _with_best(instance: Instance, best_known: Mapping[str, float]) -> Instance:
     if not math.isfinite(value):
         raise BenchmarkError(f"the best known value of {instance.name!r} must be finite; got {value}")
     return dataclasses.replace(instance, best_known=value, witnessed=False)
-
-
-def _seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
-        raise BenchmarkError(f"seeds must be non-negative integers; got {seed!r}")
-    return int(seed)
-
-
-def _limit(limit: Any) -> float | None:
-    if limit is None:
-        return None
-    try:
-        seconds = float(limit)
-    except (TypeError, ValueError):
-        seconds = math.nan
-    if not (seconds > 0 and math.isfinite(seconds)):
-        raise BenchmarkError(f"time limits must be positive numbers of seconds or None; got {limit!r}")
-    return seconds
 
 
 def _code_digest(entry: Method) -> str:

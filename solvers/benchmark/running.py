@@ -17,8 +17,10 @@ from solvers.benchmark.plan import Cell, Plan
 from solvers.benchmark.store import Store
 from solvers.benchmark.table import Benchmark
 from solvers.benchmark.verify import examine
+from solvers.checks import number
 from solvers.environment import installed
 from solvers.errors import BenchmarkError
+from solvers.options import AtLeast, Below
 from solvers.problem import Problem
 from solvers.registry import methods as registered
 
@@ -152,7 +154,8 @@ def run_benchmark(
     """
     plan = Plan.of(methods, instances, seeds, time_limits, best_known)
     conditions = {"repeat": bool(repeat)} | {
-        name: _seconds(name, value) for name, value in (("warm_up", warm_up), ("grace", grace), ("patience", patience))
+        name: number(value, name, AtLeast(0), Below(1e6), error=BenchmarkError, hint="seconds")
+        for name, value in (("warm_up", warm_up), ("grace", grace), ("patience", patience))
     }
     if unknown := sorted(set(retry) - set(VERDICTS)):
         raise BenchmarkError(f"there is no verdict {unknown[0]!r} to retry (known: {', '.join(VERDICTS)})")
@@ -173,8 +176,8 @@ def run_benchmark(
         tasks = _tasks(cells, plan, store, setup, conditions)
         problems = {each.name: each.problem for each in plan.instances}
         with store.writing() as write:
-            for number, answer in run_tasks(tasks, parallel, streaming):
-                cell = cells[number]
+            for place, answer in run_tasks(tasks, parallel, streaming):
+                cell = cells[place]
                 write(cell, examine(problems[cell.instance], answer, cell.time_limit))
                 if progress is not None:
                     progress(len(store.records), total)
@@ -182,12 +185,6 @@ def run_benchmark(
         if out is not None:
             store.finish(benchmark.table)
     return benchmark
-
-
-def _seconds(name: str, value: float) -> float:
-    if not 0 <= value < 1e6:
-        raise BenchmarkError(f"{name} must be a number of seconds from 0 to 1e6; got {value!r}")
-    return float(value)
 
 
 @contextmanager
@@ -231,10 +228,10 @@ def _tasks(cells: list[Cell], plan: Plan, store: Store, setup: bytes, conditions
     files = {name: store.problem_file(instances[name]) for name in {cell.instance for cell in cells}}
     benchmark = uuid.uuid4().hex
     tasks = []
-    for number, cell in enumerate(cells):
+    for place, cell in enumerate(cells):
         variant, limit = variants[cell.method], cell.time_limit
         patience = conditions["patience"] if limit is None else limit + conditions["grace"]
         request = Request(files[cell.instance], variant.name, variant.options, cell.seed, limit, patience)
         kind = f"{type(instances[cell.instance].problem).__name__} {variant.label}"
-        tasks.append(Task(number, benchmark, setup, request, kind, conditions["warm_up"], conditions["repeat"]))
+        tasks.append(Task(place, benchmark, setup, request, kind, conditions["warm_up"], conditions["repeat"]))
     return tasks

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.checks import vector
 from solvers.errors import InvalidProblem
-from solvers.problem import frozen_array
 
 __all__ = ["CERTAIN", "DRAWS", "Draw", "checked", "dep_round", "madow", "successive", "successive_inclusion"]
 
@@ -25,9 +25,7 @@ def checked(p: ArrayLike) -> tuple[NDArray[np.float64], int]:
     InvalidProblem
         When an entry is below 0 or above 1 by more than 1e-9, or the sum is no whole number (to 1e-9 relative).
     """
-    array = frozen_array(p, "p")
-    if array.size == 0:
-        raise InvalidProblem("p must have at least one client; got an empty array")
+    array = vector(p, "p")
     low, high = float(array.min()), float(array.max())
     if low < -1e-9 or high > 1 + 1e-9:
         raise InvalidProblem(f"p must lie between 0 and 1; it ranges from {low:g} to {high:g}")

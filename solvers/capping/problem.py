@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.checks import integer, number, vector
 from solvers.errors import InvalidProblem
-from solvers.problem import Problem, frozen_array
+from solvers.options import Above, AtLeast
+from solvers.problem import Problem
 
 __all__ = ["TIE", "CappingProblem", "log_sum", "share_out", "tail_sums"]
 
@@ -78,29 +80,17 @@ class CappingProblem(Problem):
             given = "neither" if self.weights is None else "both"
             raise InvalidProblem(f"give weights or log_weights, one of the two; got {given}")
         name = "log_weights" if self.weights is None else "weights"
-        array = frozen_array(getattr(self, name), name)
-        n = array.shape[0]
-        if n == 0:
-            raise InvalidProblem(f"{name} must have at least one client; got an empty array")
-        if self.weights is not None and (smallest := float(array.min())) <= 0:
-            raise InvalidProblem(
-                f"weights must be positive; client {int(array.argmin())} has {smallest:g} "
-                "(where weights underflow, give log_weights)"
-            )
-        size: Any = self.size
-        if isinstance(size, bool) or not hasattr(size, "__index__"):
-            raise InvalidProblem(f"size must be an integer; got {size!r}")
-        if not 1 <= int(size) <= n:
-            raise InvalidProblem(f"size must lie between 1 and the number of clients, {n}; got {int(size)}")
-        try:
-            floor = float(self.floor)
-        except (TypeError, ValueError) as error:
-            raise InvalidProblem(f"floor must be a number; got {self.floor!r}") from error
-        highest = int(size) / n
-        if not 0 <= floor <= highest * (1 + 1e-12):
+        limits, hint = ((), "") if self.weights is None else ((Above(0),), "where weights underflow, give log_weights")
+        array = vector(getattr(self, name), name, *limits, hint=hint)
+        n, size = array.shape[0], integer(self.size, "size")
+        if not 1 <= size <= n:
+            raise InvalidProblem(f"size must lie between 1 and the number of clients, {n}; got {size}")
+        floor = number(self.floor, "floor", AtLeast(0))
+        highest = size / n
+        if not floor <= highest * (1 + 1e-12):
             raise InvalidProblem(f"floor must lie between 0 and size / clients, {highest:g}; got {floor:g}")
         object.__setattr__(self, name, array)
-        object.__setattr__(self, "size", int(size))
+        object.__setattr__(self, "size", size)
         object.__setattr__(self, "floor", min(floor, highest))
 
     @property

@@ -7,8 +7,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.checks import integer, number, vector
 from solvers.errors import InvalidProblem
-from solvers.problem import frozen_array
+from solvers.options import Above, AtLeast, AtMost
 
 __all__ = ["best_rate", "constant_floors", "incremental_floors", "regret_bound", "reweighted"]
 
@@ -34,9 +35,8 @@ def constant_floors(n_clients: int, size: int, rounds: int, fraction: float) -> 
         When an argument is out of range.
     """
     _check(n_clients, size)
-    if not 0 <= fraction <= 1:
-        raise InvalidProblem(f"fraction must lie between 0 and 1; got {fraction}")
-    return np.full(_rounds(rounds), fraction * size / n_clients)
+    number(fraction, "fraction", AtLeast(0), AtMost(1))
+    return np.full(integer(rounds, "rounds", AtLeast(1)), fraction * size / n_clients)
 
 
 def incremental_floors(n_clients: int, size: int, rounds: int) -> NDArray[np.float64]:
@@ -62,7 +62,7 @@ def incremental_floors(n_clients: int, size: int, rounds: int) -> NDArray[np.flo
         When an argument is out of range.
     """
     _check(n_clients, size)
-    floors = np.full(_rounds(rounds), size / n_clients)
+    floors = np.full(integer(rounds, "rounds", AtLeast(1)), size / n_clients)
     floors[: rounds // 4] = 0.0
     return floors
 
@@ -98,8 +98,7 @@ def regret_bound(n_clients: int, size: int, floors: ArrayLike, rate: float | Non
     total = _residual(n_clients, size, floors)
     if rate is None:
         return 2.0 * math.sqrt(n_clients * math.log(n_clients) * total)
-    if not (math.isfinite(rate) and rate > 0):
-        raise InvalidProblem(f"rate must be positive and finite; got {rate}")
+    number(rate, "rate", Above(0))
     return rate * total + n_clients / rate * math.log(n_clients)
 
 
@@ -162,9 +161,8 @@ def reweighted(
     InvalidProblem
         When an argument is not as described.
     """
-    logs, p = frozen_array(log_weights, "log_weights").copy(), frozen_array(p, "p")
-    if p.shape != logs.shape:
-        raise InvalidProblem(f"p must have one entry per client, {logs.size}; got {p.size}")
+    logs = vector(log_weights, "log_weights").copy()
+    p = vector(p, "p", n=logs.size)
     ids = np.setdiff1d(np.asarray(returned, dtype=np.int64), np.asarray(overflow, dtype=np.int64))
     if ids.size and not (ids[0] >= 0 and ids[-1] < logs.size and p[ids].min() > 0):
         raise InvalidProblem("returned must hold ids of clients with a positive probability")
@@ -176,24 +174,11 @@ def reweighted(
 def _residual(n_clients: int, size: int, floors: ArrayLike) -> float:
     """Σ_t (k − Kσ_t), checked."""
     _check(n_clients, size)
-    sigma = frozen_array(floors, "floors")
-    if sigma.size == 0:
-        raise InvalidProblem("floors must have one quota per round; got none")
-    highest = size / n_clients
-    if sigma.min() < 0 or sigma.max() > highest * (1 + 1e-12):
-        raise InvalidProblem(
-            f"floors must lie between 0 and size / n_clients, {highest:g}; they range from {sigma.min():g} "
-            f"to {sigma.max():g}"
-        )
+    highest = AtMost(size / n_clients * (1 + 1e-12))
+    sigma = vector(floors, "floors", AtLeast(0), highest, of="round", hint="the highest quota is size / n_clients")
     return max(0.0, float(np.sum(size - n_clients * sigma)))
 
 
 def _check(n_clients: int, size: int) -> None:
     if not 1 <= size <= n_clients:
         raise InvalidProblem(f"size must lie between 1 and the number of clients, {n_clients}; got {size}")
-
-
-def _rounds(rounds: int) -> int:
-    if rounds < 1:
-        raise InvalidProblem(f"rounds must be at least 1; got {rounds}")
-    return rounds

@@ -18,10 +18,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.checks import frozen_array, integer
 from solvers.dispersion.feasible_set import Hypersimplex
 from solvers.dispersion.geometry import Geometry, KindGeometry, MatrixGeometry, PointGeometry
 from solvers.errors import InvalidProblem
-from solvers.problem import Problem, frozen_array
+from solvers.problem import Problem
 from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["DispersionProblem", "KindDispersionProblem", "PointDispersionProblem", "SelectionProblem"]
@@ -58,7 +59,7 @@ class SelectionProblem(Problem):
             raise InvalidProblem(f"costs must have one entry per client, {n}; got {costs.shape[0]}")
         if self.size is None:
             raise InvalidProblem(f"size is missing: say how many of the {n} clients to choose, as in size={min(n, 10)}")
-        size = _as_integer(self.size, "size")
+        size = integer(self.size, "size")
         if not 1 <= size <= n:
             raise InvalidProblem(f"size must lie between 1 and the number of clients, {n}; got {size}")
         weight = float(self.weight)
@@ -647,7 +648,7 @@ def _round_terms(
         raise InvalidProblem("no client is available, so there is nothing to select from")
     if (v < 0).any():
         raise InvalidProblem(f"counts must be non-negative; the smallest is {v.min():g}")
-    limit = _as_integer(size, "size")
+    limit = integer(size, "size")
     if limit < 1:
         raise InvalidProblem(f"size must be at least 1; got {limit}")
     if not (math.isfinite(alpha) and alpha >= 0):
@@ -658,10 +659,3 @@ def _round_terms(
     pairs = m * (m - 1) if scale == "pairs" else n * (n - 1)
     z = 2 * (v - v.mean() - limit / n) + 1
     return _RoundTerms(z[ids] / max(n - 1, 1), m, alpha / pairs if pairs else 0.0, ids)
-
-
-def _as_integer(value: Any, name: str) -> int:
-    """Return ``value`` as an ``int``, or raise a sentence."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidProblem(f"{name} must be an integer; got {value!r}")
-    return int(value)

@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.errors import InvalidProblem
+from solvers.checks import integer
+from solvers.options import AtLeast
 from solvers.participation.weights import check_rates
 from solvers.problem import Problem
 
@@ -46,10 +47,7 @@ class CutoffProblem(Problem):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rates", check_rates(self.rates))
-        horizon = self.horizon
-        if isinstance(horizon, bool) or not hasattr(horizon, "__index__") or horizon < 2:
-            raise InvalidProblem(f"horizon must be an integer of at least 2 rounds; got {horizon!r}")
-        object.__setattr__(self, "horizon", int(horizon))
+        object.__setattr__(self, "horizon", integer(self.horizon, "horizon", AtLeast(2)))
 
     @property
     def n(self) -> int:

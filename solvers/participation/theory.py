@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from solvers.checks import integer, number
 from solvers.errors import InvalidProblem
+from solvers.options import Above, AtLeast
 
 __all__ = ["Convergence", "Smoothness", "convergence_bound", "step_sizes"]
 
@@ -42,10 +44,7 @@ class Smoothness:
 
     def __post_init__(self) -> None:
         for name in ("lipschitz", "noise", "divergence", "gap", "gradient"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0) or (name == "lipschitz" and value == 0):
-                wanted = "positive" if name == "lipschitz" else "0 or more"
-                raise InvalidProblem(f"{name} must be {wanted} and finite; got {value}")
+            number(getattr(self, name), name, Above(0) if name == "lipschitz" else AtLeast(0))
 
     def spread(self, steps: int) -> float:
         """``I·δ² + σ²``, which three of the four terms have."""
@@ -118,10 +117,8 @@ def convergence_bound(
     """
     _check(n_clients, rounds, steps, second_moment)
     for name, value in (("local_rate", local_rate), ("server_rate", server_rate)):
-        if not (math.isfinite(value) and value > 0):
-            raise InvalidProblem(f"{name} must be positive and finite; got {value}")
-    if not (math.isfinite(weight_error) and weight_error >= 0):
-        raise InvalidProblem(f"weight_error must be 0 or more and finite; got {weight_error}")
+        number(value, name, Above(0))
+    number(weight_error, "weight_error", AtLeast(0))
     both, largest = local_rate * server_rate, _largest(constants, n_clients, steps, second_moment)
     slack = 1 + 1e-12  # Corollary 4's own rates may lie on the border
     if local_rate > _largest_local(constants, steps) * slack or both > largest * slack:
@@ -162,8 +159,7 @@ def step_sizes(
         When an argument is out of range, or F is 0: at a minimum there is nothing to step towards.
     """
     _check(n_clients, rounds, steps, second_moment)
-    if rounds < 2:
-        raise InvalidProblem(f"rounds must be at least 2; got {rounds}")
+    integer(rounds, "rounds", AtLeast(2))
     if constants.gap == 0:
         raise InvalidProblem("gap must be positive: at a minimum there is no step to choose")
     local = min(1 / (constants.lipschitz * steps * math.sqrt(rounds)), _largest_local(constants, steps))
@@ -185,7 +181,5 @@ def _largest(constants: Smoothness, n_clients: int, steps: int, second_moment: f
 
 def _check(n_clients: int, rounds: int, steps: int, second_moment: float) -> None:
     for name, value in (("n_clients", n_clients), ("rounds", rounds), ("steps", steps)):
-        if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
-            raise InvalidProblem(f"{name} must be an integer of at least 1; got {value!r}")
-    if not (math.isfinite(second_moment) and second_moment > 0):
-        raise InvalidProblem(f"second_moment must be positive and finite; got {second_moment}")
+        integer(value, name, AtLeast(1))
+    number(second_moment, "second_moment", Above(0))

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.checks import frozen_array, integer, vector
 from solvers.errors import InvalidProblem
-from solvers.problem import frozen_array
+from solvers.options import Above, AtLeast, AtMost
 
 __all__ = ["ParticipationWeights", "check_cutoff", "check_rates", "expected_weight", "second_moment", "weight_error"]
 
@@ -56,9 +57,7 @@ class ParticipationWeights:
     """
 
     def __init__(self, n_clients: int, cutoff: int | None = None) -> None:
-        if isinstance(n_clients, bool) or not hasattr(n_clients, "__index__") or n_clients < 1:
-            raise InvalidProblem(f"n_clients must be an integer of at least 1; got {n_clients!r}")
-        self.n_clients = int(n_clients)
+        self.n_clients = integer(n_clients, "n_clients", AtLeast(1))
         self.cutoff = check_cutoff(cutoff)
         self.rounds = 0
         self._completed = np.full(self.n_clients, 0)  # M: intervals completed, cut ones included
@@ -174,22 +173,12 @@ def expected_weight(rates: ArrayLike, cutoff: int | None = None) -> NDArray[np.f
 
 def check_cutoff(cutoff: int | None) -> int | None:
     """The cutoff as an int, or ``None``; raises `InvalidProblem` for anything else."""
-    if cutoff is None:
-        return None
-    if isinstance(cutoff, bool) or not hasattr(cutoff, "__index__") or cutoff < 1:
-        raise InvalidProblem(f"cutoff must be an integer of at least 1, or None for no cutoff; got {cutoff!r}")
-    return int(cutoff)
+    return None if cutoff is None else integer(cutoff, "cutoff", AtLeast(1))
 
 
 def check_rates(rates: ArrayLike) -> NDArray[np.float64]:
     """Participation rates in (0, 1], at least one; raises `InvalidProblem` for anything else."""
-    p = frozen_array(rates, "rates")
-    if p.shape[0] == 0:
-        raise InvalidProblem("rates is empty; there must be at least one client")
-    if (wrong := (p <= 0) | (p > 1)).any():
-        n = int(np.flatnonzero(wrong)[0])
-        raise InvalidProblem(f"rates must lie in (0, 1]; client {n} has {p[n]:g}")
-    return p
+    return vector(rates, "rates", Above(0), AtMost(1))
 
 
 def weight_error(history: ArrayLike, rates: ArrayLike, cutoff: int | None = None) -> float:

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.checks import distribution, number, one_of, vector
 from solvers.errors import InvalidProblem
+from solvers.options import Above, AtLeast, AtMost
 from solvers.problem import Problem
-from solvers.weighting.checks import distribution, finite, non_negative, per_client, probabilities
 
 __all__ = [
     "AggregationProblem",
@@ -134,14 +135,11 @@ class ExclusionProblem(Problem):
     family: ClassVar[str] = "weighting"
 
     def __post_init__(self) -> None:
-        importance = distribution(self.importance, "importance")
+        importance = distribution(self.importance, "importance", Above(0), hint="leave clients of no weight out")
         n = importance.shape[0]
-        loss_gaps = per_client(self.loss_gaps, "loss_gaps", n)
-        availability = probabilities(self.availability, "availability", n)
-        correlation = per_client(self.correlation, "correlation", n)
-        if (wrong := np.abs(correlation) > 1).any():
-            k = int(np.flatnonzero(wrong)[0])
-            raise InvalidProblem(f"correlation must lie in [-1, 1]; client {k} has {correlation[k]:g}")
+        loss_gaps = vector(self.loss_gaps, "loss_gaps", n=n)
+        availability = vector(self.availability, "availability", Above(0), AtMost(1), n=n)
+        correlation = vector(self.correlation, "correlation", AtLeast(-1), AtMost(1), n=n)
         if self.heterogeneity is None:
             heterogeneity = float(loss_gaps.max())
             if heterogeneity < 0:
@@ -150,14 +148,14 @@ class ExclusionProblem(Problem):
                     "it must be non-negative, so state heterogeneity yourself"
                 )
         else:
-            heterogeneity = non_negative(self.heterogeneity, "heterogeneity")
+            heterogeneity = number(self.heterogeneity, "heterogeneity", AtLeast(0))
         values = {
             "importance": importance,
             "loss_gaps": loss_gaps,
             "heterogeneity": heterogeneity,
             "availability": availability,
             "correlation": correlation,
-            "threshold": non_negative(self.threshold, "threshold"),
+            "threshold": number(self.threshold, "threshold", AtLeast(0)),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -248,21 +246,12 @@ class AggregationProblem(Problem):
     tolerance: ClassVar[float] = 1e-12
 
     def __post_init__(self) -> None:
-        n = np.asarray(self.availability).shape[0] if np.ndim(self.availability) == 1 else 0
-        if n == 0:
-            raise InvalidProblem("availability must be a vector with an entry for at least one client")
-        availability = probabilities(self.availability, "availability", n)
-        variances = per_client(self.variances, "variances", n)
-        if (wrong := variances <= 0).any():
-            k = int(np.flatnonzero(wrong)[0])
-            raise InvalidProblem(f"variances must be positive; client {k} has {variances[k]:g}")
-        total = non_negative(self.total, "total")
-        if total == 0:
-            raise InvalidProblem("total must be positive; got 0, which leaves nothing to aggregate")
+        availability = vector(self.availability, "availability", Above(0), AtMost(1))
+        total = number(self.total, "total", Above(0))
         values = {
             "availability": availability,
-            "variances": variances,
-            "offset": non_negative(self.offset, "offset"),
+            "variances": vector(self.variances, "variances", Above(0), n=availability.shape[0]),
+            "offset": number(self.offset, "offset", AtLeast(0)),
             "total": total,
         }
         for name, value in values.items():
@@ -371,7 +360,7 @@ class OptimizationErrorProblem(AggregationProblem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "constant", finite(self.constant, "constant"))
+        object.__setattr__(self, "constant", number(self.constant, "constant"))
 
     @property
     def scale(self) -> float:
@@ -472,14 +461,10 @@ class TotalErrorProblem(AggregationProblem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        importance = per_client(self.importance, "importance", self.n)
-        if self.bias not in ("chi2", "tv"):
-            raise InvalidProblem(f"bias must be 'chi2' or 'tv'; got {self.bias!r}")
-        smallest = float(importance.min())
-        if smallest < 0 or (smallest == 0 and self.bias == "chi2"):
-            wanted = "positive" if self.bias == "chi2" else "non-negative"
-            raise InvalidProblem(f"importance must be {wanted} for bias={self.bias!r}; the smallest is {smallest:g}")
-        excluded = non_negative(self.excluded, "excluded")
+        one_of(self.bias, "bias", ("chi2", "tv"))
+        limit = Above(0) if self.bias == "chi2" else AtLeast(0)
+        importance = vector(self.importance, "importance", limit, n=self.n, hint=f"bias={self.bias!r}")
+        excluded = number(self.excluded, "excluded", AtLeast(0))
         if excluded > 0 and self.bias == "chi2":
             raise InvalidProblem(f"excluded must be 0 for bias='chi2', which is infinite otherwise; got {excluded:g}")
         whole = float(importance.sum()) + excluded
@@ -490,8 +475,8 @@ class TotalErrorProblem(AggregationProblem):
             importance.setflags(write=False)
         values = {
             "importance": importance,
-            "bias_weight": non_negative(self.bias_weight, "bias_weight"),
-            "constant": finite(self.constant, "constant"),
+            "bias_weight": number(self.bias_weight, "bias_weight", AtLeast(0)),
+            "constant": number(self.constant, "constant"),
             "excluded": excluded,
         }
         for name, value in values.items():

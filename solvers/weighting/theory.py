@@ -9,12 +9,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.errors import InvalidOption, InvalidProblem
-from solvers.problem import frozen_array
+from solvers.checks import integer, number, one_of, seconds_or_none, vector
+from solvers.errors import InvalidProblem
+from solvers.options import Above, AtLeast, Below
 from solvers.run import Run
 from solvers.solution import Solution
 from solvers.solving import solve
-from solvers.weighting.checks import non_negative, per_client
 from solvers.weighting.problem import OptimizationErrorProblem, TotalErrorProblem
 
 __all__ = ["ConvergenceConstants", "CorrelationSweep", "convergence_constants", "sweep_correlation"]
@@ -63,10 +63,8 @@ class ConvergenceConstants:
 
     def bias_weight(self, heterogeneity: float, bias: Literal["chi2", "tv"]) -> float:
         """The weight of the bias term in units of the ratio: κ²ΓΣηₜ for χ² (Eq. 13), 4κ²Γ'Σηₜ for TV² (Eq. 14)."""
-        weight = self.condition**2 * self.step_sum * non_negative(heterogeneity, "heterogeneity")
-        if bias not in ("chi2", "tv"):
-            raise InvalidProblem(f"bias must be 'chi2' or 'tv'; got {bias!r}")
-        return weight if bias == "chi2" else 4.0 * weight
+        weight = self.condition**2 * self.step_sum * number(heterogeneity, "heterogeneity", AtLeast(0))
+        return weight if one_of(bias, "bias", ("chi2", "tv")) == "chi2" else 4.0 * weight
 
     def optimization_error(self, availability: ArrayLike) -> OptimizationErrorProblem:
         """The problem of Eq. 27 with these constants; its value times `factor` is the bound on ε_opt."""
@@ -164,19 +162,16 @@ def convergence_constants(
     InvalidProblem
         When a quantity is out of its range.
     """
-    if coefficients not in ("proof", "theorem"):
-        raise InvalidProblem(f"coefficients must be 'proof' or 'theorem'; got {coefficients!r}")
-    positive = {
+    one_of(coefficients, "coefficients", ("proof", "theorem"))
+    for name, value in {
         "smoothness": smoothness,
         "strong_convexity": strong_convexity,
         "total": total,
         "loss_range": loss_range,
         "mixing_constant": mixing_constant,
         "states": states,
-    }
-    for name, value in positive.items():
-        if non_negative(value, name) == 0:
-            raise InvalidProblem(f"{name} must be positive; got 0")
+    }.items():
+        number(value, name, Above(0))
     for name, value in {
         "gradient_bound": gradient_bound,
         "gradient_moment": gradient_moment,
@@ -184,19 +179,15 @@ def convergence_constants(
         "distance": distance,
         "mixing_start": mixing_start,
     }.items():
-        non_negative(value, name)
+        number(value, name, AtLeast(0))
     if strong_convexity > smoothness:
         raise InvalidProblem(f"strong_convexity must not exceed smoothness {smoothness:g}; got {strong_convexity:g}")
-    if not 0 < correlation < 1:
-        raise InvalidProblem(f"correlation must lie strictly between 0 and 1; got {correlation:g}")
-    if local_steps < 1 or int(local_steps) != local_steps:
-        raise InvalidProblem(f"local_steps must be an integer of at least 1; got {local_steps!r}")
-    sigma = frozen_array(deviations, "deviations")
-    eta = frozen_array(step_sizes, "step_sizes")
-    if sigma.size == 0 or (sigma <= 0).any():
-        raise InvalidProblem("deviations must be positive, one per client")
-    if eta.shape[0] < 2 or (eta <= 0).any():
-        raise InvalidProblem("step_sizes must be positive and hold η₀, …, η_T with T ≥ 1")
+    number(correlation, "correlation", Above(0), Below(1))
+    integer(local_steps, "local_steps", AtLeast(1))
+    sigma = vector(deviations, "deviations", Above(0))
+    eta = vector(step_sizes, "step_sizes", Above(0), of="round")
+    if eta.shape[0] < 2:
+        raise InvalidProblem("step_sizes must hold η₀, …, η_T with T ≥ 1; got one")
     t = np.arange(1, eta.shape[0])
     squares = float((eta[1:] ** 2).sum())
     logs = np.log(2.0 * mixing_constant * loss_range * t)
@@ -290,13 +281,9 @@ def sweep_correlation(
     """
     if problem.bias != "tv":
         raise InvalidProblem("guideline B needs bias='tv': χ² is infinite as soon as a client is left out")
-    lam = per_client(correlation, "correlation", problem.n)
-    if (wrong := (lam <= -1) | (lam >= 1)).any():
-        k = int(np.flatnonzero(wrong)[0])
-        raise InvalidProblem(f"correlation must lie strictly between -1 and 1; client {k} has {lam[k]:g}")
-    if time_limit is not None and not (time_limit > 0 and math.isfinite(time_limit)):
-        raise InvalidOption(f"time_limit must be a positive number of seconds or None; got {time_limit!r}")
-    phi = non_negative(phi, "phi")
+    lam = vector(correlation, "correlation", Above(-1), Below(1), n=problem.n)
+    seconds_or_none(time_limit)
+    phi = number(phi, "phi", AtLeast(0))
     clock = Run(problem, "sweep", time_limit, 0)
     solved: list[tuple[float, float, Solution]] = []
     rest = -math.inf  # lower bound on the total error without the correlation's constant, growing as clients leave

@@ -22,8 +22,8 @@ from solvers import (
     methods,
     solve,
 )
+from solvers.checks import frozen_array
 from solvers.dispersion import DispersionProblem
-from solvers.problem import frozen_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,8 +174,8 @@ def test_unknown_method_suggests():
     [
         ({"time_limit": 0}, "time_limit must be a positive number"),
         ({"time_limit": math.nan}, "time_limit must be a positive number"),
-        ({"seed": -1}, "seed must be a non-negative integer"),
-        ({"seed": 1.5}, "seed must be a non-negative integer"),
+        ({"seed": -1}, "seed must be an integer of at least 0"),
+        ({"seed": 1.5}, "seed must be an integer of at least 0"),
         ({"speed": 3}, "has no option 'speed'"),
         ({"start": 20}, "start must be feasible; it violates a constraint by 10"),
     ],

@@ -22,7 +22,7 @@ def points(n=12, size=4):
     [
         ("tabu", {"moves": "abc"}, "method 'tabu': option 'moves' must be an integer, at least 0; got 'abc'"),
         ("annealing", {"moves": 1.5}, "option 'moves' must be an integer, at least 0; got 1.5"),
-        ("cp-sat", {"threads": "two"}, "threads must be a positive integer; got 'two'"),
+        ("cp-sat", {"threads": "two"}, "threads must be an integer of at least 1; got 'two'"),
         ("local-search", {"restarts": True}, "option 'restarts' must be an integer, at least 0; got True"),
         ("sdp", {"accuracy": "fine"}, "option 'accuracy' must be a number, above 0; got 'fine'"),
         ("sdp", {"accuracy": math.nan}, "option 'accuracy' must be a number, above 0; got nan"),

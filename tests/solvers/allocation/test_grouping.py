@@ -94,8 +94,8 @@ def test_the_seed_alone_decides():
         (np.zeros((0, 3)), {"largest": 2}, "one for each client"),
         ([1, 2], {"largest": 2}, "2 dimension"),
         ([[1, np.nan]], {"largest": 2}, "finite"),
-        ([[1, 0]], {"largest": 0}, "largest must be at least 1; got 0"),
-        ([[1, 0]], {"largest": 1, "restarts": 0}, "restarts must be at least 1; got 0"),
+        ([[1, 0]], {"largest": 0}, "largest must be an integer of at least 1; got 0"),
+        ([[1, 0]], {"largest": 1, "restarts": 0}, "restarts must be an integer of at least 1; got 0"),
     ],
 )
 def test_bad_input_is_a_sentence(distributions, options, sentence):

@@ -27,7 +27,7 @@ problem_module = importlib.import_module("solvers.allocation.problem")
         (([5, 5], [1, np.inf], 2), "finite"),
         (([5, 5], [1, 1], 1), "at least 2, the fewest clients the 2 groups need; got 1"),
         (([5, 5], [1, 1], 11), "must not exceed the clients there are, 10; got 11"),
-        (([5, 5], [1, 1], 2.0), "integer; got 2.0"),
+        (([5, 5], [1, 1], 2.0), "integer of at least 1; got 2.0"),
         (([5, 5], [1, 1], 0), "at least 1; got 0"),
         (([5, 5], [1, 1], 4, [1]), "lower must be one number or one per group, 2; got 1"),
         (([5, 5], [1, 1], 4, 1, [6, 5]), "must not exceed sizes; group 0 has 6 of 5"),

@@ -72,5 +72,5 @@ def test_what_is_wrong_is_said():
         dissimilarity(np.ones((2, 1)), [0, 2])
     with pytest.raises(InvalidProblem, match="two groups or more"):
         separation_threshold([3], [1.0])
-    with pytest.raises(InvalidProblem, match="one number of 0 or more for each of 2 groups"):
+    with pytest.raises(InvalidProblem, match="within must be non-negative; group 1 has -1"):
         separation_threshold([3, 2], [1.0, -1.0])

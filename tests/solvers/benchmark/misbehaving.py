@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers import Problem, method
-from solvers.problem import frozen_array
+from solvers.checks import frozen_array
 
 
 @dataclass(frozen=True, eq=False)

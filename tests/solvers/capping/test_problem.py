@@ -36,7 +36,7 @@ problem_module = importlib.import_module("solvers.capping.problem")
         ({"weights": [1.0, 2.0], "size": 1, "floor": 0.51}, "between 0 and size / clients, 0.5; got 0.51"),
         ({"weights": [1.0, 2.0], "size": 1, "floor": -0.1}, "got -0.1"),
         ({"weights": [1.0, 2.0], "size": 1, "floor": np.nan}, "got nan"),
-        ({"weights": [1.0, 2.0], "size": 1, "floor": "much"}, "floor must be a number; got 'much'"),
+        ({"weights": [1.0, 2.0], "size": 1, "floor": "much"}, "floor must be finite and non-negative; got 'much'"),
     ],
 )
 def test_bad_input_is_a_sentence(arguments, sentence):

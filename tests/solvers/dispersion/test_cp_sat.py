@@ -102,7 +102,7 @@ def test_interrupt_returns_the_incumbent(interrupt_after):
     ("options", "sentence"),
     [
         ({"formulation": "qubo"}, "'formulation' must be 'rlt' or 'glover' or 'product' or 'tangent'; got 'qubo'"),
-        ({"threads": 0}, "threads must be a positive integer; got 0"),
+        ({"threads": 0}, "threads must be an integer of at least 1; got 0"),
     ],
 )
 def test_bad_options_are_sentences(options, sentence):

@@ -71,10 +71,10 @@ def test_the_bound_falls_with_the_rounds_on_real_histories():
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: replace(CONSTANTS, lipschitz=0.0), "lipschitz must be positive and finite; got 0.0"),
-        (lambda: replace(CONSTANTS, noise=-1.0), "noise must be 0 or more and finite; got -1.0"),
+        (lambda: replace(CONSTANTS, lipschitz=0.0), "lipschitz must be finite and positive; got 0.0"),
+        (lambda: replace(CONSTANTS, noise=-1.0), "noise must be finite and non-negative; got -1.0"),
         (lambda: step_sizes(replace(CONSTANTS, gap=0.0), **SIZES), "gap must be positive"),
-        (lambda: step_sizes(CONSTANTS, **(SIZES | {"rounds": 1})), "rounds must be at least 2; got 1"),
+        (lambda: step_sizes(CONSTANTS, **(SIZES | {"rounds": 1})), "rounds must be an integer of at least 2; got 1"),
         (
             lambda: step_sizes(CONSTANTS, **(SIZES | {"n_clients": 0})),
             "n_clients must be an integer of at least 1; got 0",

@@ -62,10 +62,10 @@ def test_file_and_methods(tmp_path):
     ("rates", "horizon", "sentence"),
     [
         ([], 10, "rates is empty"),
-        ([0.0], 10, r"rates must lie in \(0, 1\]; client 0 has 0"),
+        ([0.0], 10, r"rates must be positive and at most 1; client 0 has 0"),
         ([0.5, 1.5], 10, "client 1 has 1.5"),
         ([np.nan], 10, "rates must be finite"),
-        ([0.5], 1, "horizon must be an integer of at least 2 rounds; got 1"),
+        ([0.5], 1, "horizon must be an integer of at least 2; got 1"),
         ([0.5], 10.5, "horizon must be an integer"),
     ],
 )

@@ -33,7 +33,7 @@ def test_monte_carlo_table(rate, cutoff, error):
         ([[1, 0]], [0.5], r"column per rate, 1; got \(1, 2\)"),
         (np.zeros((0, 1)), [0.5], "at least one"),
         ([1, 0], [0.5, 0.5], "a row per round"),
-        ([[1]], [0.0], r"rates must lie in \(0, 1\]; client 0 has 0"),
+        ([[1]], [0.0], r"rates must be positive and at most 1; client 0 has 0"),
         ([[2]], [0.5], "mask of booleans"),
     ],
 )

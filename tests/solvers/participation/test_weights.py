@@ -155,7 +155,7 @@ def test_weights_handed_out_do_not_change():
     [
         ((0,), "clients must be an integer of at least 1; got 0"),
         ((2.5,), "clients must be an integer"),
-        ((3, 0), "cutoff must be an integer of at least 1, or None for no cutoff; got 0"),
+        ((3, 0), "cutoff must be an integer of at least 1; got 0"),
         ((3, 2.0), "cutoff must be an integer"),
     ],
 )

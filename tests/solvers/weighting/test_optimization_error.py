@@ -138,11 +138,11 @@ def test_file(tmp_path):
     ("arguments", "sentence"),
     [
         (([], [], 1.0, 1.0), "at least one client"),
-        (([0.5, 0.0], [1, 1], 1.0, 1.0), r"availability must lie in \(0, 1\]; client 1 has 0"),
+        (([0.5, 0.0], [1, 1], 1.0, 1.0), r"availability must be positive and at most 1; client 1 has 0"),
         (([0.5, 0.5], [1, 0], 1.0, 1.0), "variances must be positive; client 1 has 0"),
         (([0.5, 0.5], [1], 1.0, 1.0), "variances must have one entry per client, 2; got 1"),
         (([0.5], [1], -1.0, 1.0), "offset must be finite and non-negative; got -1"),
-        (([0.5], [1], 1.0, 0.0), "total must be positive; got 0"),
+        (([0.5], [1], 1.0, 0.0), "total must be finite and positive; got 0"),
         (([0.5], [np.nan], 1.0, 1.0), "variances must be finite"),
         (([0.5], [1], 1.0, 1.0, np.inf), "constant must be finite; got inf"),
         (([1e-300], [1e100], 1.0, 1.0), "overflow"),

@@ -62,11 +62,11 @@ def test_problems_carry_equations_13_and_14():
     ("changes", "sentence"),
     [
         ({"strong_convexity": 5.0}, "must not exceed smoothness 4; got 5"),
-        ({"correlation": 1.0}, "strictly between 0 and 1"),
+        ({"correlation": 1.0}, "correlation must be finite and positive and below 1; got 1"),
         ({"local_steps": 0}, "integer of at least 1; got 0"),
         ({"step_sizes": [0.1]}, "with T ≥ 1"),
         ({"deviations": [0.0]}, "deviations must be positive"),
-        ({"total": 0.0}, "total must be positive"),
+        ({"total": 0.0}, "total must be finite and positive"),
         ({"distance": -1.0}, "distance must be finite and non-negative"),
         ({"coefficients": "lemma"}, "'proof' or 'theorem'"),
     ],

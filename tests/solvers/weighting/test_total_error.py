@@ -188,8 +188,8 @@ def test_file(tmp_path):
     ("changes", "sentence"),
     [
         ({"importance": [0.5, 0.6]}, r"must sum to 1; they sum to 1\.1"),
-        ({"importance": [0.0, 1.0]}, "importance must be positive for bias='chi2'; the smallest is 0"),
-        ({"importance": [-0.5, 1.5], "bias": "tv"}, "importance must be non-negative for bias='tv'"),
+        ({"importance": [0.0, 1.0]}, "importance must be positive; client 0 has 0 .bias='chi2'"),
+        ({"importance": [-0.5, 1.5], "bias": "tv"}, "importance must be non-negative; client 0 has -0.5 .bias='tv'"),
         ({"bias": "kl"}, "bias must be 'chi2' or 'tv'; got 'kl'"),
         ({"bias_weight": -1.0}, "bias_weight must be finite and non-negative"),
         ({"excluded": 0.1, "importance": [0.4, 0.5]}, "excluded must be 0 for bias='chi2'"),

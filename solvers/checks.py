@@ -1,0 +1,149 @@
+"""Checks of arguments: each returns the value it accepts, or raises a sentence with the value and what is accepted."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers.errors import InvalidOption, InvalidProblem
+from solvers.options import Above, Limit, did_you_mean
+
+__all__ = ["distribution", "frozen_array", "integer", "number", "one_of", "seconds_or_none", "vector"]
+
+
+def frozen_array(value: ArrayLike, name: str, ndim: int = 1, dtype: type | np.dtype[Any] = np.float64) -> NDArray[Any]:
+    """Return ``value`` as a read-only, finite array of ``ndim`` dimensions, or raise a sentence.
+
+    A writable array is copied, so that a problem cannot change after it was validated; a read-only one is shared.
+
+    Parameters
+    ----------
+    value : array-like
+        The data given by the caller.
+    name : str
+        The parameter's name, for the error message.
+    ndim : int
+        Dimensions wanted.
+    dtype : dtype
+        Element type wanted.
+
+    Returns
+    -------
+    ndarray
+        Read-only array.
+
+    Raises
+    ------
+    InvalidProblem
+        When it is no numeric array of that many dimensions, or has NaN or infinite entries.
+    """
+    try:
+        array = np.asarray(value, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        raise InvalidProblem(f"{name} must be numbers: {error}") from error
+    if array.ndim != ndim:
+        raise InvalidProblem(f"{name} must have {ndim} dimension(s); got shape {array.shape}")
+    if array.dtype.kind == "f":
+        bad = ~np.isfinite(array)
+        if bad.any():
+            where = tuple(int(i) for i in np.argwhere(bad)[0])
+            raise InvalidProblem(f"{name} must be finite; entry {where if ndim > 1 else where[0]} is {array[where]}")
+    if array.flags.writeable or array.base is not None:
+        array = array.copy()
+        array.setflags(write=False)
+    return array
+
+
+def vector(
+    value: ArrayLike, name: str, *limits: Limit, n: int | None = None, of: str = "client", hint: str = ""
+) -> NDArray[np.float64]:
+    """Return a finite, read-only vector with an entry for each client, all within the limits.
+
+    Parameters
+    ----------
+    value : array-like
+        The data given by the caller.
+    name : str
+        The parameter's name, for the error message.
+    *limits : Limit
+        Limits of each entry.
+    n : int, optional
+        Entries wanted; any number from 1 on if left out.
+    of : str
+        What an entry belongs to: a client, or a group.
+    hint : str
+        Advice at the end of the sentence about an entry that is out of range.
+    """
+    array = frozen_array(value, name)
+    if n is not None and array.shape != (n,):
+        raise InvalidProblem(f"{name} must have one entry per {of}, {n}; got {array.shape[0]}")
+    if array.shape[0] == 0:
+        raise InvalidProblem(f"{name} is empty; there must be at least one {of}")
+    for limit in limits:
+        if not (kept := limit.accepts(array)).all():
+            k = int(np.argmin(kept))
+            advice = hint and f" ({hint})"
+            raise InvalidProblem(f"{name} must be {_words(limits)}; {of} {k} has {array[k]:g}{advice}")
+    return array
+
+
+def distribution(value: ArrayLike, name: str, *limits: Limit, hint: str = "") -> NDArray[np.float64]:
+    """Return a `vector` that sums to 1, normalised where the sum is off by more than rounding."""
+    array = vector(value, name, *limits, hint=hint)
+    total = float(array.sum())
+    if not abs(total - 1.0) <= 1e-9:
+        raise InvalidProblem(f"{name} must sum to 1; it sums to {total:.12g}")
+    if abs(total - 1.0) > np.finfo(np.float64).eps * array.shape[0]:
+        array = array / total
+        array.setflags(write=False)
+    return array
+
+
+def number(value: Any, name: str, *limits: Limit, error: type[Exception] = InvalidProblem, hint: str = "") -> float:
+    """Return a finite number within the limits; truth values are none."""
+    try:
+        found = math.nan if isinstance(value, bool | np.bool_ | str | bytes) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not math.isfinite(found) or not all(limit.accepts(found) for limit in limits):
+        advice = hint and f" ({hint})"
+        raise error(f"{name} must be {' and '.join(filter(None, ['finite', _words(limits)]))}; got {value!r}{advice}")
+    return found
+
+
+def integer(value: Any, name: str, *limits: Limit, error: type[Exception] = InvalidProblem) -> int:
+    """Return an integer of any library's type within the limits; truth values and whole floats are none."""
+    try:
+        found = None if isinstance(value, bool | np.bool_) else operator.index(value)
+    except TypeError:
+        found = None
+    if found is None or not all(limit.accepts(found) for limit in limits):
+        wanted = " and ".join(["an integer", *map(repr, limits)]).replace(" and ", " of ", 1)
+        raise error(f"{name} must be {wanted}; got {value!r}")
+    return found
+
+
+def one_of(value: Any, name: str, accepted: Iterable[str], error: type[Exception] = InvalidProblem) -> Any:
+    """Return one of the accepted texts."""
+    known = tuple(accepted)
+    if not isinstance(value, str) or value not in known:
+        raise error(f"{name} must be {' or '.join(map(repr, known))}; got {value!r}{did_you_mean(value, known)}")
+    return value
+
+
+def seconds_or_none(value: Any, name: str = "time_limit", error: type[Exception] = InvalidOption) -> float | None:
+    """Return a time limit: a positive number of seconds, or None for no limit."""
+    try:
+        return None if value is None else number(value, name, Above(0))
+    except InvalidProblem:
+        raise error(f"{name} must be a positive number of seconds or None; got {value!r}") from None
+
+
+def _words(limits: Iterable[Limit]) -> str:
+    common = {"above 0": "positive", "at least 0": "non-negative"}
+    return " and ".join(common.get(repr(limit), repr(limit)) for limit in limits)
