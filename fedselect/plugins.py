@@ -239,7 +239,7 @@ def _register_class(module: ModuleType, wanted: str, source: str) -> None:
 
 def _maker(kind: type) -> Callable[..., Any]:
     def build(federation: Any) -> Any:
-        from fedselect.training.networks import made
+        from fedselect.training.models import made
 
         return made(kind, federation)
 

@@ -46,11 +46,6 @@ WHAT = {
     "fedselect/reports/document/model.py",
     "fedselect/reports/methods.py",
     "fedselect/reports/selectors.py",
-    "fedselect/training/client_training.py",
-    "fedselect/training/server_round.py",
-    "fedselect/training/losses.py",
-    "fedselect/training/networks.py",
-    "fedselect/training/server_rules.py",
 }
 
 #: Pairs of modules (or one module with itself) that share ten lines, or ten of the same shape.

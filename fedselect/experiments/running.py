@@ -19,7 +19,7 @@ from fedselect.rounds.engine import Callback, listeners
 from fedselect.rounds.protocol import Selector
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors import SELECTORS
-from fedselect.training.device import one_thread
+from fedselect.training.settings import one_thread
 
 if TYPE_CHECKING:
     from fedselect.training.fedavg import FedAvg

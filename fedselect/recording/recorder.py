@@ -12,7 +12,7 @@ from fedselect.recording.theorems import PROBLEMS, State
 from fedselect.rounds.engine import play
 from fedselect.rounds.protocol import Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.training.device import one_thread
+from fedselect.training.settings import one_thread
 from solvers import Problem
 
 __all__ = ["record"]

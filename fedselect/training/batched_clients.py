@@ -228,7 +228,7 @@ class StackedTraining:
 
     Attributes
     ----------
-    clients : list of (tensor, tensor)
+    datasets : list of (tensor, tensor)
         Each client's features and labels, views of the one tensor.
     """
 
@@ -248,7 +248,7 @@ class StackedTraining:
         labels = torch.from_numpy(np.concatenate([samples.labels for samples in federation.datasets]))
         self._pool = features.to(device), labels.to(device)
         sizes = self._sizes.tolist()
-        self.clients = list(zip(self._pool[0].split(sizes), self._pool[1].split(sizes), strict=True))
+        self.datasets = list(zip(self._pool[0].split(sizes), self._pool[1].split(sizes), strict=True))
         self._offsets = np.concatenate(([0], np.cumsum(self._sizes)[:-1]))
 
     def train(

@@ -54,22 +54,19 @@ class Buffers:
     ----------
     model : torch.nn.Module
         Whose buffers.
-    clients : int
-        Number of clients N.
     local : bool
         Whether clients keep their own, which takes N·q numbers of memory and of every checkpoint.
     """
 
-    def __init__(self, model: nn.Module, clients: int, local: bool) -> None:
+    def __init__(self, model: nn.Module, local: bool) -> None:
         self._buffers = list(model.buffers())
         self._own: dict[int, Tensor] | None = {} if local else None
-        self.clients = clients
 
     def __len__(self) -> int:
         return sum(buffer.numel() for buffer in self._buffers)
 
     def read(self) -> Tensor:
-        """What the model holds now, shape (q,)."""
+        """Return the values that the model holds now, shape (q,)."""
         return torch.cat([buffer.detach().reshape(-1).float() for buffer in self._buffers])
 
     def write(self, values: Tensor) -> None:
@@ -80,18 +77,18 @@ class Buffers:
                 buffer.copy_(part if buffer.is_floating_point() else part.round())
 
     def receive(self, client: int, server: Tensor) -> None:
-        """Let the model hold what a client starts from."""
+        """Write the buffers that a client starts from into the model."""
         self.write(server if self._own is None else self._own.get(client, server))
 
     def leave(self, client: int) -> Tensor:
-        """What the model holds after a client trained, (q,); kept where clients keep their own."""
+        """Return the model's buffers after a client trained, (q,); kept where clients keep their own."""
         values = self.read()
         if self._own is not None:
             self._own[client] = values
         return values
 
     def state_dict(self) -> dict[str, Any]:
-        """What clients keep."""
+        """Return the buffers that clients keep."""
         if not self._own:
             return {}
         owners = sorted(self._own)
@@ -99,7 +96,7 @@ class Buffers:
         return {"owners": np.array(owners), "buffers": rows}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Give clients back what they kept."""
+        """Restore everything that clients kept."""
         if self._own is not None and "owners" in state:
             device = self._buffers[0].device
             rows = torch.from_numpy(np.asarray(state["buffers"], dtype=np.float32)).to(device)
@@ -117,7 +114,7 @@ def averaged(server: Tensor, arrived: Tensor, weights: NDArray[np.float64]) -> T
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What the clients send back.
+    """Answers of the clients that trained.
 
     Attributes
     ----------
@@ -128,7 +125,7 @@ class Trained:
     received_losses : (m,) ndarray of float
         Loss of the received model on the first batch.
     buffers : (m, q) tensor, optional
-        What each client's model keeps beside its parameters, where it keeps something.
+        Buffers of each client's model, where it has any.
     """
 
     updates: Tensor
@@ -187,7 +184,7 @@ class LocalTraining:
         self._random = any(isinstance(module, nn.modules.dropout._DropoutNd) for module in model.modules())
         self.buffers: Buffers | None = None
         if any(True for _ in model.buffers()):
-            self.buffers = Buffers(model, len(federation), settings.buffers == "local")
+            self.buffers = Buffers(model, settings.buffers == "local")
         normalises = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
         self._least = 2 if normalises else 1  #: samples a batch has at least
         if normalises and min(int(self._sizes.min()), settings.batch_size) < 2:
@@ -202,9 +199,9 @@ class LocalTraining:
             self._kept = torch.zeros((len(federation), sum(p.numel() for p in self._parameters)), device=device)
         self._stacked = self._stacking(federation)
         if self._stacked is not None:
-            self.clients = self._stacked.clients
+            self.datasets = self._stacked.datasets
         else:
-            self.clients = [
+            self.datasets = [
                 (torch.from_numpy(samples.features).to(device), torch.from_numpy(samples.labels).to(device))
                 for samples in federation.datasets
             ]
@@ -266,12 +263,12 @@ class LocalTraining:
         return Trained(updates, mean, received, kept)
 
     def state_dict(self) -> dict[str, Any]:
-        """What clients keep between rounds: momentum buffers and a model's own, where the settings say so."""
+        """Return the momentum and model buffers that clients keep between rounds, where the settings say so."""
         kept = {} if self._kept is None else {"momentum": self._kept.cpu().numpy().copy()}
         return kept | ({} if self.buffers is None else self.buffers.state_dict())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Give clients back what they kept."""
+        """Restore everything that clients kept."""
         if self._kept is not None:
             self._kept.copy_(torch.from_numpy(np.asarray(state["momentum"], dtype=np.float32)))
         if self.buffers is not None:
@@ -299,7 +296,7 @@ class LocalTraining:
         self, client: int, schedule: list[NDArray[np.int64]], start: Tensor, round: int
     ) -> tuple[Tensor, Tensor]:
         """Train one client by automatic differentiation; return its update (d,) and the two losses (2,)."""
-        features, labels = self.clients[client]
+        features, labels = self.datasets[client]
         rate, augmentation = self.settings.rate(round), self.settings.augmentation
         # Batches use the same generator's first draws, dropout layers its first child; the second is independent.
         images = generator(self.seed, "training", round, client).spawn(2)[1]
@@ -341,5 +338,5 @@ class LocalTraining:
 
 
 def name_of(model: nn.Module, settings: TrainingSettings) -> str:
-    """What a message calls a model: the registered name, or its class."""
+    """Name of a model in messages: the registered one, or its class."""
     return repr(settings.model) if isinstance(model, nn.Sequential) else type(model).__name__

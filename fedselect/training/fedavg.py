@@ -1,4 +1,4 @@
-"""The FedAvg loop: it asks a selector, trains the selected clients, applies the weights, tells the selector."""
+"""FedAvg loop: ask a selector, train the selected clients, apply the weights, report the outcomes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ except (ImportError, MemoryError, OSError) as error:
     raise missing_extra("torch", sentence, error) from error
 
 from fedselect.training.client_training import LocalTraining
-from fedselect.training.device import one_thread, pick_device
-from fedselect.training.evaluation import client_means, measured, scores
-from fedselect.training.losses import Measure, objective_of
-from fedselect.training.networks import Model, build_model
+from fedselect.training.losses import Measure, client_means, measured, objective_of, scores
+from fedselect.training.models import Model, build_model
 from fedselect.training.server_round import Server
+from fedselect.training.settings import one_thread, pick_device
 
 __all__ = ["FedAvg", "Round"]
 
@@ -40,11 +39,9 @@ __all__ = ["FedAvg", "Round"]
 class FedAvg(Server):
     r"""Federated averaging driven by a selector.
 
-    Every round: who is available; the selector decides; those of the selected who return have trained from the current
-    model (`fedselect.training.client_training`); an update that is not finite or wildly large makes its client *failed*
-    and is not applied (`fedselect.training.server_round`); :math:`w \leftarrow w + \eta \sum_i a_i \Delta_i` in client
-    order, or what another server rule makes of the updates (`fedselect.training.server_rules`); the selector learns the
-    outcomes.
+    Every round: the selector decides among the available clients; those of the selected that return have trained from
+    the current model (`fedselect.training.client_training`); their updates are checked and applied as by any `Server`,
+    and the selector learns the outcomes.
 
     All randomness is a function of (seed, purpose, round, client), so that two selectors under one seed meet the
     same availability, dropouts, batches and initial model, and a loop restored from `state_dict` continues to the
@@ -55,18 +52,18 @@ class FedAvg(Server):
     federation : Federation
         Clients and test set.
     selector : Selector
-        Who decides.
+        Decides.
     availability : Availability
-        Who is there.
+        Which clients are available.
     model : torch.nn.Module, class or function, optional
-        One's own model (`fedselect.training.networks.build_model`) instead of the one that ``settings`` name: a module
+        A custom model (`fedselect.training.models.build_model`) instead of the one that ``settings`` name: a module
         starts from the values it has, a class or function is called under the seed.
     loss : callable, optional
         ``(outputs, labels) -> (b,)``, or one of PyTorch's loss modules, instead of the loss that ``settings`` name.
     metrics : mapping of str to callable, optional
         Further numbers of each test sample, ``(outputs, labels) -> (b,)``; their means are in each `Round`.
     dropout : Dropout, optional
-        Who comes back; everyone by default.
+        Which clients come back; all by default.
     settings : TrainingSettings, optional
         How clients train.
     seed : int
@@ -94,7 +91,7 @@ class FedAvg(Server):
 
     @classmethod
     def within(cls, scenario: Scenario, selector: Selector, *, settings: TrainingSettings | None = None) -> FedAvg:
-        """The loop of a scenario that stands already, which says all that is beside ``selector`` and ``settings``."""
+        """Build the loop of a scenario, which says everything but ``selector`` and ``settings``."""
         loop = cls.__new__(cls)
         loop._begin(scenario.federation, selector, scenario, settings or TrainingSettings())
         return loop
@@ -154,7 +151,7 @@ class FedAvg(Server):
         rounds : int
             How many.
         callbacks : iterable
-            Told of every round: ``on_round(record)``, or a function of the record (the line that a run folder has).
+            Called with every round: ``on_round(record)``, or a function of the record (the line that a run folder has).
             One that raises `StopIteration` ends the training after that round.
 
         Returns
@@ -187,9 +184,8 @@ class FedAvg(Server):
 
     def losses(self, clients: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Mean training loss of the global model at each of these clients, shape (len(clients),)."""
-        return client_means(self._loaded(), [self._local.clients[int(client)] for client in clients], self._objective)[
-            0
-        ]
+        own = [self._local.datasets[int(client)] for client in clients]
+        return client_means(self._loaded(), own, self._objective)[0]
 
     def validation_losses(self, clients: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Mean loss of the global model on what each of these clients has held out, shape (len(clients),)."""
@@ -218,7 +214,7 @@ class FedAvg(Server):
 
     def client_scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean loss and accuracy of the global model on every client's own training samples, shapes (N,)."""
-        return client_means(self._loaded(), self._local.clients, self._objective)
+        return client_means(self._loaded(), self._local.datasets, self._objective)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next round depends on, what clients keep between rounds included."""

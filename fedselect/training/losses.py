@@ -1,18 +1,31 @@
-"""What a model is trained and scored by: a loss of each sample, and metrics beside it."""
+"""Objective of a training: a loss of each sample and metrics beside it; scores of a model on samples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
 from fedselect.options import Registry
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
-__all__ = ["LOSSES", "Objective", "absolute_error", "cross_entropy_loss", "objective_of", "squared_error"]
+__all__ = [
+    "LOSSES",
+    "Objective",
+    "absolute_error",
+    "client_means",
+    "cross_entropy_loss",
+    "measured",
+    "objective_of",
+    "scores",
+    "squared_error",
+]
 
 #: Losses ``(outputs, labels) -> one number a sample, shape (b,)``, by name.
 LOSSES: Registry = Registry("loss")
@@ -123,3 +136,67 @@ def objective_of(
     if metrics is None:
         metrics = {} if classes else {"absolute_error": absolute_error}
     return Objective(loss, classes, metrics)
+
+
+#: Samples per batch, which bounds memory.
+_BATCH = 1024
+
+
+def scores(
+    model: nn.Module, features: Tensor, labels: Tensor, objective: Objective
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Loss (n,) of each sample, and 1 where it is classified correctly (n,): NaN where there are no classes."""
+    import torch
+
+    losses, correct = [], []
+    model.eval()
+    with torch.no_grad():
+        for x, y in zip(features.split(_BATCH), labels.split(_BATCH), strict=True):
+            outputs = model(x)
+            losses.append(objective.each(outputs, y))
+            if objective.classes:
+                correct.append(outputs.argmax(dim=1) == y)
+    found = torch.cat(losses).double().cpu().numpy()
+    right = torch.cat(correct).double().cpu().numpy() if objective.classes else np.full(found.shape, np.nan)
+    return found, right
+
+
+def measured(model: nn.Module, features: Tensor, labels: Tensor, metrics: Mapping[str, Measure]) -> dict[str, float]:
+    """Mean of each metric over samples."""
+    import torch
+
+    sums = dict.fromkeys(metrics, 0.0)
+    model.eval()
+    with torch.no_grad():
+        for x, y in zip(features.split(_BATCH), labels.split(_BATCH), strict=True):
+            outputs = model(x)
+            for name, measure in metrics.items():
+                sums[name] += float(per_sample(f"metric {name!r}", measure(outputs, y), y).double().sum())
+    return {name: total / len(labels) for name, total in sums.items()}
+
+
+def client_means(
+    model: nn.Module, clients: Sequence[tuple[Tensor, Tensor]], objective: Objective
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean loss and accuracy on each client's samples, shapes (len(clients),).
+
+    Small clients share a batch: a thousand of them cost a few passes through the model, not a thousand.
+    """
+    import torch
+
+    losses, accuracies, start = [], [], 0
+    while start < len(clients):
+        end, samples = start, 0
+        while end < len(clients) and (samples == 0 or samples + len(clients[end][1]) <= _BATCH):
+            samples += len(clients[end][1])
+            end += 1
+        group = clients[start:end]
+        loss, correct = scores(model, torch.cat([x for x, _ in group]), torch.cat([y for _, y in group]), objective)
+        sizes = np.array([len(y) for _, y in group])
+        places = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+        losses.append(np.add.reduceat(loss, places) / sizes)
+        accuracies.append(np.add.reduceat(correct, places) / sizes)
+        start = end
+    if not losses:
+        return np.empty(0), np.empty(0)
+    return np.concatenate(losses), np.concatenate(accuracies)

@@ -140,15 +140,15 @@ class Server:
 
     An update that is not finite or wildly large makes its client *failed* and is not applied
     (`fedselect.training.server_round`), and no sum that is not finite is kept. :math:`w \leftarrow w + \eta \sum_i a_i
-    \Delta_i` is summed in client order, or is what another server rule makes of the updates
+    \Delta_i` is summed in client order, or another server rule combines the updates
     (`fedselect.training.server_rules`).
 
     Parameters
     ----------
     selector : Selector
-        Who decides.
+        Decides.
     world : World
-        Who the clients are, when they are there and come back: a `fedselect.rounds.Scenario`, say.
+        Clients, availability and dropout: a `fedselect.rounds.Scenario`, say.
     weights : (d,) tensor of float32
         The initial model as one vector, on the device that aggregates; it is copied.
     settings : TrainingSettings, optional
@@ -276,7 +276,7 @@ class Server:
         return False
 
     def embedding(self, update: torch.Tensor) -> NDArray[np.float32]:
-        """What the model that a client trained in the round being concluded answers to the server's noise, averaged."""
+        """Average the answers to the server's noise of the model that a client trained in the round being concluded."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-r"""What the server makes of the updates that arrived: the formula, or rules that also apply stored updates.
+r"""Rules by which the server combines the updates that arrived: the formula, or stored updates beside it.
 
 The formula is the selection's own, :math:`\sum_i a_i \Delta_i`. FedVARP and MIFA keep the latest update :math:`y_k` of
 every client, zero before its first, which takes N·d numbers of memory and of every checkpoint. Both keep it per unit
@@ -11,17 +11,17 @@ With :math:`\alpha` the objective's importance (1/N in the papers) and :math:`\g
 fedavg    :math:`\sum_i a_i \Delta_i`
 fedvarp   :math:`\sum_i a_i (\Delta_i - \gamma y_i) + \gamma \sum_k \alpha_k y_k`, with y of before the round
           (Jhunjhunwala et al., UAI 2022, Alg. 1; the paper's :math:`a_i` is 1/\|S\|: selector weights that average the
-          participants). Nothing when nobody returned, as in FedAU's code.
-mifa      :math:`\gamma \sum_k \alpha_k y_k`, with y of after the round (Gu et al., NeurIPS 2021, Alg. 1), nobody
-          returned or not. The selection's weights play no part. MIFA's authors train everyone once before the first
-          round; here, as in FedAU's code, stored updates start at zero and learning starts at once.
+          participants). Nothing when none returned, as in FedAU's code.
+mifa      :math:`\gamma \sum_k \alpha_k y_k`, with y of after the round (Gu et al., NeurIPS 2021, Alg. 1), whether
+          any returned or not. The selection's weights play no part. MIFA's authors train all clients once before the
+          first round; here, as in FedAU's code, stored updates start at zero and learning starts at once.
 ========  =============================================================================================================
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,13 +39,11 @@ __all__ = [
 ]
 
 
-class ServerRule(Protocol):
-    """Turns the updates of a round into the change of the model."""
+class ServerRule:
+    """Base of the rules: turns the updates of a round into the change of the model, and keeps nothing."""
 
-    @property
-    def stores(self) -> bool:
-        """Whether the rule keeps updates, per unit of step size."""
-        ...
+    #: Whether the rule keeps updates, per unit of step size.
+    stores = False
 
     def change(self, clients: Sequence[int], weights: Sequence[float], updates: Tensor, rate: float) -> Tensor | None:
         """Combine the updates that arrived; the rule itself stays as it is until `keep`.
@@ -53,7 +51,7 @@ class ServerRule(Protocol):
         Parameters
         ----------
         clients : sequence of int
-            Who returned, sorted.
+            Clients that returned, sorted.
         weights : sequence of float
             The weight a_i applied to each.
         updates : (len(clients), d) tensor
@@ -66,42 +64,28 @@ class ServerRule(Protocol):
         (d,) tensor or None
             None: the model is left as it is.
         """
-        ...
+        raise NotImplementedError
 
     def keep(self, clients: Sequence[int], updates: Tensor, rate: float) -> None:
-        """Store what later rounds need of these updates, once their change has been applied."""
-        ...
+        """Store the part of these updates that later rounds need, once their change has been applied."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything the next change depends on."""
-        ...
+        """Return everything that the next change depends on."""
+        return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state that `state_dict` returned."""
-        ...
 
 
-class FedAvgRule:
+class FedAvgRule(ServerRule):
     """The selection's formula, summed in client order."""
-
-    stores = False
 
     def change(self, clients: Sequence[int], weights: Sequence[float], updates: Tensor, rate: float) -> Tensor | None:
         """Combine the updates that arrived."""
         return _weighted_sum(weights, updates) if len(clients) else None
 
-    def keep(self, clients: Sequence[int], updates: Tensor, rate: float) -> None:
-        """Store nothing."""
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return nothing: there is no state."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore nothing: there is no state."""
-
-
-class _Stored:
+class _Stored(ServerRule):
     """The latest update of every client, per unit of step size."""
 
     stores = True

@@ -1,20 +1,34 @@
-"""How clients train and the server aggregates, as data; importable without PyTorch."""
+"""Settings of a training: how clients train and the server aggregates, on which device; importable without PyTorch."""
 
 from __future__ import annotations
 
-import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
+from fedselect.options import check_choice, check_number
 from fedselect.training.losses import LOSSES
 from fedselect.training.models import MODELS
 
-__all__ = ["TrainingSettings"]
+if TYPE_CHECKING:
+    import torch
 
+__all__ = [
+    "TrainingSettings",
+    "one_thread",
+    "pick_device",
+]
+
+_POSITIVE = (
+    *("learning_rate", "decay", "batch_size", "server_learning_rate", "evaluate_every"),
+    *("local_steps", "projection", "clip_norm"),  # where given
+)
 _CHOICES = {
     "server_rule": ("fedavg", "fedvarp", "mifa"),
     "importance": ("samples", "equal"),
@@ -59,7 +73,7 @@ class TrainingSettings:
     proximal : float
         FedProx's μ: the local objective gains μ/2 ‖w − w₀‖² (Li et al., MLSys 2020); combines with any selector.
     server_rule : {"fedavg", "fedvarp", "mifa"}
-        What the server makes of the updates; see `fedselect.training.server_rules`.
+        Rule by which the server combines the updates; see `fedselect.training.server_rules`.
     server_learning_rate : float
         The change is multiplied by this before it is applied (FedAU's η).
     server_momentum : float
@@ -133,25 +147,19 @@ class TrainingSettings:
             raise ConfigError("training: give local_steps or local_epochs, not both")
         if self.local_steps is None and self.local_epochs is None:
             object.__setattr__(self, "local_steps", 10)
-        for name in ("learning_rate", "decay", "batch_size", "server_learning_rate", "evaluate_every"):
-            self._positive(name, getattr(self, name))
-        for name in ("local_steps", "projection", "clip_norm"):
+        for name in _POSITIVE:
             if getattr(self, name) is not None:
-                self._positive(name, getattr(self, name))
+                check_number(f"training: {name}", getattr(self, name), open_low=True)
         if not self.update_limit > 0:
             raise ConfigError(f"training: update_limit must be positive (inf for none); got {self.update_limit}")
         for epochs in self.epoch_choices:
-            self._positive("local_epochs", epochs)
+            check_number("training: local_epochs", epochs, open_low=True)
         if self.local_epochs == []:
             raise ConfigError("training: local_epochs must be a number of passes, or a list of at least one")
         for name in ("momentum", "weight_decay", "proximal", "server_momentum", "server_weight_decay"):
-            value = getattr(self, name)
-            if not (value >= 0 and math.isfinite(value)):
-                raise ConfigError(f"training: {name} must not be negative; got {value}")
+            check_number(f"training: {name}", getattr(self, name))
         for name, accepted in _CHOICES.items():
-            if getattr(self, name) not in accepted:
-                words = ", ".join(map(repr, accepted[:-1])) + f" or {accepted[-1]!r}"
-                raise ConfigError(f"training: {name} must be {words}; got {getattr(self, name)!r}")
+            check_choice(f"training: {name}", getattr(self, name), *accepted)
         if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
             raise ConfigError(f"training: device must be 'auto', 'cpu', 'cuda' or 'cuda:1', say; got {self.device!r}")
         if self.loss != "auto":
@@ -174,7 +182,37 @@ class TrainingSettings:
         weights = sizes if self.importance == "samples" else np.ones(len(sizes))
         return weights / weights.sum()
 
-    @staticmethod
-    def _positive(name: str, value: float) -> None:
-        if not (value > 0 and math.isfinite(value)):
-            raise ConfigError(f"training: {name} must be positive; got {value}")
+
+def pick_device(name: str) -> torch.device:
+    """The device that a setting ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:1"`` means here.
+
+    Raises
+    ------
+    ConfigError
+        When a CUDA device was asked for and is not there.
+    """
+    import torch
+
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if name == "auto":
+        return torch.device("cuda" if there else "cpu")
+    if name == "cpu":
+        return torch.device("cpu")
+    if int(name.partition(":")[2] or 0) >= there:
+        known = ", ".join(f"'cuda:{place}'" for place in range(there))
+        seen = f"sees only {known}" if there else "sees no CUDA device"
+        raise ConfigError(f"training: device {name!r} was asked for, but PyTorch {seen} (use 'auto' or 'cpu')")
+    return torch.device(name)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread: the models are small, and runs go side by side instead."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -61,12 +61,12 @@ def batches(
     return found[:steps]
 
 
-def epochs_of(clients: int, settings: TrainingSettings, seed: int) -> NDArray[np.int64]:
+def epochs_of(n_clients: int, settings: TrainingSettings, seed: int) -> NDArray[np.int64]:
     """Local epochs of each client for the whole run, shape (N,); zeros where clients train by steps."""
     choices = settings.epoch_choices
     if len(choices) < 2:
-        return np.full(clients, choices[0] if choices else 0, dtype=np.int64)
-    return np.asarray(choices, dtype=np.int64)[generator(seed, "effort").integers(len(choices), size=clients)]
+        return np.full(n_clients, choices[0] if choices else 0, dtype=np.int64)
+    return np.asarray(choices, dtype=np.int64)[generator(seed, "effort").integers(len(choices), size=n_clients)]
 
 
 #: Pixels added on every side before the crop.

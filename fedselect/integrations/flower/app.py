@@ -26,9 +26,9 @@ from fedselect.integrations.flower.strategy import SelectorStrategy
 from fedselect.options import seen_from
 from fedselect.plugins import load_plugins
 from fedselect.training.client_training import LocalTraining
-from fedselect.training.device import one_thread, pick_device
-from fedselect.training.evaluation import client_means
-from fedselect.training.networks import build_model
+from fedselect.training.losses import client_means
+from fedselect.training.models import build_model
+from fedselect.training.settings import one_thread, pick_device
 
 __all__ = [
     "experiment_client_app",
@@ -159,7 +159,7 @@ class _ExperimentClient:
         shared = self._shared
         vector_to_parameters(torch.from_numpy(weights).to(shared.device), shared.model.parameters())
         with one_thread():
-            return float(client_means(shared.model, [shared.local.clients[self.client]], shared.local.objective)[0][0])
+            return float(client_means(shared.model, [shared.local.datasets[self.client]], shared.local.objective)[0][0])
 
     def validation_loss(self, weights: NDArray[np.float32]) -> float:
         shared = self._shared

@@ -195,8 +195,8 @@ def test_learning_happens(federation):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"learning_rate": 0.0}, "learning_rate must be positive; got 0.0"),
-        ({"local_steps": -1}, "local_steps must be positive; got -1"),
+        ({"learning_rate": 0.0}, "learning_rate must be a positive number; got 0.0"),
+        ({"local_steps": -1}, "local_steps must be a positive number; got -1"),
         ({"device": "tpu"}, "device must be 'auto', 'cpu', 'cuda' or 'cuda:1', say; got 'tpu'"),
         ({"model": "transformer"}, "there is no model 'transformer'"),
     ],

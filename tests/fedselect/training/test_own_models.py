@@ -14,10 +14,9 @@ from fedselect.errors import ConfigError  # noqa: E402
 from fedselect.experiments import Choice, Experiment, run  # noqa: E402
 from fedselect.selectors.sampling import Uniform  # noqa: E402
 from fedselect.training.client_training import averaged  # noqa: E402
-from fedselect.training.device import pick_device  # noqa: E402
 from fedselect.training.fedavg import FedAvg  # noqa: E402
 from fedselect.training.models import MODELS  # noqa: E402
-from fedselect.training.settings import TrainingSettings  # noqa: E402
+from fedselect.training.settings import TrainingSettings, pick_device  # noqa: E402
 
 N = 6
 

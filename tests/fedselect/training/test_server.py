@@ -317,7 +317,7 @@ def test_evaluation_in_batches_is_the_evaluation_of_all(federation, monkeypatch)
     for _ in range(5):
         run.step()
     whole, clients = run.evaluate(), run.client_scores()
-    monkeypatch.setattr("fedselect.training.evaluation._BATCH", 50)
+    monkeypatch.setattr("fedselect.training.losses._BATCH", 50)
     assert run.evaluate() == pytest.approx(whole, rel=1e-6)
     parts = run.client_scores()
     for client, samples in enumerate(federation.datasets):
@@ -337,16 +337,16 @@ def test_evaluation_in_batches_is_the_evaluation_of_all(federation, monkeypatch)
     [
         ({"local_steps": 2, "local_epochs": 2}, "give local_steps or local_epochs, not both"),
         ({"local_epochs": []}, "local_epochs must be a number of passes, or a list of at least one"),
-        ({"local_epochs": [1, 0]}, "local_epochs must be positive; got 0"),
-        ({"momentum": -0.1}, "momentum must not be negative; got -0.1"),
-        ({"proximal": float("nan")}, "proximal must not be negative; got nan"),
-        ({"projection": 0.0}, "projection must be positive; got 0.0"),
+        ({"local_epochs": [1, 0]}, "local_epochs must be a positive number; got 0"),
+        ({"momentum": -0.1}, "momentum must be a number of at least 0; got -0.1"),
+        ({"proximal": float("nan")}, "proximal must be a number of at least 0; got nan"),
+        ({"projection": 0.0}, "projection must be a positive number; got 0.0"),
         ({"server_rule": "fedprox"}, "server_rule must be 'fedavg', 'fedvarp' or 'mifa'; got 'fedprox'"),
         ({"batching": "yes"}, "batching must be 'auto', 'never' or 'always'; got 'yes'"),
         ({"importance": "loss"}, "importance must be 'samples' or 'equal'; got 'loss'"),
-        ({"evaluate_every": 0}, "evaluate_every must be positive; got 0"),
+        ({"evaluate_every": 0}, "evaluate_every must be a positive number; got 0"),
         ({"update_limit": 0}, "update_limit must be positive \\(inf for none\\); got 0"),
-        ({"clip_norm": -1.0}, "clip_norm must be positive; got -1.0"),
+        ({"clip_norm": -1.0}, "clip_norm must be a positive number; got -1.0"),
     ],
 )
 def test_bad_settings_are_sentences(options, sentence):
