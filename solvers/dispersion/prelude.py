@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from solvers.dispersion.problem import SelectionProblem
+from solvers.dispersion.problem import DispersionProblem, SelectionProblem
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, have_decision
-from solvers.registry import method
+from solvers.registry import find, method
 from solvers.run import Run
 
-__all__ = ["dispersion_method", "is_trivial", "solve_trivial"]
+__all__ = ["begin", "dispersion_method", "is_trivial", "solve_trivial"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -21,7 +21,7 @@ Function = Callable[..., None]
 
 
 def dispersion_method(
-    problem: type[SelectionProblem],
+    problem: type[SelectionProblem] | tuple[type[SelectionProblem], ...],
     name: str,
     *,
     start: Literal["none", "some", "greedy"] = "none",
@@ -32,7 +32,7 @@ def dispersion_method(
     Parameters
     ----------
     problem, name, **registration
-        As for `solvers.registry.method`.
+        As for `solvers.registry.method`; one type of problem or several.
     start : {"none", "some", "greedy"}
         The decision that a method with a matrix finds in its run: none but the caller's, the greedy selection improved
         by swaps where the caller has given none, or that one beside the caller's. With ``"greedy"`` the method is not
@@ -52,9 +52,20 @@ def dispersion_method(
             if start != "greedy" or not (run.expired or run.proved):
                 function(problem, run, **options)
 
-        return method(problem, name, **registration)(begun)
+        for each in problem if isinstance(problem, tuple) else (problem,):
+            method(each, name, **registration)(begun)
+        return begun
 
     return register
+
+
+def begin(problem: SelectionProblem, run: Run) -> None:
+    """Give a run the trivial bound, and a decision if it has none: the greedy one, improved where swaps are cheap."""
+    run.tighten(problem.trivial_bound())
+    if isinstance(problem, DispersionProblem):
+        have_decision(problem, run)
+    elif run.x is None:
+        find(problem, "greedy").function(problem, run)
 
 
 def is_trivial(problem: SelectionProblem) -> bool:

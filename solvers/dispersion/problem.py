@@ -10,7 +10,6 @@ Which selections are feasible is said by `SelectionProblem.feasible` alone.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -25,7 +24,13 @@ from solvers.errors import InvalidProblem
 from solvers.problem import Problem
 from solvers.solution import OPTIMALITY_GAP
 
-__all__ = ["DispersionProblem", "KindDispersionProblem", "PointDispersionProblem", "SelectionProblem"]
+__all__ = [
+    "EXPANDABLE",
+    "DispersionProblem",
+    "KindDispersionProblem",
+    "PointDispersionProblem",
+    "SelectionProblem",
+]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -33,7 +38,7 @@ _EPS = float(np.finfo(np.float64).eps)
 _SMALLEST, _LARGEST = 1e-280, 1e280
 
 #: Up to this many clients `SelectionProblem.expanded` makes a matrix (3 GiB at most).
-_EXPANDABLE = 20_000
+EXPANDABLE = 20_000
 
 Metric = Literal["euclidean", "hellinger"]
 Scale = Literal["pairs", "paper"]
@@ -73,9 +78,9 @@ class SelectionProblem(Problem):
             object.__setattr__(self, name, value)
 
     @property
-    @abstractmethod
     def geometry(self) -> Geometry:
-        """Distances between the clients."""
+        """Distances between the clients; every statement has its own."""
+        raise NotImplementedError
 
     @cached_property
     def feasible(self) -> Hypersimplex:
@@ -176,10 +181,10 @@ class SelectionProblem(Problem):
         InvalidProblem
             When there are more than 20 000 clients, whose matrix takes more than 3 GiB.
         """
-        if self.n > _EXPANDABLE:
+        if self.n > EXPANDABLE:
             raise InvalidProblem(
                 f"the matrix of {self.n} clients takes {8 * self.n**2 / 2**30:.3g} GiB; expanded() makes one for up to "
-                f"{_EXPANDABLE} clients (solve the problem as it is)"
+                f"{EXPANDABLE} clients (solve the problem as it is)"
             )
         matrix = self.geometry.distances(np.arange(self.n))
         return DispersionProblem(matrix, self.costs, size=self.size, weight=self.weight, clients=self.clients)

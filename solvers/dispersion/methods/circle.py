@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from solvers.dispersion.circle.search import fits, search, too_large
-from solvers.dispersion.circle.shape import Shape, from_distances
-from solvers.dispersion.prelude import is_trivial, solve_trivial
-from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.search.neighbourhood import have_decision
+from solvers.dispersion.prelude import begin, dispersion_method, is_trivial
+from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem, SelectionProblem
+from solvers.dispersion.search.circle import fits, search, too_large
+from solvers.dispersion.shape import shape_of
 from solvers.errors import InvalidProblem
-from solvers.registry import method
 from solvers.run import Run
 
-__all__ = ["begin", "circle", "on_circle", "recognised"]
-
+__all__ = ["circle", "solve_if_circular"]
 
 _NOT_ONE = (
     "circle needs distances between points on a circle or a line, to 1e-7 of the largest distance; these are not "
@@ -20,27 +17,20 @@ _NOT_ONE = (
 )
 
 
-def _accepts(problem: DispersionProblem) -> str | None:
+def _accepts(problem: SelectionProblem) -> str | None:
     if is_trivial(problem):
         return None
-    return too_large(problem) or (None if from_distances(problem) is not None else _NOT_ONE)
+    return too_large(problem) or (None if shape_of(problem) is not None else _NOT_ONE)
 
 
-@method(DispersionProblem, "circle", kind="exact", accepts=_accepts)
-def circle(problem: DispersionProblem, run: Run) -> None:
+@dispersion_method((DispersionProblem, PointDispersionProblem), "circle", kind="exact", accepts=_accepts)
+def circle(problem: SelectionProblem, run: Run) -> None:
     """Prove optimality for points on a circle or a line, by longest paths through the clients in order.
 
-    Whether the distances are those of such points is seen from the matrix, to 1e-7 of the largest; what they differ by
-    is added to the bound. Nearly all of the objective depends on each client and its rank alone, and on the sum of the
-    positions (`solvers.dispersion.circle`): a longest path and a tangent bound a node. Costs may be any. On a line a
-    single path is the proof.
-
-    Parameters
-    ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock and incumbent.
+    Whether a matrix holds the distances of such points is seen from it, to 1e-7 of the largest; what they differ by is
+    added to the bound. Points may lie in any plane of any space. Nearly all of the objective depends on each client
+    and its rank alone, and on the sum of the positions (`solvers.dispersion.search.circle`): a longest path and a
+    tangent bound a node. Costs may be any. On a line a single path is the proof.
 
     Raises
     ------
@@ -48,27 +38,15 @@ def circle(problem: DispersionProblem, run: Run) -> None:
         When the distances are not those of points on a circle or a line, or there are more than 20 million pairs of a
         client and a rank (among those chosen or those left out, whichever are fewer).
     """
-    if solve_trivial(problem, run):
-        return
-    begin(problem, run)
-    shape = from_distances(problem, run)
-    if shape is not None:
-        on_circle(problem, shape, run)
-    elif not run.expired:
+    if not solve_if_circular(problem, run) and not run.expired:
         raise InvalidProblem(_NOT_ONE)  # a difference among the distances that had not been looked at before
 
 
-def recognised(problem: DispersionProblem, run: Run) -> Shape | None:
-    """The circle or line of a problem that this method takes; ``None`` for any other."""
-    return from_distances(problem, run) if not is_trivial(problem) and fits(problem) else None
-
-
-def begin(problem: DispersionProblem, run: Run) -> None:
-    """A bound and a decision, for a run that has none."""
-    run.tighten(problem.trivial_bound())
-    have_decision(problem, run)
-
-
-def on_circle(problem: DispersionProblem, shape: Shape, run: Run) -> None:
-    """Prove optimality on the shape, in time."""
+def solve_if_circular(problem: SelectionProblem, run: Run) -> bool:
+    """Prove optimality where the clients lie on a circle or a line and the method takes so many; False elsewhere."""
+    shape = shape_of(problem, run) if fits(problem) else None
+    if shape is None:
+        return False
+    begin(problem, run)
     search(problem, shape, run)
+    return True

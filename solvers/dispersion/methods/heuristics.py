@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 
 from solvers.dispersion.kernels import load
-from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.problem import DispersionProblem, SelectionProblem
 from solvers.dispersion.relaxations.slice_form import units
 from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, random_decision
 from solvers.errors import InvalidOption
@@ -23,14 +23,14 @@ __all__ = [
 ]
 
 
-@method(DispersionProblem, "greedy", kind="heuristic")
-def greedy(problem: DispersionProblem, run: Run) -> None:
+@method(SelectionProblem, "greedy", kind="heuristic")
+def greedy(problem: SelectionProblem, run: Run) -> None:
     """Add the client of largest marginal gain until the selection is full, in O(n·m)."""
     run.offer(greedy_decision(problem))
 
 
-@method(DispersionProblem, "random", kind="heuristic")
-def random_search(problem: DispersionProblem, run: Run, *, draws: Annotated[int, AtLeast(1)] = 1) -> None:
+@method(SelectionProblem, "random", kind="heuristic")
+def random_search(problem: SelectionProblem, run: Run, *, draws: Annotated[int, AtLeast(1)] = 1) -> None:
     """Draw selections uniformly and keep the best: what choosing by chance is worth."""
     for _ in range(draws):
         run.offer(random_decision(problem, run.rng))

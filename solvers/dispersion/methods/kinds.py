@@ -7,17 +7,16 @@ from typing import Annotated
 import numpy as np
 
 from solvers.dispersion.kernels import load
-from solvers.dispersion.kinds.restated import Restated
-from solvers.dispersion.kinds.tree import Counts, Tree, filled
 from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
 from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem
+from solvers.dispersion.restated import RestatedRun
+from solvers.dispersion.search.counts import Counts, Tree, filled
 from solvers.options import AtLeast
-from solvers.registry import find, method
+from solvers.registry import method
 from solvers.run import Run
 
 __all__ = [
-    "auto",
     "branch_and_bound",
     "greedy",
     "local_search",
@@ -155,7 +154,7 @@ def branch_and_bound(
     run.nodes = tree.nodes
 
 
-def solve_by_kinds(same: KindDispersionProblem, run: Run, rounding: float, share: float = 1.0) -> None:
+def solve_by_kinds(same: KindDispersionProblem, run: Run, share: float = 1.0) -> None:
     """Solve what ``run`` is for by its statement between kinds.
 
     Parameters
@@ -164,40 +163,13 @@ def solve_by_kinds(same: KindDispersionProblem, run: Run, rounding: float, share
         The same problem; clients are in the same places.
     run : Run
         The run to serve.
-    rounding : float
-        How far objectives of the two statements can differ.
     share : float
         Part of the remaining time to use; where there is no limit, any less than 1 allows some thousand nodes.
     """
-    inner = Restated(same, run, rounding, share)
+    inner = RestatedRun(same, run, run.problem.rounding + same.rounding, share=share)  # type: ignore[attr-defined]
     run.details["kinds"] = same.k
     try:
         branch_and_bound(same, inner, nodes=None if share == 1.0 else 5_000)
     finally:
-        run.nodes = inner.nodes
-
-
-#: Up to this many clients a matrix costs nothing, and its methods need no compilation for a first answer.
-_FEW = 60
-
-
-@dispersion_method(KindDispersionProblem, "auto", kind="exact")
-def auto(problem: KindDispersionProblem, run: Run) -> None:
-    """Few clients as a matrix, by its ``auto``; many by ``branch-and-bound`` over the counts of the kinds.
-
-    Parameters
-    ----------
-    problem : KindDispersionProblem
-        The problem.
-    run : Run
-        Clock, randomness and incumbent.
-    """
-    if problem.n > _FEW:
-        branch_and_bound(problem, run)
-        return
-    small = problem.expanded()
-    inner = Restated(small, run, problem.rounding + small.rounding)
-    try:
-        find(small, "auto").function(small, inner)
-    finally:
+        inner.hand_over()
         run.nodes = inner.nodes

@@ -9,19 +9,14 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.circle.search import fits, too_large
-from solvers.dispersion.circle.search import search as search_shape
-from solvers.dispersion.circle.shape import Shape, from_points
 from solvers.dispersion.feasible_set import FREE, ONE, ZERO
 from solvers.dispersion.geometry import OutOfTime, potentials
-from solvers.dispersion.kinds.restated import repeated
-from solvers.dispersion.methods.auto import auto as auto_with_matrix
 from solvers.dispersion.methods.branch_and_bound import branch_and_bound as branch_and_bound_with_matrix
-from solvers.dispersion.methods.kinds import solve_by_kinds
 from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
-from solvers.dispersion.prelude import dispersion_method, is_trivial, solve_trivial
+from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
-from solvers.dispersion.relaxations.points import QUICK, Part, Relaxation, Rest
+from solvers.dispersion.relaxations.points import Relaxation, Rest
+from solvers.dispersion.restated import QUICK, RestatedRun
 from solvers.dispersion.search.neighbourhood import ascend
 from solvers.options import AtLeast
 from solvers.registry import method
@@ -29,16 +24,13 @@ from solvers.run import Run
 
 __all__ = [
     "Improvement",
-    "auto",
     "branch_and_bound",
     "candidates",
-    "circle",
     "greedy",
     "greedy_decision",
     "improve",
     "in_time",
     "local_search",
-    "on_circle",
     "relaxed",
     "search",
     "started",
@@ -92,7 +84,7 @@ def greedy_decision(problem: PointDispersionProblem, run: Run) -> NDArray[np.int
 
 
 #: Makes decisions of a small problem better, through its run.
-Improvement = Callable[[DispersionProblem, Part], None]
+Improvement = Callable[[DispersionProblem, RestatedRun], None]
 
 #: Clients of a small problem: those on the wrong side of the threshold, and those nearest to it.
 _SMALL = 600
@@ -120,7 +112,7 @@ def improve(relaxation: Relaxation, run: Run, how: Improvement, number: int = _S
     """Round the relaxation's point to a decision, and let ``how`` improve it; whether the run's decision got better."""
     rest = Rest(relaxation, relaxation.working(number))
     small = rest.dense()
-    part = Part(small, run, rest)
+    part = rest.run(small, run)
     known = run.objective
     part.offer(rest.start(relaxation.y, relaxation.g))
     how(small, part)
@@ -167,7 +159,7 @@ def local_search(problem: PointDispersionProblem, run: Run, *, rounds: Annotated
         search(problem, run, swaps, rounds)
 
 
-def swaps(small: DispersionProblem, part: Part) -> None:
+def swaps(small: DispersionProblem, part: RestatedRun) -> None:
     """Make the best swap until none improves."""
     assert part.x is not None
     part.offer(ascend(small, part.x.astype("int64"), part))
@@ -195,7 +187,7 @@ def tabu(
         Small problems, at most; the search ends when one brings nothing.
     """
 
-    def moved(small: DispersionProblem, part: Part) -> None:
+    def moved(small: DispersionProblem, part: RestatedRun) -> None:
         tabu_with_matrix(small, part, moves=moves)
 
     with in_time(problem, run):
@@ -284,7 +276,7 @@ def finish(relaxation: Relaxation, run: Run, largest: int) -> None:
         run.stop("iterations", f"{places.size} clients are left open by reduced costs; the tree takes {largest}")
         return
     small: DispersionProblem | PointDispersionProblem = rest.dense() if places.size <= largest else rest.points()
-    part = Part(small, run, rest, value)
+    part = rest.run(small, run, value)
     part.offer(rest.start(run.x.astype(np.float64), relaxation.g))  # type: ignore[union-attr]  # there is one
     try:
         if isinstance(small, DispersionProblem):
@@ -304,88 +296,3 @@ def left(relaxation: Relaxation, run: Run) -> tuple[NDArray[np.intp], float]:
     state, y = relaxation.fixed(run.objective), relaxation.y
     agree = ((state == ONE) & (y >= 1.0)) | ((state == ZERO) & (y <= 0.0))
     return np.flatnonzero(~agree | (state == FREE)), run.objective
-
-
-def _accepts(problem: PointDispersionProblem) -> str | None:
-    if is_trivial(problem):
-        return None
-    if (reason := too_large(problem)) is not None:
-        return reason
-    if from_points(problem.geometry.coordinates.T, problem.diameter) is not None:
-        return None
-    return "circle needs points on a circle or a line, to 1e-7 of their extent; these are not (use 'auto')"
-
-
-@dispersion_method(PointDispersionProblem, "circle", kind="exact", accepts=_accepts)
-def circle(problem: PointDispersionProblem, run: Run) -> None:
-    """Prove optimality for points on a circle or a line, by longest paths through the clients in order.
-
-    As for a matrix of distances, without one: the points may lie in any plane of any space.
-
-    Parameters
-    ----------
-    problem : PointDispersionProblem
-        The problem.
-    run : Run
-        Clock and incumbent.
-
-    Raises
-    ------
-    InvalidProblem
-        When the points do not lie on a circle or a line, to 1e-7 of their extent, or there are more than 20 million
-        pairs of a client and a rank (among those chosen or those left out, whichever are fewer).
-    """
-    shape = from_points(problem.geometry.coordinates.T, problem.diameter)
-    assert shape is not None  # as it was when the problem was accepted
-    on_circle(problem, shape, run)
-
-
-def on_circle(problem: PointDispersionProblem, shape: Shape, run: Run) -> None:
-    """Prove optimality on the shape, in time."""
-    with in_time(problem, run):
-        if run.x is None:
-            run.offer(greedy_decision(problem, run))
-        search_shape(problem, shape, run)
-
-
-#: Up to this many clients a matrix costs nothing, and its methods need no compilation for a first answer.
-_AS_MATRIX = 150
-
-
-@dispersion_method(PointDispersionProblem, "auto", kind="exact")
-def auto(problem: PointDispersionProblem, run: Run) -> None:
-    """Repeated points as kinds, few as a matrix, by their ``auto``; many by ``branch-and-bound``.
-
-    Many on a circle or a line go to ``circle`` before.
-
-    Parameters
-    ----------
-    problem : PointDispersionProblem
-        The problem.
-    run : Run
-        Clock, randomness and incumbent.
-    """
-    same = repeated(problem)
-    if same is not None:
-        solve_by_kinds(same, run, problem.rounding + same.rounding)
-        return
-    if problem.n > _AS_MATRIX:
-        shape = from_points(problem.geometry.coordinates.T, problem.diameter) if fits(problem) else None
-        if shape is not None and not run.expired:
-            run.tighten(problem.trivial_bound())
-            if solve_trivial(problem, run):
-                return
-            on_circle(problem, shape, run)
-        if not (run.proved or (run.expired and run.x is not None)):
-            branch_and_bound(problem, run)
-        return
-    with in_time(problem, run):
-        relaxation = started(problem, run)
-        rest = Rest(relaxation, np.arange(problem.n))
-        small = rest.dense()
-        part = Part(small, run, rest, run.objective)
-        try:
-            auto_with_matrix(small, part)
-        finally:
-            part.hand_over()
-            run.nodes = part.nodes

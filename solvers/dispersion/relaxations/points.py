@@ -13,16 +13,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from solvers.dispersion.geometry import potentials
 from solvers.dispersion.kernels import load
-from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
+from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem, SelectionProblem
+from solvers.dispersion.restated import RestatedRun
 from solvers.run import Run
-from solvers.solution import OPTIMALITY_GAP
 
 __all__ = [
-    "Part",
     "Relaxation",
     "Rest",
 ]
@@ -142,10 +141,6 @@ class Relaxation:
         return self.problem.feasible.fixed(self.g, slack)
 
 
-#: Decisions of up to this many clients are evaluated as they are found, those of more at the end.
-QUICK = 3_000
-
-
 class Rest:
     """The clients at ``places``, beside those of the others that a point of the slice has at 1.
 
@@ -203,76 +198,14 @@ class Rest:
             self.problem.geometry.distances(self.places), self.costs, size=self.size, weight=self.problem.weight
         )
 
+    def run(self, problem: SelectionProblem, whole: Run, beside: float | None = None) -> RestatedRun:
+        """Return a run on the part, as points or with its matrix; see `RestatedRun` for ``beside``."""
+        slack = self.error + self.problem.rounding
+        return RestatedRun(problem, whole, slack, lift=self.whole, constant=self.constant, beside=beside)
+
     def whole(self, x: NDArray[np.int64]) -> NDArray[np.int64]:
         """A decision of the part as one of the whole problem."""
         full = np.zeros(self.problem.n, dtype=np.int64)
         full[self.ones] = 1
         full[self.places[x == 1]] = 1
         return full
-
-
-class Part(Run):
-    """A run on a part of a problem, which ends when the whole is proved.
-
-    Parameters
-    ----------
-    problem : PointDispersionProblem or DispersionProblem
-        The part as a problem.
-    whole : Run
-        The run on the whole problem: its clock counts, and it receives decisions and bounds.
-    rest : Rest
-        How the two are related.
-    beside : float, optional
-        No decision that has the other clients elsewhere is worth more: the value by which they were fixed. Without
-        it a bound on the part says nothing about the whole.
-    """
-
-    def __init__(
-        self,
-        problem: DispersionProblem | PointDispersionProblem,
-        whole: Run,
-        rest: Rest,
-        beside: float | None = None,
-    ) -> None:
-        super().__init__(problem, whole.method, None, whole.seed)
-        self.rng = whole.rng
-        self.whole, self.rest, self.beside = whole, rest, beside
-        self.slack = rest.error + rest.problem.rounding
-
-    @property
-    def remaining(self) -> float:
-        """Seconds left to the whole run; none when the whole is proved."""
-        return 0.0 if self.enough else self.whole.remaining
-
-    @property
-    def enough(self) -> bool:
-        """Whether bound and objective prove the whole problem."""
-        if self.objective is None or self.bound is None or self.beside is None:
-            return False
-        value = self.objective + self.rest.constant
-        if self.whole.objective is not None:
-            value = max(value, self.whole.objective)
-        bound = max(self.bound + self.rest.constant + self.slack, self.beside)
-        return bound - value <= self.rest.problem.tolerance_at(value, 0.9 * OPTIMALITY_GAP)
-
-    def offer(self, x: ArrayLike) -> float:
-        """As `Run.offer`; what is better goes to the whole run at once where that is cheap."""
-        known = self.objective
-        value = super().offer(x)
-        if self.rest.problem.size <= QUICK and (known is None or value > known):
-            self.hand_over()
-        return value
-
-    def hand_over(self) -> None:
-        """Offer the best decision to the whole run, if it is better there too."""
-        if self.x is None or self.objective is None:
-            return
-        known = self.whole.objective
-        if known is None or self.objective + self.rest.constant > known - self.slack:
-            self.whole.offer(self.rest.whole(self.x))
-
-    def tighten(self, bound: float) -> None:
-        """As `Run.tighten`, for the whole run as well."""
-        super().tighten(bound)
-        if self.beside is not None and self.bound is not None and math.isfinite(self.bound):
-            self.whole.tighten(max(self.bound + self.rest.constant + self.slack, self.beside))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.problem import DispersionProblem, SelectionProblem
 from solvers.run import Run
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -21,7 +21,7 @@ def gains(problem: DispersionProblem, x: NDArray[np.int64]) -> NDArray[np.float6
     return 2 * problem.weight * rows.sum(axis=0, dtype=np.float64) + problem.linear
 
 
-def greedy_decision(problem: DispersionProblem) -> NDArray[np.int64]:
+def greedy_decision(problem: SelectionProblem) -> NDArray[np.int64]:
     """Add the client of largest marginal gain until ``size`` are chosen; ties go to the lowest index."""
     x = np.zeros(problem.n, dtype=np.int64)
     g = problem.linear
@@ -38,7 +38,7 @@ def incumbent(run: Run) -> NDArray[np.int64]:
     return run.x.astype(np.int64)
 
 
-def random_decision(problem: DispersionProblem, rng: np.random.Generator) -> NDArray[np.int64]:
+def random_decision(problem: SelectionProblem, rng: np.random.Generator) -> NDArray[np.int64]:
     """A uniformly drawn feasible decision."""
     return problem.feasible.draw(rng)
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from solvers.dispersion import PointDispersionProblem
-from solvers.dispersion.circle.form import Form
-from solvers.dispersion.circle.shape import from_points
 from solvers.dispersion.kernels import load
+from solvers.dispersion.search.circle import Form
+from solvers.dispersion.shape import from_points
 from tests.solvers.dispersion.circle.cases import random_circle
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from solvers.dispersion import DispersionProblem, PointDispersionProblem
-from solvers.dispersion.circle.shape import Shape, from_distances, from_points
+from solvers.dispersion.shape import Shape, from_distances, from_points
 from solvers.run import Run
 from tests.solvers.dispersion.cases import random_problem
 from tests.solvers.dispersion.circle.cases import KINDS, plane

@@ -18,7 +18,7 @@ def _optimum(problem):
     return solve(problem.expanded(), "brute-force").objective
 
 
-@pytest.mark.parametrize("method", ["auto", "branch-and-bound"])
+@pytest.mark.parametrize("method", ["auto", "branch-and-bound", "brute-force"])
 def test_exact_methods_find_the_optimum_of_the_matrix(method):
     rng = np.random.default_rng(0)
     for _ in range(400):
@@ -90,7 +90,7 @@ def test_large_problems_agree_with_the_matrix_within_both_gaps():
 @pytest.mark.parametrize("method", [entry.name for entry in methods(PointDispersionProblem)])
 def test_every_method_decides_feasibly_and_repeatably(method):
     rng = np.random.default_rng(5)
-    for n in (5, 40, 900):
+    for n in (5, 9, 14) if method == "brute-force" else (5, 40, 900):
         problem = circle(n, n // 3, costs=rng.normal(size=n)) if method == "circle" else random_points(rng, n=n)
         first, second = (solve(problem, method, seed=3) for _ in range(2))
         assert problem.violation(first.x) == 0
@@ -101,7 +101,8 @@ def test_every_method_decides_feasibly_and_repeatably(method):
 
 @pytest.mark.parametrize("method", [entry.name for entry in methods(PointDispersionProblem)])
 def test_a_start_is_never_made_worse(method):
-    problem = PointDispersionProblem(np.random.default_rng(6).random((500, 3)), None, size=20, weight=0.5)
+    n, m = (15, 5) if method == "brute-force" else (500, 20)
+    problem = PointDispersionProblem(np.random.default_rng(6).random((n, 3)), None, size=m, weight=0.5)
     if method == "circle":
         problem = circle(500, 20)
     best = solve(problem, "auto")

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.geometry import PointGeometry
+from solvers.dispersion.problem import DispersionProblem, SelectionProblem
 from solvers.run import Run
 
-__all__ = ["Shape", "from_distances", "from_points"]
+__all__ = ["Shape", "from_distances", "from_points", "shape_of"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -79,6 +80,15 @@ class Shape:
     def with_error(self, error: float) -> Shape:
         """The same with another error."""
         return Shape(self.order, self.at, self.scale, self.chords, error)
+
+
+def shape_of(problem: SelectionProblem, run: Run | None = None) -> Shape | None:
+    """The circle or line that a problem's clients lie on; see `from_distances` and `from_points`. None for kinds."""
+    if isinstance(problem, DispersionProblem):
+        return from_distances(problem, run)
+    if isinstance(problem.geometry, PointGeometry):
+        return from_points(problem.geometry.coordinates.T, problem.diameter)
+    return None
 
 
 def from_distances(problem: DispersionProblem, run: Run | None = None) -> Shape | None:

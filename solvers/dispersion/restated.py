@@ -1,0 +1,104 @@
+"""Runs on another statement of a problem, or on a part of it, that serve the run on the whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers.problem import Problem
+from solvers.run import Run
+from solvers.solution import OPTIMALITY_GAP
+
+__all__ = ["QUICK", "RestatedRun"]
+
+#: Selections of up to this many clients are evaluated in the whole as they are found, larger ones at the end.
+QUICK = 3_000
+
+
+class RestatedRun(Run):
+    """Run on a problem whose decisions are some of another's, which ends when that one is proved.
+
+    The value of a decision in the whole is its value here and ``constant``, to within ``slack``.
+
+    Parameters
+    ----------
+    problem : Problem
+        The same problem with another geometry, or a part of it.
+    whole : Run
+        The run on the whole problem: its clock counts, and it receives decisions and bounds.
+    slack : float
+        As above.
+    lift : callable, optional
+        The whole decision of a decision here; the same by default.
+    constant : float
+        As above.
+    beside : float or None
+        No decision that is not one of these is worth more. With None a bound says nothing about the whole.
+    share : float
+        Part of the remaining time to use.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        whole: Run,
+        slack: float,
+        *,
+        lift: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None,
+        constant: float = 0.0,
+        beside: float | None = -math.inf,
+        share: float = 1.0,
+    ) -> None:
+        super().__init__(problem, whole.method, None, whole.seed)
+        self.rng = whole.rng
+        self.whole, self.slack, self.lift, self.constant, self.beside = whole, slack, lift, constant, beside
+        self.reserve = (1.0 - share) * whole.remaining if math.isfinite(whole.remaining) else 0.0
+        self.is_quick = getattr(whole.problem, "size", 0) <= QUICK
+        if lift is None and whole.x is not None:
+            super().offer(whole.x)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left to the whole run, less what it keeps; none when it is proved."""
+        return 0.0 if self.enough else max(0.0, self.whole.remaining - self.reserve)
+
+    @property
+    def enough(self) -> bool:
+        """Whether bound and objective prove the whole problem."""
+        if self.objective is None or self.bound is None or self.beside is None:
+            return False
+        value = self.objective + self.constant
+        if self.whole.objective is not None:
+            value = max(value, self.whole.objective)
+        return self._whole_bound - value <= self.whole.problem.tolerance_at(value, 0.9 * OPTIMALITY_GAP)
+
+    @property
+    def _whole_bound(self) -> float:
+        assert self.bound is not None
+        assert self.beside is not None
+        return max(self.bound + self.constant + self.slack, self.beside)
+
+    def offer(self, x: ArrayLike) -> float:
+        """As `Run.offer`; what is better goes to the whole run at once where that is cheap."""
+        known = self.objective
+        value = super().offer(x)
+        if self.is_quick and (known is None or value > known):
+            self.hand_over()
+        return value
+
+    def hand_over(self) -> None:
+        """Offer the best decision to the whole run, if it is better there too."""
+        if self.x is None or self.objective is None:
+            return
+        known = self.whole.objective
+        if known is None or self.objective + self.constant > known - self.slack:
+            self.whole.offer(self.x if self.lift is None else self.lift(self.x))
+
+    def tighten(self, bound: float) -> None:
+        """As `Run.tighten`, for the whole run as well."""
+        super().tighten(bound)
+        if self.beside is not None and self.bound is not None:
+            self.whole.tighten(self._whole_bound)
