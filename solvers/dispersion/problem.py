@@ -174,13 +174,15 @@ class SelectionProblem(Problem):
         return self.feasible.support(worth) + self.rounding + sums
 
     def expanded(self) -> DispersionProblem:
-        """Return the same problem with its matrix of distances.
+        """Return the same problem with its matrix of distances; itself where it has one.
 
         Raises
         ------
         InvalidProblem
             When there are more than 20 000 clients, whose matrix takes more than 3 GiB.
         """
+        if isinstance(self, DispersionProblem):
+            return self
         if self.n > EXPANDABLE:
             raise InvalidProblem(
                 f"the matrix of {self.n} clients takes {8 * self.n**2 / 2**30:.3g} GiB; expanded() makes one for up to "

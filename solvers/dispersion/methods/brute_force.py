@@ -23,8 +23,8 @@ _CHUNK = 20_000
 def _accepts(problem: SelectionProblem) -> str | None:
     count = problem.feasible.count
     if count <= LARGEST:
-        has_matrix = isinstance(problem, DispersionProblem) or problem.n <= EXPANDABLE
-        return None if has_matrix else f"brute-force makes a matrix for up to {EXPANDABLE} clients; got {problem.n}"
+        is_stored = isinstance(problem, DispersionProblem) or problem.n <= EXPANDABLE
+        return None if is_stored else f"brute-force makes a matrix for up to {EXPANDABLE} clients; got {problem.n}"
     return (
         f"brute-force would look at {_rounded(count)} selections of {problem.size} out of {problem.n}; "
         f"it accepts at most {LARGEST:.3g} (use 'cp-sat' or 'auto')"
@@ -41,9 +41,10 @@ def brute_force(problem: SelectionProblem, run: Run) -> None:
         When there are more than 20 million selections.
     """
     run.tighten(problem.trivial_bound())
-    if not (has_matrix := isinstance(problem, DispersionProblem)) and solve_trivial(problem, run):
+    has_matrix = isinstance(problem, DispersionProblem)
+    if not has_matrix and solve_trivial(problem, run):
         return  # where costs decide alone, the rounding of the matrix would leave the proof open
-    matrix = problem if has_matrix else problem.expanded()
+    matrix = problem.expanded()
     subsets = problem.feasible.selections()
     best = -math.inf
     while chunk := list(itertools.islice(subsets, _CHUNK)):
