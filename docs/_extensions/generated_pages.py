@@ -23,6 +23,7 @@ API = {
         "solvers.capping",
         "solvers.allocation",
         "solvers.participation",
+        "solvers.deadline",
         "solvers.instances",
         "solvers.certificates",
         "solvers.benchmark",

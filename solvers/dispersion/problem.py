@@ -21,8 +21,8 @@ from solvers.checks import frozen_array, integer
 from solvers.dispersion.feasible_set import Hypersimplex
 from solvers.dispersion.geometry import Geometry, KindGeometry, MatrixGeometry, PointGeometry
 from solvers.errors import InvalidProblem
-from solvers.problem import Problem
 from solvers.solution import OPTIMALITY_GAP
+from solvers.subsets import SubsetProblem
 
 __all__ = [
     "EXPANDABLE",
@@ -44,7 +44,7 @@ Metric = Literal["euclidean", "hellinger"]
 Scale = Literal["pairs", "paper"]
 
 
-class SelectionProblem(Problem):
+class SelectionProblem(SubsetProblem):
     """Choose ``size`` of ``n`` clients, whose ids are ``clients``, far apart and cheap: common to all geometries."""
 
     costs: NDArray[np.float64]
@@ -136,16 +136,6 @@ class SelectionProblem(Problem):
         return max(self.terms, 4 * self.rounding / OPTIMALITY_GAP)
 
     # -- decisions ---------------------------------------------------------------------------------------------------
-
-    def decision(self, x: ArrayLike) -> NDArray[np.int64]:
-        """``x`` as a vector of n integers; raises `ValueError` for another shape or fractional entries."""
-        array = np.asarray(x)
-        if array.shape != (self.n,):
-            raise ValueError(f"x must have one entry per client, {self.n}; got shape {array.shape}")
-        integers = array.astype(np.int64)
-        if not np.array_equal(integers, array):
-            raise ValueError("x must be a 0/1 vector; it has fractional entries (round a solver's answer first)")
-        return integers
 
     def selected(self, x: ArrayLike) -> NDArray[np.int64]:
         """Sorted client ids that ``x`` selects."""

@@ -18,6 +18,7 @@ import pytest
 from solvers import InvalidOption, InvalidProblem, Method, Problem, instances, methods, solve
 from solvers.allocation import AllocationProblem
 from solvers.capping import CappingProblem
+from solvers.deadline import DeadlineProblem
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.participation import CutoffProblem
 from solvers.problem import FAMILIES
@@ -148,6 +149,22 @@ def cutoff() -> Iterator[tuple[str, Problem]]:
     yield "two rounds", CutoffProblem([0.3, 0.6], 2)
 
 
+def deadline() -> Iterator[tuple[str, Problem]]:
+    rng = np.random.default_rng(11)
+    ready, upload = rng.uniform(0, 9, 8), rng.uniform(0.5, 4, 8)
+    yield "random", DeadlineProblem(ready, upload, 10.0)
+    yield "random, valued", DeadlineProblem(ready, upload, 10.0, rng.random(8))
+    yield "whole numbers", DeadlineProblem(np.round(ready), np.round(upload), 11.0, rng.integers(0, 5, 8))
+    yield "one client", DeadlineProblem([1.0], [2.0], 3.0)
+    yield "nobody in time", DeadlineProblem([1.0, 2.0], [2.0, 2.0], 2.5, [1.0, 4.0])
+    yield "all in time", DeadlineProblem([0.0, 1.0, 2.0], [1.0, 1.0, 1.0], 3.0)
+    yield "all alike", DeadlineProblem(np.ones(6), np.ones(6), 4.0, np.full(6, 2.0))
+    yield "uploads that take no time, worth nothing", DeadlineProblem([0, 3, 1, 1], [0, 0, 2, 1], 3, [1, 2, 0, 0])
+    yield "deadline before the round", DeadlineProblem([0.0, -5.0], [1.0, 3.0], -1.0, [2.0, 3.0])
+    yield "tiny", DeadlineProblem(1e-9 * ready, 1e-9 * upload, 1e-8, 1e-9 * rng.random(8))
+    yield "huge", DeadlineProblem(1e9 * ready, 1e9 * upload, 1e10, 1e9 * rng.random(8))
+
+
 CASES: dict[type[Problem], Callable[[], Iterator[tuple[str, Problem]]]] = {
     DispersionProblem: dispersion,
     PointDispersionProblem: points,
@@ -158,6 +175,7 @@ CASES: dict[type[Problem], Callable[[], Iterator[tuple[str, Problem]]]] = {
     CappingProblem: capping,
     AllocationProblem: allocation,
     CutoffProblem: cutoff,
+    DeadlineProblem: deadline,
 }
 
 #: The smallest instances of the library, and one of each type that is large enough to keep a method busy.
@@ -187,6 +205,8 @@ def decisions(problem: Problem) -> Iterator[np.ndarray]:
             yield np.isin(np.arange(problem.n), chosen).astype(int)
     elif isinstance(problem, ExclusionProblem):
         yield from (np.array(kept) for kept in itertools.product((False, True), repeat=problem.n) if any(kept))
+    elif isinstance(problem, DeadlineProblem):
+        yield from (np.array(x) for x in itertools.product((0, 1), repeat=problem.n))
     elif isinstance(problem, AllocationProblem):
         ranges = (range(int(low), int(high) + 1) for low, high in zip(problem.first, problem.upper, strict=True))
         yield from (np.array(s) for s in itertools.product(*ranges) if sum(s) == problem.total)
@@ -217,7 +237,7 @@ def ranked(problem: Problem) -> list[tuple[float, np.ndarray]]:
     return sorted(values, key=lambda pair: -pair[0] if problem.sense == "max" else pair[0])
 
 
-COUNTED = (*SELECTIONS, ExclusionProblem, AllocationProblem, CutoffProblem)
+COUNTED = (*SELECTIONS, ExclusionProblem, AllocationProblem, CutoffProblem, DeadlineProblem)
 
 
 def rounding(problem: Problem, value: float) -> float:
@@ -363,6 +383,17 @@ def squared_bias() -> Problem:
     return TotalErrorProblem(pi, variances, 1.0, 1.0, importance=alpha, bias="chi2")
 
 
+def valued_uploads(n: int = 2000) -> Problem:
+    rng = np.random.default_rng(9)
+    ready, upload = rng.lognormal(3, 1, n), rng.lognormal(0, 1, n)
+    return DeadlineProblem(ready, upload, 1000.0, upload + 0.1)
+
+
+def many_uploads() -> Problem:
+    rng = np.random.default_rng(9)
+    return DeadlineProblem(rng.lognormal(3, 1, 20_000), rng.lognormal(0, 1, 20_000), 1000.0)
+
+
 #: A library instance of each type, or a large one, on which a slow method is still at work when the time is over.
 BUSY: dict[type[Problem], str | Callable[[], Problem]] = {
     PointDispersionProblem: many_points,
@@ -374,6 +405,7 @@ BUSY: dict[type[Problem], str | Callable[[], Problem]] = {
     CappingProblem: "e3cs-digits-n30-m5-quota0-r100",
     AllocationProblem: "fedss-digits-dirichlet-n300-m60-groups20-r30",
     CutoffProblem: "fedau-cutoff-digits-n30-t200-r0",
+    DeadlineProblem: valued_uploads,
 }
 
 
@@ -383,6 +415,9 @@ BUSY_SPECIAL: dict[tuple[type[Problem], str], Callable[[], Problem]] = {
     (AllocationProblem, "brute-force"): lambda: AllocationProblem(np.full(7, 11), np.arange(7.0), 40),
     (PointDispersionProblem, "circle"): circle_of_points,
     (DispersionProblem, "circle"): lambda: circle_of_points(900).expanded(),
+    (DeadlineProblem, "moore-hodgson"): many_uploads,
+    (DeadlineProblem, "brute-force"): lambda: DeadlineProblem(np.zeros(20), np.ones(20), 20.0),
+    (DeadlineProblem, "dynamic-programme"): lambda: DeadlineProblem(np.zeros(500), np.arange(500), 50_000.0),
     (ExclusionProblem, "sorting"): equally_important,
     (TotalErrorProblem, "newton"): squared_bias,
 }

@@ -1,0 +1,7 @@
+"""Deadline: as many clients, or as much value, as one shared uplink takes before the deadline of a round (FedCS)."""
+
+from solvers.deadline import methods
+from solvers.deadline.problem import DeadlineProblem
+from solvers.deadline.theory import fedcs_order, slowest_download
+
+__all__ = ["DeadlineProblem", "fedcs_order", "methods", "slowest_download"]

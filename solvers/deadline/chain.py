@@ -1,0 +1,168 @@
+"""Nested knapsacks behind the deadline problem: their linear relaxation, and a search over times and values."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.deadline.problem import DeadlineProblem
+from solvers.run import Run
+from solvers.subsets import from_clients
+
+__all__ = ["Chain", "Multipliers", "multipliers", "search"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class Chain(NamedTuple):
+    """Clients with due dates, read backwards from the deadline: the sum of the first k+1 uploads is at most room k.
+
+    Times are whole numbers of 62 bits. Where the problem's own take more, they are rounded to a coarser unit, so that
+    either no selection is lost ("down") or none is gained ("up").
+    """
+
+    clients: NDArray[np.int64]
+    upload: NDArray[np.int64]
+    room: NDArray[np.int64]
+    values: NDArray[np.float64]
+    is_exact: bool
+
+    @staticmethod
+    def of(problem: DeadlineProblem, rounding: Literal["down", "up"] = "down") -> Chain:
+        """State the clients that meet the deadline alone."""
+        ready, upload, deadline, _ = problem.whole
+        clients = problem.sequence
+        times = [upload[k] for k in clients]
+        rooms = [deadline - ready[k] for k in clients]
+        bits = max(rooms, default=0).bit_length() + len(clients).bit_length()
+        coarser = max(0, bits - 62)
+        if coarser and rounding == "down":
+            times, rooms = [t >> coarser for t in times], [-(-room >> coarser) for room in rooms]
+        elif coarser:
+            times, rooms = [-(-t >> coarser) for t in times], [room >> coarser for room in rooms]
+        values = problem.worth[clients]
+        order = np.array(clients, dtype=np.int64)
+        return Chain(order, np.array(times, np.int64), np.array(rooms, np.int64), values, coarser == 0)
+
+    @property
+    def density(self) -> NDArray[np.float64]:
+        """Value per unit of time; infinite for an upload that takes none."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.upload > 0, self.values / self.upload, math.inf)
+
+
+class Multipliers(NamedTuple):
+    """Prices of time that fall along the chain, and the bound they give to what is left from each place on.
+
+    ``ahead[j] − price[j]·t`` bounds the value of clients j, j+1, … where those before them take the time t.
+    """
+
+    price: NDArray[np.float64]
+    ahead: NDArray[np.float64]
+    margin: float
+
+
+def multipliers(chain: Chain) -> Multipliers:
+    r"""Solve the linear relaxation, in which uploads may be cut, by taking the densest first.
+
+    The uploads that fit form a polymatroid, so that this is optimal: where a room is full, the density of the client
+    that filled it is the price of time for everybody it held back. Any falling prices π ≥ 0 give a bound,
+
+    .. math:: \sum_j \max(0, w_j - \pi_j u_j) + \sum_k (\pi_k - \pi_{k+1})\, d_k ,
+
+    so that rounding of the prices costs nothing but sharpness; ``margin`` covers that of the sums.
+    """
+    n = chain.clients.size
+    price, slack, density = np.zeros(n), chain.room.copy(), chain.density
+    closed = 0  # clients before this place are held back by a full room
+    for j in np.argsort(-density, kind="stable").tolist():
+        if j < closed:
+            continue
+        left = slack[j:]
+        least = int(left.min())
+        if least >= chain.upload[j]:
+            left -= chain.upload[j]
+            continue
+        left -= least
+        last = j + int(np.flatnonzero(left == 0)[-1]) + 1
+        price[closed:last] = density[j]
+        closed = last
+    falls = price - np.append(price[1:], 0.0)
+    gains = np.maximum(chain.values - price * chain.upload, 0.0)
+    rooms = falls * chain.room
+    ahead = np.append(np.cumsum((gains + rooms)[::-1])[::-1], 0.0)
+    # A term has a few roundings, a sum n of them; the largest term in which prices take part is price · room.
+    size = float(chain.values.sum()) + float(ahead[0]) + float((price * chain.room).max(initial=0.0))
+    return Multipliers(np.append(price, 0.0), ahead, 8.0 * (n + 8) * _EPS * size)
+
+
+def search(chain: Chain, known: Multipliers, problem: DeadlineProblem, run: Run, width: int) -> float:
+    """Enumerate times and values client by client; return a bound, and offer the best selection to the run.
+
+    A state is the time that the selected clients so far take, and their value. One that takes longer and is worth no
+    more than another is dominated; one whose bound does not exceed the incumbent is fathomed. The others number
+    few where the relaxation is tight, and never more than the distinct times or values.
+
+    Parameters
+    ----------
+    chain, known
+        The clients, and multipliers of theirs.
+    problem : DeadlineProblem
+        Whose decisions are offered.
+    run : Run
+        Clock and incumbent.
+    width : int
+        States to keep; those of the smallest bounds are given up, and count in the bound that is returned.
+    """
+    assert run.objective is not None  # the empty selection, at the least, has been offered
+    # Half of what still counts as proved is given up at once: it ends the search among near ties.
+    best = run.objective + 0.5 * problem.tolerance_at(run.objective)
+    lost = best
+    times, values = np.zeros(1, np.int64), np.zeros(1)
+    nodes = np.zeros(1, np.int64)  # place of each state's last selected client in the log of those
+    log_client, log_before, count = [np.full(1, -1)], [np.full(1, -1)], 1
+    top = 0.0
+    for j in range(chain.clients.size):
+        fits = times <= chain.room[j] - chain.upload[j]
+        longer, richer = times[fits] + chain.upload[j], values[fits] + chain.values[j]
+        times = np.concatenate([times, longer])
+        values = np.concatenate([values, richer])
+        taken = np.concatenate([np.full(nodes.size, -1), nodes[fits]])
+        nodes = np.concatenate([nodes, np.zeros(longer.size, np.int64)])
+        order = np.lexsort((-values, times))
+        values, times, taken, nodes = values[order], times[order], taken[order], nodes[order]
+        before = np.maximum.accumulate(np.append(-math.inf, values[:-1]))
+        bounds = values + known.ahead[j + 1] - known.price[j + 1] * times + known.margin
+        alive = (values > before) & (bounds > best)
+        if int(alive.sum()) > width:
+            places = np.flatnonzero(alive)
+            places = places[np.argpartition(-bounds[places], width)]
+            lost = max(lost, float(bounds[places[width:]].max()))
+            alive = np.zeros(alive.size, dtype=bool)
+            alive[places[:width]] = True
+        values, times, taken, nodes, bounds = values[alive], times[alive], taken[alive], nodes[alive], bounds[alive]
+        new = np.flatnonzero(taken >= 0)
+        log_client.append(np.full(new.size, chain.clients[j]))
+        log_before.append(taken[new])
+        nodes[new] = count + np.arange(new.size)
+        count += new.size
+        run.nodes = (run.nodes or 0) + values.size
+        if not values.size:
+            return lost
+        top = float(bounds.max())
+        if run.expired:
+            lost = max(lost, top)
+            break
+    clients, previous = np.concatenate(log_client), np.concatenate(log_before)
+    node, chosen = int(nodes[int(values.argmax())]), []
+    while node > 0:
+        chosen.append(int(clients[node]))
+        node = int(previous[node])
+    x = from_clients(chosen, problem.n)
+    found = problem.violation(x) == 0.0
+    if found:
+        run.offer(x)
+    return max(lost, top if not found else float(values.max()) + known.margin)

@@ -1,0 +1,195 @@
+"""Methods of the deadline problem: enumeration, each other, published rule, bounds, times of many digits."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solvers import InvalidProblem, methods, solve
+from solvers.deadline import DeadlineProblem, fedcs_order, slowest_download
+from solvers.deadline.chain import Chain, multipliers
+from tests.thoroughly import few_of
+
+EXACT = ("branch-and-bound", "auto", "brute-force", "dynamic-programme", "moore-hodgson")
+
+
+def best_of(problem):
+    """The best value by FedCS's recursion over all subsets, in fractions; shares nothing with the problem."""
+    n, best = len(problem.ready), Fraction(0)
+    ready, upload = ([Fraction(t) for t in times.tolist()] for times in (problem.ready, problem.upload))
+    values = [Fraction(1)] * n if problem.values is None else [Fraction(v) for v in problem.values.tolist()]
+    by_ready = sorted(range(n), key=lambda k: ready[k])
+    for chosen in itertools.product((False, True), repeat=n):
+        elapsed, value = min(ready), Fraction(0)
+        for k in by_ready:
+            if chosen[k]:
+                elapsed, value = max(elapsed, ready[k]) + upload[k], value + values[k]
+        if not any(chosen) or elapsed <= problem.deadline:
+            best = max(best, value)
+    return float(best)
+
+
+def random_problem(rng, largest=8):
+    """Ties, zeros, whole and real numbers, deadlines that nobody and everybody meets."""
+    n = int(rng.integers(1, largest))
+    if rng.random() < 0.5:
+        ready, upload, deadline = rng.integers(0, 10, n), rng.integers(0, 6, n), float(rng.integers(0, 20))
+    else:
+        ready, upload, deadline = rng.uniform(-2, 9, n), rng.lognormal(0, 1, n), float(rng.uniform(-2, 18))
+    kind = rng.integers(4)
+    values = (None, rng.integers(0, 5, n), rng.lognormal(0, 1, n), np.full(n, 0.7))[kind]
+    return DeadlineProblem(ready, upload, deadline, values)
+
+
+@pytest.mark.parametrize(("seed", "cases"), few_of([(0, 150), (1, 1500)], 1))
+def test_thousands_of_small_cases_against_enumeration(seed, cases):
+    rng = np.random.default_rng(seed)
+    solved = 0
+    for case in range(cases):
+        problem = random_problem(rng)
+        best = best_of(problem)
+        for entry in methods(problem):
+            if entry.name in ("cp-sat", "milp"):
+                continue
+            solution = solve(problem, entry.name)
+            assert problem.violation(solution.x) == 0
+            assert solution.objective <= best + 1e-12, (case, entry.name)
+            if entry.name in EXACT:
+                assert solution.status == "optimal", (case, entry.name)
+                assert solution.objective == pytest.approx(best, abs=1e-6 * min(max(1, best), problem.scale))
+                assert solution.bound >= best, (case, entry.name)
+                solved += 1
+    assert solved >= 3 * cases
+
+
+def test_backends_against_enumeration():
+    rng = np.random.default_rng(2)
+    for _ in range(25):
+        problem = random_problem(rng)
+        best = best_of(problem)
+        for name in ("cp-sat", "milp"):
+            solution = solve(problem, name)
+            assert solution.objective == pytest.approx(best, abs=1e-9)
+            assert solution.bound >= best
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), min_size=1, max_size=9),
+    st.integers(-1, 40),
+    st.sampled_from([1.0, 0.1, 1e-9, 1e9, 2.0**-300]),
+)
+@settings(max_examples=60, deadline=None)
+def test_moore_and_hodgson_select_the_most(clients, deadline, unit):
+    ready, upload = np.array(clients, dtype=float).T * unit
+    problem = DeadlineProblem(ready, upload, deadline * unit)
+    assert solve(problem, "moore-hodgson").objective == best_of(problem)
+
+
+def test_the_published_rule_is_fedcs_own():
+    """Step by step: the least elapsed time over all clients left, until it misses the deadline."""
+    rng = np.random.default_rng(3)
+    lost = 0
+    for _ in range(300):
+        problem = random_problem(rng, 10)
+        left, chosen, elapsed = set(range(problem.n)), [], min(Fraction(t) for t in problem.ready.tolist())
+        while left:
+            ends = {k: max(elapsed, Fraction(problem.ready[k])) + Fraction(problem.upload[k]) for k in left}
+            k = min(left, key=lambda k: (ends[k], k))
+            if ends[k] > problem.deadline:
+                break
+            elapsed = ends[k]
+            left.remove(k)
+            chosen.append(k)
+        assert fedcs_order(problem) == chosen
+        assert len(fedcs_order(problem, strict=True)) <= len(chosen)
+        lost += len(chosen) < solve(DeadlineProblem(problem.ready, problem.upload, problem.deadline)).objective
+    assert lost > 20  # the published heuristic solves a polynomial problem suboptimally
+
+
+def test_strict_asks_for_an_end_before_the_deadline():
+    problem = DeadlineProblem([0, 0], [1, 2], 3)
+    assert solve(problem, "fedcs").objective == 2
+    assert solve(problem, "fedcs", strict=True).objective == 1
+
+
+def test_a_deadline_that_nobody_meets_selects_nobody():
+    problem = DeadlineProblem([5.0, 6.0], [1.0, 1.0], 4.0, [1.0, 2.0])
+    for entry in methods(problem):
+        solution = solve(problem, entry.name)
+        assert solution.selected.size == 0
+        assert solution.objective == 0
+        assert entry.kind != "exact" or solution.status == "optimal"
+
+
+def test_methods_for_some_problems_say_so():
+    valued = DeadlineProblem([0.1, 0.2], [2.25 + 2.0**-40, 2.75], 4.0, [1.1, 2.2])
+    with pytest.raises(InvalidProblem, match="moore-hodgson counts clients; these have different values"):
+        solve(valued, "moore-hodgson")
+    with pytest.raises(InvalidProblem, match="in whole numbers of few digits"):
+        solve(valued, "dynamic-programme")
+    with pytest.raises(InvalidProblem, match="takes times of at most 62 bits"):
+        solve(DeadlineProblem([0, 0], [1e-30, 1.0], 4.0), "dynamic-programme")
+    with pytest.raises(InvalidProblem, match="brute-force would look at all selections of 21 clients"):
+        solve(DeadlineProblem(np.zeros(21), np.ones(21), 99.0), "brute-force")
+    assert "moore-hodgson" not in [entry.name for entry in methods(valued)]
+
+
+def test_times_of_more_than_62_bits():
+    """The search rounds them in both directions, and the selection that a rounding lets in is not offered."""
+    rng = np.random.default_rng(4)
+    for _ in range(40):
+        n = 7
+        upload = rng.lognormal(0, 1, n) + 2.0**-45 * rng.random(n)
+        chosen = rng.permutation(n)[:4]
+        total = float(sum(Fraction(t) for t in upload[chosen].tolist()))  # rounded: just met, or just missed
+        problem = DeadlineProblem(np.zeros(n), upload, total, rng.lognormal(0, 1, n))
+        solution = solve(problem, "branch-and-bound")
+        assert problem.violation(solution.x) == 0
+        assert solution.bound >= best_of(problem)
+        assert solution.objective <= best_of(problem) + 1e-12
+    apart = DeadlineProblem([0, 0, 0], [1e-200, 1.0, 1.0], 1.0, [1.0, 2.0, 3.0])
+    assert not Chain.of(apart).is_exact
+    solution = solve(apart, "branch-and-bound")
+    assert solution.selected.tolist() == [2]
+    assert solution.bound >= 3.0
+
+
+def test_multipliers_bound_everything_whatever_their_prices():
+    rng = np.random.default_rng(5)
+    for _ in range(100):
+        problem = random_problem(rng, 8)
+        chain = Chain.of(problem)
+        if chain.clients.size:
+            known = multipliers(chain)
+            assert (np.diff(known.price) <= 0).all()
+            assert known.ahead[0] + known.margin >= best_of(problem)
+
+
+def test_a_thousand_valued_clients_are_proved():
+    rng = np.random.default_rng(6)
+    problem = DeadlineProblem(rng.lognormal(3, 1, 1000), rng.lognormal(0, 1, 1000), 300.0, rng.lognormal(0, 1, 1000))
+    solution = solve(problem)
+    assert solution.status == "optimal"
+    assert solve(problem, "milp", time_limit=20).objective <= solution.bound
+    assert solution.objective >= solve(problem, "greedy").objective
+
+
+def test_the_slowest_download_by_enumeration():
+    rng = np.random.default_rng(7)
+    for _ in range(60):
+        n = int(rng.integers(1, 7))
+        down, train, up = rng.integers(1, 5, n), rng.integers(0, 6, n), rng.integers(1, 5, n)
+        best = 0
+        for chosen in itertools.product((0, 1), repeat=n):
+            ids = [k for k in range(n) if chosen[k]]
+            elapsed = max((int(down[k]) for k in ids), default=0)
+            start = elapsed
+            for k in sorted(ids, key=lambda k: train[k]):
+                elapsed = max(elapsed, start + int(train[k])) + int(up[k])
+            best = max(best, len(ids) if elapsed <= 12 else 0)
+        assert max(solve(problem).objective for problem, _ in slowest_download(down, train, up, 12)) == best
