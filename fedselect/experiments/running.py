@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import Federation
-from fedselect.errors import ConfigError, missing_extra
+from fedselect.errors import ConfigError, RunError, missing_extra
 from fedselect.experiments.config import Choice, Experiment
 from fedselect.experiments.folder import RunFolder, round_record
 from fedselect.plugins import load_payload, worker_payload
@@ -222,7 +222,7 @@ def run_all(
     RunError
         When a folder holds a run that was made of something else; nothing is run then.
     """
-    import joblib
+    from solvers.benchmark.jobs import JobRunner
 
     if jobs < 1 and jobs != -1:
         raise ConfigError(f"jobs must be at least 1, or -1 for all processors; got {jobs}")
@@ -233,7 +233,9 @@ def run_all(
         folder.check()
     payload = worker_payload({part for folder in once.values() for part in folder.experiment.parts})
     with _watch({path: folder.experiment.rounds for path, folder in once.items()}, progress):
-        joblib.Parallel(n_jobs=jobs)(joblib.delayed(_run)(payload, each, plots, callbacks) for each in once.values())
+        runner = JobRunner(jobs, wave=0, error=RunError)
+        for _ in runner.run(_run, [(payload, each, plots, callbacks) for each in once.values()]):
+            pass
     return [Path(out) / folder.path.parent.name / folder.path.name for folder in folders]
 
 
@@ -266,12 +268,12 @@ def carried_by(backend: str | None) -> Iterator[None]:
     if backend is None:
         yield
         return
-    if backend == "ray":
-        try:
-            from ray.util.joblib import register_ray
-        except ImportError as error:
-            raise missing_extra("ray", "Ray is not installed: pip install 'fedselect[flower]'", error) from error
-        register_ray()
+    from solvers.benchmark.jobs import register_backend
+
+    try:
+        register_backend(backend)
+    except ImportError as error:
+        raise missing_extra("ray", "Ray is not installed: pip install 'fedselect[flower]'", error) from error
     try:
         config = joblib.parallel_config(backend)
     except (ValueError, ImportError) as error:

@@ -1,4 +1,4 @@
-"""Solver processes: started, asked and ended in time, and kept by joblib workers here or on a cluster."""
+"""Runner of jobs over joblib's workers, here or on a cluster; and the solver processes that such workers keep."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import Pipe
-from typing import Any
+from typing import Any, TypeVar
 
 from solvers.benchmark.child import IDLE_SECONDS, Request
 from solvers.errors import BenchmarkError
 
-__all__ = ["SolverProcess", "Task", "close", "executor", "run_task", "run_tasks"]
+__all__ = ["JobRunner", "SolverProcess", "Task", "close", "register_backend", "run_task", "run_tasks"]
+
+Result = TypeVar("Result")
 
 _STARTING_SECONDS = 120.0
 
@@ -254,32 +257,77 @@ def close(benchmark: str) -> None:
         _processes.pop(key).close()
 
 
-def executor(jobs: int | None, backend: str | None) -> tuple[Any, bool]:
-    """Return a joblib executor that hands tasks to free workers, and whether it returns answers as they come."""
-    import joblib
+class JobRunner:
+    """Calls of a function by free workers of joblib, here or on a cluster; results come as calls end, in any order.
 
-    options = {"n_jobs": jobs, "backend": backend, "batch_size": 1}
-    if jobs == 0:
-        raise BenchmarkError("jobs must be a positive number, -1 for every core, or None; got 0")
-    try:
-        return joblib.Parallel(**options, return_as="generator_unordered"), True
-    except ValueError:  # multiprocessing, and Ray on top of it, return lists; anything else fails once more
+    Whoever leaves the loop over the results early, by Ctrl-C too, ends what is still at work.
+
+    Parameters
+    ----------
+    jobs : int or None
+        Calls side by side, as joblib counts them (-1: every core); ``None`` for what the surrounding
+        ``joblib.parallel_config`` says.
+    backend : str, optional
+        A joblib backend, or "ray"; that of the surrounding ``joblib.parallel_config``, or ``loky``, if left out.
+    wave : int
+        Calls per worker that are handed over together where a backend returns lists alone; 0 for all at once.
+    error : type
+        The exception for settings that joblib does not accept, and for a worker that died.
+    """
+
+    def __init__(
+        self,
+        jobs: int | None,
+        backend: str | None = None,
+        *,
+        wave: int = 8,
+        error: type[Exception] = BenchmarkError,
+    ) -> None:
+        import joblib
+
+        if jobs == 0:
+            raise error("jobs must be a positive number, -1 for every core, or None; got 0")
+        self.error, self.wave, self.streams = error, wave, True
+        options = {"n_jobs": jobs, "backend": backend, "batch_size": 1}
         try:
-            return joblib.Parallel(**options), False
-        except ValueError as error:
-            raise BenchmarkError(f"joblib does not accept jobs={jobs!r}, backend={backend!r}: {error}") from error
+            register_backend(backend)
+            try:
+                self.parallel = joblib.Parallel(**options, return_as="generator_unordered")
+            except ValueError:  # multiprocessing, and Ray, return lists; anything else fails once more
+                self.parallel, self.streams = joblib.Parallel(**options), False
+        except (ValueError, ImportError) as reason:
+            raise error(f"joblib cannot use jobs={jobs!r}, backend={backend!r}: {reason}") from reason
+
+    def run(self, function: Callable[..., Result], calls: Sequence[tuple[Any, ...]]) -> Iterator[Result]:
+        """Yield ``function(*call)`` of every call."""
+        import joblib
+
+        if not calls:
+            return
+        delayed, together = joblib.delayed(function), len(calls)
+        try:
+            with self.parallel as parallel:
+                if self.wave and not self.streams:
+                    together = self.wave * joblib.effective_n_jobs(parallel.n_jobs)
+                for start in range(0, len(calls), together):
+                    yield from parallel(delayed(*call) for call in calls[start : start + together])
+        except BrokenExecutor as reason:
+            sentence = "a worker process died, as the system ends one where memory is short; what is finished is kept"
+            raise self.error(sentence) from reason
 
 
-def run_tasks(tasks: list[Task], parallel: Any, streaming: bool) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield answers as they come; in waves of a few for every worker where the backend only returns lists."""
-    import joblib
+def register_backend(name: str | None) -> None:
+    """Make the backend "ray" known to joblib; `ImportError` where Ray is not installed. Other names need nothing."""
+    if name == "ray":
+        from ray.util.joblib import register_ray
 
-    if not tasks:
-        return
+        register_ray()
+
+
+def run_tasks(tasks: list[Task], runner: JobRunner) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield answers to solves as they come, and end the solver processes of this process afterwards."""
     try:
-        with parallel:
-            wave = len(tasks) if streaming else 8 * joblib.effective_n_jobs(parallel.n_jobs)
-            for start in range(0, len(tasks), wave):
-                yield from parallel(joblib.delayed(run_task)(task) for task in tasks[start : start + wave])
+        yield from runner.run(run_task, [(task,) for task in tasks])
     finally:
-        close(tasks[0].benchmark)
+        for name in {task.benchmark for task in tasks}:
+            close(name)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from solvers.benchmark.child import Request
-from solvers.benchmark.jobs import Task, executor, run_tasks
+from solvers.benchmark.jobs import JobRunner, Task, run_tasks
 from solvers.benchmark.plan import Cell, Plan
 from solvers.benchmark.store import Store
 from solvers.benchmark.table import Benchmark
@@ -76,7 +76,7 @@ def run_benchmark(
         Solves side by side, as joblib counts them (-1: every core); loky gives each its share of the cores. ``None``
         takes what the surrounding ``joblib.parallel_config`` says.
     backend : str, optional
-        A joblib backend; ``loky`` unless a surrounding ``joblib.parallel_config`` says otherwise.
+        A joblib backend, or "ray"; ``loky`` unless a surrounding ``joblib.parallel_config`` says otherwise.
     best_known : mapping of str to float, optional
         Best objective known from elsewhere, by instance; the library's own where it is left out.
     repeat : bool
@@ -144,10 +144,7 @@ def run_benchmark(
     ``instances/`` and, once finished, ``results.csv`` and ``results.parquet`` (with pyarrow: ``pip install
     'fedselect[parquet]'``). On a cluster::
 
-        import joblib, ray.util.joblib
-        ray.util.joblib.register_ray()
-        with joblib.parallel_config("ray"):
-            run_benchmark(methods, instances, out="/shared/folder", jobs=-1)
+        run_benchmark(methods, instances, out="/shared/folder", jobs=-1, backend="ray")
 
     and the same with ``joblib.parallel_config("dask")`` inside a ``dask.distributed.Client``. Methods defined in the
     script itself are sent along; modules they import must be installed where the workers are.
@@ -160,7 +157,7 @@ def run_benchmark(
     if unknown := sorted(set(retry) - set(VERDICTS)):
         raise BenchmarkError(f"there is no verdict {unknown[0]!r} to retry (known: {', '.join(VERDICTS)})")
     setup = _setup(plan)
-    parallel, streaming = executor(jobs, backend)
+    runner = JobRunner(jobs, backend)
     manifest = {
         **plan.manifest(),
         "conditions": conditions,
@@ -176,7 +173,7 @@ def run_benchmark(
         tasks = _tasks(cells, plan, store, setup, conditions)
         problems = {each.name: each.problem for each in plan.instances}
         with store.writing() as write:
-            for place, answer in run_tasks(tasks, parallel, streaming):
+            for place, answer in run_tasks(tasks, runner):
                 cell = cells[place]
                 write(cell, examine(problems[cell.instance], answer, cell.time_limit))
                 if progress is not None:

@@ -23,9 +23,6 @@ FORMAT = "solvers-benchmark/1"
 
 MANIFEST, ROWS = "benchmark.json", "rows.jsonl"
 
-#: What the manifest was called, and said of itself, while a benchmark was called a comparison; read, never written.
-OLD_MANIFEST, OLD_FORMAT = "comparison.json", "solvers-comparison/1"
-
 
 class Store:
     """The folder of a benchmark that is running; see `solvers.benchmark.run_benchmark` for what it holds."""
@@ -46,7 +43,7 @@ class Store:
 
         A folder may grow, by methods, instances, seeds or limits; what it holds must stay what it was.
         """
-        if (self.folder / MANIFEST).exists() or (self.folder / OLD_MANIFEST).exists():
+        if (self.folder / MANIFEST).exists():
             if difference := _difference(read_manifest(self.folder), manifest):
                 raise BenchmarkError(
                     f"{self.folder} holds another benchmark: {difference}; choose another folder or remove it"
@@ -58,7 +55,6 @@ class Store:
         lines = "".join(json.dumps(record) + "\n" for record in self.records.values())
         write_atomically(self.folder / ROWS, lines.encode())
         write_atomically(self.folder / MANIFEST, json.dumps({"format": FORMAT, **manifest}, indent=1).encode())
-        (self.folder / OLD_MANIFEST).unlink(missing_ok=True)
 
     def problem_file(self, instance: Instance) -> str:
         """Return the file in which solver processes find an instance."""
@@ -102,12 +98,7 @@ def cell_of(record: Mapping[str, Any]) -> Cell:
 
 def holds_benchmark(folder: str | Path) -> bool:
     """Whether a folder says of itself that it is a benchmark's, of whatever version and readable or not."""
-    if (Path(folder) / MANIFEST).exists():
-        return True
-    try:
-        return bool(read_json(Path(folder) / OLD_MANIFEST).get("format") == OLD_FORMAT)
-    except (OSError, Unreadable, AttributeError):
-        return False
+    return (Path(folder) / MANIFEST).exists()
 
 
 def read_manifest(folder: str | Path) -> dict[str, Any]:
@@ -118,9 +109,7 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     BenchmarkError
         When the folder holds none, or one of another format.
     """
-    path, format = Path(folder) / MANIFEST, FORMAT
-    if not path.exists() and (Path(folder) / OLD_MANIFEST).exists():
-        path, format = Path(folder) / OLD_MANIFEST, OLD_FORMAT
+    path = Path(folder) / MANIFEST
     try:
         manifest = read_json(path)
     except FileNotFoundError:
@@ -128,7 +117,7 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     except (OSError, Unreadable) as error:
         raise BenchmarkError(f"{path} cannot be read: {error}") from None
     found = manifest.get("format") if isinstance(manifest, dict) else manifest
-    if found != format:
+    if found != FORMAT:
         raise BenchmarkError(f"{path} has format {found!r:.80}; this version reads {FORMAT!r}")
     if reason := _wrong_manifest(manifest):
         raise BenchmarkError(f"{path} cannot be read: {reason}")

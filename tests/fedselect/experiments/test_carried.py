@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from fedselect.errors import ConfigError
-from fedselect.experiments import Choice, Experiment, carried_by, compare, read_records
+from fedselect.errors import ConfigError, RunError
+from fedselect.experiments import Choice, Experiment, carried_by, compare, read_records, run_all
 
 TABLES = {"experiment": {"rounds": 3, "clients_per_round": 2}, "data": {"name": "digits", "n_clients": 6}}
 
@@ -20,6 +20,11 @@ TABLES = {"experiment": {"rounds": 3, "clients_per_round": 2}, "data": {"name": 
 def test_what_joblib_does_not_have_is_a_sentence(backend):
     with pytest.raises(ConfigError, match=f"joblib cannot use the backend '{backend}': "), carried_by(backend):
         pytest.fail("there is no such backend")
+
+
+def test_a_worker_that_dies_is_a_sentence(tmp_path):
+    with pytest.raises(RunError, match="a worker process died"):
+        run_all([Experiment.from_tables(TABLES)], tmp_path, jobs=2, plots=False, callbacks=lambda *run: os._exit(1))
 
 
 @pytest.mark.deployment

@@ -19,7 +19,8 @@ from solvers import InvalidOption, UnknownMethod, solve
 from solvers import instances as library
 from solvers.allocation import AllocationProblem
 from solvers.benchmark import Benchmark, BenchmarkError, run_benchmark
-from solvers.benchmark.store import Store, holds_benchmark
+from solvers.benchmark.jobs import JobRunner
+from solvers.benchmark.store import Store
 from solvers.capping import CappingProblem
 from solvers.dispersion import DispersionProblem, write_mdplib
 from solvers.participation import CutoffProblem
@@ -243,21 +244,16 @@ def test_other_versions_and_changed_methods_are_refused(tmp_path, axis, key, sen
         run_benchmark(["best"], picks(1), out=tmp_path / "c", warm_up=0)
 
 
-def test_a_folder_of_the_time_when_benchmarks_were_called_comparisons_is_read_and_continued(tmp_path):
-    folder = tmp_path / "c"
-    done = run_benchmark(["best"], picks(1), out=folder, warm_up=0)
-    manifest = json.loads((folder / "benchmark.json").read_text()) | {"format": "solvers-comparison/1"}
-    (folder / "benchmark.json").unlink()
-    (folder / "comparison.json").write_text(json.dumps(manifest))
-    assert holds_benchmark(folder)
-    pd.testing.assert_frame_equal(Benchmark.load(folder).table, done.table)
-    assert len(run_benchmark(["best", "first"], picks(1), out=folder, warm_up=0).table) == 2
-    assert not (folder / "comparison.json").exists()
-    assert json.loads((folder / "benchmark.json").read_text())["format"] == "solvers-benchmark/1"
-    (folder / "benchmark.json").rename(folder / "comparison.json")  # what no version has written
-    assert not holds_benchmark(folder)
-    with pytest.raises(BenchmarkError, match=r"has format .solvers-benchmark/1.; this version reads"):
-        run_benchmark(["best"], picks(1), out=folder, warm_up=0)
+def test_a_worker_that_dies_is_a_sentence():
+    with pytest.raises(BenchmarkError, match="a worker process died"):
+        list(JobRunner(2).run(os._exit, [(1,), (1,)]))
+
+
+@pytest.mark.parametrize(("jobs", "backend"), [(1, None), (2, "threading"), (2, "multiprocessing")])
+def test_a_runner_gives_every_result_whether_the_backend_streams_or_not(jobs, backend):
+    runner = JobRunner(jobs, backend, wave=1)
+    assert runner.streams == (backend != "multiprocessing")
+    assert sorted(runner.run(pow, [(k, 2) for k in range(5)])) == [0, 1, 4, 9, 16]
 
 
 def test_rows_of_a_verdict_can_be_solved_again(tmp_path):
