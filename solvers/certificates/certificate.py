@@ -50,6 +50,8 @@ class Certificate:
           each of ``ids``; the other two are triples (i, j, h) by place in ``ids`` with *half* the multiplier of
           :math:`s_i s_j` (h not negative) and of :math:`s_j - s_i s_j`.
         * ``form_room``: how much each form's ``diagonal`` is raised, which must be enough to make it concave.
+        * ``form_cut``, ``form_cut_member``: of each cut :math:`(b^\top s - k)(b^\top s - k - 1) \ge 0` its multiplier,
+          k and number of members; then these by place in ``ids``, with their factors in b. Left out where none is.
         * ``form_better``: pairs (i, j) by place in ``ids``: i is chosen whenever j is. They imply others.
         * ``goal``: what every closed part is worth at most, in the units of the whole numbers.
         * ``origin``, ``client``, ``form``: of each node, where it lies (-1: the root; 2 k: below node k, without whom

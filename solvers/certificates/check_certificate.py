@@ -19,6 +19,7 @@ import sys
 import zipfile
 import zlib
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -110,6 +111,8 @@ SEARCH = {
     "form_nonnegative": (0, MULTIPLIER - 1, None, 3),
     "form_dominated": (1 - MULTIPLIER, MULTIPLIER - 1, None, 3),
     "form_better": (0, "n", None, 2),
+    "form_cut": (-POINT, MULTIPLIER - 1, None, 3),
+    "form_cut_member": (-(1 << 10), CLIENTS, None, 2),
 }
 # Of each kind: the type of problem, its field with one entry for each client, the widest grid, and the arrays.
 SCHEMAS = {
@@ -121,6 +124,7 @@ SCHEMAS = {
     "total-error": ("TotalErrorProblem", "availability", 1200, {"q": (0, ANY, "n"), "multiplier": (0, ANY, 1)}),
     "points": ("PointDispersionProblem", "points", 0, {"clients": (0, "n", "shares"), "shares": (0, POINT, None)}),
     "dispersion": ("DispersionProblem", "costs", 900, SEARCH),
+    "kinds": ("KindDispersionProblem", "costs", 900, SEARCH),
 }
 
 
@@ -133,6 +137,9 @@ def validated(kind, problem, grid, arrays):
     need(problem.type == about, f"a certificate of kind {kind!r} is about a {about}, not about a {problem.type}")
     need(type(grid) is int and abs(grid) <= widest, f"the grid must be a whole number up to {widest}; got {grid!r}")
     rules = rules | {f"{name}_start": (0, ENTRIES, None) for name, rule in rules.items() if rule[3:]}
+    if "form_cut" in rules and not any(name.startswith("form_cut") for name in arrays):  # no form has any
+        none = [0] * len(arrays.get("form_ids_start", ()))
+        arrays = arrays | {"form_cut": [], "form_cut_member": [], "form_cut_start": none, "form_cut_member_start": none}
     need(set(arrays) == set(rules), f"the arrays must be {', '.join(sorted(rules))}")
     size = {name: len(values) for name, values in arrays.items()}
     size |= {
@@ -406,15 +413,14 @@ class Form:
     """Multipliers that leave no selection worth less, and make the objective concave where the shares' sum is fixed."""
 
     def __init__(self, data, given, number):
-        names = ("ones", "ids", "diagonal", "nonnegative", "dominated", "better", "room")
-        ones, ids, diagonal, nonnegative, dominated, better, room = (getattr(given, f"form_{x}")[number] for x in names)
+        ones, ids, diagonal, room = (getattr(given, f"form_{x}")[number] for x in ("ones", "ids", "diagonal", "room"))
         n, self.ones, self.ids, self.open = len(ids), ones, ids, data.m - len(ones)
         need(len({*ones, *ids}) == len(ones) + n and len(diagonal) == n, "a form names a client twice")
         self.matrix = [[data.pair[i][j] for j in ids] for i in ids]
         self.linear = [2 * sum(data.pair[i][j] for j in ones) - data.cost[i] for i in ids]
         self.constant, self.raised, seen = data.value(ones), {}, set()
-        for triples, sign in ((nonnegative, 1), (dominated, -1)):
-            for i, j, half in zip(*[iter(triples)] * 3):
+        for triples, sign in ((given.form_nonnegative, 1), (given.form_dominated, -1)):
+            for i, j, half in zip(*[iter(triples[number])] * 3):
                 need(min(i, j) >= 0 and max(i, j) < n and i != j, "a multiplier is not of two open clients")
                 key = (sign, *(sorted((i, j)) if sign > 0 else (i, j)))
                 need(key not in seen and (sign < 0 or half >= 0), "a multiplier is negative, or given twice")
@@ -426,8 +432,9 @@ class Form:
                 else:  # of s_j - s_i s_j, which is zero where i is chosen whenever j is
                     self.linear[j] += 2 * half
                     data.require_exchange(ids[i], ids[j], ones, ids)
+        self.add_cuts(list(zip(*[iter(given.form_cut[number])] * 3)), zip(*[iter(given.form_cut_member[number])] * 2))
         self.follow = {}  # (client, state): clients that then have the same
-        for i, j in zip(*[iter(better)] * 2):
+        for i, j in zip(*[iter(given.form_better[number])] * 2):
             need(max(i, j) < n, "a pair is not of two open clients")
             data.require_exchange(ids[i], ids[j], ones, ids)
             self.follow.setdefault((ids[j], ONE), []).append(ids[i])
@@ -441,6 +448,26 @@ class Form:
         # u 1' + 1 u' + t 11' vanishes where shares sum to 0: less the matrix it must have no negative eigenvalue.
         a = ([u[i] + u[j] + t - self.matrix[i][j] for j in range(i + 1)] for i in range(n))
         need(n < 2 or is_positive_semidefinite(a), "the multipliers do not make the objective concave")
+
+    def add_cuts(self, cuts, members):
+        """Add t (b's - k) (b's - k - 1) for each cut: as b's is a whole number it is never negative."""
+        curved, slopes, members = defaultdict(int), defaultdict(int), list(members)
+        need(all(t >= 0 and 0 <= count <= 64 for t, _, count in cuts), "a cut is negative, or has too many members")
+        need(sum(count for _, _, count in cuts) == len(members), "a cut has other members than it states")
+        need(all(0 <= i < len(self.ids) and abs(b) <= 1 << 10 for i, b in members), "a cut is not of open clients")
+        for t, k, count in cuts:
+            own, members = members[:count], members[count:]
+            self.constant += t * k * (k + 1)
+            for i, b in own:
+                slopes[i] -= t * (2 * k + 1) * b
+                for j, c in own:
+                    curved[i, j] += t * b * c
+        need(all(abs(x) < 1 << 42 for x in curved.values()), "the multipliers of cuts are too large")
+        need(all(abs(x) < 1 << 60 for x in slopes.values()), "the multipliers of cuts are too large")
+        for (i, j), value in curved.items():
+            self.matrix[i][j] += value
+        for i, value in slopes.items():
+            self.linear[i] += value
 
     def tangent(self, point, state, grain):
         """Return base and gradient of a tangent, times grain^2 and grain: of a concave function it is a bound.
@@ -609,6 +636,19 @@ def sums(values, count):
     return {total + (count - used) * values[-1] for used, total in found}
 
 
+CHECKS = {
+    "allocation": check_allocation,
+    "capping": check_capping,
+    "cutoff": check_cutoff,
+    "exclusion": check_exclusion,
+    "optimization-error": check_optimization_error,
+    "total-error": check_total_error,
+    "points": check_points,
+    "dispersion": check_dispersion,
+    "kinds": check_dispersion,
+}
+
+
 # -- the verdict -------------------------------------------------------------------------------------------------------
 
 
@@ -621,10 +661,14 @@ def check(problem, kind, digest, bound, grid, arrays):
     need(digest == problem.digest, "the certificate is about another problem")
     need(isinstance(bound, float) and math.isfinite(bound), f"the bound {bound!r} is no number")
     given, unit = validated(kind, problem, grid, arrays), Fraction(2) ** grid
-    sign, claim = 1 if kind in ("dispersion", "points") else -1, Fraction(bound)
+    sign, claim = 1 if kind in ("dispersion", "kinds", "points") else -1, Fraction(bound)
+    if kind == "kinds":  # clients of a kind differ in their costs alone: the same problem with a row for each client
+        need(len(problem.kinds) <= 1 << 12, "too many clients for a row each")
+        h, of = problem.distances, problem.kinds
+        problem.distances = [[0.0 if i == j else h[a][b] for j, b in enumerate(of)] for i, a in enumerate(of)]
     try:
-        proved = globals()[f"check_{kind.replace('-', '_')}"](problem, unit, given)
-        if kind == "dispersion" and proved > claim:
+        proved = CHECKS[kind](problem, unit, given)
+        if kind in ("dispersion", "kinds") and proved > claim:
             proved = attainable(problem, proved)
         safe = float(proved)
     except ArithmeticError as error:

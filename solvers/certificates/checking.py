@@ -13,7 +13,7 @@ from solvers.certificates.allocation import check_allocation
 from solvers.certificates.attainable import attainable
 from solvers.certificates.certificate import Certificate, problem_digest
 from solvers.certificates.decimals import check_capping, check_cutoff
-from solvers.certificates.dispersion import check_dispersion
+from solvers.certificates.dispersion import by_client, check_dispersion
 from solvers.certificates.exclusion import check_exclusion
 from solvers.certificates.points import check_points
 from solvers.certificates.schema import SCHEMAS, validated
@@ -25,6 +25,7 @@ __all__ = ["CHECKERS", "check"]
 #: The checkers by the kind of certificate; `solvers.certificates.schema` says what each of them is given.
 CHECKERS: dict[str, Callable[[Any, int, Mapping[str, Any]], Fraction]] = {
     "dispersion": check_dispersion,
+    "kinds": check_dispersion,
     "points": check_points,
     "allocation": check_allocation,
     "exclusion": check_exclusion,
@@ -70,9 +71,11 @@ def check(problem: Any, certificate: Certificate) -> float:
         raise CertificateError(f"the certificate claims the bound {claim!r:.80}, which is no number")
     arrays = validated(schema, problem, certificate.grid, certificate.arrays)
     sign = 1 if problem.sense == "max" else -1
+    if kind == "kinds":
+        problem = by_client(problem)
     try:
         proved = CHECKERS[kind](problem, certificate.grid, arrays)
-        if kind == "dispersion" and proved > Fraction(claim):
+        if kind in ("dispersion", "kinds") and proved > Fraction(claim):
             proved = attainable(problem, proved)
         safe = _away(proved, sign)
     except ArithmeticError as error:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.certificates.schema import CLIENTS
+from solvers.certificates.schema import CLIENTS, FACTOR, WIDTH
 from solvers.errors import CertificateError
 
 __all__ = ["FORM", "Form", "Rounded", "largest_of", "part_of"]
@@ -28,7 +28,7 @@ LARGEST = 1 << 40
 _VANISHED = Fraction(1, 1 << 100)
 
 #: Arrays of a form; those of all forms stand one after the other.
-FORM = ("ones", "ids", "diagonal", "nonnegative", "dominated")
+FORM = ("ones", "ids", "diagonal", "nonnegative", "dominated", "cut", "cut_member")
 
 Integers = NDArray[np.int64]
 
@@ -111,6 +111,7 @@ class Form:
             np.add.at(matrix, (triples[:, 1], triples[:, 0]), sign * triples[:, 2])
         # At most one for each other client: with the above, below 2^40 (1 + 2 m + 2 n) <= 2^59.
         np.add.at(self.linear, dominated[:, 1], 2 * dominated[:, 2])
+        self._add_cuts(matrix, part["cut"].reshape(-1, 3).tolist(), part["cut_member"].reshape(-1, 2).tolist())
         self.dominated = [(int(ids[i]), int(ids[j])) for i, j, _ in dominated]
         self.raised = raised
         least = excess(matrix, diagonal)
@@ -121,6 +122,33 @@ class Form:
         self.matrix = matrix
         self.matrix[np.arange(ids.size), np.arange(ids.size)] -= diagonal
         self.linear = self.linear + diagonal
+
+    def _add_cuts(self, matrix: Integers, cuts: list[list[int]], members: list[list[int]]) -> None:
+        """Add t (b's - k) (b's - k - 1) for each cut: b's is a whole number, between which and the next lies none.
+
+        A cut is its multiplier t, its k and its number of members; these follow, with their factors in b, cut by cut.
+        Sums are those of Python before they are seen to leave an entry of the matrix below 2^43.
+        """
+        if sum(count for _, _, count in cuts) != len(members) or any(
+            t < 0 or not 0 <= count <= WIDTH for t, _, count in cuts
+        ):
+            raise CertificateError("a cut has a negative multiplier, other members than it states, or too many")
+        if any(not 0 <= i < self.ids.size or abs(b) > FACTOR for i, b in members):
+            raise CertificateError("a member of a cut is not an open client of its form, or its factor too large")
+        curved, slopes, at = dict[tuple[int, int], int](), dict[int, int](), 0
+        for t, k, count in cuts:
+            own, at = members[at : at + count], at + count
+            self.constant += t * k * (k + 1)
+            for i, b in own:
+                slopes[i] = slopes.get(i, 0) - t * (2 * k + 1) * b
+                for j, c in own:
+                    curved[i, j] = curved.get((i, j), 0) + t * b * c
+        if max(map(abs, curved.values()), default=0) >= 1 << 42 or max(map(abs, slopes.values()), default=0) >= 1 << 60:
+            raise CertificateError("the multipliers of cuts are too large")
+        for (i, j), value in curved.items():
+            matrix[i, j] += value
+        for i, value in slopes.items():
+            self.linear[i] += value
 
 
 def excess(matrix: Integers, diagonal: Integers) -> int:

@@ -27,6 +27,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,19 @@ from solvers.certificates.concave import FORM, Form, Integers, Rounded, largest_
 from solvers.certificates.exchanges import Exchanges
 from solvers.errors import CertificateError
 
-__all__ = ["FREE", "ONE", "ZERO", "Multipliers", "States", "Tangent", "check_dispersion", "decided", "fixed", "implied"]
+__all__ = [
+    "FREE",
+    "ONE",
+    "ZERO",
+    "Multipliers",
+    "States",
+    "Tangent",
+    "by_client",
+    "check_dispersion",
+    "decided",
+    "fixed",
+    "implied",
+]
 
 #: What is known about a client.
 FREE, ONE, ZERO = 0, 1, 2
@@ -46,6 +59,9 @@ _SPENT = -2
 
 #: Pairs of clients that are kept of all forms together, some twenty bytes each.
 _MEMORY = 1 << 27
+
+#: Clients of a problem between kinds, a row and a column of 8 bytes each.
+_EXPANDED = 1 << 12
 
 States = NDArray[np.int8]
 
@@ -246,6 +262,16 @@ class _Search:
 def _total(values: NDArray[Any]) -> int:
     """The sum, which may take more than 64 bits."""
     return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
+
+
+def by_client(problem: Any) -> Any:
+    """Clients of a kind differ in their costs alone: the same problem with a row for each of them."""
+    kinds = np.asarray(problem.kinds)
+    if kinds.size > _EXPANDED:
+        raise CertificateError(f"certificates of kinds are read up to {_EXPANDED} clients; here are {kinds.size}")
+    distances = np.asarray(problem.distances, dtype=np.float64)[np.ix_(kinds, kinds)]
+    np.fill_diagonal(distances, 0.0)
+    return SimpleNamespace(distances=distances, costs=problem.costs, size=problem.size, weight=problem.weight)
 
 
 def check_dispersion(problem: Any, grid: int, arrays: Mapping[str, Integers]) -> Fraction:

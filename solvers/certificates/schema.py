@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from solvers.errors import CertificateError
 
-__all__ = ["CLIENTS", "MULTIPLIER", "POINT", "ROOM", "SCHEMAS", "Array", "Schema", "validated"]
+__all__ = ["CLIENTS", "FACTOR", "MULTIPLIER", "POINT", "ROOM", "SCHEMAS", "WIDTH", "Array", "Schema", "validated"]
 
 Integers = NDArray[np.int64]
 
@@ -26,6 +26,9 @@ CLIENTS = 1 << 16
 
 #: Multipliers of a form are smaller, and what its diagonal is raised by.
 MULTIPLIER, ROOM = 1 << 40, 1 << 44
+
+#: Factors of clients in cuts are no larger, and no cut has more members.
+FACTOR, WIDTH = 1 << 10, 64
 
 #: Shares of points are multiples of 1 / POINT, or of a part of it.
 POINT = 1 << 20
@@ -44,7 +47,7 @@ class Array:
     ``length`` is a number, ``"clients"``, or the name of an array of the same length. Where ``parts`` is given, the
     array holds one part after the other, each of which is a whole number of groups of ``group`` entries; part k has
     the entries from ``<name>_start[k]`` to ``<name>_start[k + 1]``. There is one part for each ``parts``, and it is as
-    long as that of the array ``like``.
+    long as that of the array ``like``. What is ``optional`` may be left out, where every part of it is empty.
     """
 
     least: int
@@ -53,41 +56,47 @@ class Array:
     parts: str | None = None
     group: int = 1
     like: str | None = None
+    optional: bool = False
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The type of problem that a kind of certificate is about, the arrays it holds, and the range of its grid."""
+    """The type of problem that a kind of certificate is about, the arrays it holds, and the range of its grid.
+
+    ``clients`` is the problem's field with one entry for each client, by default the first that is an array.
+    """
 
     about: str
     arrays: Mapping[str, Array]
     grid: tuple[int, int] = (0, 0)
+    clients: str | None = None
 
 
 #: Doubles, the smallest of which is 2^-1074, as multiples of 2^grid with 52 or 60 bits.
 _DOUBLES = (-1200, 1200)
 
+_SEARCH = {
+    "order": Array(0, "last", "clients"),
+    "form_ones": Array(0, "last", parts="forms"),
+    "form_ids": Array(0, "last", parts="forms"),
+    "form_diagonal": Array(1 - MULTIPLIER, MULTIPLIER - 1, parts="forms", like="form_ids"),
+    "form_nonnegative": Array(0, MULTIPLIER - 1, parts="forms", group=3),
+    "form_dominated": Array(1 - MULTIPLIER, MULTIPLIER - 1, parts="forms", group=3),
+    "form_room": Array(0, ROOM - 1, "forms"),
+    "form_cut": Array(-POINT, MULTIPLIER - 1, parts="forms", group=3, optional=True),
+    "form_cut_member": Array(-FACTOR, CLIENTS, parts="forms", group=2, optional=True),
+    "form_better": Array(0, "last", parts="forms", group=2),
+    "goal": Array(-_WIDE, _WIDE, 1),
+    "grain": Array(1, POINT, 1),
+    "origin": Array(-1, 2 * ENTRIES, "form"),
+    "client": Array(-1, "last", "form"),
+    "form": Array(-1, "last form"),
+    "point": Array(0, POINT),
+}
+
 SCHEMAS: dict[str, Schema] = {
-    "dispersion": Schema(
-        "DispersionProblem",
-        {
-            "order": Array(0, "last", "clients"),
-            "form_ones": Array(0, "last", parts="forms"),
-            "form_ids": Array(0, "last", parts="forms"),
-            "form_diagonal": Array(1 - MULTIPLIER, MULTIPLIER - 1, parts="forms", like="form_ids"),
-            "form_nonnegative": Array(0, MULTIPLIER - 1, parts="forms", group=3),
-            "form_dominated": Array(1 - MULTIPLIER, MULTIPLIER - 1, parts="forms", group=3),
-            "form_room": Array(0, ROOM - 1, "forms"),
-            "form_better": Array(0, "last", parts="forms", group=2),
-            "goal": Array(-_WIDE, _WIDE, 1),
-            "grain": Array(1, POINT, 1),
-            "origin": Array(-1, 2 * ENTRIES, "form"),
-            "client": Array(-1, "last", "form"),
-            "form": Array(-1, "last form"),
-            "point": Array(0, POINT),
-        },
-        (-900, 900),
-    ),
+    "dispersion": Schema("DispersionProblem", _SEARCH, (-900, 900)),
+    "kinds": Schema("KindDispersionProblem", _SEARCH, (-900, 900), "kinds"),
     "points": Schema(
         "PointDispersionProblem", {"clients": Array(0, "last", "shares"), "shares": Array(0, POINT)}, (0, 0)
     ),
@@ -129,10 +138,14 @@ def validated(schema: Schema, problem: Any, grid: Any, arrays: Any) -> dict[str,
         raise CertificateError(f"the certificate holds arrays that none of its kind has: {', '.join(strange):.80}")
     found: dict[str, Integers] = {}
     for name in wanted:
+        rule = wanted[name.removesuffix("_start")]
+        if rule.optional and not {name, f"{name}_start", name.removesuffix("_start")} & set(arrays):
+            found[name] = np.zeros(found["form_ids_start"].size if name.endswith("_start") else 0, dtype=np.int64)
+            continue
         if name not in arrays:
             raise CertificateError(f"the certificate lacks the array {name!r}")
         found[name] = _integers(name, arrays[name])
-    n = _clients(problem)
+    n = len(getattr(problem, schema.clients)) if schema.clients is not None else _clients(problem)
     counts = {"clients": n, "forms": _parts(found, "form_ids") if "form_ids" in found else 0}
     lasts = {"last": n - 1, "last form": counts["forms"] - 1}
     for name, array in wanted.items():

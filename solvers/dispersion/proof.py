@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 
-from solvers.certificates import Certificate
-from solvers.dispersion.problem import DispersionProblem
+from solvers.certificates import Certificate, problem_digest
+from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem
 from solvers.dispersion.relaxations.attainable import Attainable
 from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.search.certificate import MOST_WORK, CertificateTree
@@ -14,15 +15,31 @@ from solvers.dispersion.search.threads import calm
 from solvers.proving import prover
 from solvers.solution import OPTIMALITY_GAP, Solution
 
-__all__ = ["certify"]
+__all__ = ["certify", "certify_kinds"]
+
+#: Clients of a problem between kinds that get a row each.
+_MOST_EXPANDED = 1_000
 
 #: The parts of the time after which a tree is given up, to leave some for a certificate of one leaf, and after which
 #: that is cut short, to leave some for reading it. Reading a tree takes a third of the time it took to write.
 _SHARE, _SHARE_LEAF = 0.55, 0.8
 
 
+@prover(KindDispersionProblem)
+def certify_kinds(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
+    """A tree over the clients, of which those of a kind come in the order of their costs; None where they are many."""
+    problem = solution.problem
+    assert isinstance(problem, KindDispersionProblem)
+    if problem.n > _MOST_EXPANDED:
+        return None
+    found = certify(replace(solution, problem=problem.expanded()), time_limit, relaxed=relaxed)
+    return None if found is None else replace(found, kind="kinds", problem=problem_digest(problem))
+
+
 @prover(DispersionProblem)
-def certify(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
+def certify(
+    solution: Solution, time_limit: float, *, relaxed: bool, most_work: float = MOST_WORK
+) -> Certificate | None:
     """A tree that proves the bound, or where time does not allow it (or ``relaxed``) the root's tangent alone.
 
     Where the bound rests on the values that a selection can have at all (`solvers.dispersion.relaxations.attainable`),
@@ -45,7 +62,7 @@ def certify(solution: Solution, time_limit: float, *, relaxed: bool) -> Certific
             claim = _within(problem, solution)
             for target in _targets(problem, solution, claim):
                 # Without a time limit a tree that took far longer than the solve would end only when it is written.
-                work = math.inf if math.isfinite(time_limit) else MOST_WORK
+                work = math.inf if math.isfinite(time_limit) else most_work
                 tree = CertificateTree(problem, target, expired, most_work=work)
                 if tree.tree():
                     return tree.certificate(claim)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from solvers.certificates import Certificate, problem_digest
 from solvers.certificates.concave import FORM, Form, Rounded
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.cuts import Cuts
 
 __all__ = ["BITS", "Nodes", "Record", "on_grain"]
 
@@ -58,8 +59,9 @@ class Record:
         nonnegative: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None,
         dominated: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None,
         better: NDArray[np.int64] = _NO_PAIRS,
+        cuts: tuple[Cuts, NDArray[np.float64]] | None = None,
     ) -> tuple[int, Form]:
-        """Keep multipliers; return their number and the form that the checker will make of them.
+        r"""Keep multipliers; return their number and the form that the checker will make of them.
 
         Parameters
         ----------
@@ -71,6 +73,8 @@ class Record:
             Pairs by place in ``ids``, and the multipliers of :math:`s_i s_j` and of :math:`s_j - s_i s_j`.
         better : (k, 2) ndarray of int
             Pairs by place in ``ids``: the first is chosen whenever the second is.
+        cuts : (Cuts, values), optional
+            Cuts among ``ids``, and the multipliers of :math:`(b^\top s - k)(b^\top s - k - 1)`.
         """
         parts = [ones, ids, self._whole(diagonal)]
         for given, least in ((nonnegative, 0.0), (dominated, -math.inf)):
@@ -78,6 +82,7 @@ class Record:
             halves = self._whole(np.maximum(values, least) / 2)
             kept = halves != 0
             parts.append(np.column_stack([pairs[kept], halves[kept]]).astype(np.int64).ravel())
+        parts += [np.zeros(0, dtype=np.int64)] * 2 if cuts is None else self._whole_cuts(*cuts)
         kept_parts = tuple(np.asarray(part, dtype=np.int64) for part in parts)
         whole = Form(self.data, dict(zip(FORM, kept_parts, strict=True)))
         self.forms.append(kept_parts)
@@ -119,11 +124,20 @@ class Record:
             ),
             "form_room": np.array(self.rooms, dtype=np.int64)[used],
         }
-        for k, name in enumerate(FORM):
+        has_cuts = any(self.forms[form][-1].size for form in used)
+        for k, name in enumerate(FORM if has_cuts else FORM[:-2]):
             arrays |= _one_after_the_other(f"form_{name}", [self.forms[form][k] for form in used])
         arrays |= _one_after_the_other("form_better", betters)
         narrowed = {name: _narrow(array) for name, array in arrays.items()}
         return Certificate("dispersion", problem_digest(self.problem), float(bound), self.grid, narrowed)
+
+    def _whole_cuts(self, cuts: Cuts, values: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+        """Multiplier, k and number of members of each cut, and the members with their signs, cut by cut."""
+        weights = self._whole(values)
+        cuts, weights = cuts.chosen(weights > 0), weights[weights > 0]
+        cut, entry = np.nonzero(cuts.signs)
+        members = np.column_stack([cuts.members[cut, entry], cuts.signs[cut, entry]])
+        return [np.column_stack([weights, cuts.k, (cuts.signs != 0).sum(axis=1)]).ravel(), members.ravel()]
 
     def _whole(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
         units = np.ldexp(np.asarray(values, dtype=np.float64), -self.grid)

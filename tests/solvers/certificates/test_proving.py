@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from solvers import Solution, instances, solve
-from solvers.certificates import check
+from solvers.certificates import CertificateError, check
 from solvers.certificates.attainable import attainable
-from solvers.dispersion import DispersionProblem
+from solvers.dispersion import DispersionProblem, KindDispersionProblem
+from solvers.dispersion.proof import certify
 from solvers.dispersion.search.certificate import MOST_WORK, CertificateTree
 from solvers.proving import prove
 
@@ -140,6 +141,52 @@ def test_only_a_time_limit_lifts_the_limit_on_counted_work(monkeypatch):
         assert prove(solution, seconds).certificate_report["bound"] >= solution.objective
     assert limits == [MOST_WORK, math.inf]
     assert math.isfinite(MOST_WORK)
+
+
+def test_every_certificate_without_a_time_limit_is_given_up_so():
+    """The limit is passed on: one leaf is left where a tree would take more work, and a tree where it has enough."""
+    distances = np.triu(np.random.default_rng(0).random((30, 30)), 1)
+    problem = DispersionProblem(distances + distances.T, size=6)
+    solution = solve(problem, "branch-and-bound")
+    assert solution.status == "optimal"
+    leaf = certify(solution, math.inf, relaxed=False, most_work=1.0)
+    tree = certify(solution, math.inf, relaxed=False)
+    timed = certify(solution, 1e6, relaxed=False, most_work=1.0)  # the clock alone ends it
+    assert leaf.arrays["origin"].tolist() == [-1]
+    assert leaf.bound > 1.001 * solution.bound
+    assert tree.bound == timed.bound == solution.bound
+
+
+def test_doubly_nonnegative_nodes_prove_what_semidefinite_ones_leave():
+    """Multipliers of all products and of cuts: few nodes, where pairs alone would take many."""
+    rng = np.random.default_rng(3)
+    distances = np.triu(rng.random((26, 26)), 1)
+    problem = DispersionProblem(distances + distances.T, rng.normal(size=26), size=6)
+    best = solve(problem, "branch-and-bound")
+    tree = CertificateTree(problem, best.bound, lambda: False)
+    assert tree.tree()
+    found = tree.certificate(best.bound)
+    assert found.arrays["origin"].size < 40
+    assert found.arrays["form_cut"].size > 0
+    assert best.objective <= check(problem, found) <= best.bound
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_kinds_of_clients_are_proved(seed):
+    """A problem between kinds has a certificate, of its own kind, about its clients."""
+    rng = np.random.default_rng(seed)
+    within = rng.random((3, 3)) * (1 if seed % 2 else 1 - np.eye(3))
+    kinds = np.concatenate([np.arange(3), rng.integers(0, 3, 7)])
+    problem = KindDispersionProblem(within + within.T, kinds, rng.normal(size=10), size=1 + seed, weight=0.7)
+    solution = solve(problem, certificate=True)
+    assert solution.certificate.kind == "kinds"
+    assert max(values(problem)) <= check(problem, solution.certificate)
+    assert solution.certificate.bound <= solution.objective + 1e-6 * max(1.0, abs(solution.objective))
+    expanded = solve(problem.expanded(), certificate=True)
+    with pytest.raises(CertificateError, match="is about a"):
+        check(problem.expanded(), solution.certificate)
+    with pytest.raises(CertificateError, match="is about a"):
+        check(problem, expanded.certificate)
 
 
 def test_a_certificate_that_proves_less_says_so():

@@ -82,6 +82,13 @@ def every_branch(problem, *, grid, room=100, goal=0):
     return replace(one, arrays={**one.arrays, **nodes, "point": np.full(count * n, m)})
 
 
+def with_cuts(certificate, cuts, members):
+    """The same with cuts in its only form: multiplier, k and number of members of each; place and factor of these."""
+    new = {"form_cut": integers(*cuts), "form_cut_member": integers(*members)}
+    starts = {f"{name}_start": integers(0, array.size) for name, array in new.items()}
+    return replace(certificate, arrays={**certificate.arrays, **new, **starts})
+
+
 def refused(problem, certificate, match):
     """Refused by a sentence of this error and no other."""
     with pytest.raises(CertificateError, match=match) as caught:
@@ -174,6 +181,46 @@ def test_a_multiplier_is_of_two_clients_and_not_negative(triple, match):
     refused(problem, one_node(problem, bound=2.0, grid=-1, goal=4, diagonal=2, triples=integers(*triple)), match)
 
 
+@pytest.mark.parametrize(
+    ("cuts", "members", "match"),
+    [
+        ((-1, 0, 2), (0, 1, 1, -1), "a negative multiplier"),
+        ((1, 0, 3), (0, 1, 1, -1), "other members than it states"),
+        ((1, 0, -1, 1, 0, 3), (0, 1, 1, -1), "other members than it states"),
+        ((1, 0, 65), (0, 1) * 65, "or too many"),
+        ((1, 0, 2), (0, 1, 4, -1), "not an open client"),
+        ((1, 0, 2), (0, 1, -1, -1), "not an open client"),
+        ((1, 0, 2), (0, 1, 1, 1025), "or its factor too large"),
+        ((2**40 - 1, 0, 2), (0, 4, 1, 1), "of cuts are too large"),
+        ((2**40 - 1, 2**39, 2), (0, 1, 1, 1), "of cuts are too large"),
+        ((2**40, 0, 2), (0, 1, 1, 1), "entries of 'form_cut' must lie between"),
+    ],
+)
+def test_a_cut_is_of_open_clients_and_never_negative(cuts, members, match):
+    problem = alike(4, 2)
+    good = one_node(problem, bound=2.0, grid=-1, goal=4, diagonal=2, room=20)
+    refused(problem, with_cuts(good, cuts, members), match)
+
+
+def test_a_cut_raises_nothing_but_what_lies_between_two_whole_numbers():
+    """The form is worth what the objective is, and t (b's - k) (b's - k - 1) for each cut: both checkers' own."""
+    problem = DispersionProblem(4 * alike(6, 3).distances, [0, 1, 2, 3, 4, 5], size=3)
+    cuts, members = [3, 0, 3, 5, 1, 3, 2, -2, 2], [0, 1, 4, 1, 2, -1, 1, 1, 2, 1, 3, 1, 5, -1, 5, -2]
+    given = with_cuts(every_branch(problem, grid=0, room=200), cuts, members)
+    arrays = schema.validated(schema.SCHEMAS["dispersion"], problem, 0, given.arrays)
+    part = {name: concave.part_of(arrays, f"form_{name}", 0) for name in concave.FORM}
+    form = concave.Form(concave.Rounded.of(problem, 0), part, 200)
+    vectors = [({0: 1, 4: 1, 2: -1}, 3, 0), ({1: 1, 2: 1, 3: 1}, 5, 1), ({5: -3}, 2, -2)]
+    for chosen in itertools.combinations(range(6), 3):
+        x = np.isin(np.arange(6), chosen).astype(int)
+        sums = [(sum(b.get(i, 0) for i in chosen), t, k) for b, t, k in vectors]
+        added = sum(t * (total - k) * (total - k - 1) for total, t, k in sums)
+        assert added >= 0
+        assert x @ form.matrix @ x + form.linear @ x + form.constant == problem.objective(x) + added
+    assert check(problem, replace(given, bound=21.0)) == 21.0  # 24 less the costs of the cheapest three
+    refused(problem, replace(given, bound=20.9), "proves only 21.0")
+
+
 def test_sums_that_could_leave_64_bits_are_refused():
     """Each number is in its range, and what is added up of them is not."""
     n = 200
@@ -242,10 +289,12 @@ def certificates(seed=5):
         TotalErrorProblem(*common, importance=[0.25] * 4, bias="tv", bias_weight=0.3),
         PointDispersionProblem(rng.normal(size=(6, 2)), size=3),
         uniform(seed, 7, 3),
+        KindDispersionProblem(np.array([[2.0, 5.0], [5.0, 0.0]]), [0, 1, 0, 1, 1, 0], rng.random(6), size=3),
     ]
     found = [(problem, solve(problem, certificate=True).certificate) for problem in problems]
     clients = alike(6, 3)
-    return [*found, (clients, replace(every_branch(clients, grid=0), bound=6.0))]
+    searched = replace(every_branch(clients, grid=0), bound=6.0)
+    return [*found, (clients, searched), (clients, with_cuts(searched, [1, 0, 3], [0, 1, 4, 1, 2, -1]))]
 
 
 @pytest.fixture(scope="module")
@@ -296,6 +345,8 @@ def test_every_array_has_its_form(each_kind, shape):
 def test_every_entry_has_its_range(each_kind):
     for problem, certificate in each_kind:
         for name, rule in schema.SCHEMAS[certificate.kind].arrays.items():
+            if name not in certificate.arrays:
+                continue
             array = certificate.arrays[name].astype(np.int64)
             for wrong in (rule.least - 1, -(2**63), 2**63 - 1):
                 if array.size and not rule.least <= wrong <= (rule.most if isinstance(rule.most, int) else 100):
@@ -319,7 +370,7 @@ def test_every_array_is_there_and_no_other(each_kind):
 def test_parts_follow_each_other(each_kind):
     for problem, certificate in each_kind:
         for name, rule in schema.SCHEMAS[certificate.kind].arrays.items():
-            if rule.parts is None:
+            if rule.parts is None or name not in certificate.arrays:
                 continue
             starts = certificate.arrays[f"{name}_start"].astype(np.int64)
             size = certificate.arrays[name].size
