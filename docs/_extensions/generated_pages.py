@@ -24,6 +24,7 @@ API = {
         "solvers.allocation",
         "solvers.participation",
         "solvers.deadline",
+        "solvers.coverage",
         "solvers.instances",
         "solvers.certificates",
         "solvers.benchmark",

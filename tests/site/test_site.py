@@ -142,7 +142,9 @@ def test_every_picture_has_a_text_alternative(page, name):
     assert [text for text in texts if len(text) < 5] == []
 
 
-@pytest.mark.parametrize("family", ["dispersion", "weighting", "capping", "allocation", "participation", "deadline"])
+@pytest.mark.parametrize(
+    "family", ["dispersion", "weighting", "capping", "allocation", "participation", "deadline", "coverage"]
+)
 def test_every_family_has_pictures(page, family):
     page.goto(f"/mathematics/{family}.html", wait_until="load")
     texts = page.evaluate("[...document.querySelectorAll('article .cell_output img')].map(image => image.alt)")

@@ -18,6 +18,7 @@ import pytest
 from solvers import InvalidOption, InvalidProblem, Method, Problem, instances, methods, solve
 from solvers.allocation import AllocationProblem
 from solvers.capping import CappingProblem
+from solvers.coverage import CoverageProblem
 from solvers.deadline import DeadlineProblem
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.participation import CutoffProblem
@@ -165,6 +166,23 @@ def deadline() -> Iterator[tuple[str, Problem]]:
     yield "huge", DeadlineProblem(1e9 * ready, 1e9 * upload, 1e10, 1e9 * rng.random(8))
 
 
+def coverage() -> Iterator[tuple[str, Problem]]:
+    rng = np.random.default_rng(12)
+    where = rng.random((8, 2))
+    near = 1.0 - np.linalg.norm(where[:, None] - where, axis=2)
+    yield "random", CoverageProblem(near, size=3)
+    yield "one of them", CoverageProblem(near, size=1)
+    yield "all of them", CoverageProblem(near, size=8)
+    yield "one client", CoverageProblem([[0.3]], size=1)
+    yield "some candidates, any signs", CoverageProblem(rng.normal(size=(9, 6)), size=2)
+    yield "whole numbers, ties", CoverageProblem(rng.integers(0, 3, (7, 7)), size=3)
+    yield "all alike", CoverageProblem(np.full((5, 5), 0.7), size=2)
+    yield "nothing alike", CoverageProblem(np.zeros((5, 5)), size=2)
+    yield "single precision", CoverageProblem(near.astype(np.float32), size=3)
+    yield "tiny", CoverageProblem(1e-9 * near, size=3)
+    yield "huge, negative", CoverageProblem(-1e9 * near, size=3)
+
+
 CASES: dict[type[Problem], Callable[[], Iterator[tuple[str, Problem]]]] = {
     DispersionProblem: dispersion,
     PointDispersionProblem: points,
@@ -176,6 +194,7 @@ CASES: dict[type[Problem], Callable[[], Iterator[tuple[str, Problem]]]] = {
     AllocationProblem: allocation,
     CutoffProblem: cutoff,
     DeadlineProblem: deadline,
+    CoverageProblem: coverage,
 }
 
 #: The smallest instances of the library, and one of each type that is large enough to keep a method busy.
@@ -192,7 +211,7 @@ def cases(kind: type[Problem]) -> tuple[tuple[str, Problem], ...]:
     return (*CASES[kind](), *((name, problem) for name, problem in library if type(problem) is kind))
 
 
-SELECTIONS = (DispersionProblem, PointDispersionProblem, KindDispersionProblem)
+SELECTIONS = (DispersionProblem, PointDispersionProblem, KindDispersionProblem, CoverageProblem)
 
 # -- decisions to hold an answer against --------------------------------------------------------------------------
 
@@ -394,6 +413,11 @@ def many_uploads() -> Problem:
     return DeadlineProblem(rng.lognormal(3, 1, 20_000), rng.lognormal(0, 1, 20_000), 1000.0)
 
 
+def far_apart(n: int = 400) -> Problem:
+    where = np.random.default_rng(9).random((n, 6))
+    return CoverageProblem(2.0 - np.linalg.norm(where[:, None] - where, axis=2), size=40)
+
+
 #: A library instance of each type, or a large one, on which a slow method is still at work when the time is over.
 BUSY: dict[type[Problem], str | Callable[[], Problem]] = {
     PointDispersionProblem: many_points,
@@ -406,6 +430,7 @@ BUSY: dict[type[Problem], str | Callable[[], Problem]] = {
     AllocationProblem: "fedss-digits-dirichlet-n300-m60-groups20-r30",
     CutoffProblem: "fedau-cutoff-digits-n30-t200-r0",
     DeadlineProblem: valued_uploads,
+    CoverageProblem: far_apart,
 }
 
 
@@ -418,6 +443,9 @@ BUSY_SPECIAL: dict[tuple[type[Problem], str], Callable[[], Problem]] = {
     (DeadlineProblem, "moore-hodgson"): many_uploads,
     (DeadlineProblem, "brute-force"): lambda: DeadlineProblem(np.zeros(20), np.ones(20), 20.0),
     (DeadlineProblem, "dynamic-programme"): lambda: DeadlineProblem(np.zeros(500), np.arange(500), 50_000.0),
+    (CoverageProblem, "brute-force"): lambda: CoverageProblem(np.eye(24), size=8),
+    (CoverageProblem, "milp"): lambda: far_apart(120),
+    (CoverageProblem, "cp-sat"): lambda: far_apart(120),
     (ExclusionProblem, "sorting"): equally_important,
     (TotalErrorProblem, "newton"): squared_bias,
 }

@@ -1,0 +1,279 @@
+"""Methods for coverage problems: greedy ones, swaps, the Lagrangian tree, and linear models for other solvers."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.backends import cut_short, follower, solver_for
+from solvers.coverage.lagrangian import Tree
+from solvers.coverage.problem import CoverageProblem
+from solvers.coverage.swaps import ascend, perturb
+from solvers.options import Above, AtLeast
+from solvers.registry import method
+from solvers.run import Run
+from solvers.subsets import from_clients, selection_blocks
+
+__all__ = [
+    "auto",
+    "branch_and_bound",
+    "brute_force",
+    "cp_sat",
+    "greedy",
+    "lagrangian",
+    "local_search",
+    "milp",
+    "stochastic_greedy",
+]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+#: Numbers of a block of rows that a pass over all candidates works on: 4 megabytes, which caches hold.
+_BLOCK = 500_000
+
+
+def _gains(problem: CoverageProblem, served: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Gain of each candidate over what each row is served with so far."""
+    rows = max(1, _BLOCK // problem.n)
+    gains = np.zeros(problem.n)
+    # Single precision is kept for the differences, which steer the heuristic alone, and left for the sums.
+    served = served.astype(problem.similarity.dtype)[:, None]
+    for start in range(0, served.size, rows):
+        better = problem.similarity[start : start + rows] - served[start : start + rows]
+        gains += np.maximum(better, 0, out=better).sum(axis=0)
+    return gains
+
+
+def _greedy(problem: CoverageProblem, run: Run) -> NDArray[np.int64]:
+    """Select greedily and return the candidates in the order of their selection."""
+    served = problem.extremes[0].copy()
+    queue: list[tuple[float, int]] = []
+    chosen: list[int] = []
+    while len(chosen) < problem.size:
+        if len(chosen) < 2:  # afterwards the gains are sharp enough to leave most candidates alone
+            gains = _gains(problem, served)
+            gains[chosen] = -math.inf
+            best = int(gains.argmax())
+            queue = [(-gain, j) for j, gain in enumerate(gains.tolist()) if j not in (best, *chosen)]
+            heapq.heapify(queue)
+        else:
+            while True:
+                j = queue[0][1]
+                gain = -float(np.maximum(problem.similarity[:, j] - served, 0.0).sum())
+                _, best = heapq.heapreplace(queue, (gain, j))
+                if queue[0] == (gain, j):
+                    heapq.heappop(queue)
+                    break
+        chosen.append(best)
+        np.maximum(served, problem.similarity[:, best], out=served)
+        if run.expired:  # those of the largest gains so far complete the selection
+            chosen += [j for _, j in heapq.nsmallest(problem.size - len(chosen), queue)]
+    clients = np.array(chosen, dtype=np.int64)
+    run.offer(from_clients(clients, problem.n))
+    return clients
+
+
+@method(CoverageProblem, "greedy", kind="heuristic")
+def greedy(problem: CoverageProblem, run: Run) -> None:
+    """Take the candidate of the largest gain, again and again, lazily: 1 − 1/e where similarities are non-negative.
+
+    Gains only fall as more is selected (submodularity), so that a candidate whose gain was smaller before need not
+    be looked at again (Minoux 1978). From the second selection on a few are.
+    """
+    _greedy(problem, run)
+
+
+@method(CoverageProblem, "stochastic-greedy", kind="heuristic")
+def stochastic_greedy(problem: CoverageProblem, run: Run, *, epsilon: Annotated[float, Above(0)] = 0.1) -> None:
+    """Take the best of a random sample of candidates, again and again (Mirzasoleiman et al. 2015), as DivFL does.
+
+    Parameters
+    ----------
+    epsilon : float
+        The sample has n/m · ln(1/ε) candidates, so that 1 − 1/e − ε of the optimum is reached on average; from 1 on
+        it has a single one.
+    """
+    n, m = problem.n, problem.size
+    sample = min(n, max(1, math.ceil(n / m * math.log(1.0 / epsilon)))) if epsilon < 1 else 1
+    served = problem.extremes[0].copy()
+    free = np.arange(n)
+    chosen: list[int] = []
+    while len(chosen) < m:
+        if run.expired:
+            chosen += free[: m - len(chosen)].tolist()
+            break
+        drawn = np.sort(run.rng.choice(free, size=min(sample, free.size), replace=False))
+        gains = np.maximum(problem.similarity[:, drawn] - served[:, None], 0.0).sum(axis=0)
+        best = int(drawn[gains.argmax()])
+        chosen.append(best)
+        free = free[free != best]
+        np.maximum(served, problem.similarity[:, best], out=served)
+    run.offer(from_clients(chosen, n))
+
+
+@method(CoverageProblem, "local-search", kind="heuristic")
+def local_search(problem: CoverageProblem, run: Run) -> None:
+    """Improve the greedy selection by swaps until none does, each evaluated in O(n)."""
+    ascend(problem, run, _greedy(problem, run))
+
+
+@method(CoverageProblem, "lagrangian", kind="relaxation")
+def lagrangian(problem: CoverageProblem, run: Run) -> None:
+    """Relax "each row is represented once" with multipliers found by subgradients: the bound of the linear relaxation.
+
+    Swaps make the decision, from the greedy selection and from those of the relaxation.
+    """
+    ascend(problem, run, _greedy(problem, run))
+    Tree(problem, run).search(root_only=True)
+
+
+@method(CoverageProblem, "branch-and-bound", kind="exact")
+def branch_and_bound(problem: CoverageProblem, run: Run) -> None:
+    """Bound by Lagrangian relaxation, fix candidates by reduced costs, and branch on what is left, best bound first.
+
+    Swaps from the greedy selection, and from kicks of it, make the incumbent first.
+    """
+    ascend(problem, run, _greedy(problem, run))
+    perturb(problem, run, 12)
+    Tree(problem, run).search()
+
+
+#: Entries of a similarity matrix that the linear models accept, of a variable and a row each.
+_LARGEST_MODEL = 250_000
+
+
+def _is_small(problem: CoverageProblem) -> str | None:
+    if problem.similarity.size <= _LARGEST_MODEL:
+        return None
+    rows = problem.similarity.shape[0]
+    return (
+        f"the linear model has a variable for each entry of a similarity matrix, here {rows} × {problem.n}; at most "
+        f"{_LARGEST_MODEL} are accepted (use 'branch-and-bound')"
+    )
+
+
+#: HiGHS calls a row satisfied and a value whole within 1e-6; its bounds are widened by this share of the scale.
+_TOLERANCE = 4e-6
+
+
+@method(CoverageProblem, "milp", kind="exact", accepts=_is_small)
+def milp(problem: CoverageProblem, run: Run) -> None:
+    """State the p-median with assignments, x ≤ y, in HiGHS; its bound is widened by 4e-6 of the problem's scale."""
+    with run.loading():
+        from scipy import optimize, sparse
+
+    start = _greedy(problem, run)
+    ascend(problem, run, start, sweeps=1)
+    rows, n = problem.similarity.shape
+    least, largest = problem.extremes
+    run.tighten(float(largest.sum()) + problem.rounding)
+    unit = float((largest - least).sum()) or 1.0
+    with run.building():
+        worth = (problem.similarity.astype(np.float64) - least[:, None]) / unit
+        served = sparse.hstack([sparse.kron(sparse.eye_array(rows), np.ones((1, n))), sparse.coo_array((rows, n))])
+        opened = sparse.kron(np.ones((rows, 1)), -sparse.eye_array(n))
+        linked = sparse.hstack([sparse.eye_array(rows * n), opened])
+        size = sparse.hstack([sparse.coo_array((1, rows * n)), np.ones((1, n))])
+    limit = {"time_limit": max(run.remaining, 0.01)} if math.isfinite(run.remaining) else {}
+    answer = optimize.milp(
+        np.concatenate([-worth.ravel(), np.zeros(n)]),
+        integrality=np.concatenate([np.zeros(rows * n), np.ones(n)]),
+        bounds=optimize.Bounds(0.0, 1.0),
+        constraints=[
+            optimize.LinearConstraint(served.tocsr(), -np.inf, 1.0),
+            optimize.LinearConstraint(linked.tocsr(), -np.inf, 0.0),
+            optimize.LinearConstraint(size.tocsr(), problem.size, problem.size),
+        ],
+        options={"mip_rel_gap": max(1e-9, (run.gap or 0.0) / 2), **limit},
+    )
+    run.message = str(answer.message)
+    run.nodes = int(getattr(answer, "mip_node_count", 0) or 0)
+    if (bound := getattr(answer, "mip_dual_bound", None)) is not None:
+        run.tighten((_TOLERANCE - float(bound)) * unit + float(least.sum()) + problem.rounding)
+    if answer.x is not None:
+        run.offer(from_clients(np.argsort(-answer.x[rows * n :], kind="stable")[: problem.size], n))
+
+
+#: What the sum over the rows of the largest differences is scaled to for CP-SAT.
+_UNITS = 2.0**46
+
+
+@method(CoverageProblem, "cp-sat", kind="exact", accepts=_is_small)
+def cp_sat(problem: CoverageProblem, run: Run, *, threads: Annotated[int, AtLeast(1)] = 1) -> None:
+    """State the p-median with assignments in CP-SAT, similarities scaled and rounded up so that its bound holds.
+
+    Parameters
+    ----------
+    threads : int
+        Threads of the solver.
+    """
+    from ortools.sat.python import cp_model
+
+    ascend(problem, run, _greedy(problem, run), sweeps=1)
+    n = problem.n
+    least, largest = problem.extremes
+    spread = float((largest - least).sum())
+    factor = _UNITS / spread if spread > 0 else 1.0
+    worth = np.ceil((problem.similarity.astype(np.float64) - least[:, None]) * factor * (1 + 4 * _EPS))
+    with run.building():
+        model = cp_model.CpModel()
+        chosen = [model.new_bool_var("") for _ in range(n)]
+        model.add(cp_model.LinearExpr.sum(chosen) == problem.size)
+        terms, weights = [], []
+        for row in worth.astype(np.int64).tolist():
+            gains = [(j, value) for j, value in enumerate(row) if value > 0]
+            served = [model.new_bool_var("") for _ in gains]
+            for variable, (j, _) in zip(served, gains, strict=True):
+                model.add_implication(variable, chosen[j])
+            if served:
+                model.add_at_most_one(served)
+            terms += served
+            weights += [value for _, value in gains]
+            if run.expired:
+                return
+        model.maximize(cp_model.LinearExpr.weighted_sum(terms, weights))
+
+    def widened(value: float) -> float:
+        return value / factor * (1 + 4 * _EPS) + float(least.sum()) + problem.rounding
+
+    solver = solver_for(run, threads)
+    status = solver.solve(model, follower(run, solver, chosen, widened))
+    run.nodes = solver.num_branches
+    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        run.offer([int(solver.value(variable)) for variable in chosen])
+        run.tighten(widened(solver.best_objective_bound))
+    cut_short(run, model, status)
+
+
+@method(CoverageProblem, "brute-force", kind="exact")
+def brute_force(problem: CoverageProblem, run: Run) -> None:
+    """Evaluate every selection; the reference that other methods are tested against.
+
+    Raises
+    ------
+    InvalidProblem
+        When there are more than 20 million.
+    """
+    similarity, best = problem.similarity.astype(np.float64), -math.inf
+    at_once = max(1, 4 * _BLOCK // (similarity.shape[0] * problem.size))
+    run.nodes = 0
+    for clients in selection_blocks(problem.n, problem.size, at_once):
+        values = similarity[:, clients].max(axis=2).sum(axis=0)
+        top = int(values.argmax())
+        if values[top] > best:
+            best = float(values[top])
+            run.offer(from_clients(clients[top], problem.n))
+        run.nodes += len(clients)
+        if run.expired:
+            return
+    run.tighten(best + problem.rounding)
+
+
+@method(CoverageProblem, "auto", kind="exact")
+def auto(problem: CoverageProblem, run: Run) -> None:
+    """``branch-and-bound``, which begins with the greedy selection and swaps."""
+    branch_and_bound(problem, run)
