@@ -31,13 +31,13 @@ Edge = tuple[Hashable, Hashable, float]
 
 
 def strongest(graph: nx.Graph, per_client: int) -> list[Edge]:
-    """Each node's so many most similar neighbours, every edge once."""
+    """Return the edges to the most similar neighbours of each node, every edge once."""
     size = len(graph)
     index = {node: i for i, node in enumerate(graph)}
     kept: dict[frozenset[Hashable], Edge] = {}
     for node, i in index.items():
         # Among equals the next in order, going round: were it the lowest index, the first few clients
-        # would collect everybody's edges.
+        # would collect the edges of all.
         ranked = sorted(
             (-float(data.get("similarity", 1.0)), (index[other] - i) % size, other)
             for other, data in graph[node].items()
@@ -49,7 +49,7 @@ def strongest(graph: nx.Graph, per_client: int) -> list[Edge]:
 
 
 def placed(positions: Mapping[Hashable, Sequence[float]], nodes: Sequence[Hashable]) -> NDArray[np.float64]:
-    """The caller's positions in node order."""
+    """Return the caller's positions in node order."""
     missing = [node for node in nodes if node not in positions]
     if missing:
         raise GraphError(f"positions has no place for client {missing[0]!r}.")
@@ -57,7 +57,7 @@ def placed(positions: Mapping[Hashable, Sequence[float]], nodes: Sequence[Hashab
 
 
 def layout(graph: nx.Graph, edges: list[Edge], radius: float, seed: int) -> NDArray[np.float64]:
-    """Spring layout of the drawn edges in about a unit square, then pulled apart."""
+    """Lay the drawn edges out as springs in about a unit square, then pull the nodes apart."""
     import networkx as nx
 
     drawn = nx.Graph()
@@ -104,7 +104,7 @@ PLAIN = "#7c93b8"
 
 
 def chosen_among(selected: Iterable[Hashable], nodes: Sequence[Hashable]) -> set[Hashable]:
-    """The selected nodes as a set, or a sentence where one is not in the picture."""
+    """Return the selected nodes as a set, or raise a sentence where one is not in the picture."""
     chosen = set(selected)
     strangers = chosen - set(nodes)
     if strangers:
@@ -115,7 +115,7 @@ def chosen_among(selected: Iterable[Hashable], nodes: Sequence[Hashable]) -> set
 
 
 def label_mix(graph: nx.Graph, labels: ArrayLike | None) -> NDArray[np.float64] | None:
-    """Label shares by row, from the argument or the nodes; an empty row stays empty."""
+    """Return label shares by row, from the argument or the nodes; an empty row stays empty."""
     if labels is None:
         rows = [attributes.get("labels") for _, attributes in graph.nodes(data=True)]
         if any(row is None for row in rows):
@@ -133,7 +133,7 @@ def label_mix(graph: nx.Graph, labels: ArrayLike | None) -> NDArray[np.float64] 
 
 
 def palette(count: int) -> list[tuple[float, ...]]:
-    """So many colours that stay apart."""
+    """Return ``count`` colours that stay apart."""
     from matplotlib import colormaps
 
     if count <= 20:
@@ -143,7 +143,7 @@ def palette(count: int) -> list[tuple[float, ...]]:
 
 
 def towards_white(colour: Any, keep: float) -> tuple[float, ...]:
-    """A colour paled, to the share ``keep`` of its distance from white."""
+    """Pale a colour to the share ``keep`` of its distance from white."""
     from matplotlib.colors import to_rgb
 
     return tuple(1.0 - keep * (1.0 - channel) for channel in to_rgb(colour))
@@ -216,7 +216,7 @@ def draw_distances(
 
 
 def arranged(matrix: NDArray[np.float64], order: str | Sequence[int]) -> NDArray[np.intp]:
-    """The order in which clients stand beside each other."""
+    """Return the order in which clients stand beside each other."""
     size = len(matrix)
     if isinstance(order, str):
         choice("order", order, ("cluster", "given"))
@@ -268,7 +268,7 @@ class Look:
 
     @classmethod
     def of(cls, clients: int) -> Look:
-        """The look of a picture of so many clients."""
+        """Return the look of a picture of so many clients."""
         radius = 0.36 / math.sqrt(clients + 3)
         side = 6.0 + 3.0 * min(1.0, clients / 200)
         if clients <= 60:
@@ -382,7 +382,7 @@ def draw(
 def _draw_edges(
     axes: Any, edges: list[Edge], nodes: Sequence[Hashable], place: NDArray[np.float64], look: Look
 ) -> None:
-    """Lines, the stronger the darker and wider."""
+    """Draw the edges, the stronger the darker and wider."""
     from matplotlib.collections import LineCollection
 
     if not edges:
@@ -406,7 +406,7 @@ def _draw_pies(
     colours: Sequence[tuple[float, ...]],
     look: Look,
 ) -> None:
-    """A pie of its labels for every client, paled where others are selected."""
+    """Draw a pie of its labels for every client, paled where others are selected."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Wedge
 
@@ -424,7 +424,7 @@ def _draw_pies(
 
 
 def _draw_rims(axes: Any, place: NDArray[np.float64], marked: NDArray[np.bool_], look: Look) -> None:
-    """A thin rim around every client, a thick ring around the selected ones."""
+    """Draw a thin rim around every client, a thick ring around the selected ones."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Circle
 

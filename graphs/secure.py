@@ -34,12 +34,12 @@ Words = NDArray[np.uint64]
 
 
 def dot(left: Words, right: Words) -> Words:
-    """Scalar product modulo 2⁶⁴, as an array of one so that wrapping is silent."""
+    """Return the scalar product modulo 2⁶⁴, as an array of one so that wrapping is silent."""
     return np.multiply(left, right).sum(keepdims=True, dtype=np.uint64)
 
 
 def unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The vector at length 1, without overflow; zero stays zero."""
+    """Scale the vector to length 1, without overflow; zero stays zero."""
     largest = np.abs(vector).max()
     if largest == 0:
         return vector
@@ -69,7 +69,7 @@ def encode(name: str, vector: ArrayLike, fraction_bits: int, room: float = 0.0) 
 
 
 def decode(integer: int, fraction_bits: int) -> float:
-    """The real product that the product of two encoded vectors stands for."""
+    """Return the real product that the product of two encoded vectors stands for."""
     return integer / (1 << (2 * fraction_bits))
 
 
@@ -82,7 +82,7 @@ AGGREGATOR = "aggregator"
 
 @dataclass(frozen=True)
 class Message:
-    """What one participant sends another.
+    """Message from one participant to another.
 
     Attributes
     ----------
@@ -168,13 +168,13 @@ class Randomness:
 
 
 class CommodityServer:
-    """Hands out correlated masks before anyone speaks; never sees a vector, a masked vector or a share.
+    """Issue correlated masks before the parties send anything; never see a vector, a masked vector or a share.
 
     Parameters
     ----------
     rng
         Source of the masks; ``None`` (default) is the operating system's cryptographic one. A NumPy
-        generator makes a run repeatable, and predictable to whoever knows the seed: for tests only.
+        generator makes a run repeatable, and predictable from the seed: for tests only.
     """
 
     def __init__(self, rng: np.random.Generator | None = None) -> None:
@@ -193,7 +193,7 @@ class CommodityServer:
 
 
 class Party:
-    """A client with a private vector.
+    """Client with a private vector.
 
     Parameters
     ----------
@@ -241,20 +241,20 @@ class Party:
     def receive(self, message: Message) -> None:
         """Take a message in.
 
-        Who sends it is checked, so that a peer cannot issue masks and read the vector under them; that the name of
-        the sender is true is the transport's business.
+        Who sends it is checked, so that the other party cannot issue masks and read the vector under them; that
+        the name of the sender is true is the transport's business.
 
         Raises
         ------
         ProtocolError
-            If the message is for somebody else, of the wrong sender, kind or length, or comes twice or too early.
+            If the message is for another participant, of the wrong sender, kind or length, or comes twice or too early.
         """
         pair, length = message.pair, len(self._encoded)
         if message.receiver != self.name or self.name not in pair or len(set(pair)) != 2:
             raise ProtocolError(f"{self.name} got a {message.kind} message for {message.receiver} about {pair}.")
-        peer = pair[1] if pair[0] == self.name else pair[0]
+        other = self._other(pair)
         # A blinded number goes from the second party of a pair to the first alone.
-        senders = {"commodity": COMMODITY_SERVER, "masked": peer, "blinded": peer if pair[0] == self.name else None}
+        senders = {"commodity": COMMODITY_SERVER, "masked": other, "blinded": other if pair[0] == self.name else None}
         if message.kind not in senders or senders[message.kind] != message.sender:
             raise ProtocolError(
                 f"{self.name} got a {message.kind} message about {pair} from {message.sender}; it takes masks from the "
@@ -287,8 +287,7 @@ class Party:
         """Step 2: send the own vector plus its mask to the other party of the pair."""
         if pair not in self._commodities:
             raise ProtocolError(f"{self.name} has no masks for {pair}; the commodity server issues them first.")
-        other = pair[1] if pair[0] == self.name else pair[0]
-        return Message(self.name, other, "masked", pair, self._encoded + self._commodities[pair][:-1])
+        return Message(self.name, self._other(pair), "masked", pair, self._encoded + self._commodities[pair][:-1])
 
     def blind(self, pair: tuple[str, str]) -> Message:
         """Step 3, second party: draw its share v2 and send w = a'·b + r_b − v2 to the first."""
@@ -306,6 +305,9 @@ class Party:
         if self._deviation:
             share = share + np.rint([self._deviation * self._random.normal()]).astype(np.int64).view(np.uint64)
         return Message(self.name, AGGREGATOR, "share", pair, share)
+
+    def _other(self, pair: tuple[str, str]) -> str:
+        return pair[1] if pair[0] == self.name else pair[0]
 
     def _take(self, kept: dict[tuple[str, str], Words], pair: tuple[str, str], what: str) -> Words:
         if pair not in kept:
@@ -377,7 +379,7 @@ class SecureSimilarity:
     ----------
     matrix
         N×N, for `dependency_graph`. The diagonal is 1 for the cosine and 0 for the dot product, whose
-        diagonal would be the clients' squared norms: the graph does not need them, so nobody computes them.
+        diagonal would be the clients' squared norms: the graph does not need them, so they are not computed.
     fraction_bits
         Bits after the binary point of each factor.
     transcript
@@ -440,13 +442,13 @@ def secure_product(
     What it protects, and what it does not:
 
     * All participants follow the protocol and merely look (semi-honest). A wrong message gives a wrong
-      product that nobody notices.
+      product, unnoticed.
     * C must not collude. C and one party together recover the other's vector: b = b' − R_b. If the
       aggregator plays C, then a', b' and w must travel where it cannot read them.
     * Masks are good for one run; a `Party` refuses a second use. Used twice, differences leak.
     * Messages from the wrong sender are refused, but a sender is only a name here: see the last point.
     * The products themselves speak. All of them together determine the clients' vectors up to a
-      rotation, so an aggregator with d independent clients on its side solves for anyone's vector. A
+      rotation, so an aggregator with d independent clients on its side solves for any vector. A
       small product of label distributions says that the label sets are disjoint.
     * One exact product may be enough. Counts are few: of all 1 307 504 ways to spread 15 samples over 10
       labels, a single exact cosine with one known vector fits one, the client's own. Who knows one
@@ -572,7 +574,7 @@ def run(
     transcript: Transcript,
     length: int,
 ) -> int:
-    """One run of the five steps between two parties; the product as an integer."""
+    """Run the five steps between two parties, and return the product as an integer."""
     pair = (first.name, second.name)
     for_first, for_second = server.issue(*pair, length)
     first.receive(transcript.record(for_first))

@@ -59,7 +59,7 @@ def follower(run: Run, solver: Any, chosen: Sequence[Any], bound: Callable[[floa
 
 
 def cut_short(run: Run, model: Any, status: int, spare: float = 0.0) -> bool:
-    """Tell the run why CP-SAT ended without a proof; whether somebody or something ended it before its time.
+    """Record in the run why CP-SAT ended without a proof; return whether it was ended before its time.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def clarabel_point(model: Any, variable: Any, run: Run, *, accuracy: float = 1e-
     variable : cvxpy.Variable
         Whose value is wanted.
     run : Run
-        Its remaining time is the limit; it is told the native status, and why it stopped where there is no value.
+        Its remaining time is the limit; it records the native status, and why it stopped where there is no value.
     accuracy : float
         Tolerance on gap and feasibility; where that is more than Clarabel can do, it is tried with its own 1e-8.
 

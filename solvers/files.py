@@ -29,7 +29,7 @@ def appearing_whole(path: Path) -> Iterator[IO[bytes]]:
         return
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        partial.unlink(missing_ok=True)  # of a process that was killed, or a link that somebody has planted
+        partial.unlink(missing_ok=True)  # of a process that was killed, or a planted link
         with partial.open("xb") as stream:
             yield stream
             stream.flush()

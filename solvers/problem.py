@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import os
 from abc import ABC, abstractmethod
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.certificates.certificate import problem_digest as digest
 from solvers.errors import InvalidProblem
 from solvers.files import appearing_whole
+from solvers.options import did_you_mean
 from solvers.reading import Unreadable, parse_json, read_arrays
 
 __all__ = [
@@ -37,6 +39,14 @@ FORMAT = "solvers-problem/1"
 #: Difference of bound and objective, in the units of `tolerance_at`, at which a decision is called optimal: what MIP
 #: solvers ask for, and some 1e4 times the rounding of the largest sums here.
 OPTIMALITY_GAP = 1e-6
+
+#: Names that people and papers have for arguments of problems, and ours.
+_ELSEWHERE = {
+    "m": ("size", "total"), "k": ("size", "total"), "p": ("size", "rates"), "s": ("total",), "budget": ("total",),
+    "n_select": ("size", "total"), "h": ("distances",), "d": ("distances",), "matrix": ("distances",), "x": ("points",),
+    "lam": ("weight",), "alpha": ("weight", "importance"), "w": ("weights",), "sigma": ("floor",),
+    "pi": ("availability",), "q": ("total",), "types": ("kinds",), "rounds": ("horizon",),
+}  # fmt: skip
 
 #: Problem types by class name, filled as their modules are imported.
 _types: dict[str, type[Problem]] = {}
@@ -94,6 +104,18 @@ class Problem(ABC):
         """``x`` as an array of the type this problem decides in (float64 unless a subclass says otherwise)."""
         return np.asarray(x, dtype=np.float64)
 
+    def _vector(self, x: ArrayLike, what: str, dtype: Any = None) -> NDArray[Any]:
+        """``x`` as a vector of n entries, ``what`` for each; raises `ValueError` for another shape."""
+        array = np.asarray(x, dtype=dtype)
+        if array.shape != (self.n,):
+            raise ValueError(f"x must have one {what}, {self.n}; got shape {array.shape}")
+        return array
+
+    def _freeze(self, **values: Any) -> None:
+        """Set fields in ``__post_init__``, to what was checked."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
     @abstractmethod
     def objective(self, x: ArrayLike) -> float:
         """Value of decision ``x``; defined whether or not ``x`` is feasible."""
@@ -101,6 +123,16 @@ class Problem(ABC):
     @abstractmethod
     def violation(self, x: ArrayLike) -> float:
         """Return the distance of ``x`` from feasible (0: feasible), in the units of the most violated constraint."""
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        """Refuse an argument that there is not, with the name that was meant."""
+        known = inspect.signature(cls.__init__).parameters
+        for name in given:
+            if name not in known and not any(each.kind is each.VAR_KEYWORD for each in known.values()):
+                meant = [ours for ours in _ELSEWHERE.get(name.lower(), ()) if ours in known]
+                hint = f"; did you mean {meant[0]!r}?" if meant else did_you_mean(name, known)
+                raise TypeError(f"{cls.__name__} has no argument {name!r}{hint} (it takes {', '.join([*known][1:])})")
+        return super().__new__(cls)
 
     @property
     def n(self) -> int:

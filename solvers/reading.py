@@ -125,7 +125,7 @@ def _opened(path: PathLike) -> Iterator[IO[bytes]]:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open as usual, but return at once from a pipe that nobody writes to."""
+    """Open as usual, but return at once from a pipe without a writer."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 

@@ -95,20 +95,22 @@ def _function(entry: Any) -> Callable[..., Any]:
 #: What `solvers.solve` takes for itself, so that no method would ever be given it.
 TAKEN = ("method", "time_limit", "gap", "seed", "start", "bound_by", "certificate", "watch", "log")
 
-#: Names of solve's own arguments in other libraries, which are not near enough to be recognised by their letters.
+#: Names that other libraries have for solve's own arguments, in small letters without underscores, where these are too
+#: far from ours to be recognised by their letters.
 _ELSEWHERE = {
-    "callback": "watch",
-    "max_time": "time_limit",
-    "mip_gap": "gap",
-    "mipgap": "gap",
-    "n_jobs": "threads",
-    "num_workers": "threads",
-    "random_state": "seed",
-    "timeout": "time_limit",
-    "verbose": "log",
-    "warm_start": "start",
-    "workers": "threads",
-    "x0": "start",
+    ours: theirs.split()
+    for ours, theirs in {
+        "bound_by": "certify certifiedby",
+        "certificate": "proof prove",
+        "gap": "mipgap relgap mipgaprel epgap tol tolerance eps ratiogap optcr",
+        "log": "verbose verbosity disp output outputflag logtoconsole progress tee",
+        "method": "solver algorithm",
+        "seed": "randomstate randomseed rng generator",
+        "start": "warmstart mipstart hint initial init x0 guess",
+        "threads": "njobs jobs workers numworkers nworkers cores ncores nproc processes nthreads numthreads",
+        "time_limit": "time timeout maxtime maxseconds seconds timelim tilim budget deadline",
+        "watch": "callback callbacks",
+    }.items()
 }
 
 _methods: dict[type[Problem], Registry[Method]] = {}
@@ -169,9 +171,10 @@ class Method:
     def check(self, given: Mapping[str, Any]) -> None:
         """Raise `InvalidOption` where an option is unknown, missing, or does not match its annotation."""
         for option in given:
-            if option in _ELSEWHERE and option not in self.options:
-                hint = f"; solve calls it {_ELSEWHERE[option]!r}"
-                raise InvalidOption(f"method {self.name!r} has no option {option!r}{hint}")
+            word = option.replace("_", "").lower()
+            ours = next((ours for ours, theirs in _ELSEWHERE.items() if word in theirs), None)
+            if ours is not None and option not in self.options:
+                raise InvalidOption(f"method {self.name!r} has no option {option!r}; did you mean solve's {ours!r}?")
         check_options(f"method {self.name!r}", self.function, given, InvalidOption, ("threads", *TAKEN))
 
     def __repr__(self) -> str:

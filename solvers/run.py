@@ -139,7 +139,7 @@ class Run:
     def phase(self, name: str) -> Iterator[None]:
         """Keep, in ``details["phases"]``, the time inside the ``with`` block and what was known at its end.
 
-        Each entry is a dict of ``name``, ``seconds`` (the block's own), ``objective`` and ``bound``. Phases are told
+        Each entry is a dict of ``name``, ``seconds`` (the block's own), ``objective`` and ``bound``. Phases stand
         in the order they begin; a block inside another is a phase of its own.
         """
         entry: dict[str, Any] = {"name": name}

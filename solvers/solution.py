@@ -24,7 +24,17 @@ from solvers.reading import parse_json, read_arrays
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["OPTIMALITY_GAP", "Solution", "Status", "Stopped", "TracePoint", "jsonable", "proves", "relative_gap"]
+__all__ = [
+    "OPTIMALITY_GAP",
+    "Solution",
+    "Status",
+    "Stopped",
+    "TracePoint",
+    "draw_trace",
+    "jsonable",
+    "proves",
+    "relative_gap",
+]
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 Stopped = Literal["proved", "gap", "time-limit", "iterations", "interrupted", "error"]
@@ -48,6 +58,19 @@ class TracePoint(NamedTuple):
     second: float
     objective: float | None
     bound: float | None
+
+
+def draw_trace(axes: Axes, points: Sequence[Any], styles: Sequence[Mapping[str, Any]]) -> None:
+    """Draw objective and bound of trace points over the seconds, each in its style, the gap between them shaded."""
+    seconds, objective, bound = np.array(points, dtype=np.float64).reshape(-1, 3).T
+    if seconds.size:
+        for name, values, style in zip(("objective", "bound"), (objective, bound), styles, strict=True):
+            axes.step(seconds, values, where="post", label=name, **style)
+        shade: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.6", "hatch": "///", "linewidth": 0, "alpha": 0.5}
+        axes.fill_between(seconds, objective, bound, step="post", **shade)
+    axes.set_xlabel("seconds")
+    axes.set_ylabel("value")
+    axes.ticklabel_format(useOffset=False)
 
 
 def relative_gap(objective: float, bound: float) -> float:
@@ -323,19 +346,11 @@ class Solution:
             from matplotlib.figure import Figure
 
             axes = Figure(figsize=(5.6, 3.8), layout="constrained").subplots()
-        end = max([self.seconds, *(point.second for point in self.trace)])
-        seconds = [*(point.second for point in self.trace), end]
-        lines = []
-        for name, style in (("objective", "-"), ("bound", "--")):
-            values = [np.nan if (value := getattr(point, name)) is None else value for point in self.trace]
-            values.append(values[-1] if values else np.nan)
-            axes.step(seconds, values, style, where="post", label=name)
-            lines.append(np.array(values, dtype=np.float64))
-        axes.fill_between(seconds, lines[0], lines[1], step="post", alpha=0.15, linewidth=0)
-        axes.set_xlabel("seconds")
-        axes.set_ylabel("value")
+        points = [*self.trace, *(point._replace(second=max(self.seconds, point.second)) for point in self.trace[-1:])]
+        draw_trace(axes, points, ({"linestyle": "-"}, {"linestyle": "--"}))
         axes.set_title(f"{self.method}: {self.status}", fontsize=10)
-        axes.legend()
+        if self.trace:
+            axes.legend()
         return axes
 
     def __getstate__(self) -> dict[str, Any]:

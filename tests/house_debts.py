@@ -24,9 +24,6 @@ SHORT = {
 WHAT = {
     "solvers/dispersion/search/journal.py",
     "solvers/dispersion/search/record.py",
-    "graphs/drawing.py",
-    "graphs/errors.py",
-    "graphs/secure.py",
     "fedselect/plugins.py",
     "fedselect/cli/catalogue.py",
     "fedselect/cli/common.py",

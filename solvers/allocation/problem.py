@@ -115,7 +115,7 @@ class AllocationProblem(Problem):
         Fewest clients of each group, ℓ; 1 by default, and 0 for absent groups whatever it says.
     upper : int or (K,) array-like of int, optional
         Most clients of each group, u ≤ N_k: how many are available. ``sizes`` by default. A group with u_k = 0 is
-        absent: it gets nobody, the weights N_k / N are those among the groups present, and the sampled average is
+        absent: it gets no client, the weights N_k / N are those among the groups present, and the sampled average is
         *biased* towards these (see `covered`).
 
     Raises
@@ -149,11 +149,7 @@ class AllocationProblem(Problem):
         sizes, deviations, total, lower, upper = validated(
             self.sizes, self.deviations, self.total, self.lower, self.upper
         )
-        object.__setattr__(self, "sizes", sizes)
-        object.__setattr__(self, "deviations", deviations)
-        object.__setattr__(self, "total", total)
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
+        self._freeze(sizes=sizes, deviations=deviations, total=total, lower=lower, upper=upper)
         with np.errstate(over="ignore"):
             magnitude = float(self.costs.sum())
         if not math.isfinite(magnitude) or (magnitude == 0 and deviations[upper > 0].any()):
@@ -189,7 +185,7 @@ class AllocationProblem(Problem):
         Raises
         ------
         InvalidProblem
-            When an argument is not as described, nobody is available, or ``total`` is below the number of groups
+            When an argument is not as described, no client is available, or ``total`` is below the number of groups
             present: no group is dropped silently.
         """
         upper = whole_numbers(available, "available")
@@ -226,7 +222,7 @@ class AllocationProblem(Problem):
 
     @cached_property
     def scale(self) -> float:
-        """The smallest objective of real allocations above `first`: 0 only if everybody who costs is sampled."""
+        """The smallest objective of real allocations above `first`: 0 only if every client that costs is sampled."""
         return self.objective(self.water_fill(self.first)[0])
 
     def decision(self, x: ArrayLike) -> NDArray[Any]:
@@ -234,9 +230,7 @@ class AllocationProblem(Problem):
 
         Raises `ValueError` for another shape.
         """
-        array = np.asarray(x)
-        if array.shape != (self.n,):
-            raise ValueError(f"x must have one entry per group, {self.n}; got shape {array.shape}")
+        array = self._vector(x, "entry per group")
         return array.astype(np.int64 if array.dtype.kind in "iub" else np.float64)
 
     def integral(self, x: ArrayLike) -> bool:

@@ -76,7 +76,7 @@ def availability_bias(sizes: ArrayLike, available: ArrayLike) -> NDArray[np.floa
     Raises
     ------
     InvalidProblem
-        When nobody is available, or an argument is negative.
+        When no client is available, or an argument is negative.
     """
     n, a = _non_negative(sizes, "sizes"), _non_negative(available, "available")
     if n.shape != a.shape or not (n.sum() > 0 and a.sum() > 0):
@@ -132,7 +132,7 @@ def stratified_term(sizes: ArrayLike, allocation: ArrayLike, deviations: ArrayLi
     Returns
     -------
     float
-        C₂, 0 when everybody is sampled.
+        C₂, 0 when every client is sampled.
     """
     h = _non_negative(deviations, "deviations")
     return 4.0 * (epochs * batches) ** 2 * estimator_error(sizes, allocation, h**2)

@@ -63,8 +63,8 @@ class Request:
 def main(descriptor: int) -> None:
     """Answer requests from the socket ``descriptor`` until it closes, then end without any ceremony.
 
-    The first message is ``(packages, methods)``: distributions whose versions are told, and pairs of a method's name
-    and its pickled `Method` entry, those of the user's own script included. Every later one is a `Request`.
+    The first message is ``(packages, methods)``: distributions whose versions are returned, and pairs of a
+    method's name and its pickled `Method` entry, those of the user's own script included. Later ones are `Request`.
     """
     connection = Connection(descriptor)
     packages, methods = pickle.loads(connection.recv_bytes())
@@ -85,7 +85,7 @@ def main(descriptor: int) -> None:
             request = requests.get(timeout=IDLE_SECONDS)
         except queue.Empty:
             os._exit(0)
-        # Where nobody is left to end a method that holds the interpreter, this thread of C does.
+        # Where no supervisor is left to end a method that holds the interpreter, this thread of C does.
         faulthandler.dump_traceback_later(request.patience + request.loading + 5.0, exit=True)
         answer = _answer(request)
         if os.getpid() != process:  # a copy that the method forked, and that came back from there
@@ -99,7 +99,7 @@ def main(descriptor: int) -> None:
 
 
 def _watcher(send: Callable[[bool], None]) -> Callable[[bool], None]:
-    """Return what tells the supervisor when loading begins and ends, of several methods at once from the first on."""
+    """Return a callable that reports when loading begins and ends, of several methods at once from the first on."""
     lock, depth = threading.Lock(), 0
 
     def tell(begins: bool) -> None:

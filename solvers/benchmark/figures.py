@@ -18,7 +18,7 @@ from solvers.benchmark.profiles import (
     performance_profile,
     win_matrix,
 )
-from solvers.solution import Solution
+from solvers.solution import Solution, TracePoint, draw_trace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,21 +111,9 @@ def trajectory_figure(trace: pd.DataFrame | Solution, title: str = "") -> Figure
     title : str
         Above the picture.
     """
-    if isinstance(trace, Solution):
-        import pandas as pd
-
-        trace = pd.DataFrame(trace.trace, columns=["second", "objective", "bound"])
+    points = trace.trace if isinstance(trace, Solution) else trace[list(TracePoint._fields)].to_numpy(dtype=float)
     figure, axes = _figure(_WIDTH, 4.2)
-    second = trace["second"].to_numpy(dtype=float)
-    lines = {column: trace[column].to_numpy(dtype=float) for column in ("objective", "bound")}
-    if len(second):
-        for place, (column, values) in enumerate(lines.items()):
-            axes.step(second, values, where="post", label=column, markevery=max(1, len(second) // 12), **_style(place))
-        shade: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.6", "hatch": "///", "linewidth": 0, "alpha": 0.5}
-        axes.fill_between(second, lines["objective"], lines["bound"], step="post", **shade)
-    axes.set_xlabel("seconds")
-    axes.set_ylabel("value")
-    axes.ticklabel_format(useOffset=False)
+    draw_trace(axes, points, [_style(place) | {"markevery": max(1, len(points) // 12)} for place in range(2)])
     axes.set_title(title, fontsize=10)
     return _finished(figure, axes)
 

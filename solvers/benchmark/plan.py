@@ -50,7 +50,7 @@ class Variant:
 class Instance:
     """A named problem, and the best objective value known from elsewhere.
 
-    ``witnessed`` says that a decision of that value is at hand, so that it can refute a bound; a value that somebody
+    ``witnessed`` says that a decision of that value is at hand, so that it can refute a bound; a value that was
     typed may be rounded.
     """
 

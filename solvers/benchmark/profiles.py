@@ -254,7 +254,7 @@ def shifted_geometric_mean(values: ArrayLike, shift: float = SHIFT) -> float:
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a time limit and method.
+    """Sum a benchmark up in one row per time limit and method.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ def lost(table: pd.DataFrame, ours: str = "auto", others: Callable[[str], bool] 
     DataFrame
         ``time_limit, instance, seed, how, by, theirs, ours``: ``how`` is "proof" (seconds, ours missing), "sooner"
         (seconds to a proof: less than half of ours, and 0.1 s less), "decision" (objectives, by more than 1e-6) or
-        "bound" (gaps of what nobody proved, less than 0.9 of ours); ``by`` is the best of them. One row a race, the
+        "bound" (gaps of what none proved, less than 0.9 of ours); ``by`` is the best of them. One row per race, the
         first of these that holds.
     """
     import pandas as pd

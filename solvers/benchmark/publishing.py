@@ -63,7 +63,7 @@ def publish(folder: str | Path, name: str, benchmark: Benchmark, ours: Sequence[
     Parameters
     ----------
     folder : path-like
-        One a release, beside those of earlier releases, whose sums the page repeats.
+        One per release, beside those of earlier releases, whose sums the page repeats.
     name : str
         The suite's.
     benchmark : Benchmark
@@ -114,7 +114,7 @@ def _facts(benchmark: Benchmark, reference: Reference, command: str, today: str)
             f"seconds, median: {share} (1 is a core of one's own)"
         ),
         "protocol": (
-            "one thread a solve, seed 0, an untimed call of 10 ms before the first, wall seconds; every answer is "
+            "one thread per solve, seed 0, an untimed call of 10 ms before the first, wall seconds; every answer is "
             "checked from outside"
         ),
     }
@@ -157,7 +157,7 @@ def _best_forms(table: pd.DataFrame, ours: Sequence[str], measure: str) -> pd.Da
 
 
 def _releases(above: Path, name: str) -> pd.DataFrame:
-    """A row a release and limit: what its first method did, from the sums beside each other."""
+    """Return a row per release and limit: what its first method did, from the sums beside each other."""
     import pandas as pd
 
     columns = [
@@ -198,7 +198,7 @@ _MEANING = (
     f"its own tolerances. Means are shifted geometric ones of the seconds to a proof, shift {SHIFT:g} s: over *all* "
     "races, with the limit where nothing was proved, and over the *common* races, which every method that proves "
     "anything has proved. *best value*: races in which the best value known was reached (to 1e-6). The primal integral "
-    "and the processor seconds are means a race. *late*: solves that took more than 10 % or 0.2 s beyond the limit."
+    "and the processor seconds are means per race. *late*: solves that took more than 10 % or 0.2 s beyond the limit."
 )
 
 
@@ -211,7 +211,7 @@ def page(
     pictures: Sequence[tuple[str, str]] = (),
     ours: Sequence[str] = ("auto",),
 ) -> str:
-    """Facts, a table for each limit, pictures, lost races, wins, what failed, and a row a release.
+    """Facts, a table for each limit, pictures, lost races, wins, what failed, and a row per release.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def page(
     table : DataFrame
         The benchmark's table.
     releases : DataFrame
-        A row a release and limit, for its first method.
+        A row per release and limit, for its first method.
     pictures : sequence of (file, caption)
         Beside the page.
     ours : sequence of str
@@ -245,7 +245,7 @@ def page(
     lines += _losses(table, ours)
     lines += _wins(table)
     lines += _failures(table)
-    lines += ["## A row a release", "", *_table(list(releases.columns), releases.to_numpy().tolist()), ""]
+    lines += ["## A row per release", "", *_table(list(releases.columns), releases.to_numpy().tolist()), ""]
     return "\n".join(lines)
 
 
@@ -257,7 +257,7 @@ def _losses(table: pd.DataFrame, ours: Sequence[str]) -> list[str]:
     said = (
         f"Races in which another's method did better than `{ours[0]}`: *proof*: it proved what `{ours[0]}` did not "
         "(seconds); *sooner*: it proved in less than half the time, and at least 0.1 s sooner; *decision*: its "
-        "decision is better (objectives); *bound*: nobody proved it, and its gap is less than 0.9 of ours."
+        "decision is better (objectives); *bound*: neither proved it, and its gap is less than 0.9 of ours."
     )
     body = _table(head, rows[:_MOST]) if rows else ["None."]
     return [f"## Lost races: {len(rows)}", "", said, "", *body, "", *more]

@@ -27,7 +27,7 @@ def describe(problem: CappingProblem, run: Run, multiplier: float, capped: NDArr
     """Fill ``run.duals`` and ``run.details`` from the level and the overflow set.
 
     ``alpha`` is the paper's α_t (probability above the floor is w/α), ``cap`` the weight (1 − σ)α at which clients
-    are capped; both are infinite when nobody is. Their logarithms are there too, for weights beyond 1e308.
+    are capped; both are infinite when none is. Their logarithms are there too, for weights beyond 1e308.
     """
     if problem.mass == 0:
         upper = np.zeros(problem.n)
@@ -59,9 +59,9 @@ def exact_search(problem: CappingProblem, run: Run) -> None:
     \sigma))`. Both are Eqs. 21-23 of the paper with the partition of Eqs. 22-23 corrected: the sums split where
     :math:`\Psi_j \le \Psi_{i_v}`, not where :math:`w_j \le \Psi_{i_v}` (the reading kept in ``as-printed``).
     """
-    nobody = np.zeros(problem.n, dtype=bool)
+    none = np.zeros(problem.n, dtype=bool)
     if problem.mass == 0 or problem.size == problem.n:
-        report(problem, run, nobody)
+        report(problem, run, none)
         return
     # No more than q / (1 - σ) clients fit under the ceiling, so only that many need to be sorted.
     n, floor, room = problem.n, problem.floor, problem.room

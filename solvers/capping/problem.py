@@ -35,7 +35,7 @@ class CappingProblem(Problem):
     just as the solution does not.
 
     With σ > 0 this is *not* the projection of the weights on :math:`\{\sigma \le p \le 1\}`, whose solution is
-    :math:`\mathrm{clip}(\lambda w_i, \sigma, 1)`: the floor is given to everybody first.
+    :math:`\mathrm{clip}(\lambda w_i, \sigma, 1)`: the floor is given to every client first.
 
     Parameters
     ----------
@@ -89,9 +89,7 @@ class CappingProblem(Problem):
         highest = size / n
         if not floor <= highest * (1 + 1e-12):
             raise InvalidProblem(f"floor must lie between 0 and size / clients, {highest:g}; got {floor:g}")
-        object.__setattr__(self, name, array)
-        object.__setattr__(self, "size", size)
-        object.__setattr__(self, "floor", min(floor, highest))
+        self._freeze(**{name: array}, size=size, floor=min(floor, highest))
 
     @property
     def n(self) -> int:
@@ -102,7 +100,7 @@ class CappingProblem(Problem):
 
     @cached_property
     def mass(self) -> float:
-        """Residual mass q = k − Kσ, what is left to share out once everybody has the floor; 0 if it is rounding."""
+        """Residual mass q = k − Kσ, what is left to share out once every client has the floor; 0 if it is rounding."""
         mass = self.size - self.n * self.floor
         return mass if mass > 1e-12 * self.size else 0.0
 
@@ -141,10 +139,7 @@ class CappingProblem(Problem):
 
     def decision(self, x: ArrayLike) -> NDArray[np.float64]:
         """``x`` as a vector of K floats; raises `ValueError` for another shape."""
-        array = np.asarray(x, dtype=np.float64)
-        if array.shape != (self.n,):
-            raise ValueError(f"x must have one probability per client, {self.n}; got shape {array.shape}")
-        return array
+        return self._vector(x, "probability per client", np.float64)
 
     def objective(self, x: ArrayLike) -> float:
         """Generalised KL divergence of ``x − floor`` from the proportional shares; never negative."""
@@ -245,7 +240,7 @@ TIE = 1e-12
 def share_out(
     log_shares: NDArray[np.float64], size: int, floor: float, capped: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], float, NDArray[np.bool_]]:
-    """Cap ``capped``, share the rest out in proportion, and cap whoever that lifts above 1, until nobody is.
+    """Cap ``capped``, share the rest out in proportion, and cap the clients that this lifts above 1, until none is.
 
     Starting from any subset of the overflow set (the empty one included) this ends at the overflow set: a client
     above 1 stays above it when more clients are capped.
@@ -271,7 +266,7 @@ def share_out(
         The overflow set.
     """
     t, n, k, room = log_shares, log_shares.shape[0], size, 1.0 - floor
-    if k == n:  # everybody has 1, and the level is not unique: the highest is the smallest share's
+    if k == n:  # every client has 1, and the level is not unique: the highest is the smallest share's
         return np.ones(n), math.log(room) - float(t.min()), t > t.min()
     while True:
         m = int(capped.sum())

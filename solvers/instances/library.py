@@ -37,7 +37,7 @@ class InstanceInfo:
         Module below ``solvers`` and class of the problem.
     n : int
         Clients (groups, for an allocation problem) to decide about. The name says how many the federation has, of
-        whom fewer may have been available.
+        which fewer may have been available.
     best_known : float or None
         The best objective known: that of the decision that `best` returns.
     bound : float or None

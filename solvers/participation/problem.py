@@ -46,8 +46,7 @@ class CutoffProblem(Problem):
     family: ClassVar[str] = "participation"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rates", check_rates(self.rates))
-        object.__setattr__(self, "horizon", integer(self.horizon, "horizon", AtLeast(2)))
+        self._freeze(rates=check_rates(self.rates), horizon=integer(self.horizon, "horizon", AtLeast(2)))
 
     @property
     def n(self) -> int:

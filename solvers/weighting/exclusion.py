@@ -158,7 +158,7 @@ def brute_force(problem: ExclusionProblem, run: Run) -> None:
         with np.errstate(divide="ignore", invalid="ignore"):
             values = (loss + high_loss[block]) / kept + (1.0 - kept) ** 2 * problem.gamma
         if block == 0:
-            values[0] = math.inf  # nobody is kept
+            values[0] = math.inf  # no client is kept
         top = int(values.argmin())
         if values[top] < best:
             best = float(values[top])
@@ -261,7 +261,7 @@ def cp_sat(problem: ExclusionProblem, run: Run) -> None:
     :math:`\sum_S \alpha_k (e_k - \rho) + \Gamma' a (1 - a)^2 < 0`. On a slice :math:`l \le a \le u` the cubic lies
     above an affine function (the chord where it is concave, a tangent where it is convex), and the left side above
     a linear cost v(S): minimising it is a knapsack with two-sided capacity, and :math:`\rho + \min(v, 0) / l`
-    bounds every set in the slice. Slices that cannot beat ρ are closed; a better set lowers ρ; else the slice is
+    bounds every set in the slice. Slices that cannot beat ρ are fathomed; a better set lowers ρ; else the slice is
     halved, which quarters the error of the affine function.
 
     The knapsack is stated in integers: importance rounded down to multiples of about 2⁻³¹ of the slice's upper end
@@ -293,7 +293,7 @@ class _Search:
         self.mass = np.concatenate([[0.0], np.cumsum(problem.importance[self.order])])
         self.loss = np.concatenate([[0.0], np.cumsum((problem.importance * problem.loss_gaps)[self.order])])
         # What stating a knapsack and CP-SAT's presolve may take beyond its time limit, measured as 10 µs a client.
-        self.patience = 1e-5 * problem.n
+        self.overrun = 1e-5 * problem.n
         self.ended = False  # whether CP-SAT was interrupted
 
     @property
@@ -310,7 +310,7 @@ class _Search:
     def tolerance(self) -> float:
         return self.problem.tolerance_at(self.best)
 
-    def settled(self, bound: float, low: float, high: float) -> bool:
+    def is_fathomed(self, bound: float, low: float, high: float) -> bool:
         """Whether a slice of this bound needs no more work: it reaches `target` but for what rounding took off."""
         return bound >= self.target - max(0.05 * self.tolerance, 2.0 * self.margin * min(high / low, 4.0))
 
@@ -322,10 +322,10 @@ class _Search:
         queue = [_Slice(self.fractional_bound(low, high), low, high) for low, high in itertools.pairwise(edges)]
         heapq.heapify(queue)
         run.nodes = 0
-        while queue and not run.proved and not self.ended and run.remaining > 3 * self.patience:
+        while queue and not run.proved and not self.ended and run.remaining > 3 * self.overrun:
             known, low, high = heapq.heappop(queue)
-            bound = known if self.settled(known, low, high) else max(known, self.knapsack_bound(low, high))
-            if self.settled(bound, low, high) or high - low < 1e-12 * high:
+            bound = known if self.is_fathomed(known, low, high) else max(known, self.knapsack_bound(low, high))
+            if self.is_fathomed(bound, low, high) or high - low < 1e-12 * high:
                 closed = min(closed, bound)
             else:
                 middle = 0.5 * (low + high) if high < 4.0 * low else math.sqrt(low * high)
@@ -391,14 +391,14 @@ class _Search:
             model.add_bool_or(x)
             model.add(cost <= cap)
             model.minimize(cost)
-            solver = solver_for(run, spare=self.patience)
+            solver = solver_for(run, spare=self.overrun)
         parameter = self.best
         status = solver.solve(model)
         run.nodes = (run.nodes or 0) + int(solver.num_branches)
         if status == cp_model.MODEL_INVALID:
             raise SolversError(f"CP-SAT rejected the model of a slice: {model.validate()}")
         if status in (cp_model.UNKNOWN, cp_model.FEASIBLE):
-            self.ended = cut_short(run, model, status, spare=self.patience)
+            self.ended = cut_short(run, model, status, spare=self.overrun)
         if status == cp_model.UNKNOWN:
             return -math.inf  # out of time before any bound; the slice keeps the one it had
         smallest = cap

@@ -157,8 +157,7 @@ class ExclusionProblem(Problem):
             "correlation": correlation,
             "threshold": number(self.threshold, "threshold", AtLeast(0)),
         }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._freeze(**values)
         if 0 < self.scale < _SMALLEST:
             raise InvalidProblem(
                 f"the largest loss gap and the heterogeneity are at most {self.scale:g}, too small to be computed with "
@@ -187,9 +186,7 @@ class ExclusionProblem(Problem):
 
     def decision(self, x: ArrayLike) -> NDArray[np.bool_]:
         """``x`` as a mask of the kept clients; raises `ValueError` for another shape or entries beside 0 and 1."""
-        array = np.asarray(x)
-        if array.shape != (self.n,):
-            raise ValueError(f"x must have one entry per client, {self.n}; got shape {array.shape}")
+        array = self._vector(x, "entry per client")
         if array.dtype == np.bool_:
             return array
         mask = array.astype(np.bool_)
@@ -202,7 +199,7 @@ class ExclusionProblem(Problem):
         return np.flatnonzero(self.decision(x))
 
     def objective(self, x: ArrayLike) -> float:
-        """The error estimate ε̂ (Eq. 19) of keeping ``x``; infinite when nobody is kept."""
+        """The error estimate ε̂ (Eq. 19) of keeping ``x``; infinite when none is kept."""
         kept = self.decision(x)
         mass = float(self.importance[kept].sum())
         if mass == 0.0:
@@ -212,7 +209,7 @@ class ExclusionProblem(Problem):
         return gap + excluded * excluded * self.gamma
 
     def violation(self, x: ArrayLike) -> float:
-        """1 when nobody is kept, else 0."""
+        """Return 1 when no client is kept, else 0."""
         return 0.0 if self.decision(x).any() else 1.0
 
     def weights(self, x: ArrayLike) -> NDArray[np.float64]:
@@ -254,8 +251,7 @@ class AggregationProblem(Problem):
             "offset": number(self.offset, "offset", AtLeast(0)),
             "total": total,
         }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._freeze(**values)
         with np.errstate(over="ignore", divide="ignore"):
             extremes = (self.variances / self.availability).max() * total, self.offset / (total * availability.min())
         if not np.isfinite(extremes).all():
@@ -278,10 +274,7 @@ class AggregationProblem(Problem):
 
     def decision(self, x: ArrayLike) -> NDArray[np.float64]:
         """``x`` as n weights; raises `ValueError` for another shape."""
-        array = np.asarray(x, dtype=np.float64)
-        if array.shape != (self.n,):
-            raise ValueError(f"x must have one weight per client, {self.n}; got shape {array.shape}")
-        return array
+        return self._vector(x, "weight per client", np.float64)
 
     def violation(self, x: ArrayLike) -> float:
         """Largest of |Σq − Q| and −min q, relative to Q."""
@@ -360,7 +353,7 @@ class OptimizationErrorProblem(AggregationProblem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "constant", number(self.constant, "constant"))
+        self._freeze(constant=number(self.constant, "constant"))
 
     @property
     def scale(self) -> float:
@@ -479,8 +472,7 @@ class TotalErrorProblem(AggregationProblem):
             "constant": number(self.constant, "constant"),
             "excluded": excluded,
         }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        self._freeze(**values)
 
     @property
     def scale(self) -> float:
@@ -524,21 +516,26 @@ class TotalErrorProblem(AggregationProblem):
             return transport_bound(costs, self.importance, self.bias_weight, variation) + self.constant
         return self._chi2_bound(costs) + self.constant
 
-    def _chi2_bound(self, costs: NDArray[np.float64]) -> float:
-        w, least = self.bias_weight, float(costs.min())
-        # With ν = least − depth, Σ α √(w / (d − ν)) = 1 at the maximum; it is at most 1 at depth w, and more than 1
-        # at w·α² of the cheapest client.
+    def chi2_depth(self, costs: NDArray[np.float64]) -> float:
+        r"""Return by how much the multiplier ν of Σp = 1 lies below the least cost d: Σ α √(w / (d − ν)) = 1 there.
+
+        The sum is at most 1 at depth w, and at least 1 at w·α² of the cheapest client; by bisection.
+        """
+        w, rise = self.bias_weight, costs - float(costs.min())
         low, high = w * float(self.importance[costs.argmin()]) ** 2, w
-        rise = costs - least
         for _ in range(80):
             depth = math.sqrt(low * high) if low > 0 else 0.5 * high
             if float((self.importance * np.sqrt(w / (rise + depth))).sum()) > 1.0:
                 low = depth
             else:
                 high = depth
-        roots = self.importance * np.sqrt(w * (rise + high))
-        value = least - high + 2.0 * float(roots.sum()) - w
-        return value - self.rounding * (abs(least) + high + float(roots.sum()) + w)
+        return high
+
+    def _chi2_bound(self, costs: NDArray[np.float64]) -> float:
+        w, least, depth = self.bias_weight, float(costs.min()), self.chi2_depth(costs)
+        roots = self.importance * np.sqrt(w * (costs - least + depth))
+        value = least - depth + 2.0 * float(roots.sum()) - w
+        return value - self.rounding * (abs(least) + depth + float(roots.sum()) + w)
 
     def restricted(self, kept: ArrayLike) -> TotalErrorProblem:
         """The same problem over the clients of a mask alone; the others' importance becomes ``excluded``.
@@ -546,7 +543,7 @@ class TotalErrorProblem(AggregationProblem):
         Raises
         ------
         InvalidProblem
-            When the mask is no mask of n clients, or keeps nobody, or the bias is χ² and someone is left out.
+            When the mask is no mask of n clients, or keeps no client, or the bias is χ² and a client is left out.
         """
         mask = np.asarray(kept)
         if mask.shape != (self.n,) or not np.isin(mask, (0, 1)).all() or not mask.any():

@@ -24,7 +24,7 @@ __all__ = ["certify_exclusion", "certify_weights"]
 
 @prover(AggregationProblem)
 def certify_weights(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
-    """The gradient at the solution's weights; for the total variation its value there, for χ² the best level."""
+    """Write down the solution's weights; for the total variation its value there, for χ² the best level."""
     problem, x = solution.problem, solution.x
     assert isinstance(problem, AggregationProblem)
     assert solution.bound is not None
@@ -36,24 +36,10 @@ def certify_weights(solution: Solution, time_limit: float, *, relaxed: bool) -> 
         arrays = {"q": numbers}
         return Certificate("optimization-error", problem_digest(problem), float(solution.bound), grid, arrays)
     p = problem.biased_importance(q)
-    multiplier = math.sqrt(problem.bias_term(p)) if problem.bias == "tv" else _depth(problem, q)
+    multiplier = math.sqrt(problem.bias_term(p)) if problem.bias == "tv" else problem.chi2_depth(problem.slopes(q))
     grid, numbers = whole_numbers([*q, multiplier])
     arrays = {"q": numbers[:-1], "multiplier": numbers[-1:]}
     return Certificate("total-error", problem_digest(problem), float(solution.bound), grid, arrays)
-
-
-def _depth(problem: TotalErrorProblem, q: np.ndarray) -> float:
-    r"""Return by how much the multiplier ν of Σp = 1 lies below the least slope: Σ α √(w / (d − ν)) = 1."""
-    slopes, w = problem.slopes(q), problem.bias_weight
-    rise = slopes - slopes.min()
-    low, high = 0.0, max(w, 1e-300)
-    for _ in range(200):
-        depth = 0.5 * (low + high)
-        if depth <= 0 or float((problem.importance * np.sqrt(w / (rise + depth))).sum()) > 1.0:
-            low = depth
-        else:
-            high = depth
-    return high
 
 
 #: Numbers in a tree beyond which it is given up, and steps of the search for a slope.

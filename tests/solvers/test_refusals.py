@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from solvers import InvalidOption, InvalidProblem, UnknownMethod, method, methods, registry, solve
+from solvers.allocation import AllocationProblem
 from solvers.dispersion import DispersionProblem, PointDispersionProblem
 from solvers.options import Above, AtLeast, did_you_mean, matches
 from solvers.registry import Registry, find
@@ -31,8 +32,13 @@ def points(n=12, size=4):
         ("tabu", {"move": 3}, "has no option 'move'; did you mean 'moves'"),
         ("greedy", {"timelimit": 5}, "'greedy' has no option 'timelimit'; did you mean 'time_limit'"),
         ("greedy", {"sead": 1}, "'greedy' has no option 'sead'; did you mean 'seed'"),
-        ("greedy", {"n_jobs": 2}, "'greedy' has no option 'n_jobs'; solve calls it 'threads'"),
-        ("greedy", {"timeout": 2}, "'greedy' has no option 'timeout'; solve calls it 'time_limit'"),
+        ("greedy", {"n_jobs": 2}, "'greedy' has no option 'n_jobs'; did you mean solve's 'threads'"),
+        ("greedy", {"timeout": 2}, "'greedy' has no option 'timeout'; did you mean solve's 'time_limit'"),
+        ("greedy", {"random_state": 0}, "did you mean solve's 'seed'"),
+        ("greedy", {"verbose": True}, "did you mean solve's 'log'"),
+        ("greedy", {"MIPGap": 0.01}, "did you mean solve's 'gap'"),
+        ("greedy", {"TimeLimit": 1}, "did you mean 'time_limit'"),
+        ("greedy", {"certify": "sdp"}, "did you mean solve's 'bound_by'"),
         ("greedy", {"time_limit": "5"}, "time_limit must be a positive number of seconds or None; got '5'"),
         ("greedy", {"time_limit": True}, "time_limit must be a positive number"),
         ("greedy", {"start": [1, 0]}, "start must be a decision of this DispersionProblem: x must have one entry"),
@@ -67,6 +73,21 @@ def test_a_registration_with_a_wrong_kind_leaves_nothing_behind(scratch_registry
     with pytest.raises(InvalidOption, match="a subclass of Problem"):
         method(dict, "own", kind="exact")
     assert "own" not in {each.name for each in methods(DispersionProblem)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "sentence"),
+    [
+        (DispersionProblem, {"m": 2}, "DispersionProblem has no argument 'm'; did you mean 'size'?"),
+        (DispersionProblem, {"k": 2}, "did you mean 'size'"),
+        (DispersionProblem, {"sizes": 2}, "did you mean 'size'"),
+        (DispersionProblem, {"colour": 2}, r"no argument 'colour' \(it takes distances, costs, size"),
+        (AllocationProblem, {"sizes": [5], "deviations": [1], "k": 3}, "did you mean 'total'"),
+    ],
+)
+def test_arguments_of_problems_by_the_names_of_papers(kind, arguments, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        kind(**arguments)
 
 
 def test_an_option_that_would_never_arrive_is_refused(scratch_registry):

@@ -118,7 +118,7 @@ def test_a_page_is_made_of_a_run(tmp_path):
         "selection-profile.png",
     ):
         assert part in text
-    assert text.partition("## A row a release")[2].count("auto") == 2
+    assert text.partition("## A row per release")[2].count("auto") == 2
     assert all((path.parent / f"selection-{kind}.png").stat().st_size > 1000 for kind in ("profile", "anytime"))
 
 
