@@ -50,7 +50,8 @@ def test_time_is_counted_from_the_start_and_never_negative(clock):
     assert (run.remaining, run.expired) == (0.0, True)  # the very end is the end
     clock[0] += 3.0
     assert run.remaining == 0.0
-    assert Run(Value(), "test", None, 0).remaining == math.inf
+    run = Run(Value(), "test", None, 0)
+    assert (run.remaining, run.gap, run.recording, run.recorded) == (math.inf, None, False, None)
 
 
 def test_building_is_counted_and_loading_stops_the_clock(clock):
