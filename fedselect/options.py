@@ -104,7 +104,7 @@ def check_number(
         accepted = "be a positive number"
     else:
         accepted = f"be a number {'above' if open_low else 'of at least'} {low:g}"
-    raise ConfigError(f"{name} must {accepted}; got {value!r}")
+    raise ConfigError(f"{name} must {accepted}; got {value if isinstance(value, int | float) else repr(value)}")
 
 
 def names_file(option: str) -> bool:

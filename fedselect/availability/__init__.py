@@ -1,19 +1,18 @@
-"""Which clients are there before selection (availability), and which return after it (dropout).
+"""Availability of clients before selection, and dropout of selected ones after it.
 
-Every model is a function of one shape: ``lognormal(federation, beta=0.5, seed=0)`` for availability,
-``success_classes(n_clients, seed=0)`` for dropout. The registries `AVAILABILITY` and `DROPOUT` hold them by the names
-of configuration files; their options are the functions' keywords.
+Every model is a function of one shape: ``lognormal(federation, seed=0, beta=0.5)`` for availability, of the clients of
+a federation, ``success_classes(n_clients, seed=0)`` for dropout, both under the seed of a run. The registries
+`AVAILABILITY` and `DROPOUT` hold them by the names of configuration files; their options are the functions' keywords,
+and `fedselect.errors.ConfigError` is raised where one is out of range.
 
 What a model builds is a pure function of (seed, round, client): client k takes the k-th draw of the generator of (seed,
 purpose, round). So all selectors meet the same clients under one seed. (In FedGS's code they do not: its stream moves
 on with every call, FedGS meets another trace than its baselines, and that of one seed is that of another, shifted.)
 """
 
-from fedselect.availability.chains import Chain, TwoState, ca_fed, markov
+from fedselect.availability.chains import Chain, GroupTrace, TwoState, ca_fed, group_trace, markov
 from fedselect.availability.dropout import (
-    DROPOUT,
     Deadline,
-    Dropout,
     IndependentDropout,
     bernoulli_dropout,
     deadline,
@@ -21,9 +20,12 @@ from fedselect.availability.dropout import (
     success_classes,
 )
 from fedselect.availability.fedau import Cyclic, fedau_bernoulli, fedau_cyclic, fedau_markov, label_rates
-from fedselect.availability.fedgs_modes import (
+from fedselect.availability.independent import (
+    Independent,
     LabelCycle,
     SinLognormal,
+    bernoulli,
+    ideal,
     label_cycle,
     less_data_first,
     lognormal,
@@ -31,9 +33,7 @@ from fedselect.availability.fedgs_modes import (
     more_data_first,
     sin_lognormal,
 )
-from fedselect.availability.fedss_groups import GroupTrace, group_trace
-from fedselect.availability.independent import Independent, bernoulli, ideal
-from fedselect.availability.protocol import AVAILABILITY, Availability
+from fedselect.availability.protocol import AVAILABILITY, DROPOUT, Availability, Dropout
 from fedselect.availability.trace import Trace, read_trace, record, write_trace
 
 __all__ = [

@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
-from fedselect.availability.protocol import check_rates
+from fedselect.availability.protocol import DROPOUT, check_rates
 from fedselect.errors import ConfigError
-from fedselect.options import Registry
+from fedselect.options import check_number
 from fedselect.randomness import generator
 
 __all__ = [
-    "DROPOUT",
     "Deadline",
-    "Dropout",
     "IndependentDropout",
     "bernoulli_dropout",
     "deadline",
     "no_dropout",
     "success_classes",
 ]
-
-#: Builders ``(n_clients, seed, *, options) -> Dropout`` by name.
-DROPOUT: Registry = Registry("dropout")
-
-
-class Dropout(Protocol):
-    """Who comes back, as a pure function of the seed, the round and the client."""
-
-    def returned(self, round: int) -> NDArray[np.bool_]:
-        """Mask of the clients that would return in ``round`` if they were selected, shape (N,)."""
-        ...
-
-    def rates(self, round: int) -> NDArray[np.float64]:
-        """True probability of each client to return in ``round`` if it is selected, shape (N,); for oracles only."""
-        ...
 
 
 class IndependentDropout:
@@ -78,8 +59,7 @@ def no_dropout(n_clients: int, seed: int = 0) -> IndependentDropout:
 @DROPOUT.register("bernoulli")
 def bernoulli_dropout(n_clients: int, seed: int = 0, *, rate: float = 0.1) -> IndependentDropout:
     """Let every selected client go missing with probability ``rate``."""
-    if not 0 <= rate <= 1:
-        raise ConfigError(f"the dropout rate must lie in [0, 1]; got {rate}")
+    check_number("the dropout rate", rate, 0, 1)
     return IndependentDropout(np.full(n_clients, 1.0 - rate), seed)
 
 
@@ -136,22 +116,15 @@ class Deadline:
         σ ≥ 0; 0 makes every round of a client take the same time.
     seed : int
         Seed of the run.
-
-    Raises
-    ------
-    ConfigError
-        When a value is out of range.
     """
 
     def __init__(self, medians: NDArray[np.float64], deadline: float, jitter: float, seed: int) -> None:
         self.medians = np.asarray(medians, dtype=np.float64)
         if not ((self.medians > 0) & np.isfinite(self.medians)).all():
             raise ConfigError("median times must be positive numbers")
-        if not deadline > 0:
-            raise ConfigError(f"deadline must be a positive number; got {deadline}")
-        if not (jitter >= 0 and np.isfinite(jitter)):
-            raise ConfigError(f"jitter must be a number of at least 0; got {jitter}")
-        self.deadline, self.jitter, self.seed = deadline, jitter, seed
+        if deadline != np.inf:
+            check_number("deadline", deadline, open_low=True)
+        self.deadline, self.jitter, self.seed = deadline, check_number("jitter", jitter), seed
 
     def times(self, round: int) -> NDArray[np.float64]:
         """Time each client would take in ``round``, shape (N,)."""
@@ -189,10 +162,6 @@ def deadline(
 
     Parameters
     ----------
-    n_clients : int
-        Number of clients N.
-    seed : int
-        Seed of the run.
     deadline : float
         D > 0.
     spread : float
@@ -202,13 +171,8 @@ def deadline(
     epochs : list of int, optional
         Epochs to draw from, at least 1 each; everyone has one by default, and E3CS has [1, 2, 3, 4].
 
-    Raises
-    ------
-    ConfigError
-        When an option is out of range.
     """
-    if not (spread >= 0 and np.isfinite(spread)):
-        raise ConfigError(f"spread must be a number of at least 0; got {spread}")
+    check_number("spread", spread)
     work = np.array([1] if epochs is None else epochs)
     if work.size == 0 or (work < 1).any():
         raise ConfigError(f"epochs must be a list of numbers of at least 1; got {epochs}")

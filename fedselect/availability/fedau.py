@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from fedselect.availability.chains import TwoState
 from fedselect.availability.independent import Independent
-from fedselect.availability.protocol import AVAILABILITY, check_choice, check_rates
+from fedselect.availability.protocol import AVAILABILITY, check_rates
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
+from fedselect.options import check_choice, check_count, check_number
 from fedselect.randomness import generator
 
 __all__ = ["Cyclic", "fedau_bernoulli", "fedau_cyclic", "fedau_markov", "label_rates"]
@@ -44,17 +45,10 @@ def label_rates(
     -------
     (N,) ndarray of float
 
-    Raises
-    ------
-    ConfigError
-        When an option is out of range.
     """
-    if not 0 < mean <= 1:
-        raise ConfigError(f"mean must lie in (0, 1]; got {mean}")
-    if not 0 <= least <= 1:
-        raise ConfigError(f"least must lie in [0, 1]; got {least}")
-    if not (concentration > 0 and np.isfinite(concentration)):
-        raise ConfigError(f"concentration must be a positive number; got {concentration}")
+    check_number("mean", mean, 0, 1, open_low=True)
+    check_number("least", least, 0, 1)
+    check_number("concentration", concentration, open_low=True)
     v = generator(seed, "profile").dirichlet(np.full(federation.outputs, concentration))
     return np.clip(mean * federation.outputs * (federation.label_distributions * v).sum(axis=1), least, 1.0)
 
@@ -84,18 +78,13 @@ def fedau_markov(
 
     Parameters
     ----------
-    federation, seed, mean, least, concentration
+    mean, least, concentration
         See `label_rates`; ``least`` must be positive here.
     up : float
         Largest P(available | not), in (0, 1].
 
-    Raises
-    ------
-    ConfigError
-        When an option is out of range.
     """
-    if not 0 < up <= 1:
-        raise ConfigError(f"up must lie in (0, 1]; got {up}")
+    check_number("up", up, 0, 1, open_low=True)
     p = label_rates(federation, seed, mean=mean, least=least, concentration=concentration)
     if not (p > 0).all():
         raise ConfigError("fedau-markov needs a positive least rate: a client of rate 0 has no such chain")
@@ -164,7 +153,7 @@ def fedau_cyclic(
 
     Parameters
     ----------
-    federation, seed, mean, least, concentration
+    mean, least, concentration
         See `label_rates`.
     cycle : int
         c, at least 2 rounds.
@@ -173,13 +162,8 @@ def fedau_cyclic(
         ``"code"`` is what the authors run: no client starts in the middle of a stretch of availability, so that the
         first rounds see fewer clients.
 
-    Raises
-    ------
-    ConfigError
-        When an option is out of range.
     """
-    if cycle < 2:
-        raise ConfigError(f"cycle must be at least 2 rounds; got {cycle}")
+    check_count("cycle", cycle, least=2)
     check_choice("convention", convention, "paper", "code")
     p = check_rates(label_rates(federation, seed, mean=mean, least=least, concentration=concentration))
     on = np.maximum(1, np.rint(cycle * p)).astype(np.int64)

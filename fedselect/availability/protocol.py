@@ -1,4 +1,4 @@
-"""The protocol of an availability, the registry of all of them, and checks of their options."""
+"""Protocols of availability and dropout, the registries of their models, and a check of rates."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 from fedselect.errors import ConfigError
 from fedselect.options import Registry
 
-__all__ = ["AVAILABILITY", "Availability", "check_choice", "check_rates", "check_share"]
+__all__ = ["AVAILABILITY", "DROPOUT", "Availability", "Dropout", "check_rates"]
 
 #: Builders ``(federation, seed, *, options) -> Availability`` by name.
 AVAILABILITY: Registry = Registry("availability")
+
+#: Builders ``(n_clients, seed, *, options) -> Dropout`` by name.
+DROPOUT: Registry = Registry("dropout")
 
 
 class Availability(Protocol):
@@ -32,6 +35,18 @@ class Availability(Protocol):
         ...
 
 
+class Dropout(Protocol):
+    """Returns of selected clients, as a pure function of the seed, the round and the client."""
+
+    def returned(self, round: int) -> NDArray[np.bool_]:
+        """Mask of the clients that would return in ``round`` if they were selected, shape (N,)."""
+        ...
+
+    def rates(self, round: int) -> NDArray[np.float64]:
+        """True probability of each client to return in ``round`` if it is selected, shape (N,); for oracles only."""
+        ...
+
+
 def check_rates(rates: NDArray[np.float64], what: str = "availability rates") -> NDArray[np.float64]:
     """Return probabilities as float64, or raise `ConfigError` naming the first client with one outside [0, 1]."""
     rates = np.asarray(rates, dtype=np.float64)
@@ -42,17 +57,3 @@ def check_rates(rates: NDArray[np.float64], what: str = "availability rates") ->
         bad = int(np.flatnonzero(~good)[0])
         raise ConfigError(f"{what} must lie in [0, 1]; client {bad} has {rates[bad]}")
     return rates
-
-
-def check_share(name: str, value: float, *, below_one: bool = False) -> float:
-    """Return ``value`` when it lies in [0, 1] (in [0, 1) on request), else raise `ConfigError`."""
-    if not (0 <= value < 1 if below_one else 0 <= value <= 1):
-        raise ConfigError(f"{name} must lie in [0, 1{')' if below_one else ']'}; got {value}")
-    return float(value)
-
-
-def check_choice(name: str, value: str, *accepted: str) -> str:
-    """Return ``value`` when it is one of those accepted, else raise `ConfigError`."""
-    if value not in accepted:
-        raise ConfigError(f"{name} must be {' or '.join(map(repr, accepted))}; got {value!r}")
-    return value

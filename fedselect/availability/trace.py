@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fedselect.availability.dropout import DROPOUT
-from fedselect.availability.protocol import AVAILABILITY
+from fedselect.availability.protocol import AVAILABILITY, DROPOUT
 from fedselect.data import Federation
 from fedselect.errors import ConfigError, DataError, missing_extra
 from solvers.reading import expand, read_bytes
@@ -196,20 +195,18 @@ def _states_of(path: str | Path, table: pd.DataFrame, n_clients: int | None) -> 
     states = _states(path, table.drop(columns="round").to_numpy())
     _check_size(path, int(rounds.max()) + 1, len(columns), states.size)
     there = np.zeros((int(rounds.max()) + 1, _fits(path, len(columns), n_clients)), dtype=bool)
-    there[rounds] = states[:, np.argsort(_ints(columns))]
+    there[rounds] = states[:, np.argsort([int(column) for column in columns])]
     return there
 
 
 @AVAILABILITY.register("trace")
 def trace(federation: Federation, seed: int, *, path: str, after: str = "repeat") -> Trace:
-    """Availability from a CSV or Parquet file (see `read_trace` for its two layouts).
+    """Read availability from a CSV or Parquet file (see `read_trace` for its two layouts); no seed changes it.
 
     Parameters
     ----------
     federation : Federation
-        Whose clients; the file must list as many (a row of 0 for the last one, in a long trace, is enough).
-    seed : int
-        Not used: a trace is what it is.
+        The file must list as many clients (a row of 0 for the last one, in a long trace, is enough).
     path : str
         The file; a relative path starts at the configuration file, or else at the working directory.
     after : {"repeat", "hold", "nobody"}
@@ -225,7 +222,7 @@ def trace(federation: Federation, seed: int, *, path: str, after: str = "repeat"
 
 @DROPOUT.register("trace")
 def returns_trace(n_clients: int, seed: int, *, path: str, after: str = "repeat") -> Trace:
-    """Returns from a CSV or Parquet file, in the layouts of `read_trace`; options as for availability's."""
+    """Read returns from a CSV or Parquet file, in the layouts of `read_trace`; options as for availability's."""
     return Trace(read_trace(path, n_clients), after=after)
 
 
@@ -304,10 +301,6 @@ def _states(path: str | Path, values: NDArray[Any]) -> NDArray[np.bool_]:
     if values.dtype.kind not in "biu" or not np.isin(values, (0, 1)).all():
         raise DataError(f"{path}: a trace holds 0 and 1, or false and true, and nothing else")
     return values.astype(bool)
-
-
-def _ints(names: list[str]) -> list[int]:
-    return [int(name) for name in names]
 
 
 def _fits(path: str | Path, found: int, n_clients: int | None) -> int:

@@ -196,9 +196,9 @@ def test_lognormal_rates_of_thirty_clients(beta, mean):
 )
 def test_lognormal_rates_are_the_authors_on_the_authors_numbers(monkeypatch, clients, first):
     """Their first five rates at β = 0.5 come from NumPy's seed 21; here its generator stands in for ours."""
-    from fedselect.availability import fedgs_modes
+    from fedselect.availability import independent
 
-    monkeypatch.setattr(fedgs_modes, "generator", lambda *_: np.random.RandomState(21))
+    monkeypatch.setattr(independent, "generator", lambda *_: np.random.RandomState(21))
     rates = AVAILABILITY.build("LN", holding(*([0] for _ in range(clients))), 0, beta=0.5).rates(0)
     assert rates[:5] == pytest.approx(first, abs=1e-5)
 
@@ -250,7 +250,7 @@ def test_redraw_passes_rounds_in_which_nobody_can_come():
         ("MDF", {"beta": -1.0}, "beta must be a number of at least 0; got -1.0"),
         ("YMF", {"beta": 1.1}, r"beta must lie in \[0, 1\]; got 1.1"),
         ("YC", {"convention": "paper"}, "option 'convention' must be .*'code'.*'flgo'.*; got 'paper'"),
-        ("YC", {"rounds_per_label": 0}, "rounds_per_label must be at least 1; got 0"),
+        ("YC", {"rounds_per_label": 0}, "rounds_per_label must be a positive integer; got 0"),
         ("SLN", {"empty": "skip"}, "empty must be 'pass' or 'redraw'; got 'skip'"),
     ],
 )

@@ -116,7 +116,7 @@ def test_in_the_code_nobody_starts_in_the_middle(federation):
         ("fedau-bernoulli", {"least": 2.0}, r"least must lie in \[0, 1\]; got 2.0"),
         ("fedau-bernoulli", {"concentration": 0.0}, "concentration must be a positive number; got 0.0"),
         ("fedau-markov", {"up": 0.0}, r"up must lie in \(0, 1\]; got 0.0"),
-        ("fedau-cyclic", {"cycle": 1}, "cycle must be at least 2 rounds; got 1"),
+        ("fedau-cyclic", {"cycle": 1}, "cycle must be an integer of at least 2; got 1"),
         ("fedau-cyclic", {"convention": "zero"}, "option 'convention' must be .*'paper'.*'code'.*; got 'zero'"),
     ],
 )

@@ -106,8 +106,8 @@ def test_groups_are_main_labels_or_clusters():
         ({"groups": "country"}, "groups must be 'label' or 'cluster'; got 'country'"),
         ({"mean": 1.5}, r"mean must lie in \[0, 1\]; got 1.5"),
         ({"session": 1.0}, r"session must lie in \[0, 1\); got 1.0"),
-        ({"period": 0}, "period must be at least 1"),
-        ({"noise": -0.1}, "noise and amplitude must be numbers of at least 0; got -0.1"),
+        ({"period": 0}, "period must be a positive integer; got 0"),
+        ({"noise": -0.1}, "noise must be a number of at least 0; got -0.1"),
         ({"mean": 0.0, "least": 0.0, "noise": 0.0}, "nobody would ever be there"),
     ],
 )
