@@ -47,6 +47,5 @@ WHAT = {
 
 #: Pairs of modules (or one module with itself) that share ten lines, or ten of the same shape.
 REPEATED: set[frozenset[str]] = {
-    frozenset({"fedselect/data/federation.py", "fedselect/data/from_arrays.py"}),
     frozenset({"solvers/capping/theory.py"}),
 }

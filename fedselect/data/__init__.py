@@ -1,12 +1,10 @@
 """Data sets, and the ways to split them over clients."""
 
+from fedselect.data.bundled_images import digits, letters
 from fedselect.data.federation import Federation, Samples, Targets
 from fedselect.data.generated import clustered, synthetic
 from fedselect.data.images import cifar10, cifar100, cinic10, emnist_letters, fashion_mnist, mnist, svhn, swapped_mnist
-from fedselect.data.partitions import PARTITIONS
-from fedselect.data.registry import DATASETS, check_data, load_data
-from fedselect.data.sklearn_digits import digits
-from fedselect.data.synthetic_letters import letters
+from fedselect.data.partitions import DATASETS, PARTITIONS, check_data, load_data
 
 __all__ = [
     "DATASETS",

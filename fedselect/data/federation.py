@@ -1,16 +1,18 @@
-"""A federation: every client's own samples, and the server's test set that no selector ever sees."""
+"""Federation: every client's own samples, and the server's test set that no selector ever sees."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedselect.data.samples import Samples, Targets
-from fedselect.errors import DataError
+from fedselect.data.partitions import PARTITIONS, hold_out
+from fedselect.data.samples import Pair, Samples, Targets, count_classes, make_samples, read_dataset, read_pair
+from fedselect.errors import ConfigError, DataError
+from fedselect.randomness import generator
 from solvers.problem import html_table
 
 if TYPE_CHECKING:
@@ -19,10 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Federation", "Samples", "Targets"]
 
+#: Classes beyond which a legend of them does not help.
+_LEGEND = 20
+
 
 @dataclass(frozen=True, eq=False)
 class Federation:
-    """Clients with their training samples, and a test set held by nobody among them.
+    """Clients with their training samples, and a test set that none of them holds.
 
     From what one has: `from_tensors`, `from_datasets`, `from_split`.
 
@@ -91,7 +96,7 @@ class Federation:
                 raise DataError(f"all targets have one shape; the test set's is {shapes}")
 
     def _parts(self) -> Iterator[tuple[str, Any]]:
-        """Everybody's samples, and whose they are in words."""
+        """All samples, and whose they are in words."""
         yield from ((f"client {client}", samples) for client, samples in enumerate(self.datasets))
         yield "the test set", self.test
         yield from ((f"validation of client {client}", samples) for client, samples in enumerate(self.validation))
@@ -176,9 +181,7 @@ class Federation:
         DataError
             When something is not as described; the message says whose data.
         """
-        from fedselect.data.from_arrays import from_clients, read_pair
-
-        return from_clients(read_pair, "(features, labels) pairs", datasets, test, classes, validation, name)
+        return cls._of_clients(read_pair, "(features, labels) pairs", datasets, test, classes, validation, name)
 
     @classmethod
     def from_datasets(
@@ -211,9 +214,35 @@ class Federation:
         DataError
             When something is not as described; the message says whose data.
         """
-        from fedselect.data.from_arrays import from_clients, read_dataset
+        return cls._of_clients(read_dataset, "data sets", datasets, test, classes, validation, name)
 
-        return from_clients(read_dataset, "data sets", datasets, test, classes, validation, name)
+    @classmethod
+    def _of_clients(
+        cls,
+        read: Callable[[Any, str], Pair],
+        kind: str,
+        datasets: Sequence[Any],
+        test: Any,
+        classes: int | None,
+        validation: Sequence[Any],
+        name: str,
+    ) -> Federation:
+        if not isinstance(datasets, list | tuple):
+            shape = getattr(datasets, "shape", None)
+            got = type(datasets).__name__ + (f" of shape {tuple(shape)}" if shape is not None else "")
+            raise DataError(
+                f"datasets must be a list of {kind}, one a client; got {got} "
+                "(to split one data set over clients: Federation.from_split)"
+            )
+        given = {f"client {place}": each for place, each in enumerate(datasets)}
+        given |= {f"validation of client {place}": each for place, each in enumerate(validation)}
+        pairs = {whose: read(each, whose) for whose, each in (given | {"the test set": test}).items()}
+        if not datasets:
+            raise DataError("a federation needs at least one client; got none")
+        classes = count_classes(list(pairs.values()), classes)
+        *own, held_out = (make_samples(pair, classes, whose) for whose, pair in pairs.items())
+        n = len(datasets)
+        return cls(name, tuple(own[:n]), held_out, classes, validation=tuple(own[n:]))
 
     @classmethod
     def from_split(
@@ -230,20 +259,148 @@ class Federation:
         name: str = "own",
         **options: Any,
     ) -> Federation:
-        """Build a federation from one data set, split over clients; see `fedselect.data.from_arrays.from_split`."""
-        from fedselect.data.from_arrays import from_split
+        """Build a federation from one data set, split over clients.
 
-        held = {"test": test, "test_fraction": test_fraction, "validation_fraction": validation_fraction}
-        return from_split(dataset, partition, n_clients, **held, classes=classes, seed=seed, name=name, **options)
+        Parameters
+        ----------
+        dataset : data set or (features, labels)
+            As for `Federation.from_datasets` or `Federation.from_tensors`.
+        partition : str
+            Name in `fedselect.data.PARTITIONS`; ``options`` are its options. Only ``"iid"`` and ``"iid-draws"`` can
+            split data without classes.
+        n_clients : int
+            Number of clients.
+        test : data set or (features, labels), optional
+            The test set; a share ``test_fraction`` of ``dataset``, stratified by label, if left out.
+        test_fraction : float
+            Share of the samples held out for testing, between 0 and 1, where ``test`` is not given.
+        validation_fraction : float
+            Share of each client's own samples that it holds out of training, rounded down.
+        classes, name
+            As for `Federation.from_tensors`.
+        seed : int
+            Seed of the split.
+
+        Returns
+        -------
+        Federation
+
+        Raises
+        ------
+        DataError, ConfigError
+            When something is not as described, or the split cannot be made as asked.
+        """
+        PARTITIONS.check(partition, options)
+        if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
+            raise DataError(f"seed must be a non-negative integer; got {seed!r}")
+        whole = read_dataset(dataset, "the data set")
+        outside = None if test is None else read_dataset(test, "the test set")
+        classes = count_classes([whole] if outside is None else [whole, outside], classes)
+        samples = make_samples(whole, classes, "the data set")
+        rng = generator(seed, "data")
+        train = np.arange(len(samples))
+        if outside is None:
+            train, held_out = _test_split(samples, test_fraction, classes is not None, rng)
+        labels = samples.labels[train]
+        if classes is None:
+            if partition not in ("iid", "iid-draws"):
+                raise ConfigError(
+                    f"partition {partition!r} splits by class, and these labels are real numbers: take 'iid'"
+                )
+            labels = np.zeros(train.size, dtype=np.int64)
+        parts = PARTITIONS.build(partition, labels, n_clients, rng, **options)
+        kept, held = hold_out(parts, validation_fraction, rng)
+        return cls(
+            name=name,
+            datasets=tuple(samples.take(train[part]) for part in kept),
+            test=samples.take(held_out) if outside is None else make_samples(outside, classes, "the test set"),
+            classes=classes,
+            validation=tuple(samples.take(train[part]) for part in held),
+        )
 
     def summary(self) -> pd.DataFrame:
-        """One row a client: samples, samples held out, and the labels (their classes, or mean and spread)."""
-        from fedselect.data.overview import client_overview
+        """Tabulate the clients, one per row.
 
-        return client_overview(self)
+        Returns
+        -------
+        DataFrame
+            ``samples`` and ``validation`` (samples held out); of classes ``labels`` (how many different), ``commonest``
+            and ``share`` (of the samples); of targets ``mean`` and ``std``, over all of a client's.
+        """
+        import pandas as pd
 
-    def plot(self) -> Figure:
-        """Who has what: samples of each client by label (or the spread of its targets), as a Matplotlib figure."""
-        from fedselect.data.overview import federation_figure
+        held = [len(samples) for samples in self.validation] or [0] * len(self)
+        columns = {"client": np.arange(len(self)), "samples": self.sizes, "validation": held}
+        if self.classes is None:
+            columns["mean"] = [float(samples.labels.mean()) for samples in self.datasets]
+            columns["std"] = [float(samples.labels.std()) for samples in self.datasets]
+        else:
+            counts = self.label_counts
+            columns["labels"] = np.count_nonzero(counts, axis=1)
+            columns["commonest"] = counts.argmax(axis=1)
+            columns["share"] = counts.max(axis=1) / self.sizes
+        return pd.DataFrame(columns).set_index("client")
 
-        return federation_figure(self)
+    def plot(self, clients: NDArray[np.int64] | None = None) -> Figure:
+        """Draw the samples of each client by label, as stacked bars; of real numbers, their count and spread.
+
+        Parameters
+        ----------
+        clients : (k,) ndarray of int, optional
+            Show these alone, in this order; all if left out.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Made without pyplot: it changes nothing global; notebooks show it.
+        """
+        from matplotlib.figure import Figure
+
+        from graphs.drawing import palette
+        from solvers.benchmark.figures import COLOURS
+
+        figure = Figure(figsize=(11, 5.4), layout="constrained")
+        above, below = figure.subplots(2, 1, sharex=True)
+        shown = np.arange(len(self)) if clients is None else clients
+        x = np.arange(len(shown))
+        if self.classes is None:
+            above.bar(x, self.sizes[shown], width=1.0, color=COLOURS[0])
+            table = self.summary().loc[shown]
+            below.errorbar(x, table["mean"], yerr=table["std"], fmt=".", color=COLOURS[1])
+            below.set_ylabel("targets, mean ± std")
+        else:
+            counts, bottom = self.label_counts[shown], np.zeros((2, len(shown)))
+            shades = palette(self.classes)  # those of a drawing of the graph
+            shares = self.label_distributions[shown]
+            for label, colour in enumerate(shades):
+                for axis, values, floor in ((above, counts, bottom[0]), (below, shares, bottom[1])):
+                    axis.bar(x, values[:, label], width=1.0, bottom=floor, color=colour, label=str(label))
+                bottom += np.stack([counts[:, label], shares[:, label]])
+            below.set_ylabel("share of each label")
+            below.set_ylim(0, 1)
+            if self.classes <= _LEGEND:
+                handles, names = above.get_legend_handles_labels()
+                figure.legend(handles[::-1], names[::-1], title="label", loc="outside right", fontsize=8)
+        above.set_ylabel("samples")
+        above.set_title(f"{self.name}: {len(self)} clients, {self.sizes.sum()} samples", fontsize=10)
+        below.set_xlabel("client" if clients is None else "clients shown")
+        above.margins(x=0)
+        return figure
+
+
+def _test_split(
+    samples: Samples, share: float, stratify: bool, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sorted indices for training and for testing."""
+    from sklearn.model_selection import train_test_split
+
+    try:
+        train, test = train_test_split(
+            np.arange(len(samples)),
+            test_size=share,
+            stratify=samples.labels if stratify else None,
+            random_state=int(rng.integers(2**31)),
+        )
+    except ValueError as error:
+        raise DataError(f"test_fraction {share} does not split {len(samples)} samples: {error}") from error
+    return np.sort(train), np.sort(test)

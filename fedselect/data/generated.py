@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.data.federation import Federation, Samples
-from fedselect.data.registry import DATASETS
+from fedselect.data.partitions import DATASETS
 from fedselect.errors import ConfigError, DataError
+from fedselect.options import check_choice, check_number
 from fedselect.randomness import generator
 
 __all__ = ["clustered", "synthetic"]
@@ -74,10 +75,8 @@ def synthetic(
     """
     if not (alpha >= 0 and beta >= 0 and math.isfinite(alpha + beta)):
         raise ConfigError(f"alpha and beta must be numbers of at least 0; got {alpha} and {beta}")
-    if convention not in ("paper", "code"):
-        raise ConfigError(f"convention must be 'paper' or 'code'; got {convention!r}")
-    if spread not in ("std", "variance"):
-        raise ConfigError(f"spread must be 'std' or 'variance'; got {spread!r}")
+    check_choice("convention", convention, "paper", "code")
+    check_choice("spread", spread, "std", "variance")
     if n_clients < 1 or dimension < 1 or classes < 2 or (samples is not None and samples < 10):
         raise ConfigError("synthetic needs at least 1 client, 1 dimension, 2 classes and 10 samples a client")
     a, b = (alpha, beta) if spread == "std" else (math.sqrt(alpha), math.sqrt(beta))
@@ -184,10 +183,8 @@ def clustered(
     """
     if min(n_clients, samples, test_samples, dimension) < 1:
         raise ConfigError("clustered needs at least 1 client, 1 sample of each kind and 1 dimension")
-    if not 0 <= noise <= 1:
-        raise ConfigError(f"noise must lie in [0, 1]; got {noise}")
-    if groups not in ("balanced", "bernoulli"):
-        raise ConfigError(f"groups must be 'balanced' or 'bernoulli'; got {groups!r}")
+    check_number("noise", noise, 0, 1)
+    check_choice("groups", groups, "balanced", "bernoulli")
     shared = generator(seed, "data")
     w = shared.standard_normal(dimension)
     if groups == "balanced":

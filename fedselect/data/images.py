@@ -1,40 +1,216 @@
-"""torchvision's image sets and CINIC-10, split over clients: float32 (C, H, W), normalised as the papers do."""
+"""torchvision's image sets and CINIC-10, split over clients: float32 (C, H, W), normalised as the papers do.
+
+Missing or damaged files are a sentence that says which and where.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedselect.data.federation import Federation, Samples
-from fedselect.data.image_files import (
-    CIFAR10_FILES,
-    EMNIST_FILES,
-    MNIST_FILES,
-    Pictures,
-    read_cifar,
-    read_folder,
-    read_idx,
-    read_mnist,
-    read_svhn,
-)
-from fedselect.data.partitions import PARTITIONS, hold_out
-from fedselect.data.registry import DATASETS
-from fedselect.errors import ConfigError, DataError
+from fedselect.data.partitions import DATASETS, PARTITIONS, hold_out
+from fedselect.errors import ConfigError, DataError, MissingExtraError
+from fedselect.options import check_choice
 from fedselect.randomness import generator
 
 __all__ = [
+    "CIFAR_MEAN",
+    "CIFAR_STD",
+    "Pictures",
     "cifar10",
     "cifar100",
     "cinic10",
     "emnist_letters",
     "fashion_mnist",
+    "federation_of",
     "mnist",
+    "read_images",
     "svhn",
     "swapped_mnist",
 ]
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """Images as bytes, a quarter of their size as features, and how to turn them into features.
+
+    Attributes
+    ----------
+    images : (n, C, H, W) ndarray of uint8
+        Pixels.
+    labels : (n,) ndarray of int64
+        Class of each image, from 0.
+    mean, std : tuple of float
+        Subtracted from, and divided by, the values scaled to [0, 1], for each channel.
+    """
+
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.images) != len(self.labels):
+            raise DataError(f"{len(self.images)} images need as many labels; got {len(self.labels)}")
+
+    def take(self, indices: NDArray[np.int64]) -> Samples:
+        """Features and labels of these images, in that order."""
+        chosen = self.images[indices]
+        features = np.empty(chosen.shape, dtype=np.float32)
+        for channel, (mean, std) in enumerate(zip(self.mean, self.std, strict=True)):
+            values = ((np.arange(256) / 255 - mean) / std).astype(np.float32)
+            np.take(values, chosen[:, channel], out=features[:, channel])
+        return Samples(features, self.labels[indices])
+
+    def everything(self) -> Samples:
+        """All of them."""
+        return self.take(np.arange(self.labels.size))
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Files of an image set: torchvision's class, the folder below the root, its files, mean and std by channel."""
+
+    name: str
+    kind: str
+    folder: str
+    files: tuple[str, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+#: Mean and standard deviation of CIFAR-10 and CIFAR-100 in FedGS and FedAU, and of MNIST and its relatives.
+CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
+_GREY = (0.1307,), (0.3081,)
+_IDX = tuple(f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1"))
+_LETTERS = tuple(f"emnist-letters-{file.replace('t10k', 'test')}" for file in _IDX)
+_CIFAR10 = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch", "batches.meta")
+_CINIC = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_SOURCES = {
+    source.name: source
+    for source in (
+        _Source("mnist", "MNIST", "MNIST/raw", _IDX, *_GREY),
+        _Source("fashion-mnist", "FashionMNIST", "FashionMNIST/raw", _IDX, *_GREY),
+        _Source("emnist-letters", "EMNIST", "EMNIST/raw", _LETTERS, *_GREY),
+        _Source("cifar10", "CIFAR10", "cifar-10-batches-py", _CIFAR10, CIFAR_MEAN, CIFAR_STD),
+        _Source("cifar100", "CIFAR100", "cifar-100-python", ("train", "test", "meta"), CIFAR_MEAN, CIFAR_STD),
+        _Source(
+            *("svhn", "SVHN", "SVHN", ("train_32x32.mat", "test_32x32.mat")),
+            *((0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970)),
+        ),
+        _Source("cinic10", "", "cinic-10", (), (0.4789, 0.4723, 0.4305), (0.2421, 0.2383, 0.2587)),
+    )
+}
+
+
+def read_images(source: _Source, root: str, download: bool) -> tuple[Pictures, Pictures]:
+    """Read the training and test images of a set; `DataError` says which files are missing or damaged, and where."""
+    name, folder = source.name, Path(root) / source.folder
+    if not source.kind:
+        return _read_folder(source, folder / "train"), _read_folder(source, folder / "test")
+    _torchvision(name)  # its absence is another sentence
+    for file in source.files if folder.name == "raw" else ():
+        if (packed := folder / f"{file}.gz").exists() and not (folder / file).exists():
+            _unpack(packed, folder)
+    missing = [file for file in source.files if not (folder / file).exists()]
+    where = f"put the files {', '.join(source.files)} into {folder}"
+    if missing and not download:
+        some = f" ({', '.join(missing)} missing)" if len(missing) < len(source.files) else ""
+        raise DataError(f"{name} is not there: {where}{some}, or set download = true where there is internet")
+    try:
+        found = [_open(source, root, part, download) for part in ("train", "test")]
+    except (RuntimeError, OSError, ValueError, TypeError, AssertionError, EOFError, IndexError) as error:
+        if missing:
+            raise DataError(f"{name} could not be downloaded ({_first_line(error)}): {where}") from error
+        raise DataError(
+            f"{name} in {folder} cannot be read; a file is damaged or not the official one ({_first_line(error)})"
+        ) from error
+    train, test = (_pictures(source, part) for part in found)
+    return train, test
+
+
+def _open(source: _Source, root: str, part: str, download: bool) -> Any:
+    """Read one part of a set by torchvision."""
+    kind = getattr(_torchvision(source.name), source.kind)
+    if source.kind == "SVHN":
+        return kind(str(Path(root) / source.folder), split=part, download=download)
+    more = {"split": "letters"} if source.kind == "EMNIST" else {}
+    return kind(str(root), train=part == "train", download=download, **more)
+
+
+def _pictures(source: _Source, found: Any) -> Pictures:
+    """Bring one part of a set, as torchvision has it, into the shape (n, C, H, W) and its labels to 0 and up."""
+    images = np.asarray(found.data)
+    labels = np.asarray(found.labels if source.kind == "SVHN" else found.targets, dtype=np.int64)
+    if source.kind == "SVHN":
+        images = np.ascontiguousarray(images)
+    elif source.kind.startswith("CIFAR"):
+        images = images.transpose(0, 3, 1, 2)
+    else:
+        images = images[:, None]
+    return Pictures(images, labels - 1 if source.kind == "EMNIST" else labels, source.mean, source.std)
+
+
+def _read_folder(source: _Source, folder: Path) -> Pictures:
+    """Read one part of CINIC-10, whose images are files in a folder for each class."""
+    torchvision = _torchvision("cinic10")
+    missing = [label for label in _CINIC if not (folder / label).is_dir()]
+    if missing:
+        raise DataError(
+            f"cinic10 is not there: unpack CINIC-10 so that {folder} holds the folders {', '.join(_CINIC)} "
+            f"of PNG images ({', '.join(missing)} missing)"
+        )
+    try:
+        found = torchvision.ImageFolder(str(folder))
+        if tuple(found.classes) != _CINIC:
+            raise DataError(f"{folder} holds other folders than CINIC-10's ten classes: {', '.join(found.classes)}")
+        images = np.empty((len(found), 3, 32, 32), dtype=np.uint8)
+        for place, (path, _) in enumerate(found.samples):
+            pixels = np.asarray(found.loader(path))
+            if pixels.shape != (32, 32, 3):
+                raise DataError(f"{path} is {pixels.shape[1]} x {pixels.shape[0]} pixels; CINIC-10's are 32 x 32")
+            images[place] = pixels.transpose(2, 0, 1)
+    except OSError as error:
+        raise DataError(f"cinic10 in {folder} cannot be read: {_first_line(error)}") from error
+    return Pictures(images, np.asarray(found.targets, dtype=np.int64), source.mean, source.std)
+
+
+def _unpack(packed: Path, folder: Path) -> None:
+    """Unpack a downloaded .gz beside itself, by torchvision's own means."""
+    from torchvision.datasets.utils import extract_archive
+
+    try:
+        extract_archive(str(packed), str(folder))
+    except (OSError, EOFError) as error:
+        packed.with_suffix("").unlink(missing_ok=True)  # a half-unpacked file would be taken for a whole one
+        raise DataError(f"{packed} cannot be unpacked: {_first_line(error)}") from error
+
+
+def _torchvision(name: str) -> Any:
+    try:
+        import torchvision.datasets
+    except ImportError as error:
+        raise MissingExtraError(
+            f"the data set {name!r} needs torchvision, which is not installed: pip install 'fedselect[fl]'"
+        ) from error
+    return torchvision.datasets
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+# -- data sets -----------------------------------------------------------------------------------------------------
 
 #: Documentation of every image set, after its own.
 _PARAMETERS = """
@@ -67,110 +243,114 @@ _PARAMETERS = """
     """
 
 
-#: Reads training and test pictures, given the root folder and whether to download.
-Reader = Callable[[str, bool], tuple[Pictures, Pictures]]
-
-
 def _image_set(
-    name: str, *aliases: str, folder: str, classes: int, partition: str, n_clients: int = 100, downloads: bool = True
-) -> Callable[[Reader], Callable[..., Federation]]:
-    """Make a reader of images the function that splits them over clients, and register it as a data set.
+    name: str, text: str, *aliases: str, classes: int, partition: str, n_clients: int = 100
+) -> Callable[..., Federation]:
+    """Make a set of images a function that splits it over clients, and register it as a data set.
 
-    ``folder`` is where the files lie below the root, the first part being what a run depends on; ``partition`` and
-    ``n_clients`` are the defaults; ``downloads`` says whether missing files can be fetched.
+    ``text`` is its documentation, ``partition`` and ``n_clients`` are the defaults.
     """
+    source, default, usual = _SOURCES[name], n_clients, partition
 
-    def decorate(read: Reader, default: int = n_clients, usual: str = partition) -> Callable[..., Federation]:
-        def split(
-            *,
-            n_clients: int = default,
-            partition: str = usual,
-            root: str = "data",
-            download: bool = False,
-            validation_fraction: float = 0.0,
-            seed: int = 0,
-            **options: object,
-        ) -> Federation:
-            if download and not downloads:
-                raise ConfigError(f"{name} cannot be downloaded here: put its files in {Path(root) / folder}")
-            train, test = read(root, download)
-            return federation_of(name, train, test, classes, n_clients, partition, validation_fraction, seed, options)
+    def split(
+        *,
+        n_clients: int = default,
+        partition: str = usual,
+        root: str = "data",
+        download: bool = False,
+        validation_fraction: float = 0.0,
+        seed: int = 0,
+        **options: object,
+    ) -> Federation:
+        if download and not source.kind:
+            raise ConfigError(f"{name} cannot be downloaded here: put its files in {Path(root) / source.folder}")
+        train, test = read_images(source, root, download)
+        return federation_of(name, train, test, classes, n_clients, partition, validation_fraction, seed, options)
 
-        split.__name__, split.__qualname__ = read.__name__, read.__qualname__
-        split.__doc__ = f"{(read.__doc__ or '').rstrip()}\n{_PARAMETERS.format(folder=folder)}"
-        if not downloads:  # then it is no option
-            signature = inspect.signature(split)
-            kept = [each for key, each in signature.parameters.items() if key != "download"]
-            split.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
-        return DATASETS.register(name, *aliases, folder=folder.partition("/")[0])(split)
-
-    return decorate
+    split.__name__ = split.__qualname__ = name.replace("-", "_")
+    split.__doc__ = f"{text.strip()}\n{_PARAMETERS.format(folder=source.folder)}"
+    if not source.kind:  # then it is no option
+        signature = inspect.signature(split)
+        kept = [each for key, each in signature.parameters.items() if key != "download"]
+        split.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+    return DATASETS.register(name, *aliases, folder=source.folder.partition("/")[0])(split)
 
 
-@_image_set("mnist", folder="MNIST/raw", classes=10, partition="two-label")
-def mnist(root: str, download: bool) -> tuple[Pictures, Pictures]:
-    """Split MNIST (60 000 images of 1 x 28 x 28, 10 digits) over clients; mean 0.1307, std 0.3081."""
-    return read_mnist(root, download)
-
-
-@_image_set("fashion-mnist", folder="FashionMNIST/raw", classes=10, partition="two-label")
-def fashion_mnist(root: str, download: bool) -> tuple[Pictures, Pictures]:
-    """Split FashionMNIST (60 000 images of 1 x 28 x 28, 10 classes) over clients, normalised as FedGS and FedAU do.
+mnist = _image_set(
+    "mnist",
+    "Split MNIST (60 000 images of 1 x 28 x 28, 10 digits) over clients; mean 0.1307, std 0.3081.",
+    classes=10,
+    partition="two-label",
+)
+fashion_mnist = _image_set(
+    "fashion-mnist",
+    """
+    Split FashionMNIST (60 000 images of 1 x 28 x 28, 10 classes) over clients, normalised as FedGS and FedAU do.
 
     Both use MNIST's mean 0.1307 and std 0.3081. FedGS has 100 clients with two labels each, of whose 600 images 20 %
     are for validation.
+    """,
+    classes=10,
+    partition="two-label",
+)
+emnist_letters = _image_set(
+    "emnist-letters",
     """
-    return read_idx("FashionMNIST", "fashion-mnist", MNIST_FILES, root, download)
-
-
-@_image_set("emnist-letters", "EMNIST-L", folder="EMNIST/raw", classes=26, partition="primary-label")
-def emnist_letters(root: str, download: bool) -> tuple[Pictures, Pictures]:
-    """Split EMNIST letters (124 800 images of 1 x 28 x 28, 26 classes) over clients (E3CS).
+    Split EMNIST letters (124 800 images of 1 x 28 x 28, 26 classes) over clients (E3CS).
 
     Labels 1 to 26 of the files become 0 to 25. The images are transposed in the files, and stay so, as in torchvision.
     E3CS does not say how it normalises; MNIST's mean 0.1307 and std 0.3081 are used.
+    """,
+    "EMNIST-L",
+    classes=26,
+    partition="primary-label",
+)
+cifar10 = _image_set(
+    "cifar10",
     """
-    return read_idx("EMNIST", "emnist-letters", EMNIST_FILES, root, download, first_label=1)
-
-
-@_image_set("cifar10", folder="cifar-10-batches-py", classes=10, partition="dirichlet-unequal")
-def cifar10(root: str, download: bool) -> tuple[Pictures, Pictures]:
-    """Split CIFAR-10 (50 000 images of 3 x 32 x 32, 10 classes) over clients.
+    Split CIFAR-10 (50 000 images of 3 x 32 x 32, 10 classes) over clients.
 
     Mean (0.4914, 0.4822, 0.4465) and std (0.2023, 0.1994, 0.2010), as in FedGS and FedAU; no augmentation. The
     default partition is FedGS's.
+    """,
+    classes=10,
+    partition="dirichlet-unequal",
+)
+cifar100 = _image_set(
+    "cifar100",
     """
-    return read_cifar("CIFAR10", "cifar10", "cifar-10-batches-py", CIFAR10_FILES, root, download)
-
-
-@_image_set("cifar100", folder="cifar-100-python", classes=100, partition="dirichlet-per-class", n_clients=250)
-def cifar100(root: str, download: bool) -> tuple[Pictures, Pictures]:
-    """Split CIFAR-100 (50 000 images of 3 x 32 x 32, 100 fine classes) over clients (FedAU).
+    Split CIFAR-100 (50 000 images of 3 x 32 x 32, 100 fine classes) over clients (FedAU).
 
     Normalised as CIFAR-10; FedAU's augmentation is ``augmentation = "fedau-cifar100"`` of the training.
+    """,
+    classes=100,
+    partition="dirichlet-per-class",
+    n_clients=250,
+)
+svhn = _image_set(
+    "svhn",
     """
-    return read_cifar("CIFAR100", "cifar100", "cifar-100-python", ("train", "test", "meta"), root, download)
-
-
-@_image_set("svhn", folder="SVHN", classes=10, partition="dirichlet-per-class", n_clients=250)
-def svhn(root: str, download: bool) -> tuple[Pictures, Pictures]:
-    """Split SVHN (73 257 images of 3 x 32 x 32, 10 digits, without the extra ones) over clients (FedAU).
+    Split SVHN (73 257 images of 3 x 32 x 32, 10 digits, without the extra ones) over clients (FedAU).
 
     Mean (0.4377, 0.4438, 0.4728) and std (0.1980, 0.2010, 0.1970); digit 0, which the files call 10, is class 0.
+    """,
+    classes=10,
+    partition="dirichlet-per-class",
+    n_clients=250,
+)
+cinic10 = _image_set(
+    "cinic10",
     """
-    return read_svhn(root, download)
-
-
-@_image_set("cinic10", folder="cinic-10", classes=10, partition="dirichlet-per-class", n_clients=250, downloads=False)
-def cinic10(root: str, download: bool) -> tuple[Pictures, Pictures]:
-    """Split CINIC-10 (90 000 images of 3 x 32 x 32, 10 classes) over clients (FedAU).
+    Split CINIC-10 (90 000 images of 3 x 32 x 32, 10 classes) over clients (FedAU).
 
     The images are PNG files in ``cinic-10/train/CLASS`` and ``cinic-10/test/CLASS`` below ``root``, as its archive
     has them; there is no download. Its part ``valid`` is not used. Mean (0.4789, 0.4723, 0.4305) and std (0.2421,
     0.2383, 0.2587).
-    """
-    train, test = (read_folder(Path(root) / "cinic-10" / part) for part in ("train", "test"))
-    return train, test
+    """,
+    classes=10,
+    partition="dirichlet-per-class",
+    n_clients=250,
+)
 
 
 def federation_of(
@@ -233,9 +413,8 @@ def swapped_mnist(
     DataError, ConfigError, MissingExtraError
         As for `mnist`, and when ``swapped`` or ``n_clients`` cannot be used.
     """
-    if swapped not in ("second", "both"):
-        raise ConfigError(f"swapped must be 'second' or 'both'; got {swapped!r}")
-    train, test = read_mnist(root, download)
+    check_choice("swapped", swapped, "second", "both")
+    train, test = read_images(_SOURCES["mnist"], root, download)
     if not 2 <= n_clients <= min(train.labels.size, test.labels.size):
         raise DataError(f"swapped-mnist needs at least 2 clients and an image each to test; got {n_clients} clients")
     rng = generator(seed, "data")

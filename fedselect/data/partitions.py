@@ -1,29 +1,37 @@
-"""Partitions: ways to split labelled samples over clients.
+"""Partitions, ways to split labelled samples over clients; data sets by name, with the options of their partition.
 
-Each is called as ``partition(labels, n_clients, rng, *, options)``: ``labels`` are those of the n samples, shape (n,)
-of int; ``n_clients`` is N; ``rng`` is the source of randomness. It returns N sorted arrays of sample indices. They
+A partition is called as ``partition(labels, n_clients, rng, *, options)``: ``labels`` are those of the n samples, shape
+(n,) of int; ``n_clients`` is N; ``rng`` is the source of randomness. It returns N sorted arrays of sample indices. They
 share no sample and leave none out, unless the partition says otherwise (`iid_draws` and `primary_label` draw for each
-client by itself; `two_label` leaves out labels without an owner). What cannot be split so raises `DataError`.
+client by itself; `two_label` leaves out labels without an owner). What cannot be split so (an option out of range, too
+few samples) raises `fedselect.errors.DataError`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedselect.errors import DataError
+from fedselect.errors import ConfigError, DataError
 from fedselect.options import Registry
 
+if TYPE_CHECKING:
+    from fedselect.data.federation import Federation
+
 __all__ = [
+    "DATASETS",
     "PARTITIONS",
+    "check_data",
     "dirichlet",
     "dirichlet_per_class",
     "dirichlet_unequal",
     "hold_out",
     "iid",
     "iid_draws",
+    "load_data",
     "primary_label",
     "sorted_blocks",
     "two_label",
@@ -33,8 +41,10 @@ __all__ = [
 PARTITIONS: Registry = Registry("partition")
 
 
-def _check_clients(labels: NDArray[np.int64], n_clients: int, shared: bool = False) -> None:
+def _check_clients(labels: NDArray[np.int64], n_clients: int, shared: bool = False, concentration: float = 1.0) -> None:
     """Raise `DataError` for no clients at all, or for more than samples where these are not ``shared``."""
+    if not concentration > 0:
+        raise DataError(f"concentration must be positive; got {concentration}")
     if n_clients < 1:
         raise DataError(f"there must be at least 1 client; got {n_clients}")
     if not shared and n_clients > labels.size:
@@ -58,11 +68,6 @@ def iid_draws(
     ----------
     samples : int
         Samples of each client, drawn without replacement.
-
-    Raises
-    ------
-    DataError
-        When there are not as many samples.
     """
     _check_clients(labels, n_clients, shared=True)
     if not 1 <= samples <= labels.size:
@@ -83,11 +88,6 @@ def two_label(
     ----------
     labels_per_client : int
         Labels of each client.
-
-    Raises
-    ------
-    DataError
-        When there are fewer labels than a client should own, or fewer samples of one than it has owners.
     """
     classes = np.unique(labels)
     if not 1 <= labels_per_client <= classes.size:
@@ -132,11 +132,6 @@ def primary_label(
         Samples of each client; E3CS has 500.
     share : float
         Share of the primary label, in [0, 1]; E3CS has 0.8.
-
-    Raises
-    ------
-    DataError
-        When an option is out of range, or a label has too few samples.
     """
     if samples < 1 or not 0 <= share <= 1:
         raise DataError(f"samples must be at least 1 and share lie in [0, 1]; got {samples} and {share}")
@@ -176,11 +171,6 @@ def sorted_blocks(
         Non-IID ratio in [0, 1]; FedSS has 0.8, 0.9 and 0.95.
     blocks_per_client : int
         Blocks of each client; FedSS does not say how many, and with more than one its groups are hard to find.
-
-    Raises
-    ------
-    DataError
-        When an option is out of range or there are too few samples for the blocks.
     """
     if not 0 <= ratio <= 1 or blocks_per_client < 1:
         raise DataError(
@@ -215,9 +205,7 @@ def dirichlet(
     concentration : float
         α > 0: small for clients of few labels, large for clients like the whole. FedGS's CIFAR10 has about 1.75.
     """
-    if not concentration > 0:
-        raise DataError(f"concentration must be positive; got {concentration}")
-    _check_clients(labels, n_clients)
+    _check_clients(labels, n_clients, concentration=concentration)
     classes, counts = np.unique(labels, return_counts=True)
     mixes = rng.dirichlet(concentration * counts / labels.size, size=n_clients)
     return _cut(labels, classes, mixes, rng)
@@ -235,9 +223,7 @@ def dirichlet_per_class(
 
     Parameters, results and errors as for `dirichlet`, α = 0.1 by default as in FedAU.
     """
-    if not concentration > 0:
-        raise DataError(f"concentration must be positive; got {concentration}")
-    _check_clients(labels, n_clients)
+    _check_clients(labels, n_clients, concentration=concentration)
     classes = np.unique(labels)
     mixes = rng.dirichlet(np.full(classes.size, concentration), size=n_clients)
     return _cut(labels, classes, mixes, rng)
@@ -266,17 +252,10 @@ def dirichlet_unequal(
         α > 0; 1.75 is what the plot configurations say (skew 0.75).
     spread : float
         Standard deviation of the log-sizes, σ ≥ 0; the mean of the logs is ln(n / N) - σ²/2.
-
-    Raises
-    ------
-    DataError
-        When an option is out of range or there are more clients than samples.
     """
-    if not concentration > 0:
-        raise DataError(f"concentration must be positive; got {concentration}")
     if not 0 <= spread < 10:
         raise DataError(f"spread must lie between 0 and 10; got {spread}")
-    _check_clients(labels, n_clients)
+    _check_clients(labels, n_clients, concentration=concentration)
     classes, counts = np.unique(labels, return_counts=True)
     shares = counts / labels.size
     weights = _unequal_sizes(labels.size, n_clients, spread, rng) / labels.size
@@ -366,3 +345,56 @@ def hold_out(
         held.append(np.sort(order[:count]))
         kept.append(np.sort(order[count:]))
     return kept, held
+
+
+#: Builders ``(*, clients, seed, options) -> Federation`` by name. A builder with an option ``partition`` also takes
+#: the options of that partition; the others come with clients of their own.
+DATASETS: Registry = Registry("data set")
+
+
+def check_data(name: str, options: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` when the data set, its partition, or an option of either is unknown or of the wrong type."""
+    own, rest, partition = _split(name, options)
+    DATASETS.check(name, own)
+    known = PARTITIONS.options(partition) if partition is not None else {}
+    with_partition = "" if partition is None else f" with partition {partition!r}"
+    for key in rest:
+        if key not in known:
+            accepted = ", ".join(sorted({*DATASETS.options(name), *known}))
+            raise ConfigError(
+                f"data: there is no option {key!r} for data set {name!r}{with_partition} (accepted: {accepted})"
+            )
+    if partition is not None:
+        PARTITIONS.check(partition, rest)
+
+
+def load_data(name: str, **options: Any) -> Federation:
+    """Load, generate and split a data set.
+
+    Parameters
+    ----------
+    name : str
+        Name in `DATASETS`.
+    **options
+        Options of the data set and of its partition.
+
+    Returns
+    -------
+    Federation
+
+    Raises
+    ------
+    ConfigError, DataError, MissingExtraError
+        When an option is not accepted, the files are not there, or an optional part of the installation is missing.
+    """
+    check_data(name, options)
+    return DATASETS[name](**options)
+
+
+def _split(name: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], str | None]:
+    """The data set's own options, the others, and the partition they are for."""
+    known = DATASETS.options(name)
+    own = {key: value for key, value in options.items() if key in known}
+    rest = {key: value for key, value in options.items() if key not in known}
+    partition = options.get("partition", known["partition"]) if "partition" in known else None
+    return own, rest, partition

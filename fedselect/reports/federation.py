@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedselect.data.overview import client_overview, federation_figure
+from fedselect.data import Federation
 from fedselect.experiments.config import Experiment
 from fedselect.experiments.metrics import total_variation
 from fedselect.experiments.running import build_scenario
@@ -75,7 +75,7 @@ def federation_report(experiment: Experiment) -> Report:
             frame_table(
                 "clients",
                 "Every client; availability is the mean of its rates over the rounds.",
-                client_overview(federation).reset_index().assign(availability=rates.mean(axis=1)),
+                federation.summary().reset_index().assign(availability=rates.mean(axis=1)),
             ),
         ),
         tuple(pictures),
@@ -155,7 +155,7 @@ def _who_has_what(federation: Federation) -> Picture:
         f"Two bar charts with a bar a client: samples (from {federation.sizes.min()} to {federation.sizes.max()}), "
         f"and {what}."
     )
-    return Picture("who-has-what", caption, alternative, federation_figure(federation, shown))
+    return Picture("who-has-what", caption, alternative, federation.plot(shown))
 
 
 def _who_is_alike(federation: Federation) -> Picture:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedselect.data.image_files import CIFAR_MEAN, CIFAR_STD
+from fedselect.data.images import CIFAR_MEAN, CIFAR_STD
 from fedselect.errors import ConfigError, MissingExtraError
 from fedselect.randomness import generator
 from fedselect.training.settings import TrainingSettings

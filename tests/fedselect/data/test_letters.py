@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedselect.data import load_data
-from fedselect.data.synthetic_letters import _glyphs, _interpolated
+from fedselect.data.bundled_images import _glyphs, _interpolated
 from fedselect.errors import ConfigError
 
 

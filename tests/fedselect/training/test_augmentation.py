@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 import torch
 from PIL import Image, ImageEnhance, ImageOps
 
-from fedselect.data.image_files import CIFAR_MEAN, CIFAR_STD
+from fedselect.data.images import CIFAR_MEAN, CIFAR_STD
 from fedselect.training.fedavg import FedAvg
 from fedselect.training.sgd_step import crop_and_flip, recolour
 

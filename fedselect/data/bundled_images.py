@@ -1,4 +1,4 @@
-"""Letters written by fonts that come with Matplotlib: a large image set that needs no download."""
+"""Image sets that need no download: scikit-learn's handwritten digits, and letters written by Matplotlib's fonts."""
 
 from __future__ import annotations
 
@@ -9,13 +9,71 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.data.federation import Federation
-from fedselect.data.image_files import Pictures
-from fedselect.data.images import federation_of
-from fedselect.data.registry import DATASETS
+from fedselect.data.images import Pictures, federation_of
+from fedselect.data.partitions import DATASETS
 from fedselect.errors import ConfigError
+from fedselect.options import check_number
 from fedselect.randomness import generator
 
-__all__ = ["letters"]
+__all__ = [
+    "digits",
+    "letters",
+]
+
+
+@DATASETS.register("digits")
+def digits(
+    *,
+    n_clients: int = 100,
+    partition: str = "two-label",
+    test_fraction: float = 0.2,
+    validation_fraction: float = 0.0,
+    seed: int = 0,
+    **options: object,
+) -> Federation:
+    """Split the 1 797 digits (8 x 8 pixels, 10 classes) over clients.
+
+    A stratified share is held out as the test set first; the rest is partitioned. The partition depends on ``seed``
+    alone, so that runs of different training seeds share it.
+
+    Parameters
+    ----------
+    n_clients : int
+        Number of clients.
+    partition : str
+        Name in `fedselect.data.PARTITIONS`; ``options`` are its options.
+    test_fraction : float
+        Share of the samples held out, between 0 and 1.
+    validation_fraction : float
+        Share of each client's own samples that it holds out of training, rounded down.
+    seed : int
+        Seed of the split.
+
+    Returns
+    -------
+    Federation
+        Features are scaled to [0, 1], shape (n, 64).
+
+    Raises
+    ------
+    DataError, ConfigError
+        When the test set or the split cannot be made as asked.
+    """
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    return Federation.from_split(
+        (bunch.data / 16.0, bunch.target),
+        partition,
+        n_clients,
+        test_fraction=test_fraction,
+        validation_fraction=validation_fraction,
+        classes=10,
+        seed=seed,
+        name="digits",
+        **options,
+    )
+
 
 #: Faces of DejaVu, STIX and Computer Modern, all free to use and to pass on, as files of Matplotlib's.
 FACES = (
@@ -79,8 +137,7 @@ def letters(
     """
     if images < len(ALPHABET) or test_images < 1:
         raise ConfigError(f"letters needs an image of each of 26 letters, and one to test; got {images}, {test_images}")
-    if not 0 <= noise <= 10:
-        raise ConfigError(f"letters: noise must lie in [0, 10]; got {noise}")
+    check_number("letters: noise", noise, 0, 10)
     train, test = (
         Pictures(*_written(count, noise, which), (0.1307,), (0.3081,))
         for which, count in enumerate((images, test_images))
