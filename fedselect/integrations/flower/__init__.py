@@ -17,8 +17,7 @@ except ImportError as error:
     ) from error
 
 from fedselect.integrations.flower.app import experiment_client_app, export_app, run_on, server_app
-from fedselect.integrations.flower.client import DroppedOut, LocalClient, Update, client_app
-from fedselect.integrations.flower.grid import LocalGrid
+from fedselect.integrations.flower.client import DroppedOut, LocalClient, LocalGrid, Update, client_app
 from fedselect.integrations.flower.messages import Fault
 from fedselect.integrations.flower.strategy import SelectorStrategy
 

@@ -115,7 +115,7 @@ def _client(config: str, context: Context) -> _ExperimentClient:
 
 
 class _ClientContext:
-    """What the clients of one experiment have in common: data, model, batches, who drops out when."""
+    """Data, model, batches and dropout that the clients of one experiment have in common."""
 
     def __init__(self, experiment: Experiment) -> None:
         settings, seed = experiment.training, experiment.seed
@@ -156,18 +156,19 @@ class _ExperimentClient:
         )
 
     def loss(self, weights: NDArray[np.float32]) -> float:
-        shared = self._shared
-        vector_to_parameters(torch.from_numpy(weights).to(shared.device), shared.model.parameters())
-        with one_thread():
-            return float(client_means(shared.model, [shared.local.datasets[self.client]], shared.local.objective)[0][0])
+        return self._mean_loss(weights, self._shared.local.datasets[self.client])
 
     def validation_loss(self, weights: NDArray[np.float32]) -> float:
         shared = self._shared
         if not shared.federation.validation or not len(shared.federation.validation[self.client]):
             raise ConfigError(f"client {self.client} has held no sample out of training")
         own = shared.federation.validation[self.client]
-        vector_to_parameters(torch.from_numpy(weights).to(shared.device), shared.model.parameters())
         part = torch.from_numpy(own.features).to(shared.device), torch.from_numpy(own.labels).to(shared.device)
+        return self._mean_loss(weights, part)
+
+    def _mean_loss(self, weights: NDArray[np.float32], part: tuple[torch.Tensor, torch.Tensor]) -> float:
+        shared = self._shared
+        vector_to_parameters(torch.from_numpy(weights).to(shared.device), shared.model.parameters())
         with one_thread():
             return float(client_means(shared.model, [part], shared.local.objective)[0][0])
 

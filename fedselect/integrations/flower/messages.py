@@ -1,4 +1,4 @@
-"""What server and clients say to each other, as Flower messages; the only place that knows their keys.
+"""Messages between server and clients, as Flower carries them; the only place that knows their keys.
 
 ========  =================================================  =====================================================
 message   the server sends                                   the client answers
@@ -58,7 +58,7 @@ class Fault:
     Attributes
     ----------
     reason : str
-        What.
+        What went wrong.
     client, node : int or None
         Whose it was, as far as that is known; the node is Flower's id of the connection.
     code : int or None
@@ -132,11 +132,11 @@ def read_part(message: Message) -> str:
     return str(message.content["config"].get("part", "training"))
 
 
-def read_identity(reply: Message, clients: int) -> int:
-    """The client that a node says it is, in [0, clients)."""
+def read_identity(reply: Message, n_clients: int) -> int:
+    """Read which client a node says it is, in [0, n_clients)."""
     client = reply.content.config_records.get("config", {}).get("client")
-    if isinstance(client, bool) or not isinstance(client, int) or not 0 <= client < clients:
-        raise Refused(f"it says it is client {client!r}; accepted is a whole number from 0 to {clients - 1}")
+    if isinstance(client, bool) or not isinstance(client, int) or not 0 <= client < n_clients:
+        raise Refused(f"it says it is client {client!r}; accepted is a whole number from 0 to {n_clients - 1}")
     return client
 
 

@@ -45,19 +45,19 @@ class Roster:
     has to wait until the SuperLink has given up its old connection. Where several unknown nodes claim one client at
     once, none is believed.
 
-    A node that is silent is set aside: nobody waits for it again, and it joins when it answers. Since an answer may
+    A node that is silent is set aside: no round waits for it again, and it joins when it answers. Since an answer may
     have been lost with its process, it is asked again after 1, 2, 4, ... up to 32 rounds, without waiting.
 
     Parameters
     ----------
-    clients : int
+    n_clients : int
         Number of clients N.
     """
 
     _RAREST = 32  #: rounds between two questions to a silent node, at most
 
-    def __init__(self, clients: int) -> None:
-        self.clients = clients
+    def __init__(self, n_clients: int) -> None:
+        self.n_clients = n_clients
         #: The node that each connected client is.
         self.nodes: dict[int, int] = {}
         self._claims: dict[int, int | None] = {}  # of every connected node that was understood, None where refused
@@ -67,7 +67,7 @@ class Roster:
     @property
     def connected(self) -> NDArray[np.bool_]:
         """Mask of the clients that can be reached, shape (N,)."""
-        mask = np.zeros(self.clients, dtype=bool)
+        mask = np.zeros(self.n_clients, dtype=bool)
         mask[list(self.nodes)] = True
         return mask
 
@@ -154,7 +154,7 @@ class Roster:
         self._asked = {message: other for message, other in self._asked.items() if other != node}
         self._claims[node] = None
         try:
-            self._claims[node] = read_identity(reply, self.clients)
+            self._claims[node] = read_identity(reply, self.n_clients)
         except Refused as refusal:
             return [Fault(str(refusal), node=node)]
         return []
@@ -170,7 +170,7 @@ class SelectorStrategy(Strategy):
     updates are summed in client order with the selection's absolute weights, so that arrival changes no bit. Every
     selected client ends as returned, failed (it reported an error, or its answer was refused) or missing (silence, an
     error that the SuperLink made in its name, or `DroppedOut`); the server's dropout model plays no part: clients
-    that are to drop out do so themselves. A round in which nobody is there, selected or back passes, and the model
+    that are to drop out do so themselves. A round in which no client is there, selected or back passes, and the model
     stays.
 
     Drive it by `run`. The model is the server's throughout; Flower's ``initial_arrays`` are only what it logs.
@@ -186,7 +186,7 @@ class SelectorStrategy(Strategy):
         Seconds to wait for the answers to a set of messages.
     identity_timeout : float
         Seconds without any answer after which nodes that have not said who they are are set aside (``patience``, if
-        that is longer, before the first round). Nobody waits for such a node again; it joins when it answers.
+        that is longer, before the first round). No round waits for such a node again; it joins when it answers.
     patience : float
         Seconds to wait for all clients to connect before the first round that is played, and for one of them before
         any other.
@@ -270,7 +270,7 @@ class SelectorStrategy(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Ask nobody: the server evaluates where it has a test set."""
+        """Send nothing: the server evaluates where it has a test set."""
         return []
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
