@@ -143,7 +143,7 @@ def letters(
         for which, count in enumerate((images, test_images))
     )
     return federation_of(
-        "letters", train, test, len(ALPHABET), n_clients, partition, validation_fraction, seed, options
+        "letters", (train, test), len(ALPHABET), n_clients, partition, validation_fraction, seed, options
     )
 
 

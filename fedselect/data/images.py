@@ -264,8 +264,8 @@ def _image_set(
     ) -> Federation:
         if download and not source.kind:
             raise ConfigError(f"{name} cannot be downloaded here: put its files in {Path(root) / source.folder}")
-        train, test = read_images(source, root, download)
-        return federation_of(name, train, test, classes, n_clients, partition, validation_fraction, seed, options)
+        pictures = read_images(source, root, download)
+        return federation_of(name, pictures, classes, n_clients, partition, validation_fraction, seed, options)
 
     split.__name__ = split.__qualname__ = name.replace("-", "_")
     split.__doc__ = f"{text.strip()}\n{_PARAMETERS.format(folder=source.folder)}"
@@ -355,8 +355,7 @@ cinic10 = _image_set(
 
 def federation_of(
     name: str,
-    train: Pictures,
-    test: Pictures,
+    pictures: tuple[Pictures, Pictures],
     classes: int,
     n_clients: int,
     partition: str,
@@ -364,8 +363,8 @@ def federation_of(
     seed: int,
     options: dict[str, object],
 ) -> Federation:
-    """Split training pictures over clients by a partition, and hold a share of each client's out."""
-    rng = generator(seed, "data")
+    """Split the first pictures over clients by a partition, holding out a share of each; test on the second."""
+    (train, test), rng = pictures, generator(seed, "data")
     parts = PARTITIONS.build(partition, train.labels, n_clients, rng, **options)
     kept, held = hold_out(parts, validation_fraction, rng)
     return Federation(
