@@ -258,7 +258,7 @@ def _is_own(kind: type[Problem]) -> bool:
 
 
 #: Families `load` may import by itself, so that a file can name nothing but these.
-FAMILIES = ("dispersion", "weighting", "capping", "allocation", "participation", "deadline", "coverage")
+FAMILIES = ("dispersion", "weighting", "capping", "allocation", "participation", "deadline", "coverage", "schedule")
 
 
 #: Text longer than this is left out of a repr.

@@ -25,6 +25,7 @@ API = {
         "solvers.participation",
         "solvers.deadline",
         "solvers.coverage",
+        "solvers.schedule",
         "solvers.instances",
         "solvers.certificates",
         "solvers.benchmark",

@@ -143,7 +143,7 @@ def test_every_picture_has_a_text_alternative(page, name):
 
 
 @pytest.mark.parametrize(
-    "family", ["dispersion", "weighting", "capping", "allocation", "participation", "deadline", "coverage"]
+    "family", ["dispersion", "weighting", "capping", "allocation", "participation", "deadline", "coverage", "schedule"]
 )
 def test_every_family_has_pictures(page, family):
     page.goto(f"/mathematics/{family}.html", wait_until="load")

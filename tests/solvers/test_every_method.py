@@ -23,6 +23,7 @@ from solvers.deadline import DeadlineProblem
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.participation import CutoffProblem
 from solvers.problem import FAMILIES
+from solvers.schedule import ScheduleProblem
 from solvers.solution import proves
 from solvers.weighting import ExclusionProblem, OptimizationErrorProblem, TotalErrorProblem
 
@@ -183,6 +184,18 @@ def coverage() -> Iterator[tuple[str, Problem]]:
     yield "huge, negative", CoverageProblem(-1e9 * near, size=3)
 
 
+def schedule() -> Iterator[tuple[str, Problem]]:
+    rng = np.random.default_rng(13)
+    yield "random", ScheduleProblem(rng.random((5, 5)) < 0.6, size=2)
+    yield "after other rounds", ScheduleProblem(rng.random((4, 5)) < 0.5, size=2, counts=[3, 0, 1, 0, 2])
+    yield "always there", ScheduleProblem(np.ones((3, 4)), size=2)
+    yield "nobody in some rounds", ScheduleProblem([[0, 0, 0], [1, 0, 1], [0, 0, 0], [1, 1, 0]], size=1)
+    yield "fewer than wanted", ScheduleProblem([[1, 0, 0], [1, 1, 0]], size=3)
+    yield "one client", ScheduleProblem([[1], [0], [1]], size=1)
+    yield "one round", ScheduleProblem([[1, 1, 0, 1]], size=2, counts=[5, 0, 0, 0])
+    yield "a chain", ScheduleProblem([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0]], size=1)
+
+
 CASES: dict[type[Problem], Callable[[], Iterator[tuple[str, Problem]]]] = {
     DispersionProblem: dispersion,
     PointDispersionProblem: points,
@@ -195,6 +208,7 @@ CASES: dict[type[Problem], Callable[[], Iterator[tuple[str, Problem]]]] = {
     CutoffProblem: cutoff,
     DeadlineProblem: deadline,
     CoverageProblem: coverage,
+    ScheduleProblem: schedule,
 }
 
 #: The smallest instances of the library, and one of each type that is large enough to keep a method busy.
@@ -224,6 +238,12 @@ def decisions(problem: Problem) -> Iterator[np.ndarray]:
             yield np.isin(np.arange(problem.n), chosen).astype(int)
     elif isinstance(problem, ExclusionProblem):
         yield from (np.array(kept) for kept in itertools.product((False, True), repeat=problem.n) if any(kept))
+    elif isinstance(problem, ScheduleProblem):
+        rounds = [
+            [np.isin(np.arange(problem.n), chosen) for chosen in itertools.combinations(np.flatnonzero(there), size)]
+            for there, size in zip(problem.available, problem.sizes, strict=True)
+        ]
+        yield from (np.array(rows) for rows in itertools.product(*rounds))
     elif isinstance(problem, DeadlineProblem):
         yield from (np.array(x) for x in itertools.product((0, 1), repeat=problem.n))
     elif isinstance(problem, AllocationProblem):
@@ -256,7 +276,7 @@ def ranked(problem: Problem) -> list[tuple[float, np.ndarray]]:
     return sorted(values, key=lambda pair: -pair[0] if problem.sense == "max" else pair[0])
 
 
-COUNTED = (*SELECTIONS, ExclusionProblem, AllocationProblem, CutoffProblem, DeadlineProblem)
+COUNTED = (*SELECTIONS, ExclusionProblem, AllocationProblem, CutoffProblem, DeadlineProblem, ScheduleProblem)
 
 
 def rounding(problem: Problem, value: float) -> float:
@@ -431,6 +451,7 @@ BUSY: dict[type[Problem], str | Callable[[], Problem]] = {
     CutoffProblem: "fedau-cutoff-digits-n30-t200-r0",
     DeadlineProblem: valued_uploads,
     CoverageProblem: far_apart,
+    ScheduleProblem: lambda: ScheduleProblem(np.random.default_rng(9).random((60, 3000)) < 0.2, size=90),
 }
 
 
@@ -446,6 +467,7 @@ BUSY_SPECIAL: dict[tuple[type[Problem], str], Callable[[], Problem]] = {
     (CoverageProblem, "brute-force"): lambda: CoverageProblem(np.eye(24), size=8),
     (CoverageProblem, "milp"): lambda: far_apart(120),
     (CoverageProblem, "cp-sat"): lambda: far_apart(120),
+    (ScheduleProblem, "brute-force"): lambda: ScheduleProblem(np.ones((5, 8)), size=3),
     (ExclusionProblem, "sorting"): equally_important,
     (TotalErrorProblem, "newton"): squared_bias,
 }

@@ -1,0 +1,146 @@
+"""Methods for schedule problems: exchanges level by level, minimum-cost flow, and rules that know less ahead."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Annotated
+
+import numpy as np
+
+from solvers.errors import InvalidProblem
+from solvers.options import AtLeast
+from solvers.registry import method
+from solvers.run import Run
+from solvers.schedule.problem import ScheduleProblem
+from solvers.schedule.residual import even_out, round_by_round
+
+__all__ = ["auto", "brute_force", "exchanges", "min_cost_flow", "rolling", "selected_round_by_round"]
+
+
+@method(ScheduleProblem, "round-by-round", kind="heuristic")
+def selected_round_by_round(problem: ScheduleProblem, run: Run) -> None:
+    """Select those of the fewest turns so far, as a fair selector that does not know the future; ties at random."""
+    run.offer(round_by_round(problem.available, problem.sizes, problem.counts, run.rng))
+
+
+@method(ScheduleProblem, "rolling", kind="heuristic")
+def rolling(problem: ScheduleProblem, run: Run, *, horizon: Annotated[int, AtLeast(1)] = 10) -> None:
+    """Know the availability of some rounds ahead: plan these exactly, select as planned for one, and plan anew.
+
+    Parameters
+    ----------
+    horizon : int
+        Rounds known, the present one with them; 1 is ``round-by-round``.
+    """
+    counts, rows = problem.counts.copy(), []
+    rounds = problem.available.shape[0]
+    for t in range(rounds):
+        ahead = ScheduleProblem(problem.available[t : t + horizon], problem.size, counts)
+        plan = round_by_round(ahead.available, ahead.sizes, counts, run.rng)
+        if not run.expired:
+            even_out(ahead, run, plan)
+        rows.append(plan[0])
+        counts = counts + plan[0]
+    run.offer(np.array(rows))
+
+
+@method(ScheduleProblem, "exchanges", kind="exact")
+def exchanges(problem: ScheduleProblem, run: Run) -> None:
+    """Even out the counts of ``round-by-round`` along paths of exchanges, from the highest count down: exact.
+
+    Where no path of the residual graph leads from a client to one with two turns fewer, there is no negative cycle, and
+    the schedule is optimal. All of it is in whole numbers.
+    """
+    run.tighten(problem.bound())
+    if run.x is None:
+        run.offer(round_by_round(problem.available, problem.sizes, problem.counts, run.rng))
+    assert run.x is not None
+    if run.proved:
+        return
+    table = run.x.copy()
+    finished = even_out(problem, run, table)
+    value = run.offer(table)
+    if finished:
+        run.tighten(value)
+
+
+@method(ScheduleProblem, "min-cost-flow", kind="exact", requires="ortools")
+def min_cost_flow(problem: ScheduleProblem, run: Run) -> None:
+    """State the convex-cost flow to OR-Tools, with an arc of cost 2v + 1 for the turn after v: exact in whole numbers.
+
+    The solver cannot be stopped; a time limit that is over before it begins leaves ``round-by-round``'s schedule.
+    """
+    from ortools.graph.python import min_cost_flow as flows
+
+    run.tighten(problem.bound())
+    run.offer(round_by_round(problem.available, problem.sizes, problem.counts, run.rng))
+    if run.expired or run.proved:
+        return
+    rounds, n = problem.available.shape
+    with run.building():
+        flow = flows.SimpleMinCostFlow()
+        when, who = np.nonzero(problem.available)
+        ones = np.ones(when.size, dtype=np.int64)
+        turns = flow.add_arcs_with_capacity_and_unit_cost(when, rounds + who, ones, 0 * ones)
+        most = problem.available.sum(axis=0)
+        clients = np.repeat(np.arange(n), most)
+        nth = np.arange(clients.size) - np.repeat(np.cumsum(most) - most, most)
+        cost = 2 * (problem.counts - problem.counts.min())[clients] + 2 * nth + 1
+        flow.add_arcs_with_capacity_and_unit_cost(
+            rounds + clients, np.full(clients.size, rounds + n), np.ones(clients.size, dtype=np.int64), cost
+        )
+        flow.set_nodes_supplies(np.arange(rounds), problem.sizes)
+        flow.set_node_supply(rounds + n, -int(problem.sizes.sum()))
+    status = flow.solve()
+    run.message = f"min-cost-flow: {status.name}"
+    if status != flow.OPTIMAL:
+        run.stop("error", run.message)
+        return
+    table = np.zeros_like(problem.available)
+    table[when, who] = flow.flows(turns) > 0
+    run.tighten(run.offer(table))
+
+
+#: Count vectors that brute force is willing to hold.
+_LARGEST_ENUMERATION = 200_000
+
+
+@method(ScheduleProblem, "brute-force", kind="exact")
+def brute_force(problem: ScheduleProblem, run: Run) -> None:
+    """Enumerate all counts that can be reached, round by round; the reference that other methods are tested against.
+
+    Raises
+    ------
+    InvalidProblem
+        When there are more than 200 000 before the last round.
+    """
+    reached: dict[tuple[int, ...], tuple[tuple[int, ...], ...]] = {tuple(problem.counts.tolist()): ()}
+    for there, size in zip(problem.available, problem.sizes.tolist(), strict=True):
+        ids = np.flatnonzero(there).tolist()
+        if len(reached) * math.comb(len(ids), size) > 50 * _LARGEST_ENUMERATION or len(reached) > _LARGEST_ENUMERATION:
+            raise InvalidProblem(
+                f"brute-force would look at more than {_LARGEST_ENUMERATION} vectors of counts (use 'auto')"
+            )
+        further = {}
+        for counts, rows in reached.items():
+            for chosen in itertools.combinations(ids, size):
+                after = list(counts)
+                for k in chosen:
+                    after[k] += 1
+                further[tuple(after)] = (*rows, chosen)
+            if run.expired:
+                return
+        reached = further
+    run.nodes = len(reached)
+    best = min(reached, key=lambda counts: sum(v * v for v in counts))
+    table = np.zeros_like(problem.available)
+    for t, chosen in enumerate(reached[best]):
+        table[t, list(chosen)] = True
+    run.tighten(run.offer(table))
+
+
+@method(ScheduleProblem, "auto", kind="exact")
+def auto(problem: ScheduleProblem, run: Run) -> None:
+    """``exchanges``: exact and fast at every size."""
+    exchanges(problem, run)

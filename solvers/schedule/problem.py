@@ -1,0 +1,150 @@
+"""The schedule problem: the fairest selections of all rounds, availability known in advance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers.checks import integer
+from solvers.errors import InvalidProblem
+from solvers.options import AtLeast
+from solvers.problem import Problem
+
+__all__ = ["ScheduleProblem"]
+
+
+@dataclass(frozen=True, eq=False)
+class ScheduleProblem(Problem):
+    r"""Choose the clients of every round, of those available, so that they are selected as equally often as possible.
+
+    .. math:: \min_x \; \frac1N \sum_k (v_k - \bar v)^2, \quad v_k = c_k + \sum_t x_{tk} \quad \text{s.t.} \quad
+              \sum_k x_{tk} = \min(m, |A_t|), \quad x_{tk} \le [k \in A_t]
+
+    The schedule in hindsight: no selector that learns of availability round by round reaches a smaller variance of
+    the counts. It is a flow with convex costs, solved exactly in whole numbers. Counts that are least in their
+    squares are so under every convex function and every symmetric one that is Schur-convex: they are majorised by all
+    others (Frank and Murota, *decreasing minimisation* on M-convex sets).
+
+    Parameters
+    ----------
+    available : (T, N) array-like of bool
+        Who is available in which round.
+    size : int
+        Clients m ≥ 1 wanted in each round; all of those available are selected where they are fewer.
+    counts : (N,) array-like of int, optional
+        How often each client was selected before; 0 by default.
+
+    Raises
+    ------
+    InvalidProblem
+        When an argument is not as described.
+
+    Examples
+    --------
+    >>> from solvers import solve
+    >>> problem = ScheduleProblem(available=[[1, 1, 0], [1, 0, 1], [1, 0, 1]], size=1)
+    >>> problem.turns(solve(problem).x).tolist()
+    [1, 1, 1]
+    """
+
+    available: NDArray[np.bool_]
+    size: int
+    counts: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in __post_init__
+
+    sense: ClassVar[Literal["min"]] = "min"
+    family: ClassVar[str] = "schedule"
+
+    def __post_init__(self) -> None:
+        given = np.asarray(self.available)
+        if given.ndim != 2 or 0 in given.shape:
+            raise InvalidProblem(
+                f"available must be a table of rounds by clients, at least one each; got {given.shape}"
+            )
+        available = given.astype(np.bool_)
+        if given.dtype.kind not in "biuf" or not np.array_equal(available, given):
+            raise InvalidProblem("available must hold truth values or 0 and 1; it has other entries")
+        available.setflags(write=False)
+        n = available.shape[1]
+        before = np.asarray(np.zeros(n, np.int64) if self.counts is None else self.counts)
+        if before.shape != (n,):
+            raise InvalidProblem(f"counts must have one entry per client, {n}; got shape {before.shape}")
+        counts = before.astype(np.int64)
+        if not np.array_equal(counts, before) or counts.min() < 0 or counts.max() > 2**31:
+            raise InvalidProblem(f"counts must be whole numbers from 0 to 2^31; got {before.min()} to {before.max()}")
+        counts.setflags(write=False)
+        object.__setattr__(self, "available", available)
+        object.__setattr__(self, "size", integer(self.size, "size", AtLeast(1)))
+        object.__setattr__(self, "counts", counts)
+
+    @property
+    def n(self) -> int:
+        """Number of clients."""
+        return self.available.shape[1]
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Clients to select in each round: ``size``, or all that are available."""
+        return np.minimum(self.size, self.available.sum(axis=1))
+
+    @property
+    def scale(self) -> float:
+        """Least difference of two values, 2/N, times 1e6 / 4: an optimum is called so where it is one exactly."""
+        return 5e5 / self.n
+
+    def decision(self, x: ArrayLike) -> NDArray[np.bool_]:
+        """``x`` as a (T, N) table of truth values; raises `ValueError` for another shape or entries beside 0 and 1."""
+        array = np.asarray(x)
+        if array.shape != self.available.shape:
+            rounds, n = self.available.shape
+            raise ValueError(f"x must have a row per round and a column per client, ({rounds}, {n}); got {array.shape}")
+        table = array.astype(np.bool_)
+        if not np.array_equal(table, array):
+            raise ValueError("x must hold truth values or 0 and 1; it has other entries")
+        return table
+
+    def turns(self, x: ArrayLike) -> NDArray[np.int64]:
+        """How often each client is selected after all rounds, ``counts`` included."""
+        return self.counts + self.decision(x).sum(axis=0)
+
+    def objective(self, x: ArrayLike) -> float:
+        """Variance of the counts after all rounds, rounded once."""
+        return self.variance(self.turns(x))
+
+    def variance(self, turns: NDArray[np.int64]) -> float:
+        """Variance of whole counts, rounded once: (N Σv² − (Σv)²) / N²."""
+        # Whole numbers up to 2^31 are squared and added without overflow where they are counted by value.
+        values, times = np.unique(turns, return_counts=True)
+        pairs = list(zip(values.tolist(), times.tolist(), strict=True))
+        total, squares = sum(v * k for v, k in pairs), sum(v * v * k for v, k in pairs)
+        return (self.n * squares - total * total) / self.n**2
+
+    def violation(self, x: ArrayLike) -> float:
+        """Largest of: distance of a round's selections from their number, and selections of who is unavailable."""
+        table = self.decision(x)
+        absent = int((table & ~self.available).sum())
+        return float(max(np.abs(table.sum(axis=1) - self.sizes).max(), absent))
+
+    def bound(self) -> float:
+        """Smallest variance of counts that add up rightly, each between what it must be and what it can be: O(N log N).
+
+        A client can be selected whenever it is available, and must be where all of those available are.
+        """
+        full = self.available.sum(axis=1) <= self.size
+        least = self.counts + self.available[full].sum(axis=0)
+        most = self.counts + self.available.sum(axis=0)
+        missing = int(self.sizes.sum() + self.counts.sum() - least.sum())
+        low, high = int(least.min()), int(most.max())
+        while low < high:  # the largest level to which counts can be raised
+            level = (low + high + 1) // 2
+            if int((np.clip(level, least, most) - least).sum()) <= missing:
+                low = level
+            else:
+                high = level - 1
+        turns = np.clip(low, least, most)
+        rest = missing - int((turns - least).sum())
+        turns[np.flatnonzero((turns == low) & (turns < most))[:rest]] += 1
+        return self.variance(turns)

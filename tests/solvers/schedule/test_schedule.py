@@ -1,0 +1,179 @@
+"""The schedule problem: enumeration, minimum-cost flow, residual cycles, majorisation, bound, sentences."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from solvers import InvalidProblem, load, methods, solve
+from solvers.schedule import ScheduleProblem, find_exchange
+from tests.thoroughly import few_of
+
+
+def all_counts(problem):
+    """Every vector of counts that a schedule reaches, by plain enumeration of the rounds."""
+    rounds = [
+        list(itertools.combinations(np.flatnonzero(there).tolist(), size))
+        for there, size in zip(problem.available, problem.sizes.tolist(), strict=True)
+    ]
+    found = set()
+    for chosen in itertools.product(*rounds):
+        counts = problem.counts.tolist()
+        for k in itertools.chain(*chosen):
+            counts[k] += 1
+        found.add(tuple(counts))
+    return found
+
+
+def variance(counts):
+    mean = Fraction(sum(counts), len(counts))
+    return float(sum((v - mean) ** 2 for v in counts) / len(counts))
+
+
+def random_problem(rng, clients=6, rounds=6):
+    n, t = int(rng.integers(1, clients)), int(rng.integers(1, rounds))
+    available = rng.random((t, n)) < rng.random()
+    before = rng.integers(0, 4, n) if rng.random() < 0.4 else None
+    return ScheduleProblem(available, int(rng.integers(1, n + 1)), before)
+
+
+@pytest.mark.parametrize(("seed", "cases"), few_of([(0, 120), (1, 1500)], 1))
+def test_thousands_of_small_cases_against_enumeration(seed, cases):
+    rng = np.random.default_rng(seed)
+    proved = improvable = 0
+    for case in range(cases):
+        problem = random_problem(rng)
+        best = min(variance(counts) for counts in all_counts(problem))
+        assert problem.bound() <= best
+        for entry in methods(problem):
+            solution = solve(problem, entry.name)
+            assert solution.objective == variance(problem.turns(solution.x).tolist())
+            if entry.kind == "exact":
+                assert (solution.objective, solution.status) == (best, "optimal"), (case, entry.name)
+                proved += 1
+            path = find_exchange(problem, solution.x)
+            assert (path is None) == (solution.objective == best), (case, entry.name)
+            improvable += path is not None
+    assert proved == 4 * cases
+    assert improvable > 0
+
+
+def test_an_exchange_lowers_the_variance():
+    rng = np.random.default_rng(2)
+    improved = 0
+    for _ in range(300):
+        problem = random_problem(rng, 8, 8)
+        table = solve(problem, "round-by-round", seed=int(rng.integers(99))).x.copy()
+        before = problem.objective(table)
+        path = find_exchange(problem, table)
+        if path is None:
+            continue
+        for giver, t, taker in zip(path[:-1:2], path[1::2], path[2::2], strict=True):
+            assert table[t, giver]
+            assert not table[t, taker]
+            table[t, giver], table[t, taker] = False, True
+        assert problem.violation(table) == 0
+        assert problem.objective(table) < before
+        improved += 1
+    assert improved >= 10
+
+
+def residual(problem, table):
+    """The residual network of the convex-cost flow, built anew: an arc's weight is what a turn more, or less, costs."""
+    graph = nx.DiGraph()
+    turns = problem.turns(table)
+    for k, v in enumerate(turns.tolist()):
+        graph.add_edge(("client", k), "sink", weight=2 * v + 1)
+        if v > problem.counts[k]:
+            graph.add_edge("sink", ("client", k), weight=1 - 2 * v)
+    for t, k in zip(*np.nonzero(problem.available), strict=True):
+        forward, backward = (("round", t), ("client", k)), (("client", k), ("round", t))
+        graph.add_edge(*(backward if table[t, k] else forward), weight=0)
+    return graph
+
+
+def test_no_negative_cycle_is_left():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        problem = ScheduleProblem(rng.random((15, 20)) < rng.uniform(0.1, 0.6), 4, rng.integers(0, 5, 20))
+        for name in ("exchanges", "min-cost-flow"):
+            assert not nx.negative_edge_cycle(residual(problem, solve(problem, name).x))
+
+
+@pytest.mark.parametrize("kind", ["uniform", "skewed", "days and nights"])
+def test_exchanges_and_flow_agree_on_larger_ones(kind):
+    rng = np.random.default_rng(4)
+    longer = 0
+    for seed in range(8):
+        rates = rng.beta(0.3, 1, 60) if kind == "skewed" else np.full(60, 0.3)
+        available = rng.random((40, 60)) < rates
+        if kind == "days and nights":
+            shift = rng.integers(0, 20, 60)
+            available = (np.arange(40)[:, None] + shift) % 20 < rng.integers(2, 9, 60)
+        problem = ScheduleProblem(available, int(rng.integers(1, 20)))
+        ours, theirs = solve(problem, "exchanges", seed=seed), solve(problem, "min-cost-flow")
+        assert ours.objective == theirs.objective
+        assert ours.status == theirs.status == "optimal"
+        longer += solve(problem, "round-by-round", seed=seed).objective > ours.objective
+    assert longer
+
+
+def test_the_optimum_is_best_for_every_convex_function():
+    """The sorted counts of the optimum are majorised by those of every schedule."""
+    rng = np.random.default_rng(5)
+    for _ in range(100):
+        problem = random_problem(rng)
+        best = np.cumsum(sorted(problem.turns(solve(problem).x).tolist(), reverse=True))
+        for counts in all_counts(problem):
+            assert (np.cumsum(sorted(counts, reverse=True)) >= best).all()
+
+
+def test_the_rest_of_the_future_is_worth_something():
+    """Round by round gives both first turns to the clients that come back, and a horizon of all rounds does not."""
+    problem = ScheduleProblem([[1, 1, 0], [1, 0, 1], [1, 0, 0]], 1)
+    assert solve(problem, "rolling", horizon=3).objective == solve(problem).objective == 0
+    rng = np.random.default_rng(6)
+    values = {1: 0.0, 4: 0.0, 30: 0.0}
+    for _ in range(10):
+        case = ScheduleProblem(rng.random((30, 20)) < rng.beta(0.4, 1, 20), 3)
+        for horizon in values:
+            values[horizon] += solve(case, "rolling", horizon=horizon).objective
+        assert solve(case, "rolling", horizon=30).objective == solve(case).objective
+    assert values[1] > values[30]
+
+
+def test_start_time_limit_and_files(tmp_path):
+    problem = ScheduleProblem(np.random.default_rng(7).random((30, 200)) < 0.3, 20, np.arange(200) % 3)
+    again = load(problem.save(tmp_path / "problem.npz"))
+    assert isinstance(again, ScheduleProblem)
+    best = solve(problem)
+    assert solve(again, start=best.x).objective == best.objective
+    assert solve(again, start=best.x).trace[0].objective == best.objective
+    assert best.x.dtype == bool
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (([1, 0], 1), "available must be a table of rounds by clients"),
+        ((np.zeros((0, 3)), 1), "available must be a table of rounds by clients"),
+        (([[0.5]], 1), "available must hold truth values or 0 and 1"),
+        (([["yes"]], 1), "available must hold truth values or 0 and 1"),
+        (([[1]], 0), "size must be an integer of at least 1; got 0"),
+        (([[1]], 1, [1, 2]), "counts must have one entry per client, 1"),
+        (([[1]], 1, [-1]), "counts must be whole numbers from 0"),
+        (([[1]], 1, [0.5]), "counts must be whole numbers from 0"),
+    ],
+)
+def test_bad_data_are_sentences(fields, sentence):
+    with pytest.raises(InvalidProblem, match=sentence):
+        ScheduleProblem(*fields)
+
+
+def test_brute_force_says_when_there_is_too_much():
+    with pytest.raises(InvalidProblem, match="brute-force would look at more than"):
+        solve(ScheduleProblem(np.ones((9, 30)), 10), "brute-force")
