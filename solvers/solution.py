@@ -229,7 +229,7 @@ class Solution:
 
     @property
     def certificate_report(self) -> Mapping[str, Any]:
-        """Report on the certificate that was asked for, see `solvers.proving.prove`; empty where none was."""
+        """Report of `solvers.certificate_writers.with_certificate`; empty where no certificate was asked for."""
         return self.details.get("certificate", {})
 
     def with_bound(self, bound: float | None, **details: Any) -> Solution:

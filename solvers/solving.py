@@ -9,11 +9,11 @@ from typing import IO, Any
 
 from numpy.typing import ArrayLike
 
+from solvers.certificate_writers import with_certificate
 from solvers.checks import integer, number, seconds_or_none
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.options import AtLeast
 from solvers.problem import Problem
-from solvers.proving import prove
 from solvers.registry import Method, find, methods
 from solvers.run import Log, Run
 from solvers.solution import Solution, TracePoint, proves
@@ -66,7 +66,7 @@ def solve(
         Keep what proves the bound to `solvers.certificates.check` as ``Solution.certificate``: written down by the
         search as it goes, or else found after it, in the time that is left, of which at least 15 % are kept free.
         Without a time limit the effort is bounded, and what it proves may be weaker than ``bound``:
-        ``Solution.certificate_report`` says by how much; see `solvers.proving.prove`.
+        ``Solution.certificate_report`` says by how much; see `solvers.certificate_writers.with_certificate`.
     watch : callable, optional
         Called with every improvement as it is found, in the solve's own thread: what enters ``Solution.trace``.
     log : bool, text stream or callable
@@ -178,7 +178,9 @@ class Plan:
             # What took all the time there was is not proved again in what is left.
             cut = self.method.kind == "relaxation" or solution.stopped == "time-limit"
             weaker = cut and solution.status != "optimal"
-            solution = replace(prove(solution, left, relaxed=weaker, recorded=run.recorded), seconds=run.seconds)
+            solution = replace(
+                with_certificate(solution, left, relaxed=weaker, recorded=run.recorded), seconds=run.seconds
+            )
         log.end(solution)
         return solution
 

@@ -12,9 +12,6 @@ SHORT_FOR_A_REASON = {
 
 #: Modules of fewer than forty lines that are to join a neighbour, or to give a reason.
 SHORT = {
-    "solvers/allocation/proof.py",
-    "solvers/capping/proof.py",
-    "solvers/participation/proof.py",
     "fedselect/cli/flower.py",
     "fedselect/cli/warm_up.py",
     "fedselect/progress.py",

@@ -19,12 +19,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from solvers import Solution, __version__, instances, solve
+from solvers.certificate_writers import with_certificate
 from solvers.certificates import problem_digest
 from solvers.files import write_atomically
 from solvers.instances.ledger import Found, LedgerEntry, Tier
 from solvers.instances.ledger import entries as known_entries
 from solvers.instances.library import FOLDER
-from solvers.proving import prove
 
 __all__ = ["enter"]
 
@@ -90,7 +90,7 @@ def _certified(folder: Path, entry: LedgerEntry, seconds: float) -> LedgerEntry:
     name = entry.name
     known, problem, best = instances.info(name), instances.load(name), instances.best(name)
     claim = Solution(problem, known.method, best, known.best_known, known.bound, "feasible", "iterations")
-    proved = prove(claim, seconds, relaxed=not known.proved)
+    proved = with_certificate(claim, seconds, relaxed=not known.proved)
     path = folder / "certificates" / f"{name}.npz"
     if proved.certificate is None:
         print(f"{name}: {proved.certificate_report}")

@@ -125,7 +125,7 @@ def _carried(
 def _improve(folder: Path, info: InstanceInfo, methods: Sequence[str], seconds: float) -> InstanceInfo:
     """Solve an instance, and keep what is better than what was known."""
     problem, best = unpack((folder / "data" / f"{info.name}.xz").read_bytes(), info.name)
-    finder, _, prover = info.method.partition("; bound by ")
+    finder, _, bounder = info.method.partition("; bound by ")
     objective, bound = info.best_known, info.bound
     for method in methods:
         solution = solve(problem, method, time_limit=seconds, seed=0, start=best)
@@ -133,7 +133,7 @@ def _improve(folder: Path, info: InstanceInfo, methods: Sequence[str], seconds: 
         if solution.objective is not None and (objective is None or sign * (solution.objective - objective) > 0):
             objective, best, finder = solution.objective, solution.x, method
         if solution.bound is not None and (bound is None or sign * (bound - solution.bound) > 0):
-            bound, prover = solution.bound, method
+            bound, bounder = solution.bound, method
         if proves(problem, objective, bound):
             break
     return replace(
@@ -141,7 +141,7 @@ def _improve(folder: Path, info: InstanceInfo, methods: Sequence[str], seconds: 
         best_known=objective,
         bound=bound,
         proved=proves(problem, objective, bound),
-        method=finder if prover in ("", finder) else f"{finder}; bound by {prover}",
+        method=finder if bounder in ("", finder) else f"{finder}; bound by {bounder}",
         bytes=_store(folder, info.name, problem, best),
     )
 

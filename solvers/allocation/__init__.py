@@ -1,6 +1,6 @@
 """Allocation: how many clients to sample from each group, the stratified sampling of FedSS."""
 
-from solvers.allocation import methods, proof
+from solvers.allocation import methods
 from solvers.allocation.grouping import Grouping, group_clients, silhouette
 from solvers.allocation.problem import AllocationProblem
 from solvers.allocation.theory import (
@@ -31,7 +31,6 @@ __all__ = [
     "methods",
     "neyman",
     "precision_bound",
-    "proof",
     "proportional_advantage",
     "separation_threshold",
     "silhouette",

@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from solvers.allocation.problem import AllocationProblem, fill, round_up_largest
 from solvers.backends import clarabel_point, cut_short, solver_for
+from solvers.certificate_writers import certificate_writer, whole_numbers
+from solvers.certificates import Certificate, problem_digest
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run
+from solvers.solution import Solution
 
 __all__ = [
     "LARGEST_ENUMERATION",
@@ -31,6 +34,7 @@ __all__ = [
     "largest_remainder",
     "next_gain",
     "proportional",
+    "write_certificate",
 ]
 
 
@@ -417,3 +421,25 @@ def cp_sat(problem: AllocationProblem, run: Run, *, threads: Annotated[int, AtLe
 def auto(problem: AllocationProblem, run: Run) -> None:
     """``greedy``: whole clients, exact and fast at every size."""
     greedy(problem, run)
+
+
+@certificate_writer(AllocationProblem)
+def write_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
+    """The price between what the next client gains and the last one cost; a real allocation's price for real ones."""
+    problem, x = solution.problem, solution.x
+    assert isinstance(problem, AllocationProblem)
+    assert solution.bound is not None
+    if x is None:
+        return None
+    whole = x.dtype.kind in "iu"
+    if whole:
+        gain = problem.costs / np.maximum(x * (x + 1.0), 0.5)  # who has nobody costs nothing, or is absent
+        loss = problem.costs / np.maximum(x * (x - 1.0), 0.5)
+        least = float(gain[x < problem.upper].max(initial=0.0))
+        most = float(loss[x > np.maximum(problem.first, 1)].min(initial=np.inf))
+        price = least if not np.isfinite(most) else 0.5 * (least + most)
+    else:
+        price = problem.water_fill(problem.first)[1]
+    grid, (number,) = whole_numbers([price])
+    arrays = {"price": np.array([number]), "whole": np.array([int(whole)])}
+    return Certificate("allocation", problem_digest(problem), float(solution.bound), grid, arrays)

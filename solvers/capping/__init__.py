@@ -4,7 +4,7 @@ Beside the problem and its methods live the random draws with given inclusion pr
 and what E3CS does with them over the rounds (`solvers.capping.theory`).
 """
 
-from solvers.capping import methods, proof
+from solvers.capping import methods
 from solvers.capping.draws import DRAWS, dep_round, madow, successive, successive_inclusion
 from solvers.capping.problem import CappingProblem
 from solvers.capping.theory import best_rate, constant_floors, incremental_floors, regret_bound, reweighted
@@ -18,7 +18,6 @@ __all__ = [
     "incremental_floors",
     "madow",
     "methods",
-    "proof",
     "regret_bound",
     "reweighted",
     "successive",

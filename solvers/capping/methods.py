@@ -8,11 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.backends import clarabel_point
-from solvers.capping.problem import TIE, CappingProblem, tail_sums
+from solvers.capping.problem import TIE, CappingProblem, log_sum, tail_sums
+from solvers.certificate_writers import certificate_writer, whole_numbers
+from solvers.certificates import Certificate, problem_digest
 from solvers.registry import method
 from solvers.run import Run
+from solvers.solution import Solution
 
-__all__ = ["as_printed", "auto", "bisection", "convex", "describe", "exact_search", "one_pass", "report"]
+__all__ = [
+    "as_printed",
+    "auto",
+    "bisection",
+    "convex",
+    "describe",
+    "exact_search",
+    "one_pass",
+    "report",
+    "write_certificate",
+]
 
 
 def report(problem: CappingProblem, run: Run, capped: NDArray[np.bool_]) -> None:
@@ -216,3 +229,28 @@ def one_pass(problem: CappingProblem, run: Run) -> None:
 def auto(problem: CappingProblem, run: Run) -> None:
     """``exact-search``: it is exact and the fastest at every size."""
     exact_search(problem, run)
+
+
+@certificate_writer(CappingProblem)
+def write_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
+    """The logarithm of probability over share of a client that is not capped, or the largest cap over share."""
+    problem, x = solution.problem, solution.x
+    assert isinstance(problem, CappingProblem)
+    assert solution.bound is not None
+    mass = problem.size - problem.n * problem.floor
+    multiplier = 0.0
+    if x is not None and mass > 0:
+        logs = problem.log_weights
+        if logs is None:
+            logs = np.log(problem.weights)  # type: ignore[arg-type]  # one of the two is given
+        shares = np.log(mass) + logs - float(log_sum(logs))
+        residual, cap = x - problem.floor, 1.0 - problem.floor
+        inside = (residual < cap * (1 - 1e-12)) & (residual > 0)
+        if inside.any():
+            largest = int(np.where(inside, residual, -1.0).argmax())
+            multiplier = float(np.log(residual[largest]) - shares[largest])
+        elif cap > 0:
+            multiplier = float((np.log(cap) - shares).max())
+    grid, numbers = whole_numbers([multiplier])
+    arrays = {"multiplier": numbers}
+    return Certificate("capping", problem_digest(problem), float(solution.bound), grid, arrays)

@@ -1,6 +1,6 @@
 """Participation: aggregation weights for clients whose participation rate is unknown, as in FedAU."""
 
-from solvers.participation import methods, proof
+from solvers.participation import methods
 from solvers.participation.problem import CutoffProblem
 from solvers.participation.theory import Convergence, Smoothness, convergence_bound, step_sizes
 from solvers.participation.weights import ParticipationWeights, expected_weight, second_moment, weight_error
@@ -13,7 +13,6 @@ __all__ = [
     "convergence_bound",
     "expected_weight",
     "methods",
-    "proof",
     "second_moment",
     "step_sizes",
     "weight_error",

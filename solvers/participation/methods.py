@@ -6,11 +6,14 @@ import math
 
 import numpy as np
 
+from solvers.certificate_writers import certificate_writer
+from solvers.certificates import Certificate, problem_digest
 from solvers.participation.problem import CutoffProblem
 from solvers.registry import method
 from solvers.run import Run
+from solvers.solution import Solution
 
-__all__ = []
+__all__ = ["write_certificate"]
 
 
 @method(CutoffProblem, "corollary", kind="heuristic")
@@ -57,3 +60,12 @@ def auto(problem: CutoffProblem, run: Run) -> None:
     """``enumerate``, from Corollary 4's cutoff."""
     run.offer(corollary_cutoff(problem))
     enumerate_cutoffs(problem, run)
+
+
+@certificate_writer(CutoffProblem)
+def write_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
+    """The solution itself: the objective is convex in the cutoff."""
+    if solution.x is None or solution.bound is None:
+        return None
+    arrays = {"cutoff": np.array([int(solution.x)])}
+    return Certificate("cutoff", problem_digest(solution.problem), float(solution.bound), 0, arrays)

@@ -1,6 +1,6 @@
 """Weighting: which clients to keep, and with which aggregation weights, the decisions of CA-Fed."""
 
-from solvers.weighting import aggregation, exclusion, proof
+from solvers.weighting import aggregation, certificates, exclusion
 from solvers.weighting.problem import ExclusionProblem, OptimizationErrorProblem, TotalErrorProblem
 from solvers.weighting.theory import ConvergenceConstants, CorrelationSweep, convergence_constants, sweep_correlation
 
@@ -11,8 +11,8 @@ __all__ = [
     "OptimizationErrorProblem",
     "TotalErrorProblem",
     "aggregation",
+    "certificates",
     "convergence_constants",
     "exclusion",
-    "proof",
     "sweep_correlation",
 ]

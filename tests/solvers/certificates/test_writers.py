@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from solvers import Solution, instances, solve
+from solvers.certificate_writers import with_certificate
 from solvers.certificates import CertificateError, check
 from solvers.certificates.attainable import attainable
 from solvers.dispersion import DispersionProblem, KindDispersionProblem
-from solvers.dispersion.proof import certify
+from solvers.dispersion.certificates import write_certificate
 from solvers.dispersion.search.certificate import MOST_WORK, CertificateTree
-from solvers.proving import prove
 
 SMALL = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
 
@@ -85,10 +85,10 @@ def test_no_certificate_is_kept_unless_asked_for_and_no_time_says_so():
     problem = random_problem(2, 12, 5)
     solution = solve(problem)
     assert solution.certificate is None
-    late = prove(solution, 0.0)
+    late = with_certificate(solution, 0.0)
     assert late.certificate is None
     assert late.certificate_report == {"none": "no time was left"}
-    assert prove(solve(problem, "greedy")).certificate is None
+    assert with_certificate(solve(problem, "greedy")).certificate is None
 
 
 def test_it_survives_copies_and_files(tmp_path):
@@ -105,7 +105,7 @@ def test_it_survives_copies_and_files(tmp_path):
 def test_what_ran_out_of_time_still_keeps_a_certificate(seconds):
     """One leaf, whose bound is found at once, or is better where there is time."""
     problem = random_problem(5, 120, 25)
-    solution = prove(solve(problem, "cp-sat", time_limit=0.3), seconds, relaxed=True)
+    solution = with_certificate(solve(problem, "cp-sat", time_limit=0.3), seconds, relaxed=True)
     verified = check(problem, solution.certificate)
     assert solution.objective <= solution.bound <= verified < 1.5 * solution.objective
     assert solution.certificate_report["bound"] == verified
@@ -114,7 +114,9 @@ def test_what_ran_out_of_time_still_keeps_a_certificate(seconds):
 def test_a_proof_that_says_more_improves_the_bound():
     problem = random_problem(6, 30, 8)
     best = solve(problem)
-    loose = prove(solve(problem, "cp-sat", time_limit=0.2).with_bound(1.3 * best.objective), 60.0, relaxed=True)
+    loose = with_certificate(
+        solve(problem, "cp-sat", time_limit=0.2).with_bound(1.3 * best.objective), 60.0, relaxed=True
+    )
     assert loose.bound == loose.certificate_report["bound"]
     assert best.objective <= loose.bound < 1.3 * best.objective
 
@@ -138,7 +140,7 @@ def test_only_a_time_limit_lifts_the_limit_on_counted_work(monkeypatch):
     monkeypatch.setattr(CertificateTree, "tree", lambda tree: limits.append(tree.most_work))
     solution = solve(random_problem(0, 12, 4), "branch-and-bound")
     for seconds in (math.inf, 60.0):
-        assert prove(solution, seconds).certificate_report["bound"] >= solution.objective
+        assert with_certificate(solution, seconds).certificate_report["bound"] >= solution.objective
     assert limits == [MOST_WORK, math.inf]
     assert math.isfinite(MOST_WORK)
 
@@ -149,9 +151,9 @@ def test_every_certificate_without_a_time_limit_is_given_up_so():
     problem = DispersionProblem(distances + distances.T, size=6)
     solution = solve(problem, "branch-and-bound")
     assert solution.status == "optimal"
-    leaf = certify(solution, math.inf, relaxed=False, most_work=1.0)
-    tree = certify(solution, math.inf, relaxed=False)
-    timed = certify(solution, 1e6, relaxed=False, most_work=1.0)  # the clock alone ends it
+    leaf = write_certificate(solution, math.inf, relaxed=False, most_work=1.0)
+    tree = write_certificate(solution, math.inf, relaxed=False)
+    timed = write_certificate(solution, 1e6, relaxed=False, most_work=1.0)  # the clock alone ends it
     assert leaf.arrays["origin"].tolist() == [-1]
     assert leaf.bound > 1.001 * solution.bound
     assert tree.bound == timed.bound == solution.bound
@@ -193,7 +195,7 @@ def test_a_certificate_that_proves_less_says_so():
     rng = np.random.default_rng(1)
     distances = np.triu(rng.random((30, 30)), 1)
     problem = DispersionProblem(distances + distances.T, size=6)
-    weaker = prove(solve(problem, "branch-and-bound"), relaxed=True)
+    weaker = with_certificate(solve(problem, "branch-and-bound"), relaxed=True)
     assert weaker.certificate.bound > weaker.bound
     assert weaker.certificate_report["distance"] == weaker.certificate.bound - weaker.bound
     assert "weaker than the bound" in weaker.summary()

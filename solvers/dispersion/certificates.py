@@ -6,16 +6,22 @@ import math
 import time
 from dataclasses import replace
 
+import numpy as np
+
+from solvers.certificate_writers import certificate_writer
 from solvers.certificates import Certificate, problem_digest
-from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem
+from solvers.certificates.schema import POINT
+from solvers.dispersion.methods.points import relaxed as climbed
+from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.dispersion.relaxations.attainable import Attainable
 from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.search.certificate import MOST_WORK, CertificateTree
+from solvers.dispersion.search.record import on_grain
 from solvers.dispersion.search.threads import calm
-from solvers.proving import prover
+from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP, Solution
 
-__all__ = ["certify", "certify_kinds"]
+__all__ = ["write_certificate", "write_kinds_certificate", "write_points_certificate"]
 
 #: Clients of a problem between kinds that get a row each.
 _MOST_EXPANDED = 1_000
@@ -25,19 +31,19 @@ _MOST_EXPANDED = 1_000
 _SHARE, _SHARE_LEAF = 0.55, 0.8
 
 
-@prover(KindDispersionProblem)
-def certify_kinds(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
+@certificate_writer(KindDispersionProblem)
+def write_kinds_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
     """A tree over the clients, of which those of a kind come in the order of their costs; None where they are many."""
     problem = solution.problem
     assert isinstance(problem, KindDispersionProblem)
     if problem.n > _MOST_EXPANDED:
         return None
-    found = certify(replace(solution, problem=problem.expanded()), time_limit, relaxed=relaxed)
+    found = write_certificate(replace(solution, problem=problem.expanded()), time_limit, relaxed=relaxed)
     return None if found is None else replace(found, kind="kinds", problem=problem_digest(problem))
 
 
-@prover(DispersionProblem)
-def certify(
+@certificate_writer(DispersionProblem)
+def write_certificate(
     solution: Solution, time_limit: float, *, relaxed: bool, most_work: float = MOST_WORK
 ) -> Certificate | None:
     """A tree that proves the bound, or where time does not allow it (or ``relaxed``) the root's tangent alone.
@@ -88,3 +94,29 @@ def _targets(problem: DispersionProblem, solution: Solution, claim: float) -> li
     above = normal.original(attainable.above(normal.value(solution.objective)) - 3 * attainable.error)
     ceiling = problem.trivial_bound()
     return [max(claim, min(above, ceiling) - 1e-9 * problem.scale)]
+
+
+#: Distances that a certificate is read with; some microseconds each.
+_MOST_DISTANCES = 20_000_000
+
+
+@certificate_writer(PointDispersionProblem)
+def write_points_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
+    """The tangent at the relaxation's point; None for other metrics, and where reading it would take minutes."""
+    problem = solution.problem
+    assert isinstance(problem, PointDispersionProblem)
+    assert solution.bound is not None
+    if problem.metric != "euclidean" or problem.n * problem.size > _MOST_DISTANCES:
+        return None
+    whole = on_grain(_point(problem, solution, time_limit), problem.size, POINT)
+    clients = np.flatnonzero(whole)
+    arrays = {"clients": clients.astype(np.int64), "shares": whole[clients]}
+    return Certificate("points", problem_digest(problem), float(solution.bound), 0, arrays)
+
+
+def _point(problem: PointDispersionProblem, solution: Solution, time_limit: float) -> np.ndarray:
+    """Where the relaxation is in half of the time, from the solution's decision."""
+    run = Run(problem, "tangent", None if math.isinf(time_limit) else 0.5 * time_limit, 0)
+    if solution.x is not None:
+        run.offer(solution.x)
+    return np.ones(problem.n) if problem.size == problem.n else climbed(problem, run).y

@@ -13,17 +13,17 @@ from fractions import Fraction
 
 import numpy as np
 
+from solvers.certificate_writers import certificate_writer, whole_numbers
 from solvers.certificates import Certificate, problem_digest
 from solvers.certificates.exclusion import IMPORTANCE, LEAF, Box, Groups
-from solvers.proving import prover, whole_numbers
 from solvers.solution import Solution
 from solvers.weighting.problem import AggregationProblem, ExclusionProblem, TotalErrorProblem
 
-__all__ = ["certify_exclusion", "certify_weights"]
+__all__ = ["write_exclusion_certificate", "write_weights_certificate"]
 
 
-@prover(AggregationProblem)
-def certify_weights(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
+@certificate_writer(AggregationProblem)
+def write_weights_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
     """Write down the solution's weights; for the total variation its value there, for χ² the best level."""
     problem, x = solution.problem, solution.x
     assert isinstance(problem, AggregationProblem)
@@ -46,8 +46,8 @@ def certify_weights(solution: Solution, time_limit: float, *, relaxed: bool) -> 
 _MOST, _STEPS = 400_000, 40
 
 
-@prover(ExclusionProblem)
-def certify_exclusion(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
+@certificate_writer(ExclusionProblem)
+def write_exclusion_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
     """A tree that proves the solution's bound; None where time or room does not suffice."""
     assert isinstance(solution.problem, ExclusionProblem)
     assert solution.bound is not None

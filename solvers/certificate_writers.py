@@ -1,4 +1,4 @@
-"""``prove``: a certificate beside a solution, by whatever proves bounds of its kind of problem."""
+"""``with_certificate``: a certificate beside a solution, by the writer of its type of problem."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from solvers.certificates import Certificate, CertificateError, check
 from solvers.problem import Problem
 from solvers.solution import Solution
 
-__all__ = ["Prover", "prove", "prover", "whole_numbers"]
+__all__ = ["CertificateWriter", "certificate_writer", "whole_numbers", "with_certificate"]
 
 
-class Prover(Protocol):
+class CertificateWriter(Protocol):
     """Find a certificate of a solution's bound, or of a weaker one; None where there is none to be had in time."""
 
     def __call__(self, solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
         """Within so many seconds; ``relaxed``: prove what one relaxation proves, without a tree."""
 
 
-_provers: dict[type[Any], Prover] = {}
+_writers: dict[type[Any], CertificateWriter] = {}
 
 
-def prover(problem: type[Any]) -> Callable[[Prover], Prover]:
-    """Register what proves bounds of a problem type; it holds for its subclasses too."""
+def certificate_writer(problem: type[Any]) -> Callable[[CertificateWriter], CertificateWriter]:
+    """Register the certificate writer of a problem type; it holds for its subclasses too."""
 
-    def register(function: Prover) -> Prover:
-        _provers[problem] = function
+    def register(function: CertificateWriter) -> CertificateWriter:
+        _writers[problem] = function
         return function
 
     return register
 
 
-def prove(
+def with_certificate(
     solution: Solution, time_limit: float = math.inf, *, relaxed: bool = False, recorded: Certificate | None = None
 ) -> Solution:
     """The same solution with a certificate of its bound, whatever method it comes from.
 
     The certificate is read by `solvers.certificates.check` before it is kept, and claims what that verifies: the bound
-    of the solution, or a weaker one where the rounding of the proof, or the time, does not allow more. One that the
+    of the solution, or a weaker one where the rounding of its numbers, or the time, does not allow more. One that the
     search itself wrote down is kept as it is: reading it would cost more than it did.
 
     Parameters
@@ -52,8 +52,8 @@ def prove(
     solution : Solution
         An answer with a bound.
     time_limit : float
-        Seconds for the proof. Without a limit a tree of a dispersion problem is given up after counted work, some ten
-        seconds of relaxations.
+        Seconds for the certificate. Without a limit a tree of a dispersion problem is given up after counted work,
+        some ten seconds of relaxations.
     relaxed : bool
         Prove what one relaxation proves, without a tree.
     recorded : Certificate, optional
@@ -62,17 +62,17 @@ def prove(
     Returns
     -------
     Solution
-        ``certificate_report`` says what became of it: ``seconds`` for the proof, ``check_seconds`` (0 for one that
-        was written down by the search, and is not read), and either the ``bound`` it claims and the ``distance`` to
-        the solution's, or why there is no certificate. Where what was proved is tighter, it is the solution's bound
-        from then on.
+        ``certificate_report`` says what became of it: ``seconds`` for the certificate, ``check_seconds`` (0 for one
+        that the search wrote down, which is not read), and either the ``bound`` it claims and its ``distance`` to the
+        solution's, or why there is no certificate. Where what was proved is tighter, it is the solution's bound from
+        then on.
     """
     if recorded is not None:
         told = {"seconds": 0.0, "check_seconds": 0.0, "bound": recorded.bound}
         told["distance"] = abs(recorded.bound - float(solution.bound))  # type: ignore[arg-type]
         return replace(_told(solution, **told), certificate=recorded)
     begun = time.perf_counter()
-    function = next((_provers[kind] for kind in type(solution.problem).__mro__ if kind in _provers), None)
+    function = next((_writers[kind] for kind in type(solution.problem).__mro__ if kind in _writers), None)
     if function is None:
         return _told(solution, none=f"there is no form of certificate for a {type(solution.problem).__name__}")
     if solution.bound is None or time_limit <= 0:
@@ -80,7 +80,7 @@ def prove(
     try:
         found = function(solution, time_limit, relaxed=relaxed)
         if found is None:
-            return _told(solution, none="no proof was found in the time that was left")
+            return _told(solution, none="no certificate was found in the time that was left")
         seconds, begun = time.perf_counter() - begun, time.perf_counter()
         found, verified = _honest(solution.problem, found)
     except CertificateError as error:
