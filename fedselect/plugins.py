@@ -52,10 +52,11 @@ REGISTRIES: tuple[Registry, ...] = (SELECTORS, AVAILABILITY, DROPOUT, DATASETS, 
 
 _log = logging.getLogger(__name__)
 
-_TOOLKIT = ("fedselect", "solvers", "graphs")
+#: Packages whose components are not a user's.
+TOOLKIT = ("fedselect", "solvers", "graphs")
 
-#: Kind and name of a part, to the function or class that builds it (a `Method` for solver methods).
-Parts = dict[tuple[str, str], Any]
+#: Registered components by kind and name: the function or class that builds one, a `Method` for solver methods.
+Components = dict[tuple[str, str], Any]
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Plugin:
     text : bytes
         The script; empty for modules.
     parts : tuple of (str, str)
-        Kind and name of what it registered.
+        Kind and name of the components that it registered.
     """
 
     source: str
@@ -131,9 +132,20 @@ def loaded_plugins() -> tuple[Plugin, ...]:
     return tuple(_loaded.values())
 
 
-def user_plugins() -> Parts:
-    """Return everything registered here that is not the toolkit's own, by kind and name."""
-    return {key: part for key, part in _everything().items() if _home_of(part).partition(".")[0] not in _TOOLKIT}
+def user_plugins() -> Components:
+    """Return the components registered here that are not the toolkit's, by kind and name."""
+    return {key: part for key, part in _registered().items() if is_user_defined(part)}
+
+
+def module_name(part: Any) -> str:
+    """Return the name of the module in which a component is defined; empty where it has none."""
+    name = getattr(_built(part), "__module__", None)
+    return name if isinstance(name, str) else ""
+
+
+def is_user_defined(part: Any) -> bool:
+    """Return True for a function, class or `Method` that is not the toolkit's."""
+    return module_name(part).partition(".")[0] not in TOOLKIT
 
 
 def _load(name: str, typed: str) -> None:
@@ -150,8 +162,8 @@ def _load(name: str, typed: str) -> None:
     if known is not None and known.text == text:
         return
     _log.info("loading %s, which executes it", name)
-    before = _everything()
-    if known is not None:  # changed since, in a notebook, say: what it registered then is no other's
+    before = _registered()
+    if known is not None:  # the script has changed since, in a notebook, say
         before = {key: builder for key, builder in before.items() if key not in known.parts}
         _forget(known)
     try:
@@ -165,18 +177,17 @@ def _load(name: str, typed: str) -> None:
     _loaded[name] = Plugin(name, text, parts)
 
 
-def _new(before: Parts, name: str) -> tuple[tuple[str, str], ...]:
-    """What has been registered since; raises `ConfigError` for nothing, or for a name that was taken."""
-    now = _everything()
+def _new(before: Components, name: str) -> tuple[tuple[str, str], ...]:
+    """Return the keys registered since; raise `ConfigError` where there are none, or one was taken."""
+    now = _registered()
     taken = [(key, before[key]) for key in before if now.get(key) is not before[key]]
     if taken:
         (kind, part), builder = taken[0]
-        whose = next((each.source for each in _loaded.values() if (kind, part) in each.parts), _home_of(builder))
+        whose = next((each.source for each in _loaded.values() if (kind, part) in each.parts), module_name(builder))
         raise ConfigError(f"{name} registers {kind} {part!r}, which there is already, from {whose}; rename it")
     parts = tuple(key for key in user_plugins() if key not in before)
-    if not parts:
-        home = _owner(name)
-        parts = tuple(key for key, builder in user_plugins().items() if home and _home_of(_built(builder)) == home)
+    if not parts and not name.endswith(".py"):  # an earlier import has registered them
+        parts = tuple(key for key, part in user_plugins().items() if module_name(part) == name.partition(":")[0])
     if not parts:
         kinds = ", ".join(registry.kind for registry in REGISTRIES)
         raise ConfigError(
@@ -186,13 +197,8 @@ def _new(before: Parts, name: str) -> tuple[tuple[str, str], ...]:
     return parts
 
 
-def _owner(name: str) -> str:
-    """The module that an earlier import, not this one, has registered the parts of."""
-    return "" if name.endswith(".py") else name.partition(":")[0]
-
-
 def _script(name: str) -> tuple[ModuleType, str]:
-    """Run a script as a module of its own."""
+    """Run a script as a module."""
     import cloudpickle  # type: ignore[import-untyped]
 
     path = Path(name)
@@ -204,7 +210,7 @@ def _script(name: str) -> tuple[ModuleType, str]:
     assert specification is not None
     assert specification.loader is not None
     module = sys.modules[label] = importlib.util.module_from_spec(specification)
-    # No other process finds a module of this name: what it defines is to be sent whole.
+    # No other process finds a module of this name: its definitions are sent by value.
     cloudpickle.register_pickle_by_value(module)
     with _loading(name):
         specification.loader.exec_module(module)
@@ -252,13 +258,13 @@ def _registries() -> tuple[Any, ...]:
     return (*REGISTRIES, *method_registries())
 
 
-def _everything() -> Parts:
+def _registered() -> Components:
     return {(registry.kind, name): registry[name] for registry in _registries() for name in registry.names}
 
 
-def _put_back(before: Parts) -> None:
-    """Leave the registries as they were, but for what the toolkit registered meanwhile."""
-    for key, builder in _everything().items():
+def _put_back(before: Components) -> None:
+    """Restore the registries, except for components that the toolkit registered meanwhile."""
+    for key, builder in _registered().items():
         if key in before and before[key] is not builder:
             register(key[0], key[1], before[key])
         elif key not in before and key in user_plugins():
@@ -266,13 +272,13 @@ def _put_back(before: Parts) -> None:
 
 
 def _forget(known: Plugin) -> None:
-    for kind, name in known.parts:
-        _discard(kind, name)
+    for key in known.parts:
+        _discard(*key)
     del _loaded[known.source]
 
 
 def register(kind: str, name: str, builder: Any) -> None:
-    """Register a part, as its own decorator would."""
+    """Register a component, as its decorator would."""
     if isinstance(builder, Method):
         put(builder)
     else:
@@ -289,13 +295,9 @@ def _built(part: Any) -> Any:
     return part.function if isinstance(part, Method) else part
 
 
-def _home_of(builder: Any) -> str:
-    return str(getattr(_built(builder), "__module__", ""))
-
-
 @contextmanager
 def _loading(source: str) -> Iterator[None]:
-    """Turn whatever somebody else's code raises into a sentence with the place it came from."""
+    """Turn whatever a plugin raises into a sentence with the line it came from."""
     try:
         yield
     except KeyboardInterrupt:
@@ -311,26 +313,26 @@ def _loading(source: str) -> Iterator[None]:
         raise ConfigError(f"cannot load {source}: {where}{said}") from error
 
 
-#: Digests of what this process has unpacked.
+#: Digests of the payloads that this process has loaded.
 _loaded_payloads: set[str] = set()
 
 
 def worker_payload(needed: Collection[tuple[str, str]]) -> bytes:
     """Serialise the user-registered components for a worker process; empty where there are none.
 
-    Scripts that were loaded go as their text, modules that can be imported by name, and what was registered on the way
-    (in a script that is run, a notebook, a test) by value.
+    Scripts that were loaded are sent as text, importable modules by name, and all others (of a script that is run, a
+    notebook, a test) by value.
 
     Parameters
     ----------
     needed : collection of (str, str)
-        Kind and name of the parts that must arrive; of the others those that can be sent go along, as parts may use
-        each other.
+        Kind and name of the components that must arrive; of the others those that can be sent are sent, too, as they
+        may use each other.
 
     Raises
     ------
     ConfigError
-        When one of these cannot be sent.
+        When one that is needed cannot be sent.
     """
     own = user_plugins()
     if not own:
@@ -341,7 +343,7 @@ def worker_payload(needed: Collection[tuple[str, str]]) -> bytes:
     for key, builder in own.items():
         if key in there:
             continue
-        home = getattr(builder.function if isinstance(builder, Method) else builder, "__module__", "")
+        home = module_name(builder)
         if _importable(home):
             modules.append(home)
             continue
@@ -371,7 +373,7 @@ def load_payload(packed: bytes) -> None:
 
 
 def _placed(source: str, text: bytes) -> str:
-    """Where this machine has the script: its own place, or, where that holds something else, a temporary one."""
+    """Return the script's path on this machine: its own, or a temporary one where that holds something else."""
     path = Path(source)
     if not source.endswith(".py"):
         return source
@@ -387,7 +389,7 @@ def _placed(source: str, text: bytes) -> str:
 
 
 def _importable(module: str) -> bool:
-    """Whether another process finds a module by its name."""
+    """Return True if another process can import a module by its name."""
     if not module or module in ("__main__", "__mp_main__"):
         return False
     try:

@@ -25,7 +25,7 @@ def keys(
     format: Format = "text",
 ) -> None:
     """Show every key of a configuration with its meaning and default."""
-    from fedselect.experiments.keys import configuration_keys, in_toml
+    from fedselect.experiments.config import configuration_keys, in_toml
 
     check_format(format)
     known = configuration_keys()
@@ -48,7 +48,7 @@ def init(
     format: Format = "text",
 ) -> None:
     """Write a commented configuration that runs, with every key, its meaning and its default."""
-    from fedselect.experiments.keys import starting_file
+    from fedselect.experiments.config import starting_file
 
     check_format(format)
     if file.suffix != ".toml":

@@ -143,7 +143,7 @@ def compare(
     """
     from fedselect.experiments import carried_by, read_config
     from fedselect.experiments import sweep as sweep_over
-    from fedselect.experiments.sweeps import with_option
+    from fedselect.experiments.comparison import with_option
     from fedselect.reports import write_report
 
     check_format(format)
@@ -237,7 +237,7 @@ def _print_results(comparison: Comparison) -> None:
 
 def _axes(sweeps: list[str]) -> dict[str, Any]:
     """Values by key; those of ``seed`` as text."""
-    from fedselect.experiments.sweeps import sweep_values
+    from fedselect.experiments.comparison import sweep_values
 
     axes: dict[str, Any] = {}
     for each in sweeps:

@@ -1,10 +1,9 @@
 """Experiments: configuration, runs that resume, comparisons."""
 
-from fedselect.experiments.comparison import Comparison, compare
+from fedselect.experiments.comparison import Comparison, compare, sweep
 from fedselect.experiments.config import Choice, Experiment, read_config
 from fedselect.experiments.folder import RecordedRun, read_records, read_summary, run_folder
 from fedselect.experiments.running import build, build_scenario, build_selector, carried_by, run, run_all
-from fedselect.experiments.sweeps import sweep
 
 __all__ = [
     "Choice",

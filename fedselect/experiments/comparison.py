@@ -1,11 +1,12 @@
-"""Several selectors under several seeds, side by side."""
+"""Comparison of selectors under the same seeds, and sweeps over values of single keys as its variants."""
 
 from __future__ import annotations
 
-import dataclasses
+import itertools
 import json
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,25 @@ from fedselect.experiments.config import Choice, Experiment
 from fedselect.experiments.folder import RunFolder, read_records, read_summary
 from fedselect.experiments.metrics import round_table, rounds_to
 from fedselect.experiments.running import RunCallbacks, run_all
+from fedselect.options import parsed
+from fedselect.selectors import SELECTORS
 from solvers.files import write_atomically
+from solvers.options import did_you_mean
 from solvers.reading import Unreadable, read_json
 
-__all__ = ["FORMAT", "Comparison", "compare", "mean_table", "read_manifest", "summary_table"]
+__all__ = [
+    "FORMAT",
+    "Comparison",
+    "compare",
+    "mean_table",
+    "read_manifest",
+    "summary_table",
+    "sweep",
+    "sweep_values",
+    "with_option",
+]
 
-#: What ``comparison.json`` says of itself.
+#: Format of ``comparison.json``, named in it.
 FORMAT = "selectors-comparison/1"
 _MANIFEST = "comparison.json"
 
@@ -37,7 +51,7 @@ class Comparison:
     variants : dict of str to Choice or Experiment
         The selectors, or whole configurations, by label, in the order given.
     folders : dict of str to list of pathlib.Path
-        Run folders of each label, one a seed, in the order of ``seeds``.
+        Run folders of each label, one per seed, in the order of ``seeds``.
     seeds : tuple of int
         Seeds; under one seed every variant met the same availability.
     found_finished : int
@@ -58,7 +72,7 @@ class Comparison:
         return self.means().to_html(index=False, border=0)
 
     def table(self) -> pd.DataFrame:
-        """One row a run: its label, seed and summary (see `fedselect.experiments.metrics.summary`)."""
+        """Return one row per run: its label, seed and summary (see `fedselect.experiments.metrics.summary`)."""
         return summary_table(
             (label, seed, read_summary(folder))
             for label, folders in self.folders.items()
@@ -66,7 +80,7 @@ class Comparison:
         )
 
     def rounds_to(self, target: float, column: str = "accuracy") -> pd.DataFrame:
-        """One row a run: rounds until a target (see `fedselect.experiments.metrics.rounds_to`), NaN if never."""
+        """Return one row per run: rounds until a target (`fedselect.experiments.metrics.rounds_to`), NaN if never."""
         rows = [
             {"selector": label, "seed": seed, "rounds": rounds_to(round_table(read_records(folder)), target, column)}
             for label, folders in self.folders.items()
@@ -75,19 +89,19 @@ class Comparison:
         return pd.DataFrame(rows).astype({"rounds": float})
 
     def means(self) -> pd.DataFrame:
-        """One row a label: means over seeds (largest of the maxima), and standard deviations of loss and accuracy."""
+        """Return one row per label: means over seeds (of maxima the largest), deviations of loss and accuracy."""
         return mean_table(self.table())
 
 
 def summary_table(runs: Iterable[tuple[str, int, Mapping[str, Any]]]) -> pd.DataFrame:
-    """One row a run, of labels, seeds and summaries (see `Comparison.table`)."""
+    """Return one row per run, of labels, seeds and summaries (see `Comparison.table`)."""
     table = pd.DataFrame([{"selector": label, "seed": seed, **results} for label, seed, results in runs])
-    # What no run has (None in every summary) is a column of NaN, not one that means over seeds leave out.
+    # A measure that no run has (None in every summary) is a column of NaN, not one that means over seeds leave out.
     return table.astype({column: float for column in table.columns if table[column].isna().all()})
 
 
 def mean_table(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a label, of a table with one row a run (see `Comparison.means`)."""
+    """Return one row per label, of a table with one row per run (see `Comparison.means`)."""
     grouped = table.drop(columns=["seed"]).groupby("selector", sort=False)
     means = grouped.mean(numeric_only=True)
     for column in ("max_gap", "max_solve_seconds", "longest_absence"):
@@ -110,7 +124,7 @@ def compare(
 ) -> Comparison:
     """Run every selector under every seed; finished runs are not repeated, interrupted ones continue.
 
-    Beside the run folders stands ``comparison.json``, which says how the selectors are called here.
+    Beside the run folders stands ``comparison.json``, which names the selectors as they are labelled here.
 
     Parameters
     ----------
@@ -120,17 +134,8 @@ def compare(
         Selectors by label; or whole configurations of the same name, as `fedselect.experiments.sweep` makes them.
     seeds : sequence of int
         Seeds of the runs.
-    out : path-like
-        Directory below which the run folders are made.
-    jobs : int
-        Runs side by side, each in a process of its own; -1 for as many as there are processors. The number changes
-        nothing in the results (but a busy machine solves less within a time limit).
-    progress : callable, optional
-        Called about twice a second with (rounds done, rounds in all), from a thread of its own.
-    fresh : bool
-        As for `fedselect.experiments.run`.
-    callbacks : callable, optional
-        ``callbacks(path, experiment)`` gives the callbacks of one run, in the process that plays it.
+    out, jobs, progress, fresh, callbacks
+        As for `run_all`.
 
     Returns
     -------
@@ -164,21 +169,21 @@ def compare(
 
 def _configured(experiment: Experiment, variant: Choice | Experiment, seed: int) -> Experiment:
     if isinstance(variant, Choice):
-        return dataclasses.replace(experiment, seed=seed, selector=variant)
+        return replace(experiment, seed=seed, selector=variant)
     if variant.name != experiment.name:
         raise ConfigError(f"a comparison's runs have one name; got {experiment.name!r} and {variant.name!r}")
-    return dataclasses.replace(variant, seed=seed)
+    return replace(variant, seed=seed)
 
 
 def _write_manifest(folder: Path, folders: Mapping[str, Sequence[Path]], seeds: Sequence[int]) -> None:
-    """Write down which runs were compared and how they are called: a report of the folder needs no more."""
+    """Write which runs were compared under which labels: a report of the folder needs no more."""
     runs = {label: [path.name for path in each] for label, each in folders.items()}
     manifest = {"format": FORMAT, "seeds": [int(seed) for seed in seeds], "runs": runs}
     write_atomically(folder / _MANIFEST, json.dumps(manifest, indent=1).encode())
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The ``comparison.json`` of a folder, empty where there is none.
+    """Read the ``comparison.json`` of a folder, empty where there is none.
 
     Raises
     ------
@@ -195,3 +200,141 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or not isinstance(manifest.get("format"), str):
         raise RunError(f"{path} does not say its format")
     return manifest
+
+
+# -- sweeps ----------------------------------------------------------------------------------------------------------
+
+#: Sections whose keys make another experiment; a key of ``selector`` or ``compare.LABEL`` makes another selector.
+_SECTIONS = ("experiment", "data", "availability", "dropout", "training")
+
+#: Only one of these may be set; a sweep over one takes the place of the other.
+_INSTEAD = {"local_steps": "local_epochs", "local_epochs": "local_steps"}
+
+
+def sweep(
+    experiment: Experiment, variants: Mapping[str, Choice], axes: Mapping[str, Sequence[Any]]
+) -> dict[str, Choice | Experiment]:
+    """Combine every variant with all values of the keys that concern it, for `compare`.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What the variants have in common.
+    variants : mapping of str to Choice
+        Selectors by label.
+    axes : mapping of str to sequence
+        Values by key: ``selector.alpha`` concerns every variant whose selector has the option ``alpha``,
+        ``compare.LABEL.alpha`` the variant of that label, and ``training.decay`` (or any other section's key) all.
+
+    Returns
+    -------
+    dict of str to Choice or Experiment
+        By labels like ``fedgs alpha=0.5``. A variant that no axis concerns is there once, under its own label.
+
+    Raises
+    ------
+    ConfigError
+        When a key concerns nothing, a value is not accepted, or one option is swept twice.
+    """
+    concerned = {key: _concerned(key, variants) for key in axes}
+    for key, values in axes.items():
+        named = [_shown(value) for value in values]
+        if twice := [each for each in named if named.count(each) > 1]:
+            raise ConfigError(f"the sweep over {key} has {twice[0]} twice")
+        if not named:
+            raise ConfigError(f"the sweep over {key} has no values")
+    found: dict[str, Choice | Experiment] = {}
+    for label, choice in variants.items():
+        keys = [key for key in axes if label in concerned[key]]
+        _once(label, keys)
+        for values in itertools.product(*(axes[key] for key in keys)):
+            given = dict(zip(keys, values, strict=True))
+            name = " ".join([label, *(f"{_word(key)}={_shown(value)}" for key, value in given.items())])
+            found[name] = _with_values(experiment, choice, given)
+    return found
+
+
+def with_option(variants: Mapping[str, Choice], option: str, value: Any) -> dict[str, Choice]:
+    """Set an option of every selector that has it; raises `ConfigError` where none has."""
+    having = _concerned(f"selector.{option}", variants)
+    return {
+        label: Choice(choice.name, {**choice.options, option: value}) if label in having else choice
+        for label, choice in variants.items()
+    }
+
+
+def sweep_values(text: str) -> tuple[str, list[Any]]:
+    """Read key and values of a text like ``selector.alpha=0,0.5,1``; values are read as TOML, or as text."""
+    key, equals, values = text.partition("=")
+    if not (equals and key.strip() and values.strip()):
+        raise ConfigError(f"a sweep reads section.key=value,value,... or seed=0-4; got {text!r}")
+    try:
+        return key.strip(), tomllib.loads(f"values = [{values}]")["values"]
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError):  # bare words
+        return key.strip(), [parsed(value.strip()) for value in values.split(",")]
+
+
+def _concerned(key: str, variants: Mapping[str, Choice]) -> list[str]:
+    """Return the labels of the variants that a key concerns."""
+    section, _, rest = key.partition(".")
+    if section in _SECTIONS and rest:
+        if key in ("experiment.name", "experiment.seed", "experiment.load"):
+            raise ConfigError(f"{key} cannot be swept" + (": write seed=0-4" if rest == "seed" else ""))
+        return list(variants)
+    if section == "compare":
+        label = rest.rpartition(".")[0]
+        if label not in variants:
+            known = ", ".join(variants)
+            raise ConfigError(f"{key}: nothing compared is called {label!r} (compared: {known})")
+        return [label]
+    if section == "selector" and rest:
+        options = {label: SELECTORS.options(choice.name) for label, choice in variants.items()}
+        having = [label for label in variants if rest in options[label]]
+        if not having:
+            accepted = sorted(set(itertools.chain.from_iterable(options.values())))
+            raise ConfigError(
+                f"none of the selectors compared ({', '.join(variants)}) has an option {rest!r}"
+                f"{did_you_mean(rest, accepted)} (accepted: {', '.join(accepted) or 'none'})"
+            )
+        return having
+    sections = ", ".join(f"{each}.key" for each in ("selector", "compare.LABEL", *_SECTIONS))
+    raise ConfigError(f"there is no key {key!r} to be set; keys are seed, {sections}")
+
+
+def _once(label: str, keys: Iterable[str]) -> None:
+    """Refuse two axes for one option of one variant."""
+    seen: dict[str, str] = {}
+    for key in keys:
+        section, _, rest = key.partition(".")
+        what = f"selector.{rest.rpartition('.')[2]}" if section in ("selector", "compare") else key
+        if what in seen:
+            raise ConfigError(f"{label}: {seen[what]} and {key} sweep the same option")
+        seen[what] = key
+
+
+def _with_values(experiment: Experiment, choice: Choice, given: Mapping[str, Any]) -> Choice | Experiment:
+    """Return the variant with these values: a selector where all are options of selectors."""
+    tables = experiment.tables()
+    options, changed = dict(choice.options), False
+    for key, value in given.items():
+        section, _, rest = key.partition(".")
+        if section in ("selector", "compare"):
+            options[rest.rpartition(".")[2]] = value
+            continue
+        changed = True
+        tables[section].pop(_INSTEAD.get(rest, ""), None)
+        if section != "training" and rest == "name":
+            tables[section] = {}  # another builder has other options
+        tables[section][rest] = value
+    choice = Choice(choice.name, options)
+    SELECTORS.check(choice.name, choice.options)
+    return replace(Experiment.from_tables(tables), selector=choice) if changed else choice
+
+
+def _word(key: str) -> str:
+    """Return the word for a key in a label: its last part; for a choice by name, its section."""
+    return key.removesuffix(".name").rpartition(".")[2]
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -1,11 +1,14 @@
-"""The configuration of an experiment: TOML in, validated data out; unknown keys are errors."""
+"""Configuration of an experiment: TOML in, validated data out; its keys, and a file to start from."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -13,29 +16,25 @@ from typing import Any, get_type_hints
 from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import DATASETS, Federation, check_data, load_data
 from fedselect.errors import ConfigError
-from fedselect.options import parsed, placed, with_files
+from fedselect.options import Registry, parsed, placed, with_files
 from fedselect.plugins import find_sources, load_plugins
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import TrainingSettings
 from solvers.options import describe_type, did_you_mean, matches
 from solvers.reading import Unreadable, read_toml
 
-__all__ = ["Choice", "Experiment", "read_config"]
-
+__all__ = ["Choice", "Experiment", "Key", "configuration_keys", "in_toml", "read_config", "starting_file"]
 
 #: Keys of ``[experiment]``.
 _HEAD = ("name", "rounds", "seed", "clients_per_round", "time_limit", "checkpoint_every")
 
-#: Sections that choose something by name.
-_CHOICES = ("data", "availability", "dropout", "selector")
-
-#: Training settings of the first run folders, which name a run whatever they say. One that came later names it only
-#: where it is not at its default, so that a folder of that time is found, and continued, under its own name.
-_FIRST = (
-    *("model", "model_options", "learning_rate", "decay", "local_steps", "local_epochs", "batch_size", "momentum"),
-    *("weight_decay", "proximal", "server_rule", "server_learning_rate", "server_momentum", "importance"),
-    *("evaluate_every", "batching", "device"),
-)
+#: Sections that choose an entry of a registry by name.
+_REGISTRIES: dict[str, Registry] = {
+    "data": DATASETS,
+    "availability": AVAILABILITY,
+    "dropout": DROPOUT,
+    "selector": SELECTORS,
+}
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Choice:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def table(self) -> dict[str, Any]:
-        """As a TOML table."""
+        """Return it as a TOML table."""
         return {"name": self.name, **self.options}
 
 
@@ -100,9 +99,8 @@ class Experiment:
         if not self.time_limit > 0:
             raise ConfigError(f"experiment: time_limit must be a positive number of seconds; got {self.time_limit}")
         check_data(self.data.name, self.data.options)
-        AVAILABILITY.check(self.availability.name, self.availability.options)
-        DROPOUT.check(self.dropout.name, self.dropout.options)
-        SELECTORS.check(self.selector.name, self.selector.options)
+        for section in ("availability", "dropout", "selector"):
+            _REGISTRIES[section].check(getattr(self, section).name, getattr(self, section).options)
         # A data set of a plugin may have no such option: `federation` counts its clients when they are loaded.
         clients = self.data.options.get("n_clients", DATASETS.options(self.data.name).get("n_clients"))
         if clients is not None:
@@ -110,11 +108,10 @@ class Experiment:
 
     @property
     def parts(self) -> list[tuple[str, str]]:
-        """Kind and name of everything that is built by name."""
+        """Return kind and name of everything that is built by name."""
         from fedselect.training.models import MODELS
 
-        chosen = ((DATASETS, self.data), (AVAILABILITY, self.availability), (DROPOUT, self.dropout))
-        named = [(registry.kind, choice.name) for registry, choice in (*chosen, (SELECTORS, self.selector))]
+        named = [(registry.kind, getattr(self, section).name) for section, registry in _REGISTRIES.items()]
         return [*named, (MODELS.kind, self.training.model)]
 
     def federation(self) -> Federation:
@@ -130,7 +127,7 @@ class Experiment:
             )
 
     def tables(self, place: Callable[[str], str] = str) -> dict[str, Any]:
-        """The resolved configuration as nested tables, ready for TOML; `Experiment.from_tables` reads it back.
+        """Return the resolved configuration as nested tables for TOML; `Experiment.from_tables` reads it back.
 
         ``place`` says how paths of files are written.
         """
@@ -140,13 +137,13 @@ class Experiment:
         # TOML has no null: what was left out is left out.
         training = {key: value for key, value in dataclasses.asdict(self.training).items() if value is not None}
         training["model_options"] = with_files(training["model_options"], place)
-        choices = {section: with_files(getattr(self, section).table(), place) for section in _CHOICES}
+        choices = {section: with_files(getattr(self, section).table(), place) for section in _REGISTRIES}
         return {"experiment": head, **choices, "training": training}
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> Experiment:
         """Build from nested tables; raises `ConfigError` for anything unknown or out of range."""
-        _known("the configuration", tables, ("experiment", "training", *_CHOICES))
+        _known("the configuration", tables, ("experiment", "training", *_REGISTRIES))
         head = _table("experiment", tables)
         _known("experiment", head, (*_HEAD, "load"))
         head = {**head, "load": tuple(head["load"])} if "load" in head else head
@@ -155,7 +152,7 @@ class Experiment:
         _known("training", training, [f.name for f in dataclasses.fields(TrainingSettings)])
         _typed("training", training, TrainingSettings)
         picked: dict[str, Any] = {}
-        for section in _CHOICES:
+        for section in _REGISTRIES:
             if section in tables:
                 table = dict(_table(section, tables))
                 name = table.pop("name", getattr(cls, section).name)
@@ -166,21 +163,17 @@ class Experiment:
 
     @property
     def digest(self) -> str:
-        """Eight hex digits that name everything about the results except name and seed."""
+        """Eight hexadecimal digits of everything that decides the results, except name and seed."""
         tables = self.tables(placed)
         for key in ("name", "seed", "checkpoint_every", "load"):  # what is loaded counts by what it says
             tables["experiment"].pop(key, None)
-        defaults = TrainingSettings()
-        tables["training"] = {
-            key: value for key, value in tables["training"].items() if key in _FIRST or value != getattr(defaults, key)
-        }
         return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def read_config(
     path: str | Path, overrides: Iterable[str] = (), load: Iterable[str] | None = (), *, trusted: bool = True
 ) -> tuple[Experiment, dict[str, dict[str, Any]]]:
-    """Read a TOML file, and load the parts of one's own that it names (``load = ["my_parts.py"]``).
+    """Read a TOML file, and load the plugins that it names (``load = ["my_parts.py"]``).
 
     Parameters
     ----------
@@ -191,8 +184,8 @@ def read_config(
         ``section.key=value`` texts that replace or add single values, ``compare.LABEL.key=value`` those of a variant;
         the value is read as TOML, or as text.
     load : iterable of str
-        More scripts and modules to load; the file's own are looked up beside it, these in the current folder.
-        None loads nothing: a configuration of parts that are registered already.
+        More plugins to load; the file's are looked up beside it, these in the current folder. None loads nothing:
+        for a configuration of components that are registered already.
     trusted : bool
         Whether the plugins that the file names are loaded, which executes them. A command that only reads does not: the
         file may then name only those that are in ``load``.
@@ -248,7 +241,7 @@ def _override(tables: dict[str, Any], section: str, option: str, value: Any) -> 
 
 
 def _section(tables: dict[str, Any], name: str) -> dict[str, Any]:
-    """A table to be changed, begun where there is none."""
+    """Return a table to be changed, a new one where there is none."""
     table = tables.setdefault(name, {})
     if not isinstance(table, dict):
         raise ConfigError(f"[{name}] must be a table; got {table!r:.80}")
@@ -256,7 +249,7 @@ def _section(tables: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _load(tables: dict[str, Any], path: Path, more: Iterable[str] | None, trusted: bool) -> None:
-    """Load what the file and the caller name, and leave it in the file's tables as other processes find it."""
+    """Load the plugins of file and caller, and leave them in the file's tables as other processes find them."""
     head = tables.get("experiment", {})
     named = [*_sources(tables.pop("load", [])), *_sources(head.pop("load", []) if isinstance(head, dict) else [])]
     if more is None:
@@ -284,7 +277,7 @@ def _sources(given: Any) -> list[str]:
 
 
 def _from_folder(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The tables of a file in ``folder`` with the paths in them as seen from here."""
+    """Return the tables of a file in ``folder`` with the paths in them as seen from here."""
 
     def seen(path: str) -> str:
         return str(folder / path)  # an absolute path stays what it is
@@ -314,3 +307,130 @@ def _typed(where: str, table: Mapping[str, Any], owner: type) -> None:
     for key, value in table.items():
         if not matches(value, hints[key]):
             raise ConfigError(f"{where}: {key} must be {describe_type(hints[key])}; got {value!r}")
+
+
+# -- keys ------------------------------------------------------------------------------------------------------------
+
+#: Values that the starting file gives instead of the defaults.
+_STARTING: dict[str, Any] = {
+    "experiment.name": "first",
+    "experiment.rounds": 20,
+    "data.name": "digits",
+    "data.n_clients": 50,
+    "availability.name": "lognormal",
+    "training.learning_rate": 0.1,
+}
+
+_STARTING_HEAD = """\
+# A starting file. One run:                fedselect run FILE
+# Several selectors, with a report:        fedselect compare FILE --seeds 0-2
+# Another value for one run:               fedselect run FILE -c training.learning_rate=0.05
+# Several values:                          fedselect compare FILE --sweep selector.alpha=0,1
+# What there is to choose from by name:    fedselect list
+#
+# Lines that begin with '# ' and a key hold its default: take the '# ' away to change it.
+"""
+
+#: Selectors that `fedselect compare` plays in the starting file.
+_COMPARED = ("uniform", "fedgs")
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a configuration.
+
+    Attributes
+    ----------
+    key : str
+        ``section.key``.
+    kind : str
+        Its type, in words.
+    default : object
+        ``None`` where it is left out.
+    meaning : str
+        What it does.
+    """
+
+    key: str
+    kind: str
+    default: Any
+    meaning: str
+
+
+def configuration_keys() -> list[Key]:
+    """Return every key of ``[experiment]``, ``[training]`` and the sections that choose by name, from docstrings."""
+    head, training, choices = [], [], []
+    for name, kind, meaning in _attributes(Experiment):
+        default = _default(Experiment, name)
+        if isinstance(default, Choice):
+            meaning = f"Which one, by name; the section's other keys are its options ('fedselect list {default.name}')."
+            choices.append(Key(f"{name}.name", "str", default.name, meaning))
+        elif name != "training":
+            head.append(
+                Key(f"experiment.{name}", kind, list(default) if isinstance(default, tuple) else default, meaning)
+            )
+    for name, kind, meaning in _attributes(TrainingSettings):
+        training.append(Key(f"training.{name}", kind, _default(TrainingSettings, name), meaning))
+    return [*head, *choices, *training]
+
+
+def starting_file(name: str = "first") -> str:
+    """Write a TOML file that runs: some values given, every other key with its meaning and default in a comment."""
+    values = _STARTING | {"experiment.name": name}
+    sections: dict[str, list[str]] = {}
+    for key in configuration_keys():
+        section, _, option = key.key.partition(".")
+        lines = sections.setdefault(section, ["", f"[{section}]"])
+        lines += [f"#: {line}" for line in textwrap.wrap(key.meaning, 112)]
+        if section == "selector":
+            lines.insert(
+                1, "#: Who decides in 'fedselect run'; 'fedselect compare' plays the [compare.LABEL] tables below."
+            )
+        lines.append(_line(option, values.get(key.key, key.default), key.key in values))
+        if option == "name" and section != "experiment":
+            lines += _options(section, values.get(key.key, key.default), values)
+    for selector in _COMPARED:
+        sections[selector] = ["", f"[compare.{selector}]", f'name = "{selector}"', *_options("selector", selector, {})]
+    return _STARTING_HEAD + "\n".join(line for lines in sections.values() for line in lines) + "\n"
+
+
+def _options(section: str, name: str, values: Mapping[str, Any]) -> list[str]:
+    """Return lines for the options of the entry of a registry that a section chooses."""
+    registry = _REGISTRIES[section]
+    return [
+        _line(option, values.get(f"{section}.{option}", default), f"{section}.{option}" in values)
+        for option, default in registry.options(name).items()
+    ]
+
+
+def _line(option: str, value: Any, given: bool) -> str:
+    if value is None:
+        return f"#: {option}: left out"
+    return f"{'' if given else '# '}{option} = {in_toml(value)}"
+
+
+def in_toml(value: Any) -> str:
+    """Write a value of a configuration as TOML."""
+    return "{}" if value == {} else json.dumps(value)
+
+
+def _default(owner: type, name: str) -> Any:
+    field = next(field for field in dataclasses.fields(owner) if field.name == name)
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    assert field.default_factory is not dataclasses.MISSING
+    return field.default_factory()
+
+
+def _attributes(owner: type) -> Iterator[tuple[str, str, str]]:
+    """Return name, type and meaning of each attribute that a NumPy docstring describes."""
+    text = (inspect.getdoc(owner) or "").partition("Attributes\n----------\n")[2]
+    for names, kind, meaning in re.findall(r"^(\w[\w, ]*) : (.+)\n((?:    .*\n?)+)", text, flags=re.MULTILINE):
+        for name in names.split(", "):
+            yield name, kind, _plain(meaning)
+
+
+def _plain(text: str) -> str:
+    """Drop the markup of a docstring that only a documentation tool reads."""
+    text = re.sub(r":\w+:`([^`]*)`", r"\1", text).replace("``", "").replace("`", "").replace("\\ ", "")
+    return " ".join(text.split())

@@ -21,7 +21,7 @@ from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.config import Experiment, read_config
 from fedselect.experiments.metrics import client_table, round_table, summary
 from fedselect.experiments.provenance import PACKAGES, Origin, files_of, origin_of, read_origin
-from fedselect.options import placed, seen_from
+from fedselect.options import seen_from
 from fedselect.rounds.engine import round_record, solution_record
 from solvers.environment import installed
 from solvers.files import alone, appearing_whole, write_atomically
@@ -79,7 +79,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def _filled(value: Any, arrays: dict[str, Any]) -> Any:
-    """The tree with its arrays put back."""
+    """Put the arrays back into the tree."""
     if not isinstance(value, dict):
         return value
     return arrays[value[_ARRAY]] if _ARRAY in value else {key: _filled(item, arrays) for key, item in value.items()}
@@ -88,16 +88,16 @@ def _filled(value: Any, arrays: dict[str, Any]) -> Any:
 #: Clients that a run may have whose configuration does not say how many: every table has a row for each.
 MOST_CLIENTS = 10_000_000
 
-#: What a record says beside the clients it names.
+#: Facts of a record, beside the clients it names.
 _FACTS: dict[str, Any] = {
     "loss": float | None, "accuracy": float | None, "select_seconds": float, "train_seconds": float,
     "solution": dict | None,
 }  # fmt: skip
 
-#: What it says of a solution, as far as anything reads it.
+#: Facts of its solution, as far as anything reads them.
 _SOLUTION: dict[str, Any] = dict.fromkeys(("objective", "bound", "gap", "seconds"), float | None) | {"status": str}
 
-#: What a summary says and every table of a comparison shows.
+#: Measures of a summary that every table of a comparison shows.
 _MEASURES = (
     "count_variance", "longest_absence", "final_loss", "final_accuracy", "mean_gap", "max_gap", "proved",
     "median_solve_seconds", "max_solve_seconds",
@@ -148,13 +148,13 @@ def check_record(record: Any, number: int, clients: int) -> dict[str, Any]:
 
 
 def _are_ids(values: Any, clients: int) -> bool:
-    """Whether these are ids of clients."""
+    """Return True for a list of ids of so many clients."""
     ids = _as_array(values)
     return ids is not None and (not ids.size or (ids.dtype.kind in "iu" and ids.min() >= 0 and ids.max() < clients))
 
 
 def _as_array(values: Any) -> NDArray[Any] | None:
-    """A list as a vector, to look at all of it at once; None for everything else."""
+    """Return a list as a vector, to check all of it at once; None for everything else."""
     try:
         array = np.asarray(values) if isinstance(values, list) else None
     except ValueError:  # lists of unequal lengths
@@ -198,7 +198,7 @@ def read_summary(folder: str | Path) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class RecordedRun:
-    """What a run has written so far; it reads configurations whose selector is not registered here, too.
+    """Content of a run folder so far, read and checked; its selector need not be registered here.
 
     Attributes
     ----------
@@ -209,7 +209,7 @@ class RecordedRun:
     versions : dict of str to str
         Packages it was run with.
     records : list of dict
-        One a round played.
+        One per round played.
     results : dict or None
         The summary; None while the run is not finished.
     """
@@ -222,7 +222,7 @@ class RecordedRun:
 
     @staticmethod
     def here(path: Path) -> bool:
-        """Whether a folder is one of a run that has begun."""
+        """Return True for the folder of a run that has begun."""
         return (path / "config.toml").exists() and (path / "versions.json").exists()
 
     @classmethod
@@ -244,37 +244,37 @@ class RecordedRun:
 
     @property
     def finished(self) -> bool:
-        """Whether every round is played and summed up."""
+        """Whether every round is played and summarised."""
         return self.results is not None
 
     @property
     def seed(self) -> int:
-        """The seed."""
+        """Seed of the run."""
         return int(self.config["experiment"]["seed"])
 
     @property
     def rounds(self) -> int:
-        """Rounds the run has when finished."""
+        """Number of rounds of the finished run."""
         return int(self.config["experiment"]["rounds"])
 
     @property
     def state(self) -> str:
-        """How far it is, in words."""
+        """Progress in words."""
         return "finished" if self.finished else f"{len(self.records)} of {self.rounds} rounds"
 
     @cached_property
-    def clients(self) -> int:
-        """Number of clients N: of the configuration, or else of the default; at least those that the rounds name."""
+    def n_clients(self) -> int:
+        """Number of clients N: the configuration's or else the default; at least those that the rounds name."""
         there = (max(record["available"], default=-1) + 1 for record in self.records)
         return max(_stated_clients(self.config), *there, 0)
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """One row a round (`fedselect.experiments.metrics.round_table`)."""
+        """Table with one row per round (`fedselect.experiments.metrics.round_table`)."""
         return round_table(self.records)
 
 
-#: What reading a run asks of its configuration, whose parts need not be registered here.
+#: Keys that a configuration must have for its run to be read; its components need not be registered here.
 _KEYS: dict[str, dict[str, type]] = {
     "experiment": {"name": str, "seed": int, "rounds": int, "clients_per_round": int},
     "data": {"name": str},
@@ -283,7 +283,7 @@ _KEYS: dict[str, dict[str, type]] = {
 
 
 def _check_config(config: dict[str, Any]) -> None:
-    """Raise `Unreadable` where a configuration lacks what its own report needs."""
+    """Raise `Unreadable` where a configuration lacks a key that the report of its run needs."""
     for section in _KEYS:
         if not isinstance(config.get(section), dict):
             raise Unreadable(f"config.toml has no [{section}]")
@@ -301,7 +301,7 @@ def _check_config(config: dict[str, Any]) -> None:
 
 
 def _stated_clients(config: dict[str, Any]) -> int:
-    """Number of clients that a configuration states, or its data set's default; 0 where neither is known."""
+    """Return the number of clients in a configuration, or its data set's default; 0 where neither is known."""
     data = config["data"]
     known = DATASETS.options(data["name"]) if data["name"] in DATASETS.names else {}
     stated = data.get("n_clients", known.get("n_clients", 0))
@@ -309,7 +309,7 @@ def _stated_clients(config: dict[str, Any]) -> int:
 
 
 def run_folder(experiment: Experiment, out: str | Path) -> Path:
-    """Folder of a run: ``out/<name>/<selector>-<digest>-s<seed>``, with ``-2``, ``-3`` for one begun afresh."""
+    """Return a run's folder: ``out/<name>/<selector>-<digest>-s<seed>``, with ``-2``, ``-3`` for one begun afresh."""
     return RunFolder.of(experiment, out).path
 
 
@@ -321,9 +321,9 @@ class RunFolder:
     path : pathlib.Path
         The folder, from `run_folder`.
     experiment : Experiment
-        What is run in it.
+        Configures its run.
     origin : Origin
-        What a run of it is made of now.
+        Provenance of a run that is made now.
     """
 
     def __init__(self, path: Path, experiment: Experiment, origin: Origin) -> None:
@@ -332,7 +332,7 @@ class RunFolder:
 
     @classmethod
     def of(cls, experiment: Experiment, out: str | Path, fresh: bool = False) -> RunFolder:
-        """The folder below ``out`` that holds this run, or would.
+        """Find the folder below ``out`` that holds this run, or will.
 
         Where the folders there are hold runs of the same configuration and another origin, it is the last of them,
         which `check` refuses, or with ``fresh`` one that is not there yet.
@@ -350,18 +350,16 @@ class RunFolder:
         raise AssertionError("numbers do not end")
 
     def difference(self) -> str:
-        """What the run that the folder holds was made of and this one is not, in words; empty where it is the same."""
+        """Say how the provenance of the run in the folder differs from this one's; empty where it does not."""
         if not (self.path / "config.toml").exists():
             return ""
         before = read_origin(self.path)
-        if before is not None:
-            return self.origin.since(before, self.finished)
-        if may := [*self.origin.code, *(path for path, held in self.origin.files.items() if held != "missing")]:
-            return f"it does not say what it was made of, and {may[0]} may have changed since"
-        return ""
+        if before is None:
+            return "it has no origin.json, the record of its provenance"
+        return self.origin.since(before, self.finished)
 
     def check(self) -> None:
-        """Raise `RunError` where the folder holds a run that was made of something else."""
+        """Raise `RunError` where the folder holds a run of another provenance."""
         if difference := self.difference():
             state = "a finished run" if self.finished else "a run that was stopped"
             raise RunError(
@@ -376,7 +374,7 @@ class RunFolder:
 
     @contextmanager
     def opened(self, loop: Server) -> Iterator[None]:
-        """Have the folder to oneself, and bring ``loop`` to the last checkpoint in it.
+        """Lock the folder, and bring ``loop`` to the last checkpoint in it.
 
         Raises
         ------
@@ -394,7 +392,7 @@ class RunFolder:
                 yield
 
     def append(self, record: dict[str, Any], loop: Server) -> None:
-        """Write down the round that ``loop`` has just played, and its state where a checkpoint is due."""
+        """Write the record of the round that ``loop`` has just played, and its state where a checkpoint is due."""
         self.records.append(record)
         with _writing(self.path):
             # The line first: a checkpoint never speaks of a round whose line may be lost.
@@ -442,11 +440,11 @@ class RunFolder:
                 with appearing_whole(folder / "model.pt") as stream:
                     torch.save(dict(model), stream)
             # The summary comes last: its presence says that the run is finished.
-            told = summary(records, importance, scores)
-            write_atomically(folder / "summary.json", json.dumps(told, indent=1).encode())
+            results = summary(records, importance, scores)
+            write_atomically(folder / "summary.json", json.dumps(results, indent=1).encode())
 
     def _claim(self) -> None:
-        """Write down which run the folder is of, and made of what, or refuse where it is of another."""
+        """Write configuration and provenance of the run, or refuse a folder that holds another."""
         config = self.path / "config.toml"
         self.check()
         if not config.exists():
@@ -464,7 +462,7 @@ class RunFolder:
 
 @contextmanager
 def _writing(folder: Path) -> Iterator[None]:
-    """Turn what the system says against writing into a sentence: a full disk, a lost permission."""
+    """Turn an error of the system against writing (a full disk, a lost permission) into a sentence."""
     try:
         yield
     except OSError as error:
@@ -472,14 +470,12 @@ def _writing(folder: Path) -> Iterator[None]:
 
 
 def _same_results(config: Path, experiment: Experiment) -> bool:
-    """Whether a configuration describes an experiment's results, however often they are saved."""
+    """Return True for a configuration of an experiment's results, however often they are saved."""
     try:
-        # Read as an experiment it has the settings, too, that came after it was written.
         found, _ = read_config(config, load=None)
     except ConfigError:
         return False
-    here = replace(found, checkpoint_every=experiment.checkpoint_every, load=experiment.load)
-    return here.tables(placed) == experiment.tables(placed)
+    return (found.name, found.seed, found.digest) == (experiment.name, experiment.seed, experiment.digest)
 
 
 def _resume(folder: Path, loop: Server) -> list[dict[str, Any]]:

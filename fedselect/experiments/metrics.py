@@ -1,4 +1,4 @@
-"""What a run says about fairness, participation, learning and the solver."""
+"""Measures of a run: fairness, participation, learning, decisions of the solver."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _ROUNDING = 1e-12
 # -- participation and fairness ------------------------------------------------------------------------------------
 
 
-def selection_counts(records: Iterable[Mapping[str, Any]], clients: int) -> NDArray[np.int64]:
-    """How often each client was selected, v, shape (clients,)."""
-    return History.from_records(records, clients).counts
+def selection_counts(records: Iterable[Mapping[str, Any]], n_clients: int) -> NDArray[np.int64]:
+    """Count how often each client was selected, v, shape (N,)."""
+    return History.from_records(records, n_clients).counts
 
 
 def jain_index(counts: ArrayLike) -> float:
@@ -85,7 +85,7 @@ def success_ratio(history: History) -> NDArray[np.float64]:
 
 
 def realised_importance(history: History) -> NDArray[np.float64]:
-    """Share of each client in all applied weights, shape (N,): what the run in fact minimised (CA-Fed, Fig. 2).
+    """Compute each client's share of all applied weights, shape (N,): the objective in effect (CA-Fed, Fig. 2).
 
     NaN when the applied weights sum to zero.
     """
@@ -103,7 +103,7 @@ def total_variation(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def learning_curve(table: pd.DataFrame, column: str = "accuracy") -> pd.Series:
-    """A column of a round table (see `round_table`) by round, counted from 1, where it was evaluated."""
+    """Return a column of a round table (see `round_table`) by round, counted from 1, where it was evaluated."""
     return table.set_index(table["round"] + 1)[column].dropna()
 
 
@@ -118,7 +118,7 @@ def late_deviation(values: ArrayLike) -> float:
 
 
 def rounds_to(table: pd.DataFrame, target: float, column: str = "accuracy") -> int | None:
-    """Rounds played until the curve first reaches a target (FedSS: a loss; E3CS: an accuracy).
+    """Count the rounds until a curve first reaches a target (FedSS: a loss; E3CS: an accuracy).
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def rounds_to(table: pd.DataFrame, target: float, column: str = "accuracy") -> i
 
 
 def round_table(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """One row a round: loss and accuracy where evaluated, numbers of clients, gap, status and seconds."""
+    """Tabulate records, one row per round: loss and accuracy where evaluated, numbers of clients, gap, seconds."""
     rows = []
     for record in records:
         solution = record["solution"] or {}
@@ -176,7 +176,7 @@ def round_table(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def run_gaps(table: pd.DataFrame) -> pd.Series:
-    """Gap of each round in units of the run: |bound − objective| over the mean |objective| of the run's rounds.
+    """Compute each round's gap in units of the run: |bound − objective| over the mean |objective| of its rounds.
 
     A round's own objective is no measure where it may cross zero, as FedGS's does once counts weigh as much as
     distances. Where the mean itself is rounding (1e-12 at most), the unit is 1.
@@ -202,7 +202,7 @@ def client_table(
     importance: NDArray[np.float64],
     scores: tuple[NDArray[np.float64], NDArray[np.float64]],
 ) -> pd.DataFrame:
-    """One row a client: samples, rounds available, selected and returned, longest absence, importance, final scores."""
+    """Tabulate clients: samples, rounds available, selected and returned, longest absence, importance, final scores."""
     history = History.from_records(records, len(sizes))
     return pd.DataFrame(
         {
@@ -225,7 +225,7 @@ def summary(
     importance: NDArray[np.float64],
     scores: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
 ) -> dict[str, Any]:
-    """The run in a few numbers.
+    """Summarise a run in a few numbers.
 
     Parameters
     ----------
@@ -292,5 +292,5 @@ def summary(
 
 
 def _number(value: float) -> float | None:
-    """JSON has neither NaN nor infinity: what is not defined is None."""
+    """Return a number that JSON has; None for NaN and infinity."""
     return value if math.isfinite(value) else None

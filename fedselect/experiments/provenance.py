@@ -1,8 +1,8 @@
 """Provenance of a run: digests of code and files, versions, processor; and what has changed since.
 
 A run folder is named by its configuration. What the configuration only *names* may change while the name stays: the
-code of a plugin's selector, the lines of a trace, the packages that are installed. A run therefore writes down what it
-was made of, and a folder whose run was made of something else is not taken for this one.
+code of a plugin's selector, the lines of a trace, the packages that are installed. A run therefore records its
+provenance, and a folder whose run has another one is not taken for this one.
 
 User-defined code (a selector, a model, a data set) is known by the text of its module, and by that of the user's
 modules that it uses. In a script that is run, a notebook or at a prompt, where the same text holds the experiment and
@@ -34,6 +34,7 @@ from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import DATASETS, PARTITIONS
 from fedselect.errors import RunError
 from fedselect.options import Registry, placed
+from fedselect.plugins import TOOLKIT, is_user_defined, module_name
 from fedselect.selectors import SELECTORS
 from solvers import Method, methods
 from solvers.environment import installed
@@ -50,7 +51,6 @@ __all__ = [
     "code_digest",
     "file_digest",
     "files_of",
-    "is_own",
     "origin_here",
     "origin_of",
     "package_sources",
@@ -76,41 +76,41 @@ _NOT_DECIDING = {"benchmark", "instances", "files.py", "log.py", "reading.py", "
 
 
 def file_digest(path: str | Path) -> str:
-    """Sixteen hex digits of what a file, or every file in a folder, holds; ``"missing"`` where there is nothing.
+    """Return sixteen hexadecimal digits of the content of a file or a folder; ``"missing"`` where there is none.
 
-    Names of a folder's files count, its own name and times do not. A file that cannot be read is as good as missing:
-    whoever needs it says so.
+    Names of a folder's files count, its own name and times do not. A file that cannot be read counts as missing: the
+    code that needs it says so.
     """
     path = Path(path)
     try:
         if not path.is_dir():
             return _one_file(path)
         found = sorted(each for each in path.rglob("*") if each.is_file())
-        told = hashlib.sha256()
+        digest = hashlib.sha256()
         for each in found:
             held = str(each.stat().st_size) if len(found) > _MANY else _one_file(each)
-            told.update(f"{each.relative_to(path).as_posix()}\0{held}\n".encode())
-        return told.hexdigest()[:16] if found else "missing"
+            digest.update(f"{each.relative_to(path).as_posix()}\0{held}\n".encode())
+        return digest.hexdigest()[:16] if found else "missing"
     except OSError:
         return "missing"
 
 
 @lru_cache(maxsize=1)
 def package_sources() -> dict[str, str]:
-    """Digests of the toolkit's own code that decides a run, by room: ``"fedselect/selectors"``, ``"graphs"``."""
+    """Return digests of the toolkit's own code that decides a run, by room: ``"fedselect/selectors"``, ``"graphs"``."""
     rooms: dict[str, str] = {}
     for package, parts in _DECIDING:
         home = Path(package.__path__[0])
         for part in parts:
             place = home / part
             files = [place] if place.is_file() else sorted(place.rglob("*.py"))
-            told = hashlib.sha256()
+            digest = hashlib.sha256()
             for file in files:
                 relative = file.relative_to(home)
                 if package is solvers and relative.parts[0] in _NOT_DECIDING:
                     continue
-                told.update(f"{relative.as_posix()}\0".encode() + file.read_bytes())
-            rooms[(Path(home.name) / part).as_posix()] = told.hexdigest()[:16]
+                digest.update(f"{relative.as_posix()}\0".encode() + file.read_bytes())
+            rooms[(Path(home.name) / part).as_posix()] = digest.hexdigest()[:16]
     return rooms
 
 
@@ -122,45 +122,38 @@ def _one_file(path: Path) -> str:
 @lru_cache(maxsize=100_000)
 def _digest(path: str, size: int, modified: int) -> str:
     """Size and time are there to ask again when they change."""
-    told = hashlib.sha256(str(size).encode())
+    digest = hashlib.sha256(str(size).encode())
     with open(path, "rb") as stream:
         if size <= _WHOLE:
             while block := stream.read(_END):
-                told.update(block)
+                digest.update(block)
         else:
-            told.update(stream.read(_END))
+            digest.update(stream.read(_END))
             stream.seek(-_END, 2)
-            told.update(stream.read(_END))
-    return told.hexdigest()[:16]
+            digest.update(stream.read(_END))
+    return digest.hexdigest()[:16]
 
 
-_TOOLKIT = ("fedselect", "solvers", "graphs")
-
-#: Attributes of a class that its text does not decide, or that are looked at elsewhere.
+#: Attributes of a class that its text does not decide, or that are visited elsewhere.
 _NOT_CODE = {"__module__", "__dict__", "__weakref__", "__doc__", "__firstlineno__", "__static_attributes__"}
 
 
-def is_own(builder: Any) -> bool:
-    """Whether a function or class is somebody's own, not the toolkit's."""
-    return _module_name(builder).partition(".")[0] not in _TOOLKIT
-
-
 def place(builder: Any) -> str:
-    """Where somebody's own part stands, for a sentence: the name of its file, or what it is itself called."""
-    file = getattr(sys.modules.get(_module_name(builder)), "__file__", None)
+    """Name the place of a user's function or class: its file, or itself where it has none."""
+    file = getattr(sys.modules.get(module_name(builder)), "__file__", None)
     return Path(file).name if file else f"{getattr(builder, '__qualname__', builder)}, defined at a prompt"
 
 
 def code_digest(builder: Any) -> str:
-    """Sixteen hex digits of a function's or class's code, and of all code of one's own that it uses."""
-    told = hashlib.sha256()
+    """Return sixteen hexadecimal digits of the code of a function or class, and of all user's code that it uses."""
+    digest = hashlib.sha256()
     for part in sorted(set(_texts(builder, set()))):
-        told.update(part.encode() + b"\n")
-    return told.hexdigest()[:16]
+        digest.update(part.encode() + b"\n")
+    return digest.hexdigest()[:16]
 
 
 def _texts(thing: Any, seen: set[Any]) -> Iterator[str]:
-    """Texts that say what ``thing`` does; nothing for what was seen or is somebody else's."""
+    """Yield texts that determine ``thing``; none for what was seen, and for code of the toolkit or a package."""
     if isinstance(thing, (bool, int, float, complex, str, bytes, type(None))):
         yield repr(thing)
         return
@@ -179,13 +172,13 @@ def _texts(thing: Any, seen: set[Any]) -> Iterator[str]:
         yield from _joined([thing.func, thing.args, thing.keywords], seen)
     elif isinstance(thing, MethodType):
         yield from _texts(thing.__func__, seen)
-    elif isinstance(thing, (FunctionType, type)) and is_own(thing):
+    elif isinstance(thing, (FunctionType, type)) and is_user_defined(thing):
         yield from _definition(thing, seen)
 
 
 def _definition(thing: FunctionType | type, seen: set[Any]) -> Iterator[str]:
-    """A function or class: by its module's text, and what it has closed over, or by what it compiles to."""
-    module = sys.modules.get(_module_name(thing))
+    """Yield the texts of a function or class: its module's text with its closure, or its compiled code."""
+    module = sys.modules.get(module_name(thing))
     if _elsewhere(module):
         return
     written = _source(module) is not None
@@ -199,7 +192,7 @@ def _definition(thing: FunctionType | type, seen: set[Any]) -> Iterator[str]:
 
 
 def _joined(things: Any, seen: set[Any]) -> Iterator[str]:
-    """The parts of a collection's members, and one that keeps the plain ones in their order."""
+    """Yield the texts of a collection's members, and one that keeps the plain ones in their order."""
     found = [list(_texts(each, seen)) for each in things]
     yield f"[{', '.join(each[0] if len(each) == 1 else '...' for each in found)}]"
     for each in found:
@@ -207,14 +200,14 @@ def _joined(things: Any, seen: set[Any]) -> Iterator[str]:
 
 
 def _module_texts(module: ModuleType, seen: set[Any]) -> Iterator[str]:
-    """A module of one's own as a file, and those that it uses."""
+    """Yield name and digest of a user's module, and of those that it uses."""
     source = _source(module)
     if source is None or module.__name__ in seen:
         return
     seen.add(module.__name__)
     yield f"{source.name} {file_digest(source)}"
     for value in list(vars(module).values()):
-        used = value if isinstance(value, ModuleType) else sys.modules.get(_module_name(value))
+        used = value if isinstance(value, ModuleType) else sys.modules.get(module_name(value))
         if used is not None and used is not module:
             yield from _module_texts(used, seen)
 
@@ -248,7 +241,7 @@ def _class_texts(kind: type, seen: set[Any]) -> Iterator[str]:
 
 
 def _compiled(code: CodeType, named: set[str]) -> str:
-    """What a function compiles to, without lines and file names; the names it looks up go to ``named``."""
+    """Digest compiled code without lines and file names; the names it looks up go to ``named``."""
     named.update(code.co_names)
     constants = [
         _compiled(each, named)
@@ -260,21 +253,16 @@ def _compiled(code: CodeType, named: set[str]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _module_name(thing: Any) -> str:
-    name = getattr(thing, "__module__", None)
-    return name if isinstance(name, str) else ""
-
-
 def _source(module: ModuleType | None) -> Path | None:
-    """The file of a module of one's own that was imported; None for a script, a notebook and everybody else's."""
+    """Return the file of a user's imported module; None for a script, a notebook, the toolkit and packages."""
     name, file = getattr(module, "__name__", ""), getattr(module, "__file__", None)
-    if file is None or name in ("__main__", "__mp_main__") or name.partition(".")[0] in _TOOLKIT or _elsewhere(module):
+    if file is None or name in ("__main__", "__mp_main__") or name.partition(".")[0] in TOOLKIT or _elsewhere(module):
         return None
     return Path(file)
 
 
 def _elsewhere(module: ModuleType | None) -> bool:
-    """Whether a module is Python's or an installed package's, which versions speak for."""
+    """Return True for a module of Python or an installed package, which are known by their versions."""
     if module is None or module.__name__ in ("__main__", "__mp_main__"):
         return False
     file = getattr(module, "__file__", None)
@@ -288,43 +276,33 @@ def _elsewhere(module: ModuleType | None) -> bool:
 _FILE = "origin.json"
 _FORMAT = "run-origin/1"
 
-#: Packages whose versions a run writes down.
+#: Packages whose versions a run records.
 PACKAGES = (
-    "fedselect",
-    "numpy",
-    "scipy",
-    "numba",
-    "networkx",
-    "cvxpy",
-    "ortools",
-    "highspy",
-    "scikit-learn",
-    "torch",
-    "flwr",
-    "ray",
+    *("fedselect", "numpy", "scipy", "numba", "networkx", "cvxpy", "ortools", "highspy", "scikit-learn", "torch"),
+    *("flwr", "ray"),
 )
 
-#: Those that carry a run and compute nothing in it.
-_CARRIERS = ("flwr", "ray")
+#: Those that transport a run and compute nothing in it.
+_TRANSPORTS = ("flwr", "ray")
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What a run is made of.
+    """Provenance of a run.
 
     Attributes
     ----------
     code : dict of str to str
-        Digests of the code of parts that are not the toolkit's own, by what they are: "selector 'mine' (my_parts.py)".
+        Digests of the code of plugins, by component: "selector 'mine' (my_parts.py)".
     files : dict of str to str
-        Digests of what the files and folders hold that the configuration names.
+        Digests of the files and folders that the configuration names.
     sources : dict of str to str
         Digests of the toolkit's own code, by room.
     versions : dict of str to str
         Versions of Python and packages.
     processor : str
-        What the bits of a sum depend on. A finished run of another processor is the same run, to rounding; a stopped
-        one cannot be continued to the same bits.
+        Machine and vector instructions, on which the bits of a sum depend. A finished run of another processor is the
+        same run, to rounding; a stopped one cannot be continued to the same bits.
     """
 
     code: dict[str, str] = field(default_factory=dict)
@@ -334,7 +312,7 @@ class Origin:
     processor: str = ""
 
     def since(self, before: Origin, finished: bool) -> str:
-        """What has changed since ``before``, in words; empty where nothing has that a run depends on."""
+        """Say what has changed since ``before``; empty where nothing has that a run depends on."""
         for what, digest in self.code.items():
             if before.code.get(what) != digest:
                 return f"the code of {what} has changed since"
@@ -342,7 +320,7 @@ class Origin:
             if before.files.get(path) != digest:
                 return f"{path} has changed since"
         for package, version in before.versions.items():
-            if package not in _CARRIERS and self.versions.get(package, version) != version:
+            if package not in _TRANSPORTS and self.versions.get(package, version) != version:
                 return f"it was made with {package} {version}, and {self.versions[package]} is installed here"
         if changed := [room for room, digest in self.sources.items() if before.sources.get(room) != digest]:
             return f"the toolkit's own code has changed since: {', '.join(changed)}"
@@ -351,13 +329,13 @@ class Origin:
         return ""
 
     def write(self, path: Path) -> None:
-        """Write it down, as ``origin.json`` where ``path`` is a folder."""
+        """Write it to a file, ``origin.json`` where ``path`` is a folder."""
         text = json.dumps({"format": _FORMAT, **asdict(self)}, indent=1)
         write_atomically(path / _FILE if path.is_dir() else path, text.encode())
 
 
 def read_origin(path: Path) -> Origin | None:
-    """What `Origin.write` wrote; None where there is nothing, as of the time when runs did not say.
+    """Read the file of `Origin.write`; None where there is none.
 
     Raises
     ------
@@ -368,13 +346,13 @@ def read_origin(path: Path) -> Origin | None:
     if not path.exists():
         return None
     try:
-        told = read_json(path)
-        if not isinstance(told, dict) or told.pop("format", None) != _FORMAT:
+        found = read_json(path)
+        if not isinstance(found, dict) or found.pop("format", None) != _FORMAT:
             raise ValueError(f"it is not of the format {_FORMAT!r}")
-        for key, value in told.items():
+        for key, value in found.items():
             if not (isinstance(value, str) if key == "processor" else _by_name(value)):
                 raise ValueError(f"its {key} must be {'text' if key == 'processor' else 'texts by name'}")
-        return Origin(**told)
+        return Origin(**found)
     except (OSError, ValueError, TypeError) as error:
         raise RunError(f"cannot read {path}: {error}; remove it or choose another output folder") from error
 
@@ -384,26 +362,26 @@ def _by_name(value: Any) -> bool:
 
 
 def origin_of(experiment: Experiment) -> Origin:
-    """What a run of this experiment is made of, here and now."""
+    """Return the provenance of a run of this experiment, as it would be made now."""
     builders = {f"{registry.kind} {choice.name!r}": registry[choice.name] for registry, choice in _parts(experiment)}
     builders |= {f"method {each.name!r}": each.function for each in _methods(experiment.selector.options)}
-    code = {f"{what} ({place(each)})": code_digest(each) for what, each in builders.items() if is_own(each)}
+    code = {f"{what} ({place(each)})": code_digest(each) for what, each in builders.items() if is_user_defined(each)}
     return origin_here(code, files_of(experiment))
 
 
 def origin_here(code: dict[str, str], files: dict[str, str]) -> Origin:
-    """These digests, with the toolkit's own code, versions and processor as they are here."""
+    """Return a provenance of these digests, with the toolkit's code, versions and processor as they are here."""
     return Origin(code, files, package_sources(), _versions(), _processor())
 
 
 def files_of(experiment: Experiment) -> dict[str, str]:
-    """Digests of what the files and folders hold that a configuration names."""
+    """Return digests of the files and folders that a configuration names."""
     paths = [path for registry, choice in _parts(experiment) for path in registry.files(choice.name, choice.options)]
     return {placed(str(path)): file_digest(path) for path in paths}
 
 
 def _parts(experiment: Experiment) -> Iterator[tuple[Registry, Choice]]:
-    """Everything that a configuration names, with the registry it is in."""
+    """Yield every choice of a configuration with its registry."""
     from fedselect.experiments.config import Choice
     from fedselect.training.losses import LOSSES
     from fedselect.training.models import MODELS
@@ -421,7 +399,7 @@ def _parts(experiment: Experiment) -> Iterator[tuple[Registry, Choice]]:
 
 
 def _methods(options: Mapping[str, Any]) -> Iterator[Method]:
-    """Solver methods that an option names."""
+    """Yield the solver methods that an option names."""
     named = {value for value in options.values() if isinstance(value, str)}
     for problem in Problem.types():
         yield from (each for each in methods(problem) if each.name in named)
@@ -433,7 +411,7 @@ def _versions() -> dict[str, str]:
 
 
 def _processor() -> str:
-    """The machine and the vector instructions that NumPy found, which decide how its sums are rounded."""
+    """Return the machine and the vector instructions that NumPy found, which decide how its sums are rounded."""
     features = importlib.import_module("numpy._core._multiarray_umath").__cpu_features__  # as numpy.show_runtime has it
-    told = [name for name in ("AVX2", "FMA3", "AVX512F", "AVX512_SKX", "ASIMD", "SVE") if features.get(name)]
-    return " ".join([platform.machine(), *told])
+    found = [name for name in ("AVX2", "FMA3", "AVX512F", "AVX512_SKX", "ASIMD", "SVE") if features.get(name)]
+    return " ".join([platform.machine(), *found])

@@ -1,4 +1,4 @@
-"""Runs: built from a configuration, played into their folders, one or many side by side."""
+"""Runs: built from a configuration, played into their folders, one or many in parallel."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["RunCallbacks", "build", "build_scenario", "build_selector", "carried_by", "run", "run_all", "run_into"]
 
 
-#: What a run asks of a selector (`fedselect.rounds.protocol.Selector`).
+#: Methods of a selector (`fedselect.rounds.protocol.Selector`).
 _METHODS = ("select", "update", "state_dict", "load_state_dict")
 
 
 def build_scenario(experiment: Experiment, federation: Federation | None = None) -> Scenario:
-    """The setting of an experiment: clients, availability and dropout, built; it needs no PyTorch.
+    """Build the setting of an experiment: clients, availability and dropout; it needs no PyTorch.
 
     Parameters
     ----------
     experiment : Experiment
-        What to build.
+        Configures it.
     federation : Federation, optional
         Use this instead of loading the experiment's data set.
 
@@ -60,7 +60,7 @@ def build_scenario(experiment: Experiment, federation: Federation | None = None)
 
 
 def build_selector(choice: Choice, scenario: Scenario) -> Selector:
-    """The selector that a configuration chooses, for a scenario; raises `ConfigError` for a class that is none."""
+    """Build the selector that a configuration chooses; raise `ConfigError` for a class that is none."""
     selector = SELECTORS.build(choice.name, scenario, **choice.options)
     lacking = [name for name in _METHODS if not callable(getattr(selector, name, None))]
     if lacking:
@@ -72,20 +72,7 @@ def build_selector(choice: Choice, scenario: Scenario) -> Selector:
 
 
 def build(experiment: Experiment, scenario: Scenario | None = None) -> FedAvg:
-    """Build the loop of an experiment, nothing run yet.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        What to build.
-    scenario : Scenario, optional
-        From `build_scenario`, where it stands already.
-
-    Returns
-    -------
-    FedAvg
-        At round 0.
-    """
+    """Build the loop of an experiment at round 0; ``scenario`` is its `build_scenario`, where there is one already."""
     from fedselect.training.fedavg import FedAvg
 
     scenario = scenario or build_scenario(experiment)
@@ -106,16 +93,16 @@ def run(
 ) -> Path:
     """Run an experiment into its folder, or continue it where it was stopped.
 
-    The folder holds ``config.toml`` (resolved), ``origin.json`` (what the run is made of: digests of code of one's own
-    and of files, versions), ``versions.json``, ``rounds.jsonl`` (one line a round, written as it ends),
+    The folder holds ``config.toml`` (resolved), ``origin.json`` (provenance: digests of the plugins' code and of files,
+    versions), ``versions.json``, ``rounds.jsonl`` (one line per round, written as it ends),
     ``checkpoint.npz`` and, once finished, ``metrics.csv``, ``clients.csv``, ``model.pt`` (the final model's
-    ``state_dict``, for ``torch.load``), ``summary.json`` and ``plots/``. A finished run is not repeated; one that was
-    made of something else is never taken for this one.
+    ``state_dict``, for ``torch.load``), ``summary.json`` and ``plots/``. A finished run is not repeated; one of another
+    provenance is never taken for this one.
 
     Parameters
     ----------
     experiment : Experiment
-        What to run.
+        The configuration.
     out : path-like
         Directory below which the folder is made.
     progress : callable, optional
@@ -126,7 +113,7 @@ def run(
         Whether to begin afresh, in a folder beside it, where a run of this configuration is there whose code, files or
         versions were others; that is an error without.
     callbacks : iterable
-        Told of every round that is played now (not of those that stand in the folder already); see
+        Called with the record of every round that is played now (not of those in the folder already); see
         `fedselect.training.fedavg.FedAvg.fit`. One that raises `StopIteration` leaves the run as a kill would.
 
     Returns
@@ -137,8 +124,8 @@ def run(
     Raises
     ------
     FedselectError
-        When the experiment cannot be built (nothing is written then), the folder holds another run or one made of
-        something else, which is named, cannot be written, or another process is at work in it.
+        When the experiment cannot be built (nothing is written then), the folder holds another run or one of another
+        provenance (the difference is named), cannot be written, or another process is at work in it.
     """
     return run_into(RunFolder.of(experiment, out, fresh), progress, plots=plots, callbacks=callbacks)
 
@@ -150,7 +137,7 @@ def run_into(
     plots: bool = True,
     callbacks: Iterable[Callback | Callable[[dict[str, Any]], Any]] = (),
 ) -> Path:
-    """`run`, for a folder that is found already."""
+    """Run into a folder from `RunFolder.of`; see `run`."""
     folder.check()
     experiment = folder.experiment
     if folder.finished:
@@ -170,7 +157,7 @@ def run_into(
     return folder.path
 
 
-#: The callbacks of a run, made where it is played.
+#: Makes the callbacks of a run, in the process that plays it.
 RunCallbacks = Callable[[Path, Experiment], Iterable[Callback | Callable[[dict[str, Any]], Any]]]
 
 
@@ -192,7 +179,7 @@ def run_all(
     Parameters
     ----------
     experiments : sequence of Experiment
-        What to run. Those with the same run folder are one run.
+        Those with the same run folder are one run.
     out : path-like
         Directory below which the run folders are made.
     jobs : int
@@ -207,7 +194,7 @@ def run_all(
         As for `fedselect.experiments.run`.
     callbacks : callable, optional
         Called with the path and the experiment of every run that is not finished yet, in the process that plays it;
-        gives the callbacks that are told of its rounds.
+        returns its callbacks.
 
     Returns
     -------
@@ -217,10 +204,9 @@ def run_all(
     Raises
     ------
     ConfigError
-        When ``jobs`` is neither positive nor -1, or a part of one's own cannot be sent to a worker; nothing is run
-        then.
+        When ``jobs`` is neither positive nor -1, or a plugin's component cannot be sent to a worker; nothing is run.
     RunError
-        When a folder holds a run that was made of something else; nothing is run then.
+        When a folder holds a run of another provenance; nothing is run.
     """
     from solvers.benchmark.jobs import JobRunner
 
@@ -240,7 +226,7 @@ def run_all(
 
 
 def _run(payload: bytes, folder: RunFolder, plots: bool, callbacks: RunCallbacks | None) -> Path:
-    """A run in a worker, which has to learn first what was registered where the run was asked for."""
+    """Run in a worker, which first registers the components of the calling process."""
     load_payload(payload)
     told = () if callbacks is None or folder.finished else callbacks(folder.path, folder.experiment)
     return run_into(folder, plots=plots, callbacks=told)
@@ -248,7 +234,7 @@ def _run(payload: bytes, folder: RunFolder, plots: bool, callbacks: RunCallbacks
 
 @contextmanager
 def carried_by(backend: str | None) -> Iterator[None]:
-    """Let another engine than processes of this machine carry what `run_all` runs inside the block.
+    """Let `run_all` use another backend than processes of this machine inside the block.
 
     Parameters
     ----------

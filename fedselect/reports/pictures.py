@@ -41,7 +41,7 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
     runs = {without_controls(label).replace("$", r"\$"): each for label, each in runs.items()}
     records = {label: [run.records for run in each] for label, each in runs.items()}
     tables = {label: [run.table for run in each] for label, each in runs.items()}
-    clients = max(run.clients for each in runs.values() for run in each)
+    clients = max(run.n_clients for each in runs.values() for run in each)
     over_seeds = " (mean over seeds)" if any(len(each) > 1 for each in runs.values()) else ""
     band = ": mean over seeds, band from lowest to highest" if over_seeds else ""
     measured = " and ".join(known_curves(tables)) or "loss, of which nothing was measured yet"
@@ -92,7 +92,7 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
 def _graph_figure(run: RecordedRun) -> Any:
     from graphs import dependency_graph, draw, similarity
 
-    if run.clients > MOST_NODES:
-        raise DataError(f"a picture of {run.clients} clients shows nothing; the most are {MOST_NODES}")
+    if run.n_clients > MOST_NODES:
+        raise DataError(f"a picture of {run.n_clients} clients shows nothing; the most are {MOST_NODES}")
     labels = load_data(**run.config["data"]).label_distributions
     return draw(dependency_graph(similarity(labels)), selected=run.records[-1]["selected"], labels=labels)

@@ -81,7 +81,7 @@ def selectors_report(name: str, runs: Runs) -> Report:
     head = config["experiment"]
     return Report(
         name,
-        f"{begun[0].clients} clients on {config['data'].get('name', '?')}, {head['rounds']} rounds, "
+        f"{begun[0].n_clients} clients on {config['data'].get('name', '?')}, {head['rounds']} rounds, "
         f"{head['clients_per_round']} clients a round, availability {config.get('availability', {}).get('name', '?')}, "
         f"seeds {', '.join(map(str, seeds)) or 'none yet'}.",
         facts_of(begun, {label: _selector(each) for label, each in runs.items()}),

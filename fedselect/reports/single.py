@@ -32,21 +32,21 @@ def run_report(run: RecordedRun) -> Report:
     """Make the report of a run: what it came to, what happened round by round and client by client, pictures."""
     head, label = run.config["experiment"], run.config["selector"].get("name", "?")
     summary_line = (
-        f"{label} on {run.config['data'].get('name', '?')}: {run.clients} clients, "
+        f"{label} on {run.config['data'].get('name', '?')}: {run.n_clients} clients, "
         f"{head['clients_per_round']} a round, {run.rounds} rounds, seed {run.seed}."
     )
     notes = [] if run.finished else [f"The run is not finished: {run.state} are played. All numbers are so far."]
     if not run.records:
         return Report(f"{head['name']}: {label}", summary_line, facts_of([run]), tuple(notes))
     # What the updates were worth is not known before the end: it needs the sizes, which the federation has.
-    results = run.results or summary(run.records, np.full(run.clients, math.nan))
+    results = run.results or summary(run.records, np.full(run.n_clients, math.nan))
     tables = [
         value_table("results", "The run in a few numbers.", results),
         frame_table("clients", "Every client.", _clients(run)),
         frame_table("rounds", _ROUNDS, run.table.assign(gap=run_gaps(run.table))),
     ]
     pictures, missing = pictures_of({label: [run]})
-    pictures = (*participation_pictures(run.records, run.clients), *pictures)
+    pictures = (*participation_pictures(run.records, run.n_clients), *pictures)
     return Report(
         f"{head['name']}: {label}", summary_line, facts_of([run]), (*notes, *missing), tuple(tables), pictures
     )
@@ -98,12 +98,12 @@ def _clients(run: RecordedRun) -> pd.DataFrame:
             return pd.read_csv(io.StringIO(read_text(path)))
         except (OSError, ValueError, OverflowError) as error:  # pandas' own errors are ValueErrors
             raise RunError(f"cannot read {path}: {error}") from error
-    history = History.from_records(run.records, run.clients)
+    history = History.from_records(run.records, run.n_clients)
     return pd.DataFrame(
         {
-            "client": np.arange(run.clients),
+            "client": np.arange(run.n_clients),
             "available": history.available,
-            "selected": selection_counts(run.records, run.clients),
+            "selected": selection_counts(run.records, run.n_clients),
             "returned": history.returns,
         }
     )

@@ -27,8 +27,9 @@ from fedselect.experiments.config import Choice, Experiment
 from fedselect.experiments.figures import save_figure
 from fedselect.experiments.folder import load_checkpoint, read_records, read_summary, save_checkpoint
 from fedselect.experiments.metrics import learning_curve, round_table
-from fedselect.experiments.provenance import Origin, code_digest, file_digest, is_own, origin_here, place, read_origin
+from fedselect.experiments.provenance import Origin, code_digest, file_digest, origin_here, place, read_origin
 from fedselect.experiments.running import build_selector, run_all
+from fedselect.plugins import is_user_defined
 from fedselect.progress import progress_bar
 from fedselect.rounds.engine import Round, play
 from fedselect.rounds.scenario import Scenario, World
@@ -346,7 +347,7 @@ def _origin(compute: Callable[..., Any], arguments: tuple[Any, ...]) -> Origin:
     """Say what decides a cached part: code, arguments, versions."""
     import joblib
 
-    if is_own(compute):
+    if is_user_defined(compute):
         code = {f"{compute.__name__} ({place(compute)})": code_digest(compute)}
     else:  # a study of the toolkit's is no part of what decides a run
         file = Path(str(sys.modules[compute.__module__].__file__))

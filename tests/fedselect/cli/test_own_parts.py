@@ -235,14 +235,14 @@ def test_what_a_script_registers_on_the_way_reaches_workers(there):
     ],
 )
 def test_what_cannot_be_loaded_is_a_sentence_and_changes_nothing(there, call, text, message):
-    before = plugins._everything()
+    before = plugins._registered()
     (there / "parts.py").write_text(text)
     code, _, err = call("list", "--load", "parts.py")
     assert code == 2
     loading_it, sentence = err.strip().splitlines()
     assert loading_it == f"fedselect: loading {there / 'parts.py'}, which executes it"
     assert re.search(message, sentence), err
-    after = plugins._everything()
+    after = plugins._registered()
     assert all(after[key] == before[key] for key in before)
 
 

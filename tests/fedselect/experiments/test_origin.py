@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 import sys
 from dataclasses import replace
 from functools import partial
@@ -151,6 +152,32 @@ def test_a_damaged_origin_is_a_sentence(finished, text):
             run(EXPERIMENT, out)
     finally:
         (folder / "origin.json").write_text(before)
+
+
+def test_a_run_without_its_provenance_is_read_and_never_taken_for_this_one(finished, tmp_path):
+    """Run folders of before version 0.1 had no origin.json; nothing says what they were made of."""
+    shutil.copytree(finished[0], tmp_path, dirs_exist_ok=True)
+    folder = run_folder(EXPERIMENT, tmp_path)
+    (folder / "origin.json").unlink()
+    for state in ("a finished run", "a run that was stopped"):
+        with pytest.raises(
+            RunError, match=rf"holds {state} .*, but it has no origin.json, the record of its prov.*--fresh"
+        ):
+            run(EXPERIMENT, tmp_path, plots=False)
+        assert len(selected(folder)) == 2
+        (folder / "summary.json").unlink(missing_ok=True)
+    assert run(EXPERIMENT, tmp_path, plots=False, fresh=True).name == f"{folder.name}-2"
+
+
+def test_a_folder_of_another_configuration_is_refused(finished, tmp_path):
+    shutil.copytree(finished[0], tmp_path, dirs_exist_ok=True)
+    folder = run_folder(EXPERIMENT, tmp_path)
+    (folder / "summary.json").unlink()
+    config = (folder / "config.toml").read_text()
+    assert "learning_rate = 0.1\n" in config
+    (folder / "config.toml").write_text(config.replace("learning_rate = 0.1\n", "learning_rate = 0.2\n", 1))
+    with pytest.raises(RunError, match="holds a run of another configuration"):
+        run(EXPERIMENT, tmp_path, plots=False)
 
 
 def test_only_a_stopped_run_is_bound_to_a_processor():

@@ -8,7 +8,7 @@ import pytest
 
 from fedselect.errors import ConfigError
 from fedselect.experiments import Choice, Experiment, read_config, sweep
-from fedselect.experiments.sweeps import sweep_values, with_option
+from fedselect.experiments.comparison import sweep_values, with_option
 
 CONFIG = """
 [experiment]
