@@ -65,7 +65,7 @@ def gram(vectors: NDArray[np.floating], scales: NDArray[np.float64] | None = Non
 def _sliced(
     columns: NDArray[np.floating], scales: NDArray[np.float64] | None, slices: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """`gram` of at most `_BLOCK` columns; writes their slices into the first three arrays of ``slices``."""
+    """Compute `gram` of at most `_BLOCK` columns; writes their slices into the first three arrays of ``slices``."""
     first, second, third, rest = slices
     np.divide(columns, 1.0 if scales is None else scales[:, None], out=rest)
     largest = np.maximum(rest.max(axis=1), -rest.min(axis=1))

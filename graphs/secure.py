@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -468,12 +469,9 @@ def secure_product(
     >>> [message.kind for message in product.transcript]
     ['commodity', 'commodity', 'masked', 'masked', 'blinded', 'share', 'share']
     """
-    first = Party("first", a, fraction_bits, rng, noise=noise)
-    second = Party("second", b, fraction_bits, rng, noise=noise)
-    aggregator = Aggregator()
+    first, second = (Party(k, v, fraction_bits, rng, noise=noise) for k, v in (("first", a), ("second", b)))
     transcript = Transcript()
-    length = np.size(a)
-    integer = run(CommodityServer(rng), first, second, aggregator, transcript, length)
+    integer = run(CommodityServer(rng), first, second, Aggregator(), transcript, np.size(a))
     return SecureProduct(decode(integer, fraction_bits), integer, fraction_bits, transcript)
 
 
@@ -556,10 +554,9 @@ def secure_similarity(
     ]
     server, aggregator, transcript = CommodityServer(rng), Aggregator(), Transcript(keep_transcript)
     matrix = np.eye(size) if kind == "cosine" else np.zeros((size, size))
-    for i in range(size):
-        for j in range(i + 1, size):
-            integer = run(server, parties[i], parties[j], aggregator, transcript, length)
-            matrix[i, j] = matrix[j, i] = decode(integer, fraction_bits)
+    for i, j in itertools.combinations(range(size), 2):
+        integer = run(server, parties[i], parties[j], aggregator, transcript, length)
+        matrix[i, j] = matrix[j, i] = decode(integer, fraction_bits)
     if kind == "cosine":
         # The encoded vectors' lengths are 1 only to rounding.
         np.clip(matrix, -1.0, 1.0, out=matrix)

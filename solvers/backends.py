@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from solvers.run import Run
 
-__all__ = ["clarabel_point", "cut_short", "follower", "solver_for"]
+__all__ = ["clarabel_point", "cut_short", "follower", "into_box", "solver_for"]
 
 
 def solver_for(run: Run, threads: int = 1, spare: float = 0.0) -> Any:
-    """A CP-SAT solver with the run's seed and what is left of its time, less ``spare`` seconds."""
+    """Return a CP-SAT solver with the run's seed and what is left of its time, less ``spare`` seconds."""
     from ortools.sat.python import cp_model
 
     solver = cp_model.CpSolver()
@@ -28,7 +28,7 @@ def solver_for(run: Run, threads: int = 1, spare: float = 0.0) -> Any:
 
 
 def follower(run: Run, solver: Any, chosen: Sequence[Any], bound: Callable[[float], float]) -> Any:
-    """A callback for ``solver.solve``: bounds and incumbents reach the run as they come, and its end ends CP-SAT.
+    """Return a callback for ``solver.solve`` that hands bounds and incumbents to the run, whose end ends CP-SAT.
 
     Parameters
     ----------
@@ -139,3 +139,18 @@ def clarabel_point(model: Any, variable: Any, run: Run, *, accuracy: float = 1e-
         return np.asarray(variable.value, dtype=np.float64)
     run.stop("error", f"clarabel: {str(error).partition(chr(10))[0]}")
     return None
+
+
+def into_box(x: NDArray[np.float64], lower: Any, upper: Any, total: float) -> NDArray[np.float64]:
+    """Clip a solver's point to its bounds, then move it by a share of the slack until the sum is right.
+
+    Entries that lie on a bound move last.
+    """
+    x = np.clip(x, lower, upper)
+    missing = total - float(x.sum())
+    slack = upper - x if missing > 0 else x - lower
+    inside = np.where((x > lower) & (x < upper), slack, 0.0)
+    slack = inside if float(inside.sum()) >= abs(missing) else slack
+    if (room := float(slack.sum())) > 0:
+        x = np.clip(x + slack * (missing / room), lower, upper)
+    return x

@@ -47,7 +47,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 @contextmanager
 def text_appearing_whole(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
-    """As `appearing_whole`, for UTF-8 text."""
+    """Open as `appearing_whole` does, for UTF-8 text."""
     with appearing_whole(Path(path)) as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
         yield text

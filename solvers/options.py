@@ -187,7 +187,7 @@ def matches(value: Any, kind: Any) -> bool:
 
 
 def _is_float(value: Real) -> bool:
-    """Whether a number is one that a float can be: no NaN, and no integer beyond the largest."""
+    """Return whether a number is one that a float can be: no NaN, and no integer beyond the largest."""
     try:
         return not math.isnan(float(value))
     except OverflowError:

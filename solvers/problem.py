@@ -97,15 +97,18 @@ class Problem(ABC):
 
     @staticmethod
     def types() -> list[type[Problem]]:
-        """The problem types of the modules imported so far; what some of them share, without a family, is none."""
+        """Return the problem types of the modules imported so far.
+
+        What some of them share, without a family, is none.
+        """
         return [kind for kind in _types.values() if hasattr(kind, "family")]
 
     def decision(self, x: ArrayLike) -> NDArray[Any]:
-        """``x`` as an array of the type this problem decides in (float64 unless a subclass says otherwise)."""
+        """Return ``x`` as an array of the type this problem decides in (float64 unless a subclass says otherwise)."""
         return np.asarray(x, dtype=np.float64)
 
     def _vector(self, x: ArrayLike, what: str, dtype: Any = None) -> NDArray[Any]:
-        """``x`` as a vector of n entries, ``what`` for each; raises `ValueError` for another shape."""
+        """Return ``x`` as a vector of n entries, ``what`` for each; raises `ValueError` for another shape."""
         array = np.asarray(x, dtype=dtype)
         if array.shape != (self.n,):
             raise ValueError(f"x must have one {what}, {self.n}; got shape {array.shape}")
@@ -118,7 +121,7 @@ class Problem(ABC):
 
     @abstractmethod
     def objective(self, x: ArrayLike) -> float:
-        """Value of decision ``x``; defined whether or not ``x`` is feasible."""
+        """Return the value of decision ``x``; defined whether or not ``x`` is feasible."""
 
     @abstractmethod
     def violation(self, x: ArrayLike) -> float:

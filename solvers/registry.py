@@ -72,7 +72,7 @@ class Registry(Generic[Entry]):
         return name
 
     def __getitem__(self, name: str) -> Entry:
-        """The entry of this name or alias; raises the registry's error when there is none."""
+        """Return the entry of this name or alias; raises the registry's error when there is none."""
         return self._entries[self.name_of(name)]
 
     def options(self, name: str) -> dict[str, Any]:
@@ -297,7 +297,7 @@ def methods(problem: Problem | type[Problem]) -> list[Method]:
 
 
 def _known(problem: Problem | type[Problem]) -> dict[str, Method]:
-    """All methods of a problem's type by name, those of a subclass in the place of inherited ones."""
+    """Return all methods of a problem's type by name, those of a subclass in the place of inherited ones."""
     ancestors = [_methods[each] for each in reversed(_type(problem).__mro__) if each in _methods]
     return {name: known[name] for known in ancestors for name in known.names}
 

@@ -229,7 +229,7 @@ class Run:
     # -- the answer ----------------------------------------------------------------------------------------------
 
     def solution(self) -> Solution:
-        """Everything found so far, as a `Solution`."""
+        """Return everything found so far, as a `Solution`."""
         status: Status
         stopped: Stopped
         if self._infeasible and self.x is None:
@@ -308,7 +308,7 @@ class Log:
         self._line(f"{'seconds':>9} {'nodes':>9} {'incumbent':>16} {'bound':>16} {'gap':>9}")
 
     def improved(self, run: Run) -> None:
-        """A line with the newest point of the run's trace."""
+        """Write a line with the newest point of the run's trace."""
         if self._write is None:
             return
         gap = None if run.objective is None or run.bound is None else relative_gap(run.objective, run.bound)
@@ -317,11 +317,11 @@ class Log:
         self._line(f"{cells} {'-' if gap is None else f'{100 * gap:.3g} %':>9}")
 
     def note(self, text: str) -> None:
-        """A line of words."""
+        """Write a line of words."""
         self._line(f"{'':>9} {text}")
 
     def end(self, solution: Solution) -> None:
-        """The summary."""
+        """Write the summary."""
         if self._write is not None:
             for line in solution.summary().splitlines():
                 self._line(line)

@@ -86,7 +86,7 @@ def relative_gap(objective: float, bound: float) -> float:
 
 
 def proves(problem: Problem, objective: float | None, bound: float | None) -> bool:
-    """Whether ``bound`` proves ``objective`` optimal: they differ by 1e-6 · min(max(1, |objective|), scale) at most.
+    """Return whether ``bound`` proves ``objective`` optimal, at 1e-6 · min(max(1, |objective|), scale) or less from it.
 
     See `Problem.tolerance_at` for the unit.
     """
@@ -233,7 +233,7 @@ class Solution:
         return self.details.get("certificate", {})
 
     def with_bound(self, bound: float | None, **details: Any) -> Solution:
-        """The same decision beside a bound found elsewhere, if that is tighter; ``details`` are added."""
+        """Return the same decision beside a bound found elsewhere, if that is tighter; ``details`` are added."""
         known = [b for b in (self.bound, bound) if b is not None]
         best = (min if self.problem.sense == "max" else max)(known, default=None)
         status = "optimal" if proves(self.problem, self.objective, best) else self.status
@@ -261,7 +261,7 @@ class Solution:
     # -- as data, as text, as a picture ---------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON values: lists for arrays, None for numbers that are not finite.
+        """Return everything as JSON values: lists for arrays, None for numbers that are not finite.
 
         In place of the problem's data stand its name and digest; `save` keeps them.
         """
@@ -276,7 +276,7 @@ class Solution:
         return values | {"duals": jsonable(self.duals), "details": jsonable(self.details)}
 
     def to_json(self, indent: int | None = None) -> str:
-        """`to_dict` as JSON text."""
+        """Return `to_dict` as JSON text."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -420,7 +420,7 @@ def _number(value: float | None) -> str:
 
 
 def _real(value: NDArray[Any]) -> bool:
-    """Whether an array holds finite real numbers alone."""
+    """Return whether an array holds finite real numbers alone."""
     return value.dtype.kind in "biuf" and bool(np.isfinite(value).all())
 
 

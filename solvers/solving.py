@@ -330,7 +330,7 @@ def _threaded(
 
 
 def _start(problem: Problem, start: ArrayLike) -> ArrayLike:
-    """``start`` as a feasible decision of the problem."""
+    """Return ``start`` as a feasible decision of the problem."""
     try:
         violation = problem.violation(problem.decision(start))
     except (TypeError, ValueError, OverflowError, AttributeError, IndexError) as error:

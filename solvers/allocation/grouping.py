@@ -117,7 +117,7 @@ def group_clients(
 
 
 def silhouette(points: ArrayLike, labels: ArrayLike) -> float:
-    """Eq. 23: mean of (out − in) / max(in, out), where a lone client counts 0, and so does 0/0.
+    """Return Eq. 23: mean of (out − in) / max(in, out), where a lone client counts 0, and so does 0/0.
 
     scikit-learn's ``silhouette_score`` wherever that is defined; this is 0 for a single group or all alone.
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.allocation.problem import AllocationProblem, fill, round_up_largest
-from solvers.backends import clarabel_point, cut_short, solver_for
+from solvers.backends import clarabel_point, cut_short, into_box, solver_for
 from solvers.certificate_writers import certificate_writer, whole_numbers
 from solvers.certificates import Certificate, problem_digest
 from solvers.errors import InvalidOption, InvalidProblem
@@ -96,7 +96,7 @@ def allocate_whole(
 def _above(
     level: float, a: NDArray[np.float64], first: NDArray[np.int64], upper: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The allocation that takes every gain above the threshold 1/level²; a trifle short, never one too many."""
+    """Return the allocation that takes every gain above the threshold 1/level²; a trifle short, never one too many."""
     with np.errstate(over="ignore"):
         count = np.floor((np.sqrt(1.0 + 4.0 * (level * a) ** 2) - 1.0) / 2.0 * (1.0 - 1e-12)) + 1.0
     return np.clip(count, first, upper).astype(np.int64)
@@ -109,9 +109,9 @@ def next_gain(costs: NDArray[np.float64], s: NDArray[np.int64], upper: NDArray[n
 
 
 def best_whole(problem: AllocationProblem, costs: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The allocation that is best for ``costs``; groups where they are 0 share the rest in proportion to their sizes.
+    """Return the best allocation for ``costs``; groups where they are 0 share the rest in proportion to their sizes.
 
-    Those groups stay at their lower bound while others have room.
+    These groups stay at their lower bound while others have room.
     """
     s = problem.first.copy()
     counts = costs > 0
@@ -222,22 +222,11 @@ def convex(problem: AllocationProblem, run: Run, *, rounded: bool = False) -> No
     price = abs(float(np.asarray(total.dual_value))) * unit
     run.tighten(problem.relaxed_bound(price))
     # The point that the price implies is more accurate than the solver's own, unless the price is bad.
-    found = into_box(point, problem)
-    implied = into_box(np.where(counts, np.sqrt(problem.costs / max(price, 1e-300)), found), problem)
+    box = (problem.lower, problem.upper, problem.total)
+    found = into_box(point, *box)
+    implied = into_box(np.where(counts, np.sqrt(problem.costs / max(price, 1e-300)), found), *box)
     better = problem.objective(found) < problem.objective(implied) - 1e-12 * problem.scale
     offer(problem, run, found if better else implied, price, rounded)
-
-
-def into_box(x: NDArray[np.float64], problem: AllocationProblem) -> NDArray[np.float64]:
-    """Clip to the bounds, then move by a share of the slack until the sum is right; groups at a bound move last."""
-    x = np.clip(x, problem.lower, problem.upper)
-    missing = problem.total - float(x.sum())
-    slack = problem.upper - x if missing > 0 else x - problem.lower
-    inside = np.where((x > problem.lower) & (x < problem.upper), slack, 0.0)
-    slack = inside if float(inside.sum()) >= abs(missing) else slack
-    if (room := float(slack.sum())) > 0:
-        x = np.clip(x + slack * (missing / room), problem.lower, problem.upper)
-    return x
 
 
 @method(AllocationProblem, "largest-remainder", kind="heuristic")
@@ -373,7 +362,7 @@ def cp_sat(problem: AllocationProblem, run: Run, *, threads: Annotated[int, AtLe
         lines: set[tuple[int, int]] = set()
 
         def add_line(k: int, s: int) -> None:
-            """The line through s and s + 1, lowered below the table."""
+            """Add the line through s and s + 1, lowered below the table."""
             s = max(min(s, int(last[k]) - 1), int(first[k]))
             if (k, s) in lines:
                 return

@@ -21,7 +21,7 @@ __all__ = ["AllocationProblem", "fill", "per_group", "round_up_largest", "valida
 def validated(
     sizes: ArrayLike, deviations: ArrayLike, total: Any, lower: ArrayLike, upper: ArrayLike | None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], int, NDArray[np.int64], NDArray[np.int64]]:
-    """The arguments of `AllocationProblem` as read-only arrays and a number, ``lower`` 0 for absent groups.
+    """Return the arguments of `AllocationProblem` as read-only arrays and a number, ``lower`` 0 for absent groups.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def validated(
 
 
 def budget(total: Any, most: int) -> int:
-    """``total`` as a number of clients between 1 and ``most``."""
+    """Return ``total`` as a number of clients between 1 and ``most``."""
     total = integer(total, "total", AtLeast(1))
     if total > most:
         raise InvalidProblem(
@@ -60,7 +60,7 @@ def budget(total: Any, most: int) -> int:
 
 
 def whole_numbers(value: ArrayLike, name: str) -> NDArray[np.int64]:
-    """``value`` as a read-only vector of non-negative whole numbers, or a sentence."""
+    """Return ``value`` as a read-only vector of non-negative whole numbers, or a sentence."""
     array = frozen_array(value, name)
     if (array != np.round(array)).any():
         raise InvalidProblem(f"{name} must be whole numbers; got {array[array != np.round(array)][0]:g}")
@@ -72,7 +72,7 @@ def whole_numbers(value: ArrayLike, name: str) -> NDArray[np.int64]:
 
 
 def per_group(value: ArrayLike, n: int, name: str) -> NDArray[np.int64]:
-    """One number for all groups, or one for each."""
+    """Read one number for all groups, or one for each."""
     array = np.asarray(value)
     counts = whole_numbers(np.full(n, array) if array.ndim == 0 else array, name)
     if counts.shape != (n,):
@@ -164,7 +164,7 @@ class AllocationProblem(Problem):
     def fedss(
         cls, sizes: ArrayLike, deviations: ArrayLike, available: ArrayLike, total: int, lower: int = 1
     ) -> AllocationProblem:
-        """The allocation of one round: at most the available clients of each group, all of them if they are too few.
+        """State the allocation of one round: at most the available clients of each group, all if they are too few.
 
         Parameters
         ----------
@@ -226,7 +226,7 @@ class AllocationProblem(Problem):
         return self.objective(self.water_fill(self.first)[0])
 
     def decision(self, x: ArrayLike) -> NDArray[Any]:
-        """``x`` as a vector over the groups: int64 if it is given in integers, float64 otherwise.
+        """Return ``x`` as a vector over the groups: int64 if it is given in integers, float64 otherwise.
 
         Raises `ValueError` for another shape.
         """
@@ -234,7 +234,7 @@ class AllocationProblem(Problem):
         return array.astype(np.int64 if array.dtype.kind in "iub" else np.float64)
 
     def integral(self, x: ArrayLike) -> bool:
-        """Whether ``x`` is in whole clients."""
+        """Return whether ``x`` is in whole clients."""
         array = self.decision(x)
         return bool(np.array_equal(array, np.round(array)))
 
@@ -252,7 +252,7 @@ class AllocationProblem(Problem):
         return terms
 
     def violation(self, x: ArrayLike) -> float:
-        """Largest of: shortfall below ``lower``, excess over ``upper``, and distance of the sum from ``total``."""
+        """Return the largest shortfall below ``lower``, excess over ``upper`` or distance of the sum from ``total``."""
         s = self.decision(x)
         off = abs(float(s.sum()) - self.total)
         if s.dtype.kind == "f":
@@ -260,13 +260,13 @@ class AllocationProblem(Problem):
         return float(max((self.lower - s).max(), (s - self.upper).max(), off, 0.0))
 
     def water_fill(self, lower: NDArray[np.int64]) -> tuple[NDArray[np.float64], float]:
-        """The best real allocation above ``lower``, and the price λ of a client: see `water_fill`."""
+        """Return the best real allocation above ``lower``, and the price λ of a client: see `water_fill`."""
         return water_fill(self.costs, self.sizes, self.total, lower, self.upper)
 
     # -- bounds --------------------------------------------------------------------------------------------------
 
     def relaxed_bound(self, price: float) -> float:
-        r"""A valid lower bound on every allocation, whole or real, from any price λ ≥ 0 of a client.
+        r"""Return a valid lower bound on every allocation, whole or real, from any price λ ≥ 0 of a client.
 
         .. math:: d(\lambda) = \sum_k \min_{\ell_k \le s \le u_k} \Big(\frac{c_k}{s} + \lambda s\Big) - \lambda S
                   - \sum_k \frac{c_k}{N_k}
@@ -278,7 +278,7 @@ class AllocationProblem(Problem):
         return self._dual(price, np.clip(best, self.lower, self.upper))
 
     def integer_bound(self, price: float) -> float:
-        """`relaxed_bound` with the minimum over whole numbers: valid for allocations in whole clients only.
+        """Return `relaxed_bound` with the minimum over whole numbers: valid for allocations in whole clients only.
 
         At the price that ``greedy`` reports it equals the optimum, as the costs are convex in s.
         """
@@ -345,7 +345,7 @@ class AllocationProblem(Problem):
 def fill(
     a: NDArray[np.float64], total: float, lower: NDArray[np.float64], upper: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """The level τ at which ``clip(τ·a, lower, upper)`` sums to ``total``, and that vector; O(K log K).
+    """Return the level τ at which ``clip(τ·a, lower, upper)`` sums to ``total``, and that vector; O(K log K).
 
     Parameters
     ----------

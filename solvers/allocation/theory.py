@@ -85,7 +85,7 @@ def availability_bias(sizes: ArrayLike, available: ArrayLike) -> NDArray[np.floa
 
 
 def availability_variation(sizes: ArrayLike, available: ArrayLike) -> float:
-    """Total variation between who is available and who there is: half the sum of |`availability_bias`|, in [0, 1]."""
+    """Return the total variation of available clients from all: half the sum of |`availability_bias`|, in [0, 1]."""
     return float(np.abs(availability_bias(sizes, available)).sum() / 2.0)
 
 
@@ -262,10 +262,8 @@ def proportional_advantage(
         H over all clients (Eq. 21).
     total : int
         S.
-    smoothness, convexity : float
-        β ≥ μ > 0.
-    epochs, batches, rounds : int
-        E, M and T.
+    smoothness, convexity, epochs, batches, rounds
+        As for `precision_bound`.
 
     Returns
     -------
@@ -285,7 +283,7 @@ def proportional_advantage(
 
 
 def _horizon(smoothness: float, convexity: float, epochs: int, batches: int, rounds: int) -> float:
-    """α₁ + TEM."""
+    """Return α₁ + TEM."""
     if not (0 < convexity <= smoothness and math.isfinite(smoothness)):
         raise InvalidProblem(f"smoothness >= convexity > 0 must hold; got {smoothness:g} and {convexity:g}")
     steps = epochs * batches
@@ -360,7 +358,7 @@ def dissimilarity(gradients: ArrayLike, groups: ArrayLike) -> Dissimilarity:
 
 
 def separation_threshold(sizes: ArrayLike, within: ArrayLike) -> float:
-    r"""A χ with which Proposition 2 holds: gradients of any two groups farther apart than χ make its claim true.
+    r"""Return a χ with which Proposition 2 holds: gradients of any two groups farther apart than χ make its claim true.
 
     The paper proves that there is one. With the means :math:`\bar h_k` of the groups,
 

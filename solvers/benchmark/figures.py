@@ -59,7 +59,7 @@ _NAMES = {
 
 
 def profile_figure(table: pd.DataFrame, measure: Measure = "time_to_proof") -> Figure:
-    """Performance profiles of Dolan and Moré; see `performance_profile`."""
+    """Draw the performance profiles of Dolan and Moré; see `performance_profile`."""
     profile = performance_profile(table, measure)
     figure, axes = _figure(_WIDTH, 4.2)
     finite = profile["ratio"].to_numpy(dtype=float)
@@ -77,7 +77,10 @@ def profile_figure(table: pd.DataFrame, measure: Measure = "time_to_proof") -> F
 
 
 def gap_figure(table: pd.DataFrame, traces: pd.DataFrame, to: Literal["best", "bound"] = "best") -> Figure:
-    """Gap over time: the median over instances and seeds, with the band of the middle half; see `gap_over_time`."""
+    """Draw the gap over time: the median over instances and seeds, with the band of the middle half.
+
+    See `gap_over_time`.
+    """
     gaps = gap_over_time(table, traces, to)
     figure, axes = _figure(_WIDTH, 4.2)
     for place, (method, curve, style) in enumerate(_curves(gaps, table)):
@@ -102,7 +105,7 @@ def gap_figure(table: pd.DataFrame, traces: pd.DataFrame, to: Literal["best", "b
 
 
 def trajectory_figure(trace: pd.DataFrame | Solution, title: str = "") -> Figure:
-    """Objective and bound of one solve over its seconds, with the gap between them shaded.
+    """Draw objective and bound of one solve over its seconds, with the gap between them shaded.
 
     Parameters
     ----------
@@ -119,7 +122,7 @@ def trajectory_figure(trace: pd.DataFrame | Solution, title: str = "") -> Figure
 
 
 def win_figure(table: pd.DataFrame, measure: Measure = "gap_to_best") -> Figure:
-    """Wins, ties and losses of each method (row) against each other one (column); see `win_matrix`."""
+    """Draw wins, ties and losses of each method (row) against each other one (column); see `win_matrix`."""
     pairs = win_matrix(table, measure)
     methods = list(dict.fromkeys(table.loc[~table["relaxed"], "method"]))
     place = {method: number for number, method in enumerate(methods)}
@@ -143,7 +146,7 @@ def win_figure(table: pd.DataFrame, measure: Measure = "gap_to_best") -> Figure:
 
 
 def cost_figure(table: pd.DataFrame, measure: Measure = "seconds") -> Figure:
-    """A measure against the problem's size, both logarithmic, with bars from lowest to highest."""
+    """Draw a measure against the problem's size, both logarithmic, with bars from lowest to highest."""
     costs = cost_against_size(table, measure)
     figure, axes = _figure(_WIDTH, 4.2)
     smallest = _SMALLEST_GAP if measure in ("gap", "gap_to_best") else 0.0

@@ -89,7 +89,7 @@ class Instance:
 
 
 def resolve_instance(source: str | Path | Problem, name: str | None = None) -> Instance:
-    """An instance from a problem, a file (``.npz`` of `Problem.save`, or MDPLIB text), or a name of the library.
+    """Read an instance from a problem, a file (``.npz`` of `Problem.save`, or MDPLIB text), or a name of the library.
 
     Raises
     ------
@@ -155,13 +155,13 @@ class Plan:
             yield Cell(instance.name, variant.label, seed, limit)
 
     def entries(self) -> dict[tuple[str, str], Method]:
-        """The registered methods that are compared, by name of the problem type and of the method."""
+        """Return the registered methods that are compared, by name of the problem type and of the method."""
         kinds = {type(each.problem).__name__: type(each.problem) for each in self.instances}
         registered = {name: {entry.name: entry for entry in methods(kind)} for name, kind in kinds.items()}
         return {(kind, each.name): registered[kind][each.name] for kind in kinds for each in self.variants}
 
     def manifest(self) -> dict[str, Any]:
-        """The grid as plain data, with digests of the instances and of the methods' code."""
+        """Return the grid as plain data, with digests of the instances and of the methods' code."""
         entries = {f"{problem}:{name}": entry for (problem, name), entry in self.entries().items()}
         return {
             "methods": {each.label: {"name": each.name, "options": each.options} for each in self.variants},

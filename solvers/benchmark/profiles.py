@@ -43,7 +43,7 @@ _FLOORS = {"gap": OPTIMALITY_GAP, "gap_to_best": OPTIMALITY_GAP}
 
 
 def performance_profile(table: pd.DataFrame, measure: Measure = "time_to_proof") -> pd.DataFrame:
-    r"""Performance profile of Dolan and Moré: the share of races a method finishes within a factor of the best.
+    r"""Compute Dolan and Moré's performance profile: the share of races a method ends within a factor of the best.
 
     .. math:: r_{p,s} = \frac{t_{p,s}}{\min_s t_{p,s}}, \qquad
               \rho_s(\tau) = \frac{|\{p : r_{p,s} \le \tau\}|}{|P|}
@@ -127,7 +127,7 @@ def gap_over_time(
     band: tuple[float, float] = (0.25, 0.75),
     points: int = 100,
 ) -> pd.DataFrame:
-    """Gap of the incumbent as seconds pass: median over all rows of a method, and a band around it.
+    """Return the gap of the incumbent as seconds pass: median over all rows of a method, and a band around it.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def gap_over_time(
 
 
 def cost_against_size(table: pd.DataFrame, measure: Measure = "seconds") -> pd.DataFrame:
-    """A measure by size of the problem: median, lowest and highest over the rows of a method that were solved.
+    """Sum a measure up by size of the problem: median, lowest and highest over the rows of a method that were solved.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def _ranked(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _races(table: pd.DataFrame, measure: str, floor: bool = True) -> pd.DataFrame:
-    """The measure with a race a row and a method a column, in the table's order; NaN where a method failed."""
+    """Return the measure with a race per row and a method per column, in the table's order; NaN where one failed."""
     if measure not in Measure.__args__:  # type: ignore[attr-defined]
         raise BenchmarkError(f"measure must be one of {', '.join(Measure.__args__)}; got {measure!r}")  # type: ignore[attr-defined]
     ranked = _ranked(table)
@@ -231,7 +231,7 @@ def _with_limit(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _curve(trace: pd.DataFrame, grid: NDArray[np.float64], best: float | None) -> NDArray[np.float64]:
-    """The gap at each second of the grid, read off the steps of a trace."""
+    """Return the gap at each second of the grid, read off the steps of a trace."""
     gaps = [1.0]
     for objective, bound in zip(trace["objective"], trace["bound"], strict=True):
         if math.isnan(objective):
@@ -307,7 +307,7 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def lost(table: pd.DataFrame, ours: str = "auto", others: Callable[[str], bool] | None = None) -> pd.DataFrame:
-    """The races in which another method did better than ``ours``.
+    """Return the races in which another method did better than ``ours``.
 
     Parameters
     ----------

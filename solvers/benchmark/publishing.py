@@ -211,7 +211,7 @@ def page(
     pictures: Sequence[tuple[str, str]] = (),
     ours: Sequence[str] = ("auto",),
 ) -> str:
-    """Facts, a table for each limit, pictures, lost races, wins, what failed, and a row per release.
+    """Write facts, a table for each limit, pictures, lost races, wins, what failed, and a row per release.
 
     Parameters
     ----------

@@ -198,7 +198,7 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
 
 
 def _setup(plan: Plan) -> bytes:
-    """The first message to every solver process: the methods registered here, by value where no module has them.
+    """Return the first message to every solver process: the methods registered here, by value where no module has them.
 
     Those that are not compared go along too, as a method may call others.
     """
@@ -219,7 +219,7 @@ def _setup(plan: Plan) -> bytes:
 
 
 def _tasks(cells: list[Cell], plan: Plan, store: Store, setup: bytes, conditions: Mapping[str, Any]) -> list[Task]:
-    """A task for each row that is missing, numbered as ``cells``."""
+    """Return a task for each row that is missing, numbered as ``cells``."""
     variants = {each.label: each for each in plan.variants}
     instances = {each.name: each for each in plan.instances}
     files = {name: store.problem_file(instances[name]) for name in {cell.instance for cell in cells}}

@@ -92,12 +92,12 @@ class Store:
 
 
 def cell_of(record: Mapping[str, Any]) -> Cell:
-    """The key of a stored row."""
+    """Return the key of a stored row."""
     return Cell(*(record[field] for field in Cell._fields))
 
 
 def holds_benchmark(folder: str | Path) -> bool:
-    """Whether a folder says of itself that it is a benchmark's, of whatever version and readable or not."""
+    """Return whether a folder says of itself that it is a benchmark's, of whatever version and readable or not."""
     return (Path(folder) / MANIFEST).exists()
 
 
@@ -158,7 +158,10 @@ def _wrong_manifest(manifest: Mapping[str, Any]) -> str:
 
 
 def _wrong_facts(facts: Any, kinds: Mapping[str, Any]) -> str:
-    """Which fact is missing or of another type, in words; empty where none is. NaN and infinity are numbers here."""
+    """Say which fact is missing or of another type, in words.
+
+    Empty where none is. NaN and infinity are numbers here.
+    """
     if not isinstance(facts, dict):
         return "it must be a table"
     for key, kind in kinds.items():
@@ -176,7 +179,7 @@ _MISSING = object()
 
 
 def read_records(folder: str | Path) -> list[dict[str, Any]]:
-    """The rows on the disk; a last line that was cut off in the middle of writing is no row."""
+    """Read the rows on the disk; a last line that was cut off in the middle of writing is no row."""
     path = Path(folder) / ROWS
     if not path.exists():
         return []

@@ -77,7 +77,7 @@ class Suite:
 
 
 def suite(name: str, tier: str | None = None, data: str | Path | None = None) -> Suite:
-    """One of `SUITES`, or of its instances those of one tier of the ledger.
+    """Return one of `SUITES`, or of its instances those of one tier of the ledger.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def suite(name: str, tier: str | None = None, data: str | Path | None = None) ->
 
 
 def _common(names: list[str]) -> tuple[str, ...]:
-    """The methods that every problem type among these instances has; ``auto`` first."""
+    """Return the methods that every problem type among these instances has; ``auto`` first."""
     sets = []
     for family in {instances.info(name).family for name in names}:
         importlib.import_module(f"solvers.{family}")
@@ -155,7 +155,7 @@ def _foreign() -> dict[str, Problem | str]:
 
 
 def _filed(data: str | Path | None) -> dict[str, Problem | str]:
-    """The public instances that lie in a folder."""
+    """Return the public instances that lie in a folder."""
     if data is None:
         return {}
     from solvers.dispersion import read_mdplib, read_tsplib

@@ -48,7 +48,7 @@ Record = Mapping[str, Any]
 
 
 def tidy(manifest: Mapping[str, Any], records: Sequence[Record]) -> pd.DataFrame:
-    """The table of a benchmark, in the order of its grid.
+    """Return the table of a benchmark, in the order of its grid.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def _instance_rows(
 
 
 def _best(records: Sequence[Record], sense: str) -> Record | None:
-    """The row whose decision is best; `solvers.benchmark.verify` has evaluated it."""
+    """Return the row whose decision is best; `solvers.benchmark.verify` has evaluated it."""
     decided = [record for record in records if record["objective"] is not None]
     return (max if sense == "max" else min)(decided, key=lambda record: record["objective"], default=None)
 
@@ -160,7 +160,7 @@ def _refuted(record: Record, value: float, witness: str, sense: str, scale: floa
 
 
 def _measures(record: Record, best_known: float | None, scale: float) -> dict[str, float]:
-    """The measures of a row that need the best known value or the trace; NaN where they say nothing."""
+    """Return the measures of a row that need the best known value or the trace; NaN where they say nothing."""
     objective, bound, trace = record["objective"], record["bound"], record["trace"]
     gap = math.nan if objective is None or bound is None else relative_gap(objective, bound)
     measures = {"gap": gap, "best_known": math.nan if best_known is None else best_known}
@@ -185,7 +185,7 @@ Trace = Sequence[Sequence[float | None]]
 
 
 def is_better(first: float, second: float, sense: str) -> bool:
-    """Whether objective ``first`` is strictly better than ``second`` for ``sense`` "max" or "min"."""
+    """Return whether objective ``first`` is strictly better than ``second`` for ``sense`` "max" or "min"."""
     return first > second if sense == "max" else first < second
 
 
@@ -195,7 +195,7 @@ def slack(value: float, scale: float) -> float:
 
 
 def distance(objective: float, best: float) -> float:
-    """Relative distance of an objective to the best one: |objective − best| / |best|, inf where only the best is 0.
+    """Return the distance of an objective from the best one: |objective − best| / |best|, inf where only best is 0.
 
     This is `solvers.relative_gap` of the best value. Both senses count away from the best value.
     """
@@ -203,7 +203,7 @@ def distance(objective: float, best: float) -> float:
 
 
 def primal_gap(objective: float | None, best: float) -> float:
-    """Primal gap γ ∈ [0, 1] of Berthold (2013), Eq. 2: |best − objective| / max(|best|, |objective|).
+    """Return the primal gap γ ∈ [0, 1] of Berthold (2013), Eq. 2: |best − objective| / max(|best|, |objective|).
 
     1 without an objective and where the two have different signs, 0 where they are equal. It needs no sense, as it
     measures a distance to the best value; unlike `distance` it changes when a constant is added to the objective.
@@ -218,7 +218,7 @@ def primal_gap(objective: float | None, best: float) -> float:
 
 
 def primal_integral(trace: Trace, best: float, end: float) -> float:
-    r"""Primal integral :math:`P(T) = \int_0^T p(t)\,dt` of Berthold (2013), in seconds.
+    r"""Return the primal integral :math:`P(T) = \int_0^T p(t)\,dt` of Berthold (2013), in seconds.
 
     p(t) is `primal_gap` of the incumbent at t, and 1 before there is one: 0 for a method that holds the best known
     decision at once, T for one that finds nothing. A method that ends before T keeps its last incumbent.
@@ -247,7 +247,7 @@ def primal_integral(trace: Trace, best: float, end: float) -> float:
 
 
 def time_to_incumbent(trace: Trace) -> float:
-    """Second at which the final objective was first held; NaN without one."""
+    """Return the second at which the final objective was first held; NaN without one."""
     found, value = math.nan, None
     for second, objective, _ in trace:
         if objective is not None and objective != value:
@@ -257,7 +257,7 @@ def time_to_incumbent(trace: Trace) -> float:
 
 
 def time_to_proof(trace: Trace, bound_gap: float) -> float:
-    """Second at which objective and bound first lay within ``bound_gap`` of each other; NaN if never."""
+    """Return the second at which objective and bound first lay within ``bound_gap`` of each other; NaN if never."""
     for second, objective, bound in trace:
         if objective is not None and bound is not None and abs(bound - objective) <= bound_gap:
             assert second is not None

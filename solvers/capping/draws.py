@@ -18,7 +18,7 @@ CERTAIN = 1.0 - 1e-12
 
 
 def checked(p: ArrayLike) -> tuple[NDArray[np.float64], int]:
-    """Probabilities clipped to [0, 1], and their sum, the number of clients to draw.
+    """Return probabilities clipped to [0, 1], and their sum, the number of clients to draw.
 
     Raises
     ------

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.backends import clarabel_point
+from solvers.backends import clarabel_point, into_box
 from solvers.capping.problem import TIE, CappingProblem, log_sum, tail_sums
 from solvers.certificate_writers import certificate_writer, whole_numbers
 from solvers.certificates import Certificate, problem_digest
@@ -139,27 +139,13 @@ def convex(problem: CappingProblem, run: Run) -> None:
     # The point that the multiplier implies is more accurate than the solver's own, unless the multiplier is bad.
     level = problem.log_shares + multiplier
     implied, found = (
-        into_box(point, problem.mass, problem.room)
+        into_box(point, 0.0, problem.room, problem.mass)
         for point in (np.exp(np.minimum(level, math.log(problem.room))), answer)
     )
     x, own = (np.where(inside >= problem.room, 1.0, problem.floor + inside) for inside in (implied, found))
     run.offer(own if problem.objective(own) < problem.objective(x) - 1e-12 * problem.scale else x)
     capped = level > math.log(problem.room) + 1e-7
     describe(problem, run, multiplier, capped)
-
-
-def into_box(r: NDArray[np.float64], mass: float, room: float) -> NDArray[np.float64]:
-    """Clip ``r`` to ``0 ≤ r ≤ room`` and move it onto the sum ``mass``, clients at the ceiling last."""
-    r = np.clip(r, 0.0, room)
-    free = r < room
-    if (missing := mass - float(r.sum())) < 0:
-        if float(r[free].sum()) < -missing:
-            free[:] = True
-        total = float(r[free].sum())
-        r[free] *= (total + missing) / total
-        return r
-    slack = room - r
-    return np.minimum(r + slack * (missing / max(float(slack.sum()), 1e-300)), room)
 
 
 @method(CappingProblem, "as-printed", kind="heuristic")

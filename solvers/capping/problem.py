@@ -138,7 +138,7 @@ class CappingProblem(Problem):
         return self.mass * (1.0 + float(self.logs.max() - self.logs.min()))
 
     def decision(self, x: ArrayLike) -> NDArray[np.float64]:
-        """``x`` as a vector of K floats; raises `ValueError` for another shape."""
+        """Return ``x`` as a vector of K floats; raises `ValueError` for another shape."""
         return self._vector(x, "probability per client", np.float64)
 
     def objective(self, x: ArrayLike) -> float:
@@ -152,7 +152,7 @@ class CappingProblem(Problem):
         return max(0.0, float(terms.sum()) + (self.mass - float(r.sum())))
 
     def violation(self, x: ArrayLike) -> float:
-        """Largest of: excess over 1, shortfall below the floor, and ``|Σx − size| / size``."""
+        """Return the largest of: excess over 1, shortfall below the floor, and ``|Σx − size| / size``."""
         p = self.decision(x)
         return float(max(p.max() - 1.0, self.floor - p.min(), abs(p.sum() - self.size) / self.size, 0.0))
 
@@ -178,7 +178,7 @@ class CappingProblem(Problem):
         return np.flatnonzero(capped & (self.decision(x) >= 1.0 - 1e-9))
 
     def dual_bound(self, multiplier: float) -> float:
-        r"""A valid lower bound from any multiplier μ of the sum, with a margin for its rounding.
+        r"""Return a valid lower bound from any multiplier μ of the sum, with a margin for its rounding.
 
         .. math:: d(\mu) = q (1 + \mu) - \sum_i \psi(\log v_i + \mu), \qquad
                   \psi(t) = \begin{cases} e^t & e^t \le 1 - \sigma \\
@@ -288,12 +288,12 @@ def share_out(
 
 
 def tail_sums(descending: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Logarithms of R_m: the sum over ``rest`` and ``descending[m:]``, for each m."""
+    """Return logarithms of R_m: the sum over ``rest`` and ``descending[m:]``, for each m."""
     base = [log_sum(rest)] if rest.size else [-math.inf]
     return np.logaddexp.accumulate(np.concatenate([base, descending[::-1]]))[:0:-1]
 
 
 def log_sum(logs: NDArray[np.float64]) -> float:
-    """Logarithm of the sum of exponentials."""
+    """Return the logarithm of the sum of exponentials."""
     top = float(logs.max())
     return top + math.log(float(np.exp(logs - top).sum()))

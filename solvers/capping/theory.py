@@ -15,7 +15,7 @@ __all__ = ["best_rate", "constant_floors", "incremental_floors", "regret_bound",
 
 
 def constant_floors(n_clients: int, size: int, rounds: int, fraction: float) -> NDArray[np.float64]:
-    """Quotas of E3CS-c: σ_t = c·k/K in every round (§VI; the paper has c = 0, 0.5 and 0.8).
+    """Return quotas of E3CS-c: σ_t = c·k/K in every round (§VI; the paper has c = 0, 0.5 and 0.8).
 
     Parameters
     ----------
@@ -40,26 +40,13 @@ def constant_floors(n_clients: int, size: int, rounds: int, fraction: float) -> 
 
 
 def incremental_floors(n_clients: int, size: int, rounds: int) -> NDArray[np.float64]:
-    """Quotas of E3CS-inc: σ_t = 0 in the first quarter of the rounds, k/K after it (§VI).
+    """Return quotas of E3CS-inc: σ_t = 0 in the first quarter of the rounds, k/K after it (§VI).
 
     The paper's "4/T" is a misprint of T/4: the switch comes after 100 of 400 rounds, after 625 of 2500. From then on
     every probability is k/K and the weights stay as they are. T is the length of *this* run: a public implementation
     fixes it at 2500, and its shorter runs never switch.
 
-    Parameters
-    ----------
-    n_clients, size, rounds : int
-        K, k and T.
-
-    Returns
-    -------
-    (T,) ndarray
-        σ_t, by 0-based round.
-
-    Raises
-    ------
-    InvalidProblem
-        When an argument is out of range.
+    Parameters, result and errors are those of `constant_floors`.
     """
     _check(n_clients, size)
     floors = np.full(integer(rounds, "rounds", AtLeast(1)), size / n_clients)
@@ -103,26 +90,11 @@ def regret_bound(n_clients: int, size: int, floors: ArrayLike, rate: float | Non
 
 
 def best_rate(n_clients: int, size: int, floors: ArrayLike) -> float:
-    r"""The rate that minimises `regret_bound`: :math:`\eta^* = \sqrt{K \ln K / \sum_t (k - K\sigma_t)}`.
+    r"""Return the rate that minimises `regret_bound`: :math:`\eta^* = \sqrt{K \ln K / \sum_t (k - K\sigma_t)}`.
 
     The experiments of the paper use η = 0.5 instead. Infinite when every quota is k/K: nothing is learned then.
 
-    Parameters
-    ----------
-    n_clients, size : int
-        K and k.
-    floors : (T,) array-like
-        Quota σ_t of each round, in [0, k/K].
-
-    Returns
-    -------
-    float
-        η*.
-
-    Raises
-    ------
-    InvalidProblem
-        When an argument is out of range.
+    Parameters and errors are those of `regret_bound`.
     """
     total = _residual(n_clients, size, floors)
     return math.sqrt(n_clients * math.log(n_clients) / total) if total > 0 else math.inf
@@ -136,7 +108,7 @@ def reweighted(
     floor: float,
     rate: float,
 ) -> NDArray[np.float64]:
-    r"""One round of Eq. 16 on log-weights: :math:`\log w_i \mathrel{+}= (k - K\sigma)\, \eta\, \hat x_i / K`.
+    r"""Apply one round of Eq. 16 on log-weights: :math:`\log w_i \mathrel{+}= (k - K\sigma)\, \eta\, \hat x_i / K`.
 
     :math:`\hat x_i = 1 / p_i` for the clients drawn that returned, 0 for all others; clients in the overflow set keep
     their weight. One success at small p adds a lot (1/p times 0.1 in the paper's setting), so weights themselves

@@ -95,12 +95,12 @@ class Verdict:
 
 
 def entries() -> dict[str, LedgerEntry]:
-    """All entries by name."""
+    """Return all entries by name."""
     return dict(_entries(FOLDER / "ledger.json"))
 
 
 def entry(name: str) -> LedgerEntry:
-    """The entry of one instance; raises `InvalidOption` for a name that is none, or not in the ledger yet."""
+    """Return the entry of one instance; raises `InvalidOption` for a name that is none, or not in the ledger yet."""
     known = info(name).name
     try:
         return _entries(FOLDER / "ledger.json")[known]
@@ -109,13 +109,16 @@ def entry(name: str) -> LedgerEntry:
 
 
 def certificate(name: str) -> Certificate | None:
-    """The certificate of an instance's bound; None where none is shipped, `CertificateError` for a damaged one."""
+    """Return the certificate of an instance's bound.
+
+    None where none is shipped, `CertificateError` for a damaged one.
+    """
     path = FOLDER / "certificates" / f"{info(name).name}.npz"
     return Certificate.load(path) if path.is_file() else None
 
 
 def of_digest(problem: str) -> str | None:
-    """The name of the instance whose problem has this `solvers.certificates.problem_digest`."""
+    """Return the name of the instance whose problem has this `solvers.certificates.problem_digest`."""
     return next((name for name, known in entries().items() if known.problem == problem), None)
 
 
@@ -132,7 +135,7 @@ def verify(name: str) -> Verdict:
 
 
 def judged(problem: Problem, found: Certificate, value: float | None = None) -> Verdict:
-    """Whether a certificate proves what it claims; beside a decision's value, whether the two meet."""
+    """Return whether a certificate proves what it claims; beside a decision's value, whether the two meet."""
     try:
         verified = check(problem, found)
     except CertificateError as error:

@@ -71,7 +71,7 @@ class InstanceInfo:
 
 
 def names(family: str | None = None) -> list[str]:
-    """Names of the instances, sorted.
+    """Return names of the instances, sorted.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def info(name: str) -> InstanceInfo:
 
 
 def load(name: str) -> Problem:
-    """One instance of the library, to the bits it was recorded with.
+    """Load one instance of the library, to the bits it was recorded with.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def load(name: str) -> Problem:
 
 
 def best(name: str) -> NDArray[Any]:
-    """The decision with the best known value of one instance; errors as for `load`."""
+    """Return the decision with the best known value of one instance; errors as for `load`."""
     decision = _read(name)[1]
     if decision is None:
         raise InvalidProblem(f"no decision is known for the instance {name!r}")
@@ -156,7 +156,7 @@ _VALUES, _PLACES, _BEST = ".values", ".places", "best decision"
 
 
 def pack(problem: Problem, best: NDArray[Any] | None = None) -> bytes:
-    """The content of an instance's file: an LZMA-compressed ``.npz`` archive that `unpack` reads.
+    """Return the content of an instance's file: an LZMA-compressed ``.npz`` archive that `unpack` reads.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def unpack(data: bytes, path: str) -> tuple[Problem, NDArray[Any] | None]:
 
 
 def _coded(name: str, array: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """The arrays that stand for one: itself, or the distinct entries of a symmetric matrix and their places."""
+    """Return the arrays that stand for one: itself, or the distinct entries of a symmetric matrix and their places."""
     if array.ndim != 2 or array.shape[0] != array.shape[1] or array.dtype.kind != "f":
         return {name: array}
     bits = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")  # as integers, so that -0.0 is not 0.0

@@ -26,7 +26,7 @@ def corollary(problem: CutoffProblem, run: Run) -> None:
 
 
 def corollary_cutoff(problem: CutoffProblem) -> int:
-    """The cutoff of Corollary 4; a quotient within rounding of an integer counts as that integer."""
+    """Return the cutoff of Corollary 4; a quotient within rounding of an integer counts as that integer."""
     slowest = float(problem.rates.min())
     if slowest == 1.0:
         return 1

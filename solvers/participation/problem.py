@@ -65,7 +65,7 @@ class CutoffProblem(Problem):
         return 4.0 * (reach + 10) * float(np.finfo(np.float64).eps)
 
     def decision(self, x: ArrayLike) -> NDArray[np.int64]:
-        """``x`` as one integer (an array of no dimensions); raises `ValueError` for anything else."""
+        """Return ``x`` as one integer (an array of no dimensions); raises `ValueError` for anything else."""
         array = np.asarray(x)
         if array.shape != ():
             raise ValueError(f"x must be a single number, the cutoff; got shape {array.shape}")

@@ -89,7 +89,7 @@ def convergence_bound(
     second_moment: float,
     weight_error: float,
 ) -> Convergence:
-    r"""Theorem 2 of FedAU (Wang & Ji, ICLR 2024), term by term.
+    r"""Evaluate Theorem 2 of FedAU (Wang & Ji, ICLR 2024), term by term.
 
     Parameters
     ----------

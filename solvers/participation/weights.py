@@ -106,7 +106,7 @@ class ParticipationWeights:
         self._weights = fresh
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to resume: plain numbers and copies of the three arrays."""
+        """Return everything needed to resume: plain numbers and copies of the three arrays."""
         return {
             "n_clients": self.n_clients,
             "cutoff": self.cutoff,
@@ -146,7 +146,7 @@ class ParticipationWeights:
 
 
 def expected_weight(rates: ArrayLike, cutoff: int | None = None) -> NDArray[np.float64]:
-    r"""The weight that `ParticipationWeights` tends to under Bernoulli participation, :math:`(1 - (1-p)^K)/p`.
+    r"""Return the weight that `ParticipationWeights` tends to under Bernoulli participation, :math:`(1 - (1-p)^K)/p`.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def expected_weight(rates: ArrayLike, cutoff: int | None = None) -> NDArray[np.f
 
 
 def check_cutoff(cutoff: int | None) -> int | None:
-    """The cutoff as an int, or ``None``; raises `InvalidProblem` for anything else."""
+    """Return the cutoff as an int, or ``None``; raises `InvalidProblem` for anything else."""
     return None if cutoff is None else integer(cutoff, "cutoff", AtLeast(1))
 
 
@@ -182,7 +182,7 @@ def check_rates(rates: ArrayLike) -> NDArray[np.float64]:
 
 
 def weight_error(history: ArrayLike, rates: ArrayLike, cutoff: int | None = None) -> float:
-    r"""Theorem 2's weight error of one history, :math:`\frac{1}{NT} \sum_t \sum_n (p_n \omega_t^n - 1)^2`.
+    r"""Return Theorem 2's weight error of one history, :math:`\frac{1}{NT} \sum_t \sum_n (p_n \omega_t^n - 1)^2`.
 
     Its expectation is what Theorem 3 bounds (FedAU, Wang & Ji, ICLR 2024); average over histories for that.
 
@@ -233,7 +233,7 @@ def second_moment(history: ArrayLike, rates: ArrayLike, cutoff: int | None = Non
 
 
 def _replay(history: ArrayLike, p: NDArray[np.float64], cutoff: int | None) -> Iterator[NDArray[np.float64]]:
-    """The weights used in each round."""
+    """Return the weights used in each round."""
     rounds = np.asarray(history)
     if rounds.ndim != 2 or rounds.shape[0] == 0 or rounds.shape[1] != p.shape[0]:
         raise InvalidProblem(

@@ -227,7 +227,7 @@ def _step(problem: TotalErrorProblem, p: NDArray[np.float64]) -> tuple[NDArray[n
 
 
 def ratio_model(problem: TotalErrorProblem, p: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-    """Gradient of the ratio in p, and its Hessian ``diag + Vᵀ K V`` as diag, V (2, n) and K (2, 2)."""
+    """Return the gradient of the ratio in p, and its Hessian ``diag + Vᵀ K V`` as diag, V (2, n) and K (2, 2)."""
     h = 1.0 / (problem.total * problem.availability)
     d = problem.variances / problem.availability
     s = float(h @ p)
@@ -244,7 +244,7 @@ def direction(
     core: NDArray[np.float64],
     p: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """The Newton direction of sum 0 at ``p`` for the Hessian ``diag + Vᵀ K V``, by the Woodbury identity in O(n).
+    """Compute Newton's direction of sum 0 at ``p`` for the Hessian ``diag + Vᵀ K V``, by Woodbury's identity in O(n).
 
     It is computed relative to p, whose entries may differ by many magnitudes. The ratio is homogeneous, so that its
     Hessian alone vanishes along p; a multiple of 11ᵀ makes it definite, and changes nothing among directions of

@@ -55,7 +55,7 @@ def sorting(problem: ExclusionProblem, run: Run) -> None:
 
 
 def prefixes(problem: ExclusionProblem) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The clients by ascending loss gap, and the estimate of keeping the first 1, 2, …, n of them."""
+    """Return the clients by ascending loss gap, and the estimate of keeping the first 1, 2, …, n of them."""
     order = np.argsort(problem.loss_gaps, kind="stable")
     importance = problem.importance[order]
     mass = np.cumsum(importance)
@@ -65,7 +65,7 @@ def prefixes(problem: ExclusionProblem) -> tuple[NDArray[np.int64], NDArray[np.f
 
 
 def keep(clients: NDArray[np.int64], n: int) -> NDArray[np.bool_]:
-    """The decision that keeps these clients."""
+    """Return the decision that keeps these clients."""
     x = np.zeros(n, dtype=np.bool_)
     x[clients] = True
     return x
@@ -102,7 +102,7 @@ def convex(problem: ExclusionProblem, run: Run, *, solver: Literal["closed-form"
 
 
 def relax(problem: ExclusionProblem, p: NDArray[np.float64] | None = None) -> Relaxation:
-    """The relaxation's minimiser (or the given one) and the bound at its total variation."""
+    """Return the relaxation's minimiser (or the given one) and the bound at its total variation."""
     if p is None:
         p = transport(problem.loss_gaps, problem.importance, problem.gamma)
     variation = 0.5 * float(np.abs(problem.importance - p).sum())
@@ -171,7 +171,7 @@ def brute_force(problem: ExclusionProblem, run: Run) -> None:
 
 
 def subset_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums over all subsets; bit k of the index says whether value k is in."""
+    """Return sums over all subsets; bit k of the index says whether value k is in."""
     sums = np.zeros(1)
     for value in values:
         sums = np.concatenate([sums, sums + value])
@@ -208,7 +208,7 @@ def ca_fed(
 
 
 def passes(problem: ExclusionProblem, order: str = "signed", strict: bool = False) -> NDArray[np.bool_]:
-    """The clients that both passes keep."""
+    """Return the clients that both passes keep."""
     correlation = problem.correlation if order == "signed" else np.abs(problem.correlation)
     first = np.argsort(-correlation, kind="stable")
     second = np.argsort(problem.availability, kind="stable")
@@ -311,7 +311,7 @@ class _Search:
         return self.problem.tolerance_at(self.best)
 
     def is_fathomed(self, bound: float, low: float, high: float) -> bool:
-        """Whether a slice of this bound needs no more work: it reaches `target` but for what rounding took off."""
+        """Return whether a slice of this bound reaches `target`, but for what rounding took off."""
         return bound >= self.target - max(0.05 * self.tolerance, 2.0 * self.margin * min(high / low, 4.0))
 
     def run_to_proof(self) -> None:
@@ -359,7 +359,7 @@ class _Search:
         return max(self.ratio(self.best, cost, low, high), ends - self.margin)
 
     def ratio(self, parameter: float, cost: float, low: float, high: float) -> float:
-        """The bound on ε̂ over a slice from one on its parametric cost, whose rounding grows with the importance."""
+        """Bound ε̂ over a slice by its parametric cost, whose rounding grows with the importance."""
         cost -= self.margin * high
         return parameter + cost / (low if cost < 0 else high)
 

@@ -185,7 +185,10 @@ class ExclusionProblem(Problem):
         return 4.0 * (self.n + 10) * float(np.finfo(np.float64).eps) * self.scale
 
     def decision(self, x: ArrayLike) -> NDArray[np.bool_]:
-        """``x`` as a mask of the kept clients; raises `ValueError` for another shape or entries beside 0 and 1."""
+        """Return ``x`` as a mask of the kept clients.
+
+        Raises `ValueError` for another shape or entries beside 0 and 1.
+        """
         array = self._vector(x, "entry per client")
         if array.dtype == np.bool_:
             return array
@@ -199,7 +202,7 @@ class ExclusionProblem(Problem):
         return np.flatnonzero(self.decision(x))
 
     def objective(self, x: ArrayLike) -> float:
-        """The error estimate ε̂ (Eq. 19) of keeping ``x``; infinite when none is kept."""
+        """Return the error estimate ε̂ (Eq. 19) of keeping ``x``; infinite when none is kept."""
         kept = self.decision(x)
         mass = float(self.importance[kept].sum())
         if mass == 0.0:
@@ -273,17 +276,17 @@ class AggregationProblem(Problem):
         return 4.0 * (self.n + 10) * float(np.finfo(np.float64).eps)
 
     def decision(self, x: ArrayLike) -> NDArray[np.float64]:
-        """``x`` as n weights; raises `ValueError` for another shape."""
+        """Return ``x`` as n weights; raises `ValueError` for another shape."""
         return self._vector(x, "weight per client", np.float64)
 
     def violation(self, x: ArrayLike) -> float:
-        """Largest of |Σq − Q| and −min q, relative to Q."""
+        """Return the largest of |Σq − Q| and −min q, relative to Q."""
         q = self.decision(x)
         worst = max(abs(float(q.sum()) - self.total), -float(q.min(initial=0.0))) / self.total
         return worst if not math.isnan(worst) else math.inf
 
     def ratio(self, q: NDArray[np.float64]) -> float:
-        """Theorem 2's ratio ``(½ qᵀAq + B) / πᵀq``."""
+        """Return Theorem 2's ratio ``(½ qᵀAq + B) / πᵀq``."""
         return (0.5 * float((self.curvature * q * q).sum()) + self.offset) / float((self.availability * q).sum())
 
     def biased_importance(self, x: ArrayLike) -> NDArray[np.float64]:
@@ -292,12 +295,12 @@ class AggregationProblem(Problem):
         return share / share.sum()
 
     def from_importance(self, p: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The weights q with Σq = Q whose biased importance is ``p``."""
+        """Return the weights q with Σq = Q whose biased importance is ``p``."""
         q = np.maximum(p, 0.0) / self.availability
         return q * (self.total / q.sum())
 
     def slopes(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
-        r"""Gradient of the ratio as a function of the biased importance p.
+        r"""Return the gradient of the ratio as a function of the biased importance p.
 
         With :math:`h_k = 1 / (Q \pi_k)` and s = h·p (= 1/πᵀq) the ratio is
         :math:`\tfrac12 \sum_k (v_k/\pi_k) p_k^2 / s + B s`: convex in p and homogeneous of degree 1. Hence the
@@ -306,7 +309,7 @@ class AggregationProblem(Problem):
         return self.variances * q + (self.offset / self.total - self.energy(q)) / self.availability
 
     def slope_errors(self, q: NDArray[np.float64]) -> NDArray[np.float64]:
-        """A bound on the floating-point error of each of the `slopes`."""
+        """Return a bound on the floating-point error of each of the `slopes`."""
         return self.rounding * (self.variances * q + (self.offset / self.total + self.energy(q)) / self.availability)
 
     def energy(self, q: NDArray[np.float64]) -> float:
@@ -365,7 +368,7 @@ class OptimizationErrorProblem(AggregationProblem):
         return self.ratio(self.decision(x)) + self.constant
 
     def lower_bound(self, x: ArrayLike) -> float:
-        """A valid lower bound on the optimum, tight at the optimal weights; any q ≥ 0 gives one.
+        """Return a valid lower bound on the optimum, tight at the optimal weights; any q ≥ 0 gives one.
 
         The smallest of `slopes`, with C and a margin for rounding: the optimum over the simplex of the ratio's
         linear minorant at ``x``.
@@ -481,7 +484,7 @@ class TotalErrorProblem(AggregationProblem):
         return self.ratio(q) + self.bias_weight * self.bias_term(self.biased_importance(q))
 
     def unbiased(self) -> NDArray[np.float64]:
-        """The weights q ∝ α/π, whose bias term is the smallest there is."""
+        """Return the weights q ∝ α/π, whose bias term is the smallest there is."""
         return self.from_importance(self.importance if self.importance.any() else np.ones(self.n))
 
     def bias_term(self, p: NDArray[np.float64]) -> float:
@@ -499,7 +502,7 @@ class TotalErrorProblem(AggregationProblem):
         return self.ratio(q) + self.constant + bias
 
     def lower_bound(self, x: ArrayLike) -> float:
-        r"""A valid lower bound on the optimum, tight at the optimal weights; any q ≥ 0 gives one.
+        r"""Return a valid lower bound on the optimum, tight at the optimal weights; any q ≥ 0 gives one.
 
         The ratio is replaced by its linear minorant ``d·p`` at ``x`` (`slopes`), and
         :math:`\min_p d \cdot p + w \, b(\alpha, p)` over the simplex is bounded from its dual: for the total
@@ -538,7 +541,7 @@ class TotalErrorProblem(AggregationProblem):
         return value - self.rounding * (abs(least) + depth + float(roots.sum()) + w)
 
     def restricted(self, kept: ArrayLike) -> TotalErrorProblem:
-        """The same problem over the clients of a mask alone; the others' importance becomes ``excluded``.
+        """Return the same problem over the clients of a mask alone; the others' importance becomes ``excluded``.
 
         Raises
         ------

@@ -62,12 +62,12 @@ class ConvergenceConstants:
         return 2.0 * self.condition**2 / self.step_sum
 
     def bias_weight(self, heterogeneity: float, bias: Literal["chi2", "tv"]) -> float:
-        """The weight of the bias term in units of the ratio: κ²ΓΣηₜ for χ² (Eq. 13), 4κ²Γ'Σηₜ for TV² (Eq. 14)."""
+        """Weigh the bias term in units of the ratio: κ²ΓΣηₜ for χ² (Eq. 13), 4κ²Γ'Σηₜ for TV² (Eq. 14)."""
         weight = self.condition**2 * self.step_sum * number(heterogeneity, "heterogeneity", AtLeast(0))
         return weight if one_of(bias, "bias", ("chi2", "tv")) == "chi2" else 4.0 * weight
 
     def optimization_error(self, availability: ArrayLike) -> OptimizationErrorProblem:
-        """The problem of Eq. 27 with these constants; its value times `factor` is the bound on ε_opt."""
+        """Return the problem of Eq. 27 with these constants; its value times `factor` is the bound on ε_opt."""
         return OptimizationErrorProblem(
             np.asarray(availability), self.variances, self.offset, self.total, constant=self.constant
         )
@@ -75,7 +75,7 @@ class ConvergenceConstants:
     def total_error(
         self, availability: ArrayLike, importance: ArrayLike, heterogeneity: float, bias: Literal["chi2", "tv"]
     ) -> TotalErrorProblem:
-        """The problem of Eq. 13 or 14 with these constants; its value times `factor` is the bound on ε."""
+        """Return the problem of Eq. 13 or 14 with these constants; its value times `factor` is the bound on ε."""
         return TotalErrorProblem(
             np.asarray(availability),
             self.variances,
@@ -107,7 +107,7 @@ def convergence_constants(
     mixing_start: int = 0,
     coefficients: Literal["proof", "theorem"] = "proof",
 ) -> ConvergenceConstants:
-    r"""The constants of Theorem 2 (Rodio et al., INFOCOM 2023).
+    r"""Compute the constants of Theorem 2 (Rodio et al., INFOCOM 2023).
 
     With :math:`S_2 = \sum_{t=1}^T \eta_t^2`:
 
