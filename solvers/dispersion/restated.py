@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,7 +54,7 @@ class RestatedRun(Run):
         share: float = 1.0,
     ) -> None:
         super().__init__(problem, whole.method, None, whole.seed)
-        self.rng = whole.rng
+        self.rng, self.details = whole.rng, whole.details
         self.whole, self.slack, self.lift, self.constant, self.beside = whole, slack, lift, constant, beside
         self.reserve = (1.0 - share) * whole.remaining if math.isfinite(whole.remaining) else 0.0
         self.is_quick = getattr(whole.problem, "size", 0) <= QUICK
@@ -80,6 +81,12 @@ class RestatedRun(Run):
         assert self.bound is not None
         assert self.beside is not None
         return max(self.bound + self.constant + self.slack, self.beside)
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """As `Run.loading`, for the whole run's clock, which is the one that counts."""
+        with self.whole.loading():
+            yield
 
     def offer(self, x: ArrayLike) -> float:
         """As `Run.offer`; what is better goes to the whole run at once where that is cheap."""

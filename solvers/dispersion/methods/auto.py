@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from solvers.dispersion.kinds import FEW, alike, repeated
 from solvers.dispersion.methods.branch_and_bound import branch_and_bound
 from solvers.dispersion.methods.brute_force import brute_force
 from solvers.dispersion.methods.circle import solve_if_circular
 from solvers.dispersion.methods.kinds import solve_by_kinds
+from solvers.dispersion.methods.rlt import LARGEST, descend
 from solvers.dispersion.prelude import begin, dispersion_method, is_trivial
 from solvers.dispersion.problem import (
     DispersionProblem,
@@ -14,8 +18,11 @@ from solvers.dispersion.problem import (
     PointDispersionProblem,
     SelectionProblem,
 )
+from solvers.dispersion.relaxations.rlt import RowRelaxation
+from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.restated import RestatedRun
 from solvers.dispersion.search.memory import Memory
+from solvers.dispersion.search.neighbourhood import incumbent
 from solvers.dispersion.search.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.search.threads import one_thread
 from solvers.registry import find, method
@@ -33,6 +40,10 @@ _KINDS = 0.1
 #: first answer.
 _AS_MATRIX = {PointDispersionProblem: 150, KindDispersionProblem: 60}
 
+#: Clients to one that is chosen from which on the level-1 RLT bound comes before the trees, and its share of the time.
+#: 2026-11-22, rounds of 1 000 clients: the gap after it was a half to a quarter of what the trees came to in 5 s.
+_FEW_OF_MANY, _RLT = 20, 0.3
+
 
 @method(DispersionProblem, "auto", kind="exact")
 @one_thread
@@ -47,7 +58,8 @@ def auto(
     """Enumerate what is small; otherwise swap ascent, tabu search, a certified bound, and branch and bound.
 
     Where clients come in few kinds, which differ in nothing but costs, a tree over counts comes first; where they are
-    points on a circle or a line, which their distances show at once, longest paths do.
+    points on a circle or a line, which their distances show at once, longest paths do. Where few of many are chosen,
+    the level-1 RLT bound comes before the trees, which are left the clients that a better selection may contain.
 
     Everything needed comes with the package: no solver is called.
 
@@ -71,7 +83,9 @@ def auto(
     if not (run.proved or run.expired or is_trivial(problem)):
         solve_if_circular(problem, run)
     if not (run.proved or run.expired):
-        branch_and_bound(problem, run, memory=memory, threads=threads, policy=policy)
+        few, inner = _without_the_hopeless(problem, run)
+        branch_and_bound(few, inner, memory=memory, threads=threads, policy=policy)
+        run.nodes = inner.nodes
     if run.x is None:
         begin(problem, run)  # however short the time was
 
@@ -96,3 +110,30 @@ def auto_without_matrix(problem: SelectionProblem, run: Run) -> None:
         solve_if_circular(problem, run)
         if not (run.proved or (run.expired and run.x is not None)):
             find(problem, "branch-and-bound").function(problem, run)
+
+
+def _without_the_hopeless(problem: DispersionProblem, run: Run) -> tuple[DispersionProblem, Run]:
+    """Bound by ``rlt`` where few of many are chosen; return the problem over the clients that are left, and its run."""
+    if not _FEW_OF_MANY * problem.size <= problem.n <= LARGEST or problem.n < FEW or run.recording:
+        return problem, run
+    begin(problem, run)
+    relaxation = RowRelaxation(Normal.of(problem), run)
+    descend(problem, RestatedRun(problem, run, 0.0, share=_RLT), relaxation)
+    ids = relaxation.ids
+    if ids.size == problem.n:
+        return problem, run
+    few = DispersionProblem(
+        problem.distances[np.ix_(ids, ids)],
+        problem.costs[ids],
+        size=problem.size,
+        weight=problem.weight,
+        clients=problem.clients[ids],
+    )
+
+    def lift(x: NDArray[np.int64]) -> NDArray[np.int64]:
+        return problem.feasible.decision(ids[np.flatnonzero(x)])
+
+    slack = problem.rounding + few.rounding
+    inner = RestatedRun(few, run, slack, lift=lift, beside=run.objective)
+    inner.offer(incumbent(run)[ids])  # its clients are never left out
+    return few, inner

@@ -224,6 +224,26 @@ def test_preferences(n, m):
     assert found.any()
 
 
+@pytest.mark.parametrize(("n", "m"), [(12, 2), (20, 7), (30, 9)])
+def test_multipliers_of_the_level_1_rlt(n, m):
+    rng = np.random.default_rng(n)
+    upper = np.triu(rng.integers(0, 2**20, (n, n)), 1)
+    linear = rng.integers(-(2**20), 2**20, n)
+
+    def arguments():
+        partners, values = np.zeros((n, m - 1), np.int64), np.zeros(n, np.int64)
+        return [upper + upper.T, linear, partners, np.zeros((n, n), np.bool_), values]
+
+    found, _ = run_both("rlt", "appraise", arguments)
+    others = [np.zeros(m, np.int64), 0, 2**40, 0.1, 20, 50, np.full(3, 2**60)]
+    after, _ = run_both(
+        "rlt",
+        "descend",
+        lambda: [*(each.copy() for each in found), *(o.copy() if isinstance(o, np.ndarray) else o for o in others)],
+    )
+    assert after[-1][0] < np.sort(found[-1])[-m:].sum()
+
+
 @pytest.mark.parametrize("count", [5, 90])
 def test_schur_complement(count):
     rng = np.random.default_rng(count)

@@ -1,0 +1,136 @@
+r"""Level-1 RLT bound by Lagrange multipliers: what each client earns with its best partners.
+
+With :math:`y_{ij} = s_i s_j` the objective is :math:`\sum_i (l_i s_i + \sum_{j \ne i} q_{ij} y_{ij})`, where
+:math:`\sum_{j \ne i} y_{ij} = (m - 1) s_i` and :math:`y_{ij} = y_{ji}`. The last equations are relaxed with multipliers
+:math:`\lambda_{ij} = -\lambda_{ji}`, and what is left splits by clients:
+
+.. math:: v_i(\lambda) = l_i + \text{the } m - 1 \text{ largest of } q_{ij} + \lambda_{ij}, \quad j \ne i,
+    \qquad \text{bound}(\lambda) = \text{the } m \text{ largest of } v_i(\lambda).
+
+Every λ gives a bound; the least one is that of the level-1 linearisation of Adams and Sherali (Management Science 32,
+1986). Caprara, Pisinger and Toth (INFORMS J. Comput. 11, 1999) used multipliers of this kind for the quadratic
+knapsack problem. The bound is strong where few of many are chosen.
+
+==================== ==================================================
+symbol               name
+==================== ==================================================
+q + λ                ``shares``: whole numbers, in units of ``1 / grid``
+v                    ``values``
+rows' choice of j    ``partners``
+==================== ==================================================
+
+**Soundness.** Distances and costs are rounded up onto a grid of whole numbers. A step takes from one share what it adds
+to the opposite one, in integers, so that :math:`\lambda` is antisymmetric exactly, and all sums are exact: with
+``most`` no share leaves a range in which m² of them fit into 62 bits.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.dispersion.kernels import load
+from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.run import Run
+
+__all__ = ["RowRelaxation"]
+
+#: The step of an iteration: this part of what would reach the target if the bound were linear. Halved about once in
+#: ``patience`` steps without success; below the second the multipliers have converged. Both 2026-11-22, by
+#: tests/benchmarks/bench_few_of_many.py.
+_STEP, _LEAST_STEP = 0.1, 1e-4
+
+
+class RowRelaxation:
+    """Multipliers of the level-1 RLT bound over the clients that may still be chosen.
+
+    Parameters
+    ----------
+    normal : Normal
+        The problem, of 1 < m < n.
+    run : Run
+        Whose clock stands still while the kernel is compiled.
+
+    Attributes
+    ----------
+    ids : (k,) ndarray of int
+        Clients that a better selection than the incumbent can contain.
+    iterations : int
+        Steps made.
+    """
+
+    def __init__(self, normal: Normal, run: Run) -> None:
+        n, m = normal.linear.size, normal.size
+        self.normal, self.m, self.ids = normal, m, np.arange(n)
+        # Gains are about 1 in these units, an entry at most 1: of 2⁶² m² shares take m² · 2¹², which steps may use up.
+        self.grid = math.ldexp(1.0, 49 - 2 * m.bit_length())
+        self.most = 2**61 // m**2
+        self.shares = np.ceil(normal.quadratic * self.grid).astype(np.int64)
+        self.linear = np.ceil(normal.linear * self.grid).astype(np.int64)
+        self.kernel = load("rlt", run, steps=50 * n * n)
+        self.iterations, self.step = 0, _STEP
+        self.state = np.full(3, np.iinfo(np.int64).max // 4)
+        self._appraise()
+
+    def _appraise(self) -> None:
+        k = self.ids.size
+        self.partners = np.empty((k, self.m - 1), dtype=np.int64)
+        self.is_partner = np.empty((k, k), dtype=np.bool_)
+        self.values = np.empty(k, dtype=np.int64)
+        self.kernel.appraise(self.shares, self.linear, self.partners, self.is_partner, self.values)
+        self.state[2] = 0
+
+    @property
+    def has_converged(self) -> bool:
+        """Whether steps have become too short to lower the bound."""
+        return self.step < _LEAST_STEP
+
+    def bound(self) -> float:
+        """Return the least bound so far on selections among ``ids``, in the units of `Normal`."""
+        return math.nextafter(int(self.state[0]) / self.grid, math.inf)
+
+    def chosen(self) -> NDArray[np.int64]:
+        """Return the m clients of largest value, in the problem's indices."""
+        return np.sort(self.ids[np.argsort(-self.values, kind="stable")[: self.m]])
+
+    def descend(self, target: float, iterations: int) -> int:
+        """Take at most so many steps towards ``target``, the incumbent's value; return how many were taken."""
+        patience = 10 + self.ids.size // (5 * self.m)
+        chosen = np.empty(self.m, dtype=np.int64)
+        made, self.step = self.kernel.descend(
+            self.shares,
+            self.linear,
+            self.partners,
+            self.is_partner,
+            self.values,
+            chosen,
+            math.floor(target * self.grid),
+            self.most,
+            self.step,
+            patience,
+            iterations,
+            self.state,
+        )
+        self.iterations += made
+        if made < iterations:  # the clients chosen are each other's partners, or the target is reached
+            self.step = 0.0
+        return int(made)
+
+    def leave_out(self, target: float) -> int:
+        """Leave out clients that only selections of at most ``target`` contain; return how many.
+
+        A selection with client i is worth at most v_i and the m − 1 largest other values.
+        """
+        threshold = math.floor(target * self.grid)
+        order = np.sort(self.values)[::-1]
+        others = int(order[: self.m - 1].sum())
+        # The m clients of largest value stay: with them the sum is the bound itself.
+        kept = (others + self.values > threshold) | (self.values >= order[self.m - 1])
+        if kept.all():
+            return 0
+        self.ids, self.linear = self.ids[kept], np.ascontiguousarray(self.linear[kept])
+        self.shares = np.ascontiguousarray(self.shares[np.ix_(kept, kept)])
+        self._appraise()
+        return int((~kept).sum())
