@@ -380,15 +380,13 @@ def group_trace(
     ConfigError, DataError
         When an option is out of range, or the data have no clusters.
     """
-    if groups == "label":
-        numbers = federation.label_counts.argmax(axis=1)
-    elif groups == "cluster":
-        if federation.groups is None:
-            raise DataError(f"groups = 'cluster' needs data with clusters of clients; {federation.name} has none")
-        numbers = federation.groups
+    if check_choice("groups", groups, "label", "cluster") == "label":
+        found = federation.label_counts.argmax(axis=1)
+    elif federation.groups is None:
+        raise DataError(f"groups = 'cluster' needs data with clusters of clients; {federation.name} has none")
     else:
-        raise ConfigError(f"groups must be 'label' or 'cluster'; got {groups!r}")
-    numbers = np.unique(numbers, return_inverse=True)[1]
+        found = federation.groups
+    numbers = np.unique(found, return_inverse=True)[1]
     return GroupTrace(
         numbers,
         seed,

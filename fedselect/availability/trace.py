@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fedselect.availability.protocol import AVAILABILITY, DROPOUT
 from fedselect.data import Federation
 from fedselect.errors import ConfigError, DataError, missing_extra
+from fedselect.options import check_choice
 from solvers.reading import expand, read_bytes
 
 if TYPE_CHECKING:
@@ -66,9 +67,7 @@ class Trace:
             there = there.astype(bool)
         if not there.any():
             raise DataError("nobody is ever there in this trace, so there would never be anybody to select")
-        if after not in ("repeat", "hold", "nobody"):
-            raise ConfigError(f"after must be 'repeat', 'hold' or 'nobody'; got {after!r}")
-        self.there, self.after = there, after
+        self.there, self.after = there, check_choice("after", after, "repeat", "hold", "nobody")
 
     def available(self, round: int) -> NDArray[np.bool_]:
         """Mask of the clients that are there in ``round``."""

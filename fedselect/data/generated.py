@@ -24,8 +24,7 @@ def synthetic(
     n_clients: int = 30,
     alpha: float = 0.5,
     beta: float = 0.5,
-    spread: str = "std",
-    convention: Literal["paper", "code"] = "paper",
+    convention: Literal["paper", "variance", "code"] = "paper",
     samples: int | None = None,
     dimension: int = 60,
     classes: int = 10,
@@ -47,15 +46,13 @@ def synthetic(
         Number of clients; FedGS has 30.
     alpha, beta : float
         How much models and inputs differ, at least 0.
-    spread : {"std", "variance"}
-        Whether α and β are standard deviations of u and B, as in FedProx's and FedGS's code, or variances, as the
-        papers' N(0, α) reads.
-    convention : {"paper", "code"}
-        Where the numbers come from: the paper's distribution, by a generator for each client, or the very numbers of
-        FedGS's code, one legacy NumPy generator of seed 97 + ``seed`` for all, asked in the order of its script: a
-        global model that is not used, u, every W, every b, B, every v, the sizes, every client's inputs. A draw of
-        Synthetic(α, β) sets the level of all losses: FedGS's are of the second at seed 0, as far as NumPy's legacy
-        generator gives the same numbers everywhere.
+    convention : {"paper", "variance", "code"}
+        Where the numbers come from: the paper's distribution, by a generator for each client, with α and β as standard
+        deviations of u and B, as in FedProx's and FedGS's code; the same with variances, as N(0, α) reads; or the very
+        numbers of FedGS's code, one legacy NumPy generator of seed 97 + ``seed`` for all, asked in the order of its
+        script: a global model that is not used, u, every W, every b, B, every v, the sizes, every client's inputs. A
+        draw of Synthetic(α, β) sets the level of all losses: FedGS's are of the last at seed 0, as far as NumPy's
+        legacy generator gives the same numbers everywhere.
     samples : int, optional
         The same number of samples for every client, before the split, instead of log-normal ones; at least 10.
     dimension, classes : int
@@ -75,12 +72,11 @@ def synthetic(
     """
     if not (alpha >= 0 and beta >= 0 and math.isfinite(alpha + beta)):
         raise ConfigError(f"alpha and beta must be numbers of at least 0; got {alpha} and {beta}")
-    check_choice("convention", convention, "paper", "code")
-    check_choice("spread", spread, "std", "variance")
+    check_choice("convention", convention, "paper", "variance", "code")
     if n_clients < 1 or dimension < 1 or classes < 2 or (samples is not None and samples < 10):
         raise ConfigError("synthetic needs at least 1 client, 1 dimension, 2 classes and 10 samples a client")
-    a, b = (alpha, beta) if spread == "std" else (math.sqrt(alpha), math.sqrt(beta))
-    drawn = _by_client if convention == "paper" else _in_one_stream
+    a, b = (math.sqrt(alpha), math.sqrt(beta)) if convention == "variance" else (alpha, beta)
+    drawn = _in_one_stream if convention == "code" else _by_client
     train, validation, test, parameters = [], [], [], []
     for w, offset, x in drawn(seed, n_clients, a, b, samples, dimension, classes):
         size, own = len(x), Samples(x.astype(np.float32), np.argmax(x @ w + offset, axis=1))
@@ -144,7 +140,7 @@ def clustered(
     test_samples: int = 500,
     dimension: int = 10,
     noise: float = 0.2,
-    groups: str = "balanced",
+    convention: Literal["paper", "code"] = "code",
     seed: int = 0,
 ) -> Federation:
     r"""Generate CA-Fed's two clusters of clients, one of them with noisier labels (Appendix F).
@@ -164,9 +160,9 @@ def clustered(
         Inputs d; the authors run 10.
     noise : float
         h in [0, 1].
-    groups : {"balanced", "bernoulli"}
-        The first half of the clients is group 0, as in the authors' code, or each group is a coin toss, as in the
-        paper.
+    convention : {"code", "paper"}
+        Reading of the groups: the first half of the clients is group 0, as in the authors' code, or each group is a
+        coin toss, as in the paper.
     seed : int
         Seed of the data.
 
@@ -184,10 +180,10 @@ def clustered(
     if min(n_clients, samples, test_samples, dimension) < 1:
         raise ConfigError("clustered needs at least 1 client, 1 sample of each kind and 1 dimension")
     check_number("noise", noise, 0, 1)
-    check_choice("groups", groups, "balanced", "bernoulli")
+    check_choice("convention", convention, "paper", "code")
     shared = generator(seed, "data")
     w = shared.standard_normal(dimension)
-    if groups == "balanced":
+    if convention == "code":
         own = (np.arange(n_clients) >= (n_clients + 1) // 2).astype(np.int64)
     else:
         own = shared.integers(2, size=n_clients)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
+from fedselect.options import check_choice
 from solvers import Solution
 
 __all__ = ["Outcome", "Probe", "RoundContext", "RoundFeedback", "Selection", "Selector"]
@@ -100,8 +101,7 @@ class Selection:
             raise ConfigError(f"a selection's clients must be distinct and sorted; got {clients}")
         if weights.shape != clients.shape or not np.isfinite(weights).all():
             raise ConfigError(f"a selection needs one finite weight per client, {clients.size}; got {weights}")
-        if self.on_failure not in ("keep", "renormalise"):
-            raise ConfigError(f"on_failure must be 'keep' or 'renormalise'; got {self.on_failure!r}")
+        check_choice("on_failure", self.on_failure, "keep", "renormalise")
         object.__setattr__(self, "clients", clients)
         object.__setattr__(self, "weights", weights)
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError, DataError
+from fedselect.options import check_choice
 from fedselect.rounds.scenario import Scenario
 from graphs import (
     GraphWarning,
@@ -164,8 +165,7 @@ def without_matrix(
     epsilon: float | None,
 ) -> Points | Kinds:
     """Return the geometry ``"points"`` or ``"kinds"`` of a scenario's clients, by the options of selector ``fedgs``."""
-    if geometry not in ("points", "kinds"):
-        raise ConfigError(f"selector 'fedgs': geometry must be 'graph', 'points' or 'kinds'; got {geometry!r}")
+    check_choice("selector 'fedgs': geometry", geometry, "graph", "points", "kinds")
     if points_file is not None:
         try:
             rows = read_points(points_file)

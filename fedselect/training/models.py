@@ -13,7 +13,7 @@ import numpy as np
 
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
-from fedselect.options import Registry
+from fedselect.options import Registry, check_number
 from fedselect.randomness import generator
 
 if TYPE_CHECKING:
@@ -150,8 +150,7 @@ def _cnn(
         )
     if pools not in (1, 2):
         raise ConfigError(f"model {name!r}: pools must be 1 or 2; got {pools}")
-    if not 0 <= drop < 1:
-        raise ConfigError(f"model {name!r}: drop must lie in [0, 1); got {drop}")
+    check_number(f"model {name!r}: drop", drop, 0, 1, open_high=True)
     width, *sides = shape
     layers: list[nn.Module] = []
     for place, count in enumerate(channels):

@@ -44,8 +44,8 @@ def test_synthetic_sizes_are_lognormal_above_fifty():
 
 def test_synthetic_spreads_are_standard_deviations_or_variances():
     """u_k is the mean of 610 entries of W and b: its variance is α² (or α) plus 1/610; 1 500 clients."""
-    for spread, variance in (("std", 0.25), ("variance", 0.5)):
-        federation = synthetic(n_clients=1500, samples=10, spread=spread)
+    for convention, variance in (("paper", 0.25), ("variance", 0.5)):
+        federation = synthetic(n_clients=1500, samples=10, convention=convention)
         found = federation.parameters.mean(axis=1).var()
         assert found == pytest.approx(variance + 1 / 610, rel=5 * np.sqrt(2 / 1500))
 
@@ -86,7 +86,7 @@ def test_clustered_sizes_and_groups():
     federation = clustered()
     assert federation.sizes.tolist() == [150] * 24
     assert len(federation.test) == 24 * 500
-    tossed = clustered(n_clients=400, samples=1, test_samples=1, groups="bernoulli").groups
+    tossed = clustered(n_clients=400, samples=1, test_samples=1, convention="paper").groups
     assert abs(tossed.mean() - 0.5) < 5 * 0.025
     assert len(set(np.flatnonzero(np.diff(tossed)))) > 100  # not the first half and the second
 
@@ -95,10 +95,10 @@ def test_clustered_sizes_and_groups():
     ("call", "sentence"),
     [
         (lambda: synthetic(alpha=-1.0), "alpha and beta must be numbers of at least 0; got -1.0 and 0.5"),
-        (lambda: synthetic(spread="sd"), "spread must be 'std' or 'variance'; got 'sd'"),
+        (lambda: synthetic(convention="sd"), "convention must be 'paper', 'variance' or 'code'; got 'sd'"),
         (lambda: synthetic(samples=5), "at least 1 client, 1 dimension, 2 classes and 10 samples"),
         (lambda: clustered(noise=2.0), r"noise must lie in \[0, 1\]; got 2.0"),
-        (lambda: clustered(groups="three"), "groups must be 'balanced' or 'bernoulli'; got 'three'"),
+        (lambda: clustered(convention="three"), "convention must be 'paper' or 'code'; got 'three'"),
         (lambda: clustered(test_samples=0), "1 sample of each kind"),
         (lambda: load_data("clustered", partition="iid"), "no option 'partition' for data set 'clustered' \\(accepted"),
     ],
