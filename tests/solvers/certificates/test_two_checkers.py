@@ -58,6 +58,23 @@ def test_every_kind_is_known_to_both():
     assert set(CHECKERS) == set(SCHEMAS) == set(check_certificate.SCHEMAS)
 
 
+def test_both_state_the_same_ranges():
+    """Of every array of every kind: one number more in one of them is a certificate on which they disagree."""
+    from solvers.certificates import schema
+
+    ends = {"last": "n", "last form": "forms"}
+    for kind, rules in schema.SCHEMAS.items():
+        about, _, widest, arrays = check_certificate.SCHEMAS[kind]
+        assert (about, (-widest, widest)) == (rules.about, rules.grid)
+        assert set(arrays) == set(rules.arrays)
+        for name, rule in rules.arrays.items():
+            least, most, _, *group = arrays[name]
+            assert (name, least, most) == (name, rule.least, ends.get(rule.most, rule.most))
+            assert (name, group) == (name, [rule.group] if rule.parts else [])
+    for limit in ("ENTRIES", "POINT", "CLIENTS", "MULTIPLIER", "ROOM"):
+        assert getattr(check_certificate, limit) == getattr(schema, limit)
+
+
 CERTIFIED = sorted(
     (path.stem for path in (FOLDER / "certificates").glob("*.npz")),
     key=lambda name: (instances.info(name).n > 100, instances.info(name).family, name),
