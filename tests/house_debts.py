@@ -33,7 +33,6 @@ WHAT = {
     "fedselect/experiments/keys.py",
     "fedselect/experiments/metrics.py",
     "fedselect/experiments/sweeps.py",
-    "fedselect/recording/transfer.py",
     "fedselect/reports/document/model.py",
     "fedselect/reports/methods.py",
     "fedselect/reports/selectors.py",

@@ -1,34 +1,53 @@
-"""Keep the shipped library: record what is new or has changed, and look for better answers and bounds.
+"""Keep the shipped library: record what is new or has changed, look for better answers, and certify their bounds.
 
     python -m fedselect.recording.maintain                       # record what is missing, and solve it for 10 s
     python -m fedselect.recording.maintain --unproved --seconds 300 --methods branch-and-bound,tabu
     python -m fedselect.recording.maintain --again NAME          # record an instance again
+    python -m fedselect.recording.maintain --ledger              # enter what is missing or has changed
+    python -m fedselect.recording.maintain --ledger --again --seconds 600 NAME   # look again for a certificate
 
 What is known of an instance only ever gets better, as long as its bits stay the same; where a dispersion problem
-hardly changes, its decision is kept and its bound moved by the most the change can do. For who edits the package: it
-writes into the installed ``solvers.instances``.
+hardly changes, its decision is kept and its bound moved by the most the change can do. The ledger says who found what;
+a bound is certified from what is known already, not searched for again, and every certificate is read by
+`solvers.certificates.check` before it is kept. For who edits the package: it writes into the installed
+``solvers.instances``.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import importlib
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.recording.library import Recipe, recipes
-from fedselect.recording.transfer import transferred_bound
-from solvers import Problem, solve
+from solvers import Problem, Solution, __version__, instances, solve
+from solvers.certificate_writers import with_certificate
+from solvers.certificates import problem_digest
+from solvers.dispersion import DispersionProblem
 from solvers.files import write_atomically
 from solvers.instances import InstanceInfo, digest
+from solvers.instances.ledger import Found, LedgerEntry, Tier
+from solvers.instances.ledger import entries as known_entries
 from solvers.instances.library import FOLDER, pack, unpack
 from solvers.solution import proves
 
-__all__ = ["maintain"]
+__all__ = ["enter", "maintain", "transferred_bound"]
+
+#: Largest certificate that is shipped, in bytes; larger ones are made again by the command in the ledger. Rounds of 100
+#: clients stay below 200 000.
+LARGEST = 400_000
+
+#: Seconds within which an easy instance is proved.
+EASY = 1.0
 
 
 def maintain(
@@ -152,8 +171,113 @@ def _store(folder: Path, name: str, problem: Problem, best: NDArray[Any] | None)
     return len(data)
 
 
-def _write(path: Path, known: dict[str, InstanceInfo]) -> None:
-    """One line an instance, so that a change reads well."""
+def transferred_bound(known: Problem, bound: float, changed: Problem) -> float | None:
+    r"""Move a bound from one problem to another by the most that their objectives can differ.
+
+    For dispersion, over all decisions s with m clients: :math:`|f'(s) - f(s)| \le w \, m (m - 1) \max_{ij} |H'_{ij} -
+    H_{ij}|` plus the m largest :math:`|c'_k - c_k|`. Recording again with another order of summation changes the
+    last bits of H, and the bound, which may have taken hours, moves by as little.
+
+    Parameters
+    ----------
+    known : Problem
+        The problem the bound is for.
+    bound : float
+        Valid for it.
+    changed : Problem
+        The other problem.
+
+    Returns
+    -------
+    float or None
+        A bound for ``changed``; ``None`` where the problems are of another kind, weight, size or set of clients.
+    """
+    if not (isinstance(known, DispersionProblem) and isinstance(changed, DispersionProblem)):
+        return None
+    if known.size != changed.size or known.weight != changed.weight:
+        return None
+    if not np.array_equal(known.clients, changed.clients):
+        return None
+    m = known.size
+    farther = float(np.abs(changed.distances.astype(np.float64) - known.distances).max())
+    dearer = np.sort(np.abs(changed.costs - known.costs))[-m:]
+    moved = known.weight * m * (m - 1) * farther + math.fsum(dearer)
+    # Rounding: each difference and product is off by a few parts in 2^53, and the last sum by half a unit.
+    return math.nextafter(bound + moved * (1 + 1e-12), math.inf) if moved > 0 else bound
+
+
+# -- the ledger -------------------------------------------------------------------------------------------------------
+
+
+def enter(folder: Path, chosen: Sequence[str], seconds: float, *, who: str, again: bool = False) -> None:
+    """Enter the chosen instances (beginnings of names; all if empty), with ``seconds`` for each proof."""
+    entries = known_entries()
+    (folder / "certificates").mkdir(exist_ok=True)
+    for name in instances.names():
+        if not _chosen(name, chosen):
+            continue
+        importlib.import_module(f"solvers.{instances.info(name).family}")
+        problem = problem_digest(instances.load(name))
+        before = entries.get(name)
+        if before is not None and before.problem != problem:
+            before = None
+        if before is not None and before.certified is not None:
+            if not again:
+                continue
+            entries[name] = _certified(folder, before, seconds)
+        else:
+            entries[name] = _certified(folder, _entered(name, problem, before, who), seconds)
+        _write(folder / "ledger.json", entries)
+        print(f"{name}: {entries[name].tier}, certified {entries[name].certified}", flush=True)
+    gone = set(entries) - set(instances.names())
+    for name in gone:
+        (folder / "certificates" / f"{name}.npz").unlink(missing_ok=True)
+    _write(folder / "ledger.json", {name: entry for name, entry in entries.items() if name not in gone})
+
+
+def _entered(name: str, digest: str, before: LedgerEntry | None, who: str) -> LedgerEntry:
+    """Return the facts known of an instance, and whether it is proved within a second; its certificate apart."""
+    known, problem = instances.info(name), instances.load(name)
+    if known.best_known is None or known.bound is None:
+        raise ValueError(f"{name} has not been solved yet: python -m fedselect.recording.maintain {name}")
+    tier: Tier = "benchmark" if known.proved else "open"
+    taken = None
+    if known.proved:
+        quick = solve(problem, time_limit=EASY)
+        if quick.status == "optimal":
+            tier, taken = "easy", round(quick.seconds, 3)
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    finder, _, bounder = known.method.partition("; bound by ")
+    command = f"fedselect solve {name} --method {{}}" + (f" --time-limit {EASY:g}" if taken is not None else "")
+    value = Found(known.best_known, who, today, __version__, finder, command.format(finder), taken)
+    bounder = bounder or finder
+    bound = Found(known.bound, who, today, __version__, bounder, command.format(bounder), taken)
+    if before is not None:  # what was found first stays with who found it
+        value = before.value if before.value.number == value.number else value
+        bound = before.bound if before.bound.number == bound.number else bound
+    return LedgerEntry(name, tier, digest, value, bound)
+
+
+def _certified(folder: Path, entry: LedgerEntry, seconds: float) -> LedgerEntry:
+    """The entry with a certificate of its bound, made anew."""
+    name = entry.name
+    known, problem, best = instances.info(name), instances.load(name), instances.best(name)
+    claim = Solution(problem, known.method, best, known.best_known, known.bound, "feasible", "iterations")
+    proved = with_certificate(claim, seconds, relaxed=not known.proved)
+    path = folder / "certificates" / f"{name}.npz"
+    if proved.certificate is None:
+        print(f"{name}: {proved.certificate_report}")
+        return replace(entry, certified=None)
+    proved.certificate.save(path)
+    if path.stat().st_size > LARGEST:
+        print(f"{name}: its certificate has {path.stat().st_size} bytes and is not shipped")
+        path.unlink()
+        return replace(entry, certified=None)
+    return replace(entry, certified=proved.certificate.bound)
+
+
+def _write(path: Path, known: Mapping[str, InstanceInfo | LedgerEntry]) -> None:
+    """Write one line per instance, so that a change reads well."""
     lines = [json.dumps(asdict(known[name]), ensure_ascii=False) for name in sorted(known)]
     write_atomically(path, ("[\n" + ",\n".join(lines) + "\n]\n").encode())
 
@@ -162,15 +286,14 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="beginnings of names; all if left out")
     parser.add_argument("--methods", default="auto", help="with commas, one after another")
-    parser.add_argument("--seconds", type=float, default=10.0, help="for each method and instance")
-    parser.add_argument("--again", action="store_true", help="record once more what is there already")
+    parser.add_argument("--seconds", type=float, help="for each method and instance (10), or for each certificate (60)")
+    parser.add_argument("--again", action="store_true", help="record once more, or certify, what is there already")
     parser.add_argument("--unproved", action="store_true", help="record nothing; solve what is not proved")
-    arguments = parser.parse_args()
-    maintain(
-        FOLDER,
-        arguments.names,
-        arguments.methods.split(","),
-        arguments.seconds,
-        again=arguments.again,
-        unproved=arguments.unproved,
-    )
+    parser.add_argument("--ledger", action="store_true", help="record nothing; enter answers, and certify their bounds")
+    parser.add_argument("--who", default="fedselect", help="who is entered in the ledger as the finder")
+    given = parser.parse_args()
+    if given.ledger:
+        enter(FOLDER, given.names, given.seconds or 60.0, who=given.who, again=given.again)
+    else:
+        methods, seconds = given.methods.split(","), given.seconds or 10.0
+        maintain(FOLDER, given.names, methods, seconds, again=given.again, unproved=given.unproved)

@@ -125,7 +125,7 @@ class CertificateTree:
         problem: DispersionProblem,
         target: float,
         expired: Callable[[], bool],
-        most: int = 1_000_000,
+        most: int = 4_000_000,
         most_work: float = math.inf,
     ) -> None:
         self.problem, self.expired, self.most, self.most_work = problem, expired, most, most_work

@@ -13,6 +13,7 @@ from fedselect.recording import maintain as maintenance
 from fedselect.recording import recipe, recipes
 from solvers import instances
 from solvers.capping import CappingProblem
+from solvers.certificates import Certificate, check
 from solvers.instances import digest
 from solvers.instances.library import unpack
 
@@ -139,3 +140,14 @@ def test_a_changed_recipe_is_recorded_anew_on_request(folder, monkeypatch):
     assert after["digest"] != before["digest"]
     assert after["proved"]
     assert after["best_known"] < before["best_known"]  # ln T / T is smaller
+
+
+def test_the_ledger_is_written_with_certificates_that_check(tmp_path):
+    """Of the instances that are named, made again: the file of the certificate, and what it proves in the ledger."""
+    name = "cafed-clustered-n24-r50"
+    maintenance.enter(tmp_path, [name], 20.0, who="nobody", again=True)
+    rows = {row["name"]: row for row in json.loads((tmp_path / "ledger.json").read_text())}
+    found = Certificate.load(tmp_path / "certificates" / f"{name}.npz")
+    assert check(instances.load(name), found) == rows[name]["certified"]
+    assert rows[name]["value"]["who"] == "fedselect"  # what was found first stays with the finder
+    assert set(rows) == set(instances.names())

@@ -94,7 +94,7 @@ def test_weight_problems_are_theorem_2s():
 def test_gradient_deviations_against_one_sample_at_a_time():
     torch = pytest.importorskip("torch")
     from fedselect.experiments import build
-    from fedselect.recording.theorems import State
+    from fedselect.recording.recorder import State
     from fedselect.training.models import MODELS
 
     setting = experiment(clients=10)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedselect.recording.transfer import transferred_bound
+from fedselect.recording.maintain import transferred_bound
 from solvers.dispersion import DispersionProblem
 from solvers.participation import CutoffProblem
 
