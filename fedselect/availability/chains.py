@@ -106,9 +106,7 @@ class TwoState(Chain):
     """
 
     def __init__(self, stationary: ArrayLike, correlation: ArrayLike, seed: int) -> None:
-        pi = check_rates(np.asarray(stationary, dtype=np.float64))
-        if not (pi > 0).any():
-            raise ConfigError("every client's availability rate is 0, so nobody would ever be there to select")
+        pi = check_rates(np.asarray(stationary), some=True)
         lam = np.broadcast_to(np.asarray(correlation, dtype=np.float64), pi.shape).copy()
         least = lowest_correlation(pi)
         good = (lam >= least - 1e-12) & (lam <= 1)
@@ -245,7 +243,7 @@ class GroupTrace(Chain):
     Raises
     ------
     ConfigError
-        When an option is out of range or nobody would ever be available.
+        When an option is out of range or no client would ever be available.
     """
 
     def __init__(
@@ -274,7 +272,7 @@ class GroupTrace(Chain):
         self.noise_memory = check_number("noise_memory", noise_memory, 0, 1, open_high=True)
         self.session = check_number("session", session, 0, 1, open_high=True)
         if mean == 0 and least == 0 and per_group == 0 and (noise == 0 or pattern == "turns"):
-            raise ConfigError("every client's availability rate is 0, so nobody would ever be there to select")
+            raise ConfigError("every client's availability rate is 0, so none would ever be there to select")
         self.sizes = np.bincount(self.groups)
         self._disturbance = np.empty((0, self.sizes.size))
 
@@ -306,7 +304,7 @@ class GroupTrace(Chain):
             for group in np.flatnonzero(counts < np.minimum(self.per_group, self.sizes)):
                 members = np.flatnonzero(self.groups == group)
                 away = members[~there[members]]
-                # A stream of its own: the chain goes on as if nobody had been called in.
+                # A stream of its own: the chain goes on as if none had been called in.
                 rng = generator(self.seed, "availability", round, 1 + int(group))
                 missing = min(self.per_group, members.size) - int(counts[group])
                 there[rng.choice(away, missing, replace=False)] = True

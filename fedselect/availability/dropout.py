@@ -169,7 +169,7 @@ def deadline(
     jitter : float
         σ ≥ 0: how much a client's rounds differ.
     epochs : list of int, optional
-        Epochs to draw from, at least 1 each; everyone has one by default, and E3CS has [1, 2, 3, 4].
+        Epochs to draw from, at least 1 each; all have one by default, and E3CS has [1, 2, 3, 4].
 
     """
     check_number("spread", spread)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from fedselect.availability.protocol import AVAILABILITY, check_rates
 from fedselect.data import Federation
-from fedselect.errors import ConfigError
 from fedselect.options import check_choice, check_count, check_number
 from fedselect.randomness import generator
 from graphs.reproducible import exponential
@@ -54,10 +53,7 @@ class Independent:
     """
 
     def __init__(self, rates: NDArray[np.float64], seed: int, *, empty: str = "pass") -> None:
-        rates = check_rates(rates)
-        if not (rates > 0).any():
-            raise ConfigError("every client's availability rate is 0, so nobody would ever be there to select")
-        self._rates = rates
+        self._rates = check_rates(rates, some=True)
         self.seed = seed
         self.empty = check_choice("empty", empty, "pass", "redraw")
 

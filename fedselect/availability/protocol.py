@@ -47,8 +47,10 @@ class Dropout(Protocol):
         ...
 
 
-def check_rates(rates: NDArray[np.float64], what: str = "availability rates") -> NDArray[np.float64]:
-    """Return probabilities as float64, or raise `ConfigError` naming the first client with one outside [0, 1]."""
+def check_rates(
+    rates: NDArray[np.float64], what: str = "availability rates", *, some: bool = False
+) -> NDArray[np.float64]:
+    """Return probabilities as float64; raise `ConfigError` for one outside [0, 1] or, with ``some``, if all are 0."""
     rates = np.asarray(rates, dtype=np.float64)
     if rates.ndim != 1:
         raise ConfigError(f"{what} must be one number per client; got shape {rates.shape}")
@@ -56,4 +58,6 @@ def check_rates(rates: NDArray[np.float64], what: str = "availability rates") ->
     if not good.all():
         bad = int(np.flatnonzero(~good)[0])
         raise ConfigError(f"{what} must lie in [0, 1]; client {bad} has {rates[bad]}")
+    if some and not (rates > 0).any():
+        raise ConfigError("every client's availability rate is 0, so none would ever be there to select")
     return rates

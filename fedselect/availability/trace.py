@@ -47,12 +47,12 @@ class Trace:
     there : (T, N) array-like of bool
         Who is there in each recorded round.
     after : {"repeat", "hold", "nobody"}
-        What follows the last recorded round: the trace from its start, its last round again and again, or nobody.
+        What follows the last recorded round: the trace from its start, its last round again and again, or no client.
 
     Raises
     ------
     DataError
-        When the trace has no round or no client, or nobody is ever there.
+        When the trace has no round or no client, or no client is ever there.
     ConfigError
         When ``after`` is unknown.
     """
@@ -66,7 +66,7 @@ class Trace:
                 raise DataError("a trace holds 0 and 1, or false and true, and nothing else")
             there = there.astype(bool)
         if not there.any():
-            raise DataError("nobody is ever there in this trace, so there would never be anybody to select")
+            raise DataError("no client is ever there in this trace, so there would never be one to select")
         self.there, self.after = there, check_choice("after", after, "repeat", "hold", "nobody")
 
     def available(self, round: int) -> NDArray[np.bool_]:
@@ -145,7 +145,7 @@ def read_trace(path: str | Path, n_clients: int | None = None) -> NDArray[np.boo
         Ends in ``.csv``, ``.csv.gz`` or ``.parquet``. A table with a column ``client`` is long: columns ``round``,
         ``client`` and, if zeros are listed too, ``available``; whatever is not listed is away. Any other is wide: a
         column ``round`` and one of 0 and 1 for each client, named 0 to N - 1. Rounds and clients count from 0; rounds
-        that are not listed have nobody.
+        that are not listed have none.
     n_clients : int, optional
         Number of clients N that the trace must be of; whatever it is of by default, the largest listed plus 1.
 

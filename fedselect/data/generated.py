@@ -103,7 +103,7 @@ _Drawn = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 def _by_client(
     seed: int, n_clients: int, a: float, b: float, samples: int | None, dimension: int, classes: int
 ) -> Iterator[_Drawn]:
-    """Client k's numbers from a generator of its own."""
+    """Draw client k's numbers from a generator of its own."""
     scales = np.arange(1, dimension + 1) ** -0.6  # standard deviations: the variances are j^-1.2
     for client in range(n_clients):
         rng = generator(seed, "data", client=client)
@@ -118,7 +118,7 @@ def _by_client(
 def _in_one_stream(
     seed: int, n_clients: int, a: float, b: float, samples: int | None, dimension: int, classes: int
 ) -> Iterator[_Drawn]:
-    """All clients' numbers from one legacy generator, in the order in which FedGS's script asks it."""
+    """Draw all clients' numbers from one legacy generator, in the order in which FedGS's script asks it."""
     rng = np.random.RandomState(97 + seed)  # its stream is the data set
     rng.normal(0, 1, (dimension + 1, classes))  # a global model, which plays no part under this skew
     u = rng.normal(0, a, n_clients)

@@ -61,7 +61,7 @@ class Pictures:
             raise DataError(f"{len(self.images)} images need as many labels; got {len(self.labels)}")
 
     def take(self, indices: NDArray[np.int64]) -> Samples:
-        """Features and labels of these images, in that order."""
+        """Return features and labels of these images, in that order."""
         chosen = self.images[indices]
         features = np.empty(chosen.shape, dtype=np.float32)
         for channel, (mean, std) in enumerate(zip(self.mean, self.std, strict=True)):
@@ -70,7 +70,7 @@ class Pictures:
         return Samples(features, self.labels[indices])
 
     def everything(self) -> Samples:
-        """All of them."""
+        """Return features and labels of all images."""
         return self.take(np.arange(self.labels.size))
 
 

@@ -392,7 +392,7 @@ def load_data(name: str, **options: Any) -> Federation:
 
 
 def _split(name: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], str | None]:
-    """The data set's own options, the others, and the partition they are for."""
+    """Split options into the data set's own and the others, and name the partition that these are for."""
     known = DATASETS.options(name)
     own = {key: value for key, value in options.items() if key in known}
     rest = {key: value for key, value in options.items() if key not in known}

@@ -59,7 +59,7 @@ class Samples:
         return self.features.shape[1:]
 
     def take(self, indices: NDArray[np.int64]) -> Samples:
-        """The samples at ``indices``, in that order."""
+        """Return the samples at ``indices``, in that order."""
         return type(self)(self.features[indices], self.labels[indices])
 
 

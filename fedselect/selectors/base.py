@@ -334,7 +334,7 @@ def solved(
     Raises
     ------
     KeyboardInterrupt
-        When the solve was interrupted: it returns its incumbent, but whoever trains is to stop all the same.
+        When the solve was interrupted: it returns its incumbent, but the training is to stop all the same.
     ConfigError
         When the method found no decision in its time.
     """

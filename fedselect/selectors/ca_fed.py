@@ -302,7 +302,7 @@ def ca_fed(
 
 
 def _fitted_losses(federation: Federation) -> NDArray[np.float64]:
-    """The authors' smallest losses, shape (N,): what scikit-learn's logistic regression reaches, 0 where it refuses."""
+    """Compute the authors' smallest losses, (N,): those of scikit-learn's logistic regression, 0 where it refuses."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import log_loss
 

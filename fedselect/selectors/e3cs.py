@@ -38,7 +38,7 @@ class E3CS(SelectorBase):
     are exact. The capping is Eqs. 17-23 read so that the probabilities sum to m. The weights are kept as logarithms:
     one success at small p overflows them otherwise. And the paper has every client available: here the probabilities
     are allotted among the present ones, min(m, |A|) of them drawn, with the same fraction of m/|A| as quota; with
-    everybody there it is the paper's algorithm.
+    all there it is the paper's algorithm.
 
     Parameters
     ----------

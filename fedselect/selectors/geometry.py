@@ -295,7 +295,7 @@ class LearnedGraph:
 
 
 def adjacency(similarities: NDArray[np.float64], preset: PresetName, epsilon: float | None = None) -> NDArray[np.bool_]:
-    """Where `graphs.dependency_graph` has edges, N x N."""
+    """Mask of the edges of `graphs.dependency_graph`, N x N."""
     edges = np.isfinite(edge_weights(similarities, preset, epsilon))
     np.fill_diagonal(edges, False)
     return edges

@@ -125,7 +125,7 @@ def average_participating(scenario: Scenario) -> SelectAll:
 
 @SELECTORS.register("unbiased")
 def unbiased(scenario: Scenario, *, importance: Importance = "samples") -> SelectAll:
-    """Weigh whoever is available by importance over true participation rate (CA-Fed's benchmark).
+    """Weigh available clients by importance over true participation rate (CA-Fed's benchmark).
 
     An oracle: it takes the true rates of availability and of return from the scenario. CA-Fed knows no failures after
     selection; without them the rate is the availability π of its definition.
@@ -137,7 +137,7 @@ def unbiased(scenario: Scenario, *, importance: Importance = "samples") -> Selec
 
 @SELECTORS.register("known-participation")
 def known_participation(scenario: Scenario) -> SelectAll:
-    """Weigh whoever participates by one over its true participation rate (FedAU's baseline).
+    """Weigh participating clients by one over their true participation rates (FedAU's baseline).
 
     An oracle: it takes the true rates of availability and of return from the scenario.
     """
@@ -146,7 +146,7 @@ def known_participation(scenario: Scenario) -> SelectAll:
 
 @SELECTORS.register("adafed")
 def adafed(scenario: Scenario, *, importance: Importance = "samples") -> SelectAll:
-    """Weigh whoever is available by importance over true participation rate, normalised every round.
+    """Weigh available clients by importance over true participation rate, normalised every round.
 
     An oracle: it takes the true rates of availability and of return from the scenario.
     """
@@ -154,7 +154,7 @@ def adafed(scenario: Scenario, *, importance: Importance = "samples") -> SelectA
 
 
 class FedAU(SelectorBase):
-    r"""Weigh whoever participates by its mean participation interval: :math:`a_n = \omega_t^n / N` (Algorithms 1-2).
+    r"""Weigh participating clients by mean participation interval: :math:`a_n = \omega_t^n / N` (Algorithms 1-2).
 
     FedAU decides weights, not clients. *Selected* means here: asked to train because it is available, which
     every available client is; *participated* means that its update arrived. So ω, which tends to one over the rate of
@@ -204,5 +204,5 @@ class FedAU(SelectorBase):
 
 @SELECTORS.register("fedau")
 def fedau(scenario: Scenario, *, cutoff: int | None = None, importance: Importance = "equal") -> FedAU:
-    """Weigh whoever participates by its mean participation interval, an online estimate of one over its rate."""
+    """Weigh participating clients by their mean participation intervals, online estimates of one over their rates."""
     return FedAU(scenario.n_clients, cutoff=cutoff, importance=target_importance(scenario, importance))

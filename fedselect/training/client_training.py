@@ -104,7 +104,7 @@ class Buffers:
 
 
 def averaged(server: Tensor, arrived: Tensor, weights: NDArray[np.float64]) -> Tensor:
-    """The server's buffers (q,) after those of m clients (m, q) arrived with these weights (m,)."""
+    """Average the server's buffers (q,) with those of m clients (m, q) that arrived with these weights (m,)."""
     shares = np.maximum(weights, 0.0)
     if not shares.sum() > 0:
         return server

@@ -205,7 +205,7 @@ class FedAvg(Server):
         return bool(self.federation.validation)
 
     def embedding(self, update: torch.Tensor) -> NDArray[np.float32]:
-        """The averaged answer to noise of the model that a client trained; noise with the validation sets' moments."""
+        """Average the answers to noise of the model that a client trained; noise with the validation sets' moments."""
         if self._noise is None:
             validation = np.concatenate([samples.features for samples in self.federation.validation])
             self._noise = gaussian_noise(validation, 128, generator(self.world.seed, "noise"))
@@ -226,7 +226,7 @@ class FedAvg(Server):
         self._local.load_state_dict(state.get("clients", {}))  # checkpoints of before have none
 
     def _loaded(self) -> torch.nn.Module:
-        """The model, holding a copy of the global parameters."""
+        """Return the model, holding a copy of the global parameters."""
         vector_to_parameters(self._weights.clone(), self._model.parameters())
         if self._buffers is not None and self._local.buffers is not None:
             self._local.buffers.write(self._buffers)

@@ -108,7 +108,7 @@ def per_sample(what: str, values: Any, labels: Tensor) -> Tensor:
 def objective_of(
     name: str, loss: Measure | None, metrics: Mapping[str, Measure] | None, federation: Federation
 ) -> Objective:
-    """The objective of a loop.
+    """Build the objective of a loop.
 
     Parameters
     ----------

@@ -125,7 +125,7 @@ _State = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
 
 @dataclass(frozen=True, eq=False)
 class _Accepted:
-    """The answers of a round that are used, and what the model becomes by them (None: it stays)."""
+    """Answers of a round that are used, and the model's state after them (None: it stays)."""
 
     clients: list[int]
     trained: Trained
@@ -136,7 +136,7 @@ class _Accepted:
 
 
 class Server:
-    r"""The global model, the selector, and what passes between them in a round: `decide`, then `conclude`.
+    r"""Server of a round: the global model and the selector, which meet in `decide`, then `conclude`.
 
     An update that is not finite or wildly large makes its client *failed* and is not applied
     (`fedselect.training.server_round`), and no sum that is not finite is kept. :math:`w \leftarrow w + \eta \sum_i a_i
@@ -351,7 +351,7 @@ class Server:
 
 
 def _among(clients: NDArray[np.int64], some: Collection[int]) -> NDArray[np.bool_]:
-    """Which of the selected clients are some of these; for the few of a round quicker than `numpy.isin`."""
+    """Mask of the selected clients that are among some; for the few of a round quicker than `numpy.isin`."""
     found = set(some)
     return np.array([client in found for client in clients.tolist()], dtype=bool)
 

@@ -42,7 +42,7 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    r"""How clients train and the server aggregates.
+    r"""Settings of the clients' training and the server's aggregation.
 
     A step of a client from the received model :math:`w_0`, in PyTorch's convention: :math:`g` is the gradient of the
     batch's mean cross-entropy plus ``weight_decay``\ ·w plus ``proximal``\ ·(w − w₀); v ← ``momentum``\ ·v + g; w ← w
@@ -184,7 +184,7 @@ class TrainingSettings:
 
 
 def pick_device(name: str) -> torch.device:
-    """The device that a setting ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:1"`` means here.
+    """Return the device that a setting ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:1"`` means here.
 
     Raises
     ------

@@ -30,7 +30,7 @@ __all__ = [
 def batches(
     size: int, settings: TrainingSettings, epochs: int, rng: np.random.Generator, least: int = 1
 ) -> list[NDArray[np.int64]]:
-    """The client's batches of one round, in order.
+    """Draw the client's batches of one round, in order.
 
     Parameters
     ----------

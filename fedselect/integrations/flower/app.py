@@ -42,7 +42,7 @@ def run_on(grid: Grid, experiment: Experiment, out: str | Path = "runs", **waiti
     """Run an experiment over a Flower grid into its run folder, or continue it where it was stopped.
 
     The folder is that of `fedselect.experiments.run`, its records with ``faults`` beside the rest. With the clients of
-    `experiment_client_app` the final model has the same bits, too, as long as everyone trains alone there as here
+    `experiment_client_app` the final model has the same bits, too, as long as each client trains alone there as here
     (``batching = "never"``) on the same kind of machine, and nothing fails that the configuration does not make fail.
 
     Parameters
@@ -103,7 +103,7 @@ def server_app(experiment: Experiment) -> ServerApp:
 
 
 def experiment_client_app(experiment: Experiment) -> ClientApp:
-    """The ``ClientApp`` of an experiment: a node with ``partition-id`` k is its client k, with the data of the seed."""
+    """Return an experiment's ``ClientApp``: a node of ``partition-id`` k is its client k; data by the seed."""
     return client_app(partial(_client, tomli_w.dumps(experiment.tables())))
 
 

@@ -179,7 +179,7 @@ class LocalGrid(Grid):
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """The answers to these messages that were not pulled before."""
+        """Return the answers to these messages that were not pulled before."""
         return [self._replies.pop(name) for name in message_ids if name in self._replies]
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:

@@ -79,7 +79,7 @@ class Fault:
 
 
 def reason_of(error: Error) -> str:
-    """The last line of an error's reason: Flower sends a whole traceback, in colours where Ray made it."""
+    """Return the last line of an error's reason: Flower sends a whole traceback, in colours where Ray made it."""
     lines = [line.strip() for line in _COLOURS.sub("", error.reason or "").splitlines() if line.strip()]
     return lines[-1] if lines else "no reason given"
 
@@ -117,7 +117,7 @@ def answer(message: Message, numbers: Mapping[str, float], update: NDArray[np.fl
 
 
 def model_record(weights: NDArray[np.float32]) -> ArrayRecord:
-    """The global model as Flower carries it."""
+    """Pack the global model as Flower carries it."""
     return ArrayRecord({"model": Array(np.ascontiguousarray(weights, dtype=np.float32))})
 
 
@@ -128,7 +128,7 @@ def read_task(message: Message) -> tuple[NDArray[np.float32], int]:
 
 
 def read_part(message: Message) -> str:
-    """Which samples a loss is asked of: ``"training"`` or ``"validation"``."""
+    """Read which samples a loss is asked of: ``"training"`` or ``"validation"``."""
     return str(message.content["config"].get("part", "training"))
 
 
@@ -141,12 +141,12 @@ def read_identity(reply: Message, n_clients: int) -> int:
 
 
 def read_loss(reply: Message, client: int, round: int) -> float:
-    """The loss that a client has measured of the model it was sent."""
+    """Read the loss that a client has measured of the model it was sent."""
     return _numbers(reply, client, round, "loss")[0]
 
 
 def read_update(reply: Message, client: int, round: int, parameters: int) -> tuple[NDArray[np.float32], float, float]:
-    """The update (parameters,) of a client, its mean loss, and its loss before the first step; all are finite."""
+    """Read the update (parameters,) of a client, its mean loss, and its loss before the first step; all are finite."""
     loss, received = _numbers(reply, client, round, "loss", "received-loss")
     try:
         update = reply.content.array_records["arrays"]["update"].numpy()

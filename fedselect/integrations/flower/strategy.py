@@ -39,7 +39,7 @@ __all__ = [
 
 
 class Roster:
-    """The nodes that are connected, and the client that each is, by its own word.
+    """Connected nodes, and the client that each is, by its own word.
 
     A client is the first node that claims it, for as long as this node is connected; so a SuperNode that was restarted
     has to wait until the SuperLink has given up its old connection. Where several unknown nodes claim one client at

@@ -107,7 +107,7 @@ def test_lognormal_zero_is_full_availability(federation):
     ("call", "sentence"),
     [
         (lambda f: AVAILABILITY.build("lognormal", f, 0, beta=1.0), r"beta must lie in \[0, 1\); got 1.0"),
-        (lambda f: AVAILABILITY.build("bernoulli", f, 0, rate=0.0), "nobody would ever be there"),
+        (lambda f: AVAILABILITY.build("bernoulli", f, 0, rate=0.0), "none would ever be there"),
         (lambda f: AVAILABILITY.build("bernoulli", f, 0, rate=1.5), "client 0 has 1.5"),
         (lambda f: Independent(np.array([0.5, np.nan]), 0), "client 1 has nan"),
         (lambda f: AVAILABILITY.build("sometimes", f, 0), "there is no availability 'sometimes'"),
@@ -148,7 +148,7 @@ def test_max_label_first_counts_the_smallest_label():
     federation = holding(*([label, 9, 9] for label in range(10)))
     assert AVAILABILITY.build("YMF", federation, 0).rates(3) == pytest.approx(np.arange(1, 11) / 10)
     assert AVAILABILITY.build("YMaxFirst", holding([0], classes=1), 0, beta=0.5).rates(0) == pytest.approx([0.5])
-    with pytest.raises(ConfigError, match="nobody would ever be there"):
+    with pytest.raises(ConfigError, match="none would ever be there"):
         AVAILABILITY.build("YMF", holding([0, 3], [0]), 0, beta=1.0)
 
 

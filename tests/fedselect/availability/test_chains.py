@@ -94,7 +94,7 @@ def test_any_chain_answers_alike_in_any_order(pairs, seed, rounds):
         ([0.9, 0.1], -0.2, "client 0 with availability 0.9 can have a correlation between -0.111111 and 1; got -0.2"),
         ([0.5], 1.01, "between -1 and 1; got 1.01"),
         ([0.5, 1.5], 0.5, "client 1 has 1.5"),
-        ([0.0, 0.0], 0.0, "nobody would ever be there"),
+        ([0.0, 0.0], 0.0, "none would ever be there"),
     ],
 )
 def test_impossible_chains_are_sentences(pi, lam, sentence):

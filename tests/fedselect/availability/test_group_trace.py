@@ -108,7 +108,7 @@ def test_groups_are_main_labels_or_clusters():
         ({"session": 1.0}, r"session must lie in \[0, 1\); got 1.0"),
         ({"period": 0}, "period must be a positive integer; got 0"),
         ({"noise": -0.1}, "noise must be a number of at least 0; got -0.1"),
-        ({"mean": 0.0, "least": 0.0, "noise": 0.0}, "nobody would ever be there"),
+        ({"mean": 0.0, "least": 0.0, "noise": 0.0}, "none would ever be there"),
     ],
 )
 def test_bad_options_are_sentences(options, sentence):

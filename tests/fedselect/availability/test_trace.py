@@ -81,7 +81,7 @@ def test_files_by_hand(tmp_path):
         ("round,0,2\n0,1,1\n", "one column a client, named 0 to N - 1"),
         ("round,0,1\n0,1,1\n0,1,1\n", "lists every round once"),
         ("round,0,1\n0,1,0.5\n", "holds 0 and 1, or false and true"),
-        ("round,client,available\n0,11,0\n", "nobody is ever there in this trace"),
+        ("round,client,available\n0,11,0\n", "no client is ever there in this trace"),
     ],
 )
 def test_bad_files_are_sentences(federation, tmp_path, text, sentence):

@@ -91,7 +91,7 @@ def test_list_names_what_there_is(call):
     ("arguments", "sentence"),
     [
         (["-c", "experiment.roundz=3"], "unknown key 'roundz'"),
-        (["-c", "availability.name=bernoulli", "-c", "availability.rate=0.0"], "nobody would ever be there"),
+        (["-c", "availability.name=bernoulli", "-c", "availability.rate=0.0"], "none would ever be there"),
         (["-c", "experiment.clients_per_round=13"], "there are only 12 clients"),
         (["-c", "selector.name=fedgs", "-c", "selector.distances_file=nan.npy"], "entry (3, 7) is nan"),
         (["-c", "selector.name=fedgs", "-c", "selector.distances_file=skew.npy"], "must be symmetric"),
