@@ -40,6 +40,13 @@ def choice(name: str, value: object, accepted: Iterable[str], error: type[GraphE
         raise error(f"{name} must be {words}; got {value!r}.")
 
 
+def mirror(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Copy the upper triangle of a matrix to the lower one, in place, and return it."""
+    for i in range(len(matrix)):
+        matrix[i + 1 :, i] = matrix[i, i + 1 :]
+    return matrix
+
+
 def square_symmetric(
     name: str, values: ArrayLike, error: type[GraphError] = SimilarityError, *, infinite: bool = False
 ) -> NDArray[np.float64]:

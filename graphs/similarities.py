@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphs.errors import FeatureError, GraphWarning, SimilarityError, choice, square_symmetric
+from graphs.errors import FeatureError, GraphWarning, SimilarityError, choice, mirror, square_symmetric
 from graphs.reproducible import gram
 
 Kind = Literal["cosine", "dot", "update", "functional"]
@@ -218,12 +218,7 @@ def _cosine(vectors: NDArray[np.floating]) -> NDArray[np.float64]:
     matrix /= norms[:, None]
     matrix /= norms
     # Rounding may push a cosine to 1 + 2e-16, and two divisions in a row are not symmetric to the last bit.
-    lower = np.tril_indices(len(matrix), -1) if len(matrix) <= 1024 else None
-    if lower is not None:
-        matrix[lower] = matrix.T[lower]
-    else:
-        for i in range(len(matrix)):
-            matrix[i + 1 :, i] = matrix[i, i + 1 :]
+    mirror(matrix)
     np.clip(matrix, -1.0, 1.0, out=matrix)
     np.fill_diagonal(matrix, 1.0)
     return matrix

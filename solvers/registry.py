@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from solvers.errors import InvalidOption, InvalidProblem, MissingBackend, UnknownMethod
-from solvers.options import check_options, did_you_mean, options
+from solvers.options import annotation_of, check_options, describe_type, did_you_mean, options
 from solvers.problem import Problem
 
 __all__ = ["Method", "Registry", "find", "method", "method_registries", "methods", "restore", "snapshot"]
@@ -176,6 +176,18 @@ class Method:
             if ours is not None and option not in self.options:
                 raise InvalidOption(f"method {self.name!r} has no option {option!r}; did you mean solve's {ours!r}?")
         check_options(f"method {self.name!r}", self.function, given, InvalidOption, ("threads", *TAKEN))
+
+    def describe(self) -> str:
+        """Return what the method is, and a line per option: what it accepts, and its default."""
+        lines = [f"{self.name} ({self.kind}, for a {self.problem.__name__}): {self.summary}"]
+        if self.requires:
+            lines.append(f"  needs {', '.join(self.requires)}: pip install '{self.install}'")
+        for option, default in self.options.items():
+            kind = annotation_of(self.function, option)
+            accepted = "anything" if kind is None else describe_type(kind)
+            stands = "required" if default is inspect.Parameter.empty else repr(default)
+            lines.append(f"  {option}: {accepted}; {stands}")
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         return f"Method({self.name!r}, kind={self.kind!r}, requires={self.requires!r})"

@@ -206,7 +206,7 @@ def plan(
     entry = find(problem, method)
     seconds_or_none(time_limit)
     seed = integer(seed, "seed", AtLeast(0), error=InvalidOption)
-    second = None if bound_by is None else _bounding(problem, bound_by)
+    second = None if bound_by is None else _giving_bounds(find(problem, bound_by))
     _check_gap(gap, entry, second)
     options, bounding_options = _threaded(threads, problem, entry, second, options)
     entry.check(options)
@@ -250,8 +250,8 @@ def with_bound(
     UnknownMethod, MissingBackend, InvalidOption, InvalidAnswer
         As for `solve`.
     """
-    _bounding(solution.problem, method)
     planned = plan(solution.problem, method, time_limit=time_limit, gap=gap, seed=solution.seed, **options)
+    _giving_bounds(planned.method)
     return _bounded(solution, planned, watch)
 
 
@@ -289,11 +289,12 @@ def _interrupted(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _bounding(problem: Problem | type[Problem], name: str) -> Method:
-    """Return the method of this name, which must be one that gives bounds; raise as `solve` does."""
-    entry = find(problem, name)
+def _giving_bounds(entry: Method) -> Method:
+    """Return the method, which must be one that gives bounds."""
     if entry.kind == "heuristic":
-        raise InvalidOption(f"bound_by takes an exact method or a relaxation; {name!r} is a heuristic and has no bound")
+        raise InvalidOption(
+            f"bound_by takes an exact method or a relaxation; {entry.name!r} is a heuristic and has no bound"
+        )
     return entry
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 SHORT_FOR_A_REASON = {
     "fedselect/errors.py": "imported by every module of the package",
     "fedselect/simulation.py": "the name by which scripts call simulate",
-    "graphs/errors.py": "imported by every module of the package",
     "solvers/version.py": "the build reads it without importing anything",
 }
 

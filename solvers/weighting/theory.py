@@ -105,7 +105,7 @@ def convergence_constants(
     correlation: float,
     mixing_constant: float = 1.0,
     mixing_start: int = 0,
-    coefficients: Literal["proof", "theorem"] = "proof",
+    convention: Literal["proof", "paper"] = "proof",
 ) -> ConvergenceConstants:
     r"""Compute the constants of Theorem 2 (Rodio et al., INFOCOM 2023).
 
@@ -149,8 +149,8 @@ def convergence_constants(
         λ(P) in (0, 1); the paper takes (λ₂(P) + 1) / 2.
     mixing_constant, mixing_start : float, int
         C_P > 0 and T_P ≥ 0 of Eq. 5.
-    coefficients : {"proof", "theorem"}
-        Lemma 2's coefficients or those of the theorem as printed.
+    convention : {"proof", "paper"}
+        Lemma 2's coefficients, or those of the theorem as printed.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def convergence_constants(
     InvalidProblem
         When a quantity is out of its range.
     """
-    one_of(coefficients, "coefficients", ("proof", "theorem"))
+    one_of(convention, "convention", ("proof", "paper"))
     for name, value in {
         "smoothness": smoothness,
         "strong_convexity": strong_convexity,
@@ -194,7 +194,7 @@ def convergence_constants(
     mixing = np.minimum(np.maximum(np.ceil(logs / np.log(1.0 / correlation)), mixing_start), t).astype(np.int64)
     mixing = np.maximum(mixing, 0)
     e, q = float(local_steps), float(total)
-    variance, smooth = (4.0, 2.0) if coefficients == "proof" else (1.0, 4.0)
+    variance, smooth = (4.0, 2.0) if convention == "proof" else (1.0, 4.0)
     drift = 2.0 / 3.0 * (e - 1.0) * (2.0 * e - 1.0) * gradient_moment**2
     return ConvergenceConstants(
         variances=variance * sigma**2 * squares,

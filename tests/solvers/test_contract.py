@@ -106,6 +106,12 @@ def test_methods_lists_exact_ones_first_with_their_facts():
     assert [m.name for m in methods(Nearest(2.2))] == [m.name for m in found]
 
 
+def test_a_method_describes_itself():
+    described = {entry.name: entry.describe() for entry in methods(Nearest)}
+    assert described["scan"] == "scan (exact, for a Nearest): Look at every integer."
+    assert described["returns"].splitlines()[1:] == ["  value: a number; 3.0"]
+
+
 def test_exact_method_is_proved():
     solution = solve(Nearest(6.4), "scan")
     assert (float(solution.x), solution.status, solution.stopped) == (6, "optimal", "proved")

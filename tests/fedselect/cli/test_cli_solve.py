@@ -90,7 +90,7 @@ def test_files_of_problems_and_of_mdplib(call, tmp_path):
         ([SMALL, "--method", "tabu", "--option", "move=3"], "has no option 'move'; did you mean 'moves'? (accepted:"),
         ([SMALL, "--method", "tabu", "--option", "moves"], "an option reads key=value; got 'moves'"),
         ([SMALL, "--time-limit", "-1"], "time_limit must be a positive number"),
-        ([SMALL, "--gap", "-1"], "gap must be a number from 0"),
+        ([SMALL, "--gap", "-1"], "gap must be finite and non-negative"),
         ([SMALL, "--gap", "0.1", "--method", "tabu"], "'tabu' is a heuristic, which has none: name a second method"),
         ([SMALL, "--threads", "2", "--method", "sdp"], "method 'sdp' has no option for threads"),
         ([SMALL, "--option", "threads=2"], "threads is no option of a method: write --threads"),

@@ -30,7 +30,7 @@ def arguments(**changes):
 
 def test_by_hand():
     """J₁ = min(⌈ln 3⌉, 1) = 1 and J₂ = ⌈ln 6⌉ = 2, so that φ sees η₀ twice; ln(1/λ) = 1."""
-    printed = convergence_constants(**arguments(), coefficients="theorem")
+    printed = convergence_constants(**arguments(), convention="paper")
     assert printed.variances == pytest.approx([5 / 16, 20 / 16])
     assert printed.offset == pytest.approx(2 / 3 * 9 + 0.25 * 4 * 2 * (5 / 16 + 1.25))
     assert printed.psi == pytest.approx((4 * 4 * (3 * 2 + 2) * 0.5 + 2 / 3 * 2 * 5 * 36) * 5 / 16)
@@ -68,7 +68,7 @@ def test_problems_carry_equations_13_and_14():
         ({"deviations": [0.0]}, "deviations must be positive"),
         ({"total": 0.0}, "total must be finite and positive"),
         ({"distance": -1.0}, "distance must be finite and non-negative"),
-        ({"coefficients": "lemma"}, "'proof' or 'theorem'"),
+        ({"convention": "lemma"}, "'proof' or 'paper'"),
     ],
 )
 def test_bad_data_is_a_sentence(changes, sentence):
