@@ -38,12 +38,13 @@ __all__ = [
 ]
 
 
-#: Clients handed out one by one at the end; more than this many are first narrowed down by the threshold.
-BY_HEAP = 256
-
-
 def allocate_whole(
-    costs: NDArray[np.float64], total: int, first: NDArray[np.int64], upper: NDArray[np.int64]
+    costs: NDArray[np.float64],
+    total: int,
+    first: NDArray[np.int64],
+    upper: NDArray[np.int64],
+    *,
+    by_heap: int = 256,
 ) -> NDArray[np.int64]:
     r"""Minimise :math:`\sum_k c_k / s_k` over whole :math:`\text{first} \le s \le \text{upper}` that sum to ``total``.
 
@@ -60,6 +61,8 @@ def allocate_whole(
         Wanted sum, between those of the bounds.
     first, upper : (K,) ndarray of int
         Bounds, 1 ≤ first ≤ upper.
+    by_heap : int
+        Clients handed out one by one at the end; more than so many are first narrowed down by the threshold.
 
     Returns
     -------
@@ -68,7 +71,7 @@ def allocate_whole(
     """
     a = np.sqrt(costs)
     s = first.copy()
-    if total - int(s.sum()) > BY_HEAP:
+    if total - int(s.sum()) > by_heap:
         _, level = fill(a, float(total), first.astype(np.float64), upper.astype(np.float64))
         low, high = 0.0, level
         while int(_above(high, a, first, upper).sum()) < total:
@@ -77,7 +80,7 @@ def allocate_whole(
             middle = (low + high) / 2
             missing = total - int(_above(middle, a, first, upper).sum())
             low, high = (middle, high) if missing >= 0 else (low, middle)
-            if 0 <= missing <= BY_HEAP or not low < (low + high) / 2 < high:
+            if 0 <= missing <= by_heap or not low < (low + high) / 2 < high:
                 break
         s = _above(low, a, first, upper)
     heap = [(-gain, k) for k, gain in enumerate(next_gain(costs, s, upper).tolist()) if gain > 0]

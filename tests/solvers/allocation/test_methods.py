@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from solvers import InvalidProblem, solve
 from solvers.allocation import AllocationProblem, neyman
+from solvers.allocation.methods import allocate_whole
 from tests.thoroughly import few_of
 
 WHOLE = ("greedy", "cp-sat", "brute-force", "auto")
@@ -168,24 +169,21 @@ def test_the_conditions_of_both_kinds_hold(groups, part):
     assert real.objective <= whole.objective * (1 + 1e-9)
 
 
-def test_the_threshold_search_gives_what_the_heap_gives(monkeypatch):
+def test_the_threshold_search_gives_what_the_heap_gives():
     """The same allocation, ties included, whether the clients are handed out one by one or by threshold first."""
-    import importlib
-
-    whole = importlib.import_module("solvers.allocation.methods")
     rng = np.random.default_rng(4)
     for _ in range(60):
         k = int(rng.integers(2, 60))
         sizes = rng.integers(1, 200, k)
         deviations = rng.integers(1, 4, k) if rng.random() < 0.5 else rng.lognormal(0, 1, k)
         problem = AllocationProblem(sizes, deviations, int(rng.integers(k, sizes.sum() + 1)))
-        monkeypatch.setattr(whole, "BY_HEAP", 10**9)
-        one_by_one = solve(problem, "greedy").x
-        monkeypatch.setattr(whole, "BY_HEAP", 3)
-        by_threshold = solve(problem, "greedy")
-        assert by_threshold.objective == pytest.approx(problem.objective(one_by_one), rel=1e-14)
-        assert np.abs(by_threshold.x - one_by_one).max() <= 1
-        np.testing.assert_array_equal(solve(problem, "greedy").x, by_threshold.x)
+        bounds = problem.total, problem.lower, problem.upper
+        one_by_one = allocate_whole(problem.costs, *bounds, by_heap=10**9)
+        by_threshold = allocate_whole(problem.costs, *bounds, by_heap=3)
+        assert problem.violation(by_threshold) == 0
+        assert problem.objective(by_threshold) == pytest.approx(problem.objective(one_by_one), rel=1e-14)
+        assert np.abs(by_threshold - one_by_one).max() <= 1
+        np.testing.assert_array_equal(solve(problem, "greedy").x, allocate_whole(problem.costs, *bounds))
 
 
 def test_ties_go_to_the_lowest_index():
