@@ -18,8 +18,6 @@ SHORT = {
 
 #: Modules with a docstring that begins with "What".
 WHAT = {
-    "solvers/dispersion/search/journal.py",
-    "solvers/dispersion/search/record.py",
     "fedselect/plugins.py",
     "fedselect/cli/catalogue.py",
     "fedselect/cli/common.py",

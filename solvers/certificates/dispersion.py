@@ -101,9 +101,8 @@ class Multipliers:
         self.form, self.grain = form, grain
         self.matrix, self.linear = form.matrix.astype(kind), form.linear.astype(kind)
         self.raised = np.zeros_like(self.matrix)
-        for i, j, half in form.raised.tolist():
-            self.raised[i, j] += half
-            self.raised[j, i] += half
+        first, second, half = form.raised.T  # each pair stands there once
+        self.raised[first, second] = self.raised[second, first] = half.astype(kind)
         n = form.clients
         self.better = np.zeros((n, n), dtype=bool)
         self.better[better[:, 0], better[:, 1]] = True

@@ -46,11 +46,11 @@ class Journal:
     Parameters
     ----------
     problem : DispersionProblem
-        What is solved.
+        The problem.
     normal : Normal
         The same in the units of the tree.
     tolerance : float
-        What a bound may exceed the incumbent by, in those units.
+        Most that a bound may exceed the incumbent by, in those units.
     """
 
     def __init__(self, problem: DispersionProblem, normal: Normal, tolerance: float) -> None:
@@ -162,7 +162,7 @@ class Journal:
         Parameters
         ----------
         reached : float
-            What it dropped nodes at, in units of the tree.
+            Value at which it dropped nodes, in units of the tree.
         objective : float
             The incumbent's, in the problem's.
         claim : float, optional

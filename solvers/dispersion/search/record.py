@@ -32,7 +32,7 @@ class Record:
     Parameters
     ----------
     problem : DispersionProblem
-        What is solved.
+        The problem.
     order : (n,) array-like of int, optional
         The clients in the order that decides exchanges that gain nothing, first the one to prefer; by index if left
         out.
@@ -100,7 +100,7 @@ class Record:
         bound : float
             The bound it claims.
         goal : int
-            What every closed part is worth at most, in units of 2^grid.
+            Largest value of any closed part, in units of 2^grid.
         grain : int
             The points are multiples of 1 / grain.
         nodes : sequence of Nodes
