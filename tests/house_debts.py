@@ -11,19 +11,12 @@ SHORT_FOR_A_REASON = {
 
 #: Modules of fewer than forty lines that are to join a neighbour, or to give a reason.
 SHORT = {
-    "fedselect/cli/flower.py",
-    "fedselect/cli/warm_up.py",
     "fedselect/progress.py",
 }
 
 #: Modules with a docstring that begins with "What".
 WHAT = {
     "fedselect/plugins.py",
-    "fedselect/cli/catalogue.py",
-    "fedselect/cli/common.py",
-    "fedselect/cli/problems.py",
-    "fedselect/cli/solve.py",
-    "fedselect/cli/trace.py",
     "fedselect/experiments/running.py",
     "fedselect/experiments/provenance.py",
     "fedselect/experiments/folder.py",

@@ -12,20 +12,7 @@ from typing import Annotated
 import typer
 
 from fedselect import __version__
-from fedselect.cli import (
-    bench,
-    catalogue,
-    config,
-    experiments,
-    flower,
-    instances,
-    report,
-    reproduce,
-    solve,
-    trace,
-    verify,
-    warm_up,
-)
+from fedselect.cli import bench, catalogue, experiments, instances, reports, solve, trace
 from fedselect.cli.common import Ended
 from fedselect.errors import TOOLKIT_ERRORS
 from solvers.reading import without_controls
@@ -38,18 +25,18 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
 )
-app.command("init")(config.init)
+app.command("init")(experiments.init)
 app.command("run")(experiments.run)
 app.command("compare")(experiments.compare)
-app.command("report")(report.report)
-app.command("reproduce")(reproduce.reproduce)
+app.command("report")(reports.report)
+app.command("reproduce")(reports.reproduce)
 app.command("list")(catalogue.list_)
-app.command("export-flower")(flower.export_flower)
+app.command("export-flower")(experiments.export_flower)
 app.command("solve")(solve.solve)
-app.command("verify")(verify.verify)
+app.command("verify")(solve.verify)
 app.command("bench")(bench.bench)
-app.command("warm-up")(warm_up.warm_up)
-app.add_typer(config.app, name="config")
+app.command("warm-up")(solve.warm_up)
+app.add_typer(experiments.config_app, name="config")
 app.add_typer(instances.app, name="instances")
 app.add_typer(trace.app, name="trace")
 
@@ -71,7 +58,7 @@ def options(
 
 
 class _Stderr(logging.Handler):
-    """Log records as lines on whatever is stderr when they come."""
+    """Print log records as lines on the stderr of that moment."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(f"fedselect: {without_controls(record.getMessage())}", file=sys.stderr)
@@ -87,7 +74,7 @@ def _say_what_is_executed() -> None:
 
 
 def main() -> None:
-    """Run the command line; an error a person can mend is one sentence on stderr and exit code 2."""
+    """Run the command line; an error that the user can mend is one sentence on stderr and exit code 2."""
     _prepare_streams()
     os.environ["MPLBACKEND"] = "agg"  # no command opens a window, whatever an environment says about windows
     try:

@@ -1,4 +1,4 @@
-"""``fedselect bench``: compare solver methods on one family of problems."""
+"""Command bench: compare solver methods on one family of problems."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from fedselect.cli.common import (
     Gap,
     Load,
     Threads,
-    check_format,
     key_values,
     plain_rows,
     print_table,
@@ -37,7 +36,7 @@ from solvers.problem import FAMILIES, Problem
 
 __all__ = ["bench"]
 
-#: What the table's columns mean, printed below it.
+#: Meaning of the table's columns, printed below it.
 _CAPTION = (
     "proved: by a certified bound; native: what the backend itself calls optimal, in its own tolerances. "
     "gap: |bound - objective| / |objective|; gap to best: |objective - best known| / |best known|. Medians."
@@ -91,7 +90,6 @@ def bench(
     from solvers.benchmark.publishing import publish as publish_run
     from solvers.benchmark.suites import OURS
 
-    check_format(format)
     load_plugins(load)
     limits = [_seconds(part) for part in _parts(time_limit or ("10" if suite is None else "1,10,60"))]
     compared, problems = _compared(family, suite, tier, data, methods, variant, instances, size)
@@ -159,7 +157,7 @@ def _compared(
 
 
 def _print(table: Any) -> None:
-    """One line a method: how its rows ended, and medians of what a reader looks at first."""
+    """Print one line per method: how its rows ended, and medians of the main measures."""
     head = ("method", "rows", "ok", "proved", "native", "best", "gap to best", "gap", "seconds")
     rows = []
     for method, group in table.groupby("method", sort=False):
@@ -196,7 +194,7 @@ def _ending(compared: Any, family: str | None, gap: float | None, threads: int |
         raise ConfigError("a suite's protocol is fixed: give neither --gap nor --threads with --suite")
     importlib.import_module(f"solvers.{family}")
     known = [each for kind in Problem.types() if kind.family == family for each in registered(kind)]
-    told: dict[str, Any] = {}
+    completed: dict[str, Any] = {}
     for label, value in compared.items():
         name, options = (value, {}) if isinstance(value, str) else value
         parallel = any(each.threads for each in known if each.name == name)
@@ -204,12 +202,12 @@ def _ending(compared: Any, family: str | None, gap: float | None, threads: int |
             options = {"gap": gap} | options
         if threads is not None and parallel and "threads" not in options:
             options = {"threads": threads} | options
-        told[label] = (name, options)
+        completed[label] = (name, options)
     for option, given in (("gap", gap), ("threads", threads)):
-        if given is not None and not any(option in options for _, options in told.values()):
+        if given is not None and not any(option in options for _, options in completed.values()):
             has = "a bound" if option == "gap" else "an option for threads"
-            raise ConfigError(f"--{option}: none of the methods compared ({', '.join(told)}) has {has}")
-    return told
+            raise ConfigError(f"--{option}: none of the methods compared ({', '.join(completed)}) has {has}")
+    return completed
 
 
 def _instances(family: str, names: str, size: int | None) -> dict[str, Any]:

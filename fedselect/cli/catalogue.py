@@ -1,4 +1,4 @@
-"""``fedselect list``: what there is to choose from."""
+"""Command list: the catalogue of everything that is chosen by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedselect.cli.common import Format, Load, check_format, say, screen_width
+from fedselect.cli.common import Format, Load, say, screen_width
 from fedselect.errors import ConfigError
 from solvers.options import did_you_mean
 
@@ -30,7 +30,6 @@ def list_(
     format: Format = "text",
 ) -> None:
     """Show what there is: selectors, availability and dropout models, data sets, partitions, models, solver methods."""
-    check_format(format)
     if load:
         from fedselect.plugins import load_plugins
 
@@ -80,17 +79,17 @@ def _entry(name: str, options: Mapping[str, Any], summary: str) -> dict[str, Any
 
 
 def _plain(value: Any) -> Any:
-    """A default as JSON can hold it."""
+    """Return a default as JSON can hold it."""
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def _as_text(summary: str) -> str:
-    """A docstring's line without what only a documentation tool reads."""
+    """Drop the markup of a docstring's line that only a documentation tool reads."""
     return re.sub(r":\w+:`([^`]*)`", r"\1", summary).replace("`", "")
 
 
 def _chosen(found: Catalogue, what: str) -> Catalogue:
-    """What a filter leaves: all of a kind, or the entries whose name it is part of."""
+    """Filter: all entries of a kind, or those whose names contain the word."""
     if not what:
         return found
     wanted = what.lower()
@@ -105,7 +104,7 @@ def _chosen(found: Catalogue, what: str) -> Catalogue:
 
 
 def _print_entry(entry: dict[str, Any], width: int) -> None:
-    """A name, and below it what it is and its options with their defaults."""
+    """Print a name, and below it its summary and its options with their defaults."""
     say(f"  {entry['name']}")
     # A non-breaking space keeps an option and its default together.
     options = ", ".join(

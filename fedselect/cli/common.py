@@ -1,4 +1,4 @@
-"""What every command shares: output formats, lists of seeds, tables."""
+"""Shared by the commands: options, output formats, lists of seeds, tables, files to write."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedselect.errors import ConfigError
-from fedselect.options import parsed
+from fedselect.options import check_choice, parsed
 from solvers.reading import without_controls
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ __all__ = [
     "Format",
     "Gap",
     "Load",
+    "Overrides",
     "Threads",
-    "check_format",
     "check_no_link",
     "check_writable",
     "key_values",
@@ -43,8 +43,17 @@ __all__ = [
 #: Columns up to this width keep it; wider ones are folded where the terminal is too narrow.
 _NEVER_FOLDED = 16
 
-Format = Annotated[str, typer.Option("--format", help="'text' or 'json'.")]
 
+def _check_format(format: str) -> str:
+    """Return ``text`` or ``json``; raise `ConfigError` for any other format."""
+    return check_choice("--format", format, "text", "json")
+
+
+Format = Annotated[str, typer.Option("--format", callback=_check_format, help="'text' or 'json'.")]
+
+Overrides = Annotated[
+    list[str], typer.Option("--set", "-c", help="Replace one value: section.key=value. May be repeated.")
+]
 
 Load = Annotated[
     list[str],
@@ -60,14 +69,8 @@ Gap = Annotated[
 Threads = Annotated[int | None, typer.Option(help="Threads, of a method that has an option for them.")]
 
 
-def check_format(format: str) -> None:
-    """Raise `ConfigError` for a format that is neither ``text`` nor ``json``."""
-    if format not in ("text", "json"):
-        raise ConfigError(f"--format must be 'text' or 'json'; got {format!r}")
-
-
 class Ended(SystemExit):
-    """An exit code of a command that has said all there is to say."""
+    """Exit code of a command that has printed everything."""
 
 
 def check_writable(path: Path) -> None:
@@ -88,7 +91,7 @@ def check_no_link(folder: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what the system says against writing to ``path`` into a `ConfigError`: a full disk, a lost permission."""
+    """Turn an error of the system against writing to ``path`` (a full disk, say) into a `ConfigError`."""
     try:
         yield
     except OSError as error:
@@ -96,7 +99,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def seed_list(text: str, what: str = "seed") -> list[int]:
-    """The seeds (or other numbers, named by ``what``) that a text like ``0-4`` or ``0,3,7`` names."""
+    """Return the seeds (or other numbers, named by ``what``) of a text like ``0-4`` or ``0,3,7``."""
     seeds: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
@@ -110,7 +113,7 @@ def seed_list(text: str, what: str = "seed") -> list[int]:
 
 
 def key_values(texts: Sequence[str]) -> dict[str, Any]:
-    """Options typed as ``key=value``; values are read as TOML, or as text."""
+    """Return options typed as ``key=value``; values are read as TOML, or as text."""
     options: dict[str, Any] = {}
     for each in texts:
         key, equals, value = each.partition("=")
@@ -121,7 +124,7 @@ def key_values(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def screen_width() -> int:
-    """Characters in a line: as wide as the terminal; in a pipe as wide as ``COLUMNS`` says, or 200."""
+    """Return the characters of a line: those of the terminal; in a pipe ``COLUMNS``, or 200."""
     columns = os.environ.get("COLUMNS", "")
     return Console().width if sys.stdout.isatty() else int(columns) if columns.isascii() and columns.isdigit() else 200
 
@@ -129,7 +132,7 @@ def screen_width() -> int:
 def print_table(
     head: tuple[str, ...], rows: Sequence[tuple[str, ...]], less_needed: Sequence[str] = (), caption: str = ""
 ) -> None:
-    """Print a table to stdout, as wide as the terminal; in a pipe as wide as ``COLUMNS`` says, or 200.
+    """Print a table to stdout, as wide as `screen_width`.
 
     Parameters
     ----------
@@ -169,12 +172,12 @@ def say(text: str) -> None:
 
 
 def plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a table as JSON can hold them: null for what is not there."""
+    """Return the rows of a table as JSON can hold them: null for missing values."""
     return table.astype(object).where(table.notna(), None).to_dict("records")
 
 
 def text(value: Any) -> str:
-    """A value as a cell of a table: six digits, and a dash for what is not known."""
+    """Format a value as a cell of a table: six digits, and a dash for an unknown one."""
     if value is None:
         return "-"
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,10 +1,10 @@
-"""``fedselect run`` and ``fedselect compare``."""
+"""Commands about experiments: run, compare, export-flower, config keys, config init (and init)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,22 +14,26 @@ import typer
 from fedselect.cli.common import (
     Format,
     Load,
-    check_format,
+    Overrides,
     check_no_link,
+    check_writable,
     key_values,
     plain_rows,
     print_table,
     say,
     seed_list,
     text,
+    writing,
 )
 from fedselect.errors import ConfigError
 from fedselect.progress import progress_bar
+from solvers.files import write_atomically
+from solvers.options import did_you_mean
 
 if TYPE_CHECKING:
     from fedselect.experiments import Choice, Comparison, Experiment
 
-__all__ = ["compare", "run"]
+__all__ = ["compare", "config_app", "export_flower", "init", "run"]
 
 Fresh = Annotated[
     bool,
@@ -39,10 +43,6 @@ Fresh = Annotated[
 ]
 
 Config = Annotated[Path, typer.Argument(help="TOML file; unknown keys are errors.")]
-Overrides = Annotated[
-    list[str], typer.Option("--set", "-c", help="Replace one value: section.key=value. May be repeated.")
-]
-
 
 Loggers = Annotated[
     list[str],
@@ -64,7 +64,7 @@ def _with_device(overrides: list[str], device: str | None) -> list[str]:
 
 
 def complete_selectors(incomplete: str) -> list[str]:
-    """Names of selectors, for the last in a list with commas."""
+    """Complete the last name of selectors in a list with commas."""
     from fedselect.selectors import SELECTORS
 
     done, comma, last = incomplete.rpartition(",")
@@ -88,7 +88,6 @@ def run(
     from fedselect.experiments.folder import RunFolder
     from fedselect.experiments.running import run_into
 
-    check_format(format)
     experiment, _ = read_config(config, _with_device(set, device), load)
     if seed is not None:
         experiment = replace(experiment, seed=seed)
@@ -97,13 +96,13 @@ def run(
         return
     folder = RunFolder.of(experiment, out, fresh)
     found = folder.finished
-    told = []
+    loggers = []
     if logger and not found:
         from fedselect.integrations.loggers import open_logger
 
-        told = [open_logger(text, folder.path, experiment.tables()) for text in logger]
+        loggers = [open_logger(text, folder.path, experiment.tables()) for text in logger]
     with progress_bar("rounds", experiment.rounds) as advance:
-        run_into(folder, advance, callbacks=told)
+        run_into(folder, advance, callbacks=loggers)
     results = read_summary(folder.path)
     if format == "json":
         print(json.dumps({"folder": str(folder.path), "found_finished": found, **results}, indent=1))
@@ -146,7 +145,6 @@ def compare(
     from fedselect.experiments.comparison import with_option
     from fedselect.reports import write_report
 
-    check_format(format)
     axes = _axes(sweep)
     numbers = seed_list(_seeds(seeds, axes.pop("seed", None)))
     options = [each for each in set if each.strip().startswith("selector.") and not each.startswith("selector.name=")]
@@ -166,8 +164,8 @@ def compare(
     written = write_report(comparison, report)
     page = written.with_suffix(".html")
     if format == "json":
-        told = {"report": str(written), "page": str(page), "found_finished": comparison.found_finished}
-        print(json.dumps({**told, "runs": plain_rows(comparison.table())}, indent=1))
+        facts = {"report": str(written), "page": str(page), "found_finished": comparison.found_finished}
+        print(json.dumps({**facts, "runs": plain_rows(comparison.table())}, indent=1))
         return
     _print_results(comparison)
     say(f"report: {page}")
@@ -182,7 +180,7 @@ def _played(
     fresh: bool,
     logger: list[str],
 ) -> Comparison:
-    """All runs, with a bar of their rounds."""
+    """Play all runs, with a bar of their rounds."""
     from fedselect.experiments import Experiment, compare
 
     callbacks = None
@@ -206,7 +204,7 @@ def _run_sweep(
     logger: list[str],
     format: str,
 ) -> None:
-    """A run for every combination of values, and a table of them."""
+    """Run every combination of values, and print a table of them."""
     from fedselect.experiments import sweep
 
     swept = axes.pop("seed", None)
@@ -217,15 +215,15 @@ def _run_sweep(
     comparison = _played(experiment, variants, seeds, out, 1, fresh, logger)
     folder = out / experiment.name
     if format == "json":
-        told = {"folder": str(folder), "found_finished": comparison.found_finished}
-        print(json.dumps({**told, "runs": plain_rows(comparison.table())}, indent=1))
+        facts = {"folder": str(folder), "found_finished": comparison.found_finished}
+        print(json.dumps({**facts, "runs": plain_rows(comparison.table())}, indent=1))
         return
     _print_results(comparison)
     say(f"run folders: {folder}; fedselect report {folder} makes a page of them")
 
 
 def _print_results(comparison: Comparison) -> None:
-    """The table of results, a line a variant."""
+    """Print the table of results, one line per variant."""
     from fedselect.reports import results_table
 
     if comparison.found_finished:
@@ -236,7 +234,7 @@ def _print_results(comparison: Comparison) -> None:
 
 
 def _axes(sweeps: list[str]) -> dict[str, Any]:
-    """Values by key; those of ``seed`` as text."""
+    """Return the swept values by key; those of ``seed`` as text."""
     from fedselect.experiments.comparison import sweep_values
 
     axes: dict[str, Any] = {}
@@ -275,3 +273,73 @@ def _variants(selectors: str | None, tables: dict[str, dict[str, Any]]) -> dict[
             known = ", ".join([*tables, *SELECTORS.names])
             raise ConfigError(f"there is neither a [compare.{label}] table nor a selector {label!r} (known: {known})")
     return variants
+
+
+# -- configuration files and apps ------------------------------------------------------------------------------------
+
+config_app = typer.Typer(help="Configuration files: their keys, and one to start from.", no_args_is_help=True)
+
+
+@config_app.command("keys")
+def config_keys(
+    what: Annotated[str, typer.Argument(help="Only these: a section ('training') or part of a key ('rate').")] = "",
+    format: Format = "text",
+) -> None:
+    """Show every key of a configuration with its meaning and default."""
+    from fedselect.experiments.config import configuration_keys, in_toml
+
+    known = configuration_keys()
+    found = [key for key in known if what.lower() in key.key]
+    if not found:
+        words = sorted({word for key in known for word in (key.key, *key.key.split("."))})
+        raise ConfigError(f"there is no key {what!r}{did_you_mean(what, words)}")
+    if format == "json":
+        print(json.dumps([asdict(key) for key in found], indent=1))
+        return
+    rows = [(key.key, "left out" if key.default is None else in_toml(key.default), key.meaning) for key in found]
+    print_table(("key", "default", "meaning"), rows)
+
+
+@config_app.command("init")
+def init(
+    file: Annotated[Path, typer.Argument(help="The file to write; one that is there is not replaced.")] = Path(
+        "experiment.toml"
+    ),
+    format: Format = "text",
+) -> None:
+    """Write a commented configuration that runs, with every key, its meaning and its default."""
+    from fedselect.experiments.config import starting_file
+
+    if file.suffix != ".toml":
+        raise ConfigError(f"a configuration's name ends in .toml; got {file}")
+    if file.exists():
+        raise ConfigError(f"{file} is there already; name another file, or remove it")
+    check_writable(file)
+    with writing(file):
+        write_atomically(file, starting_file(file.stem.lstrip(".") or "first").encode())
+    if format == "json":
+        print(json.dumps({"file": str(file)}))
+    else:
+        say(f"{file} is written; next: fedselect run {file}, or fedselect compare {file}")
+
+
+def export_flower(
+    config: Config,
+    folder: Annotated[Path, typer.Argument(help="New or empty directory for the app.")],
+    set: Overrides = [],  # noqa: B006  (typer copies defaults)
+    load: Load = [],  # noqa: B006
+) -> None:
+    """Write an experiment as a Flower app: 'flwr run' starts it on a simulation or a real federation."""
+    from fedselect.experiments import read_config
+    from fedselect.integrations.flower import export_app
+
+    experiment, _ = read_config(config, set, load, trusted=False)
+    export_app(experiment, folder)
+    clients = len(experiment.federation())
+    print("The environment is this one: keep Flower from building another for every run, then start a simulation")
+    print("  export FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1")
+    print(
+        f"  flwr run {folder} local --stream --federation-config 'num-supernodes={clients} client-resources-num-cpus=1'"
+    )
+    say(f"or a federation: {clients} SuperNodes with --node-config partition-id=0, ..., at the SuperLink NAME")
+    say(f"  flwr run {folder} NAME --stream")

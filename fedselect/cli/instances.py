@@ -12,7 +12,18 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from fedselect.cli.common import Ended, Format, Load, check_format, key_values, print_table, say, seed_list, text
+from fedselect.cli.common import (
+    Ended,
+    Format,
+    Load,
+    Overrides,
+    key_values,
+    print_table,
+    say,
+    seed_list,
+    text,
+    writing,
+)
 from fedselect.cli.problems import Instance, Instances, Size, complete_family, complete_instance, matched, problem_of
 from fedselect.errors import ConfigError
 from solvers import Problem, instances, relative_gap
@@ -37,7 +48,6 @@ def list_(
     format: Format = "text",
 ) -> None:
     """Show the library: what each instance is, and what is known about it."""
-    check_format(format)
     found = [
         known
         for known in map(instances.info, instances.names(family))
@@ -64,7 +74,6 @@ def _proof(known: InstanceInfo) -> str:
 @app.command("show")
 def show(instance: Instances, size: Size = None, format: Format = "text") -> None:
     """Show one instance: its problem, what is known about it, how it was recorded. Of several: a line each."""
-    check_format(format)
     names = matched(instance)
     described = [_facts(name, size) for name in names]
     several = names != instance or len(names) > 1  # a pattern is a list, however few it matches
@@ -111,7 +120,6 @@ def submit(
 
     Exit codes: 0 accepted; 2 no such file, or about no instance of the library; 3 refused.
     """
-    check_format(format)
     if not check:
         raise ConfigError("a submission is judged with --check; what it accepts enters by a change to the repository")
     name, verdict = instances.ledger.submitted(file)
@@ -143,7 +151,6 @@ def export(
     """
     from solvers.dispersion import PointDispersionProblem
 
-    check_format(format)
     problem, _ = problem_of(instance, size)
     write: Callable[..., Any] = _writer(file, problem)
     if formulation is not None:
@@ -152,10 +159,8 @@ def export(
         write = partial(write, formulation=formulation)
     if file.suffix != ".npz" and isinstance(problem, PointDispersionProblem):
         problem = problem.expanded()
-    try:
+    with writing(file):
         write(problem, file)
-    except OSError as error:
-        raise ConfigError(f"cannot write {file}: {error.strerror or error}") from error
     size_written = file.stat().st_size
     if format == "json":
         print(json.dumps({"instance": instance, "file": str(file), "bytes": size_written}))
@@ -197,9 +202,7 @@ def record(
     rounds: Annotated[
         str | None, typer.Option(help="Rounds of an experiment to record, from 0: '10', '5,25' or '0-9'.")
     ] = None,
-    set: Annotated[
-        list[str], typer.Option("--set", "-c", help="Replace one value: section.key=value. May be repeated.")
-    ] = [],  # noqa: B006
+    set: Overrides = [],  # noqa: B006
     train: Annotated[
         bool, typer.Option("--train", help="Let clients train: for selectors that look at losses or updates.")
     ] = False,
@@ -218,7 +221,6 @@ def record(
     Exit code 4 says that an instance of the library came out with other bits than the shipped one's: another machine
     or other versions of the libraries beneath round differently, most of all where clients train.
     """
-    check_format(format)
     written = []
     if what.endswith(".toml"):
         if rounds is None:
@@ -270,7 +272,6 @@ def fetch(
     """Bring instances of the maximum diversity library (MDPLIB) into a folder, after checking that each one parses."""
     from fedselect.recording import fetch_mdplib
 
-    check_format(format)
     fetched = fetch_mdplib(where, out, best_known)
     if format == "json":
         print(json.dumps([asdict(entry) | {"path": str(entry.path)} for entry in fetched], indent=1))

@@ -1,4 +1,4 @@
-"""What the commands about instances share: which problem an argument names, and what can be completed."""
+"""Problems that arguments of commands name: readers of files, patterns, completion."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def problem_of(text: str, size: int | None = None) -> tuple[Problem, InstanceInfo | None]:
-    """The problem that an argument names, and what the library knows of it.
+    """Return the problem that an argument names, and what the library knows of it.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ _OPEN = "MDPLIB .txt, TSPLIB .tsp, points or distances .npy, a graph .dat"
 
 
 def matched(texts: Sequence[str], family: str | None = None) -> list[str]:
-    """What arguments name, each once: one with ``*``, ``?`` or ``[`` the files, or the library's names, it matches.
+    """Expand arguments, each result once: one with ``*``, ``?`` or ``[`` the files, or the library's names, it matches.
 
     Of the library's, those of a ``family`` alone where one is given.
     """
@@ -140,17 +140,17 @@ def matched(texts: Sequence[str], family: str | None = None) -> list[str]:
 
 
 def complete_instance(incomplete: str) -> list[str]:
-    """Names in the library."""
+    """Complete names in the library."""
     return [name for name in instances.names() if name.startswith(incomplete)]
 
 
 def complete_family(incomplete: str) -> list[str]:
-    """Families of problems."""
+    """Complete families of problems."""
     return [name for name in FAMILIES if name.startswith(incomplete)]
 
 
 def complete_method(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Methods for the instance on the command line, or for anything where there is none."""
+    """Complete methods for the instance on the command line, or all where there is none."""
     given = ctx.params.get("instance") or []
     words = [*([given] if isinstance(given, str) else given), *ctx.args]  # an unfinished line's are in the latter
     names = [word for word in words if word in instances.names()]

@@ -1,4 +1,4 @@
-"""``fedselect solve``: one instance, or several, by one method."""
+"""Commands about solving: solve, verify (certificates), warm-up (of compiled kernels)."""
 
 from __future__ import annotations
 
@@ -22,22 +22,26 @@ from fedselect.cli.common import (
     Gap,
     Load,
     Threads,
-    check_format,
     check_writable,
     key_values,
     print_table,
+    say,
     text,
     writing,
 )
 from fedselect.cli.problems import Instances, Size, complete_method, matched, problem_of
 from fedselect.errors import ConfigError
 from fedselect.plugins import load_plugins
-from solvers import Problem, Solution, TracePoint, relative_gap
+from fedselect.progress import progress_bar
+from solvers import Problem, Solution, TracePoint, instances, relative_gap
 from solvers import solve as solve_problem
+from solvers.certificates import Certificate, CertificateError, problem_digest
 from solvers.files import write_atomically
 from solvers.instances import InstanceInfo
+from solvers.instances.ledger import Verdict, judged, of_digest
+from solvers.instances.ledger import verify as verify_instance
 
-__all__ = ["solve"]
+__all__ = ["solve", "verify", "warm_up"]
 
 #: Arguments of `solvers.solve` that no ``--option`` may be.
 _OWN = ("time_limit", "gap", "threads", "seed", "bound_by", "certificate", "log", "method")
@@ -75,7 +79,6 @@ def solve(
     infeasible; 4 not proved, and --require-proof was given; 5 nothing was found in time; 130 interrupted, with what
     was found so far printed all the same. Of several instances, the largest of their codes.
     """
-    check_format(format)
     if load:
         load_plugins(load)
     names = matched(instance)
@@ -105,7 +108,7 @@ def solve(
                 break
     finally:  # an instance that cannot be read takes nothing from those before it
         if records:
-            _tell(records, whole, several, out, format)
+            _print_records(records, whole, several, out, format)
     if code:
         raise Ended(code)
 
@@ -115,10 +118,10 @@ def _solved(problem: Problem, method: str, log: bool, **options: Any) -> Solutio
         return solve_problem(problem, method, watch=watch, log=sys.stderr if log else False, **options)
 
 
-def _tell(
+def _print_records(
     records: list[dict[str, Any]], whole: list[dict[str, Any]], several: bool, out: Path | None, format: str
 ) -> None:
-    """Write and print what was found: of one instance everything, of several a line each."""
+    """Write and print the records: of one instance everything, of several one line each."""
     if out is not None:
         with writing(out):
             write_atomically(out, (json.dumps(whole if several else whole[0], indent=1) + "\n").encode())
@@ -132,7 +135,7 @@ def _tell(
 
 
 def _kept(solution: Solution, path: Path) -> str:
-    """Write the certificate; in words what it claims, or why there is none."""
+    """Write the certificate; return in words its claim, or why there is none."""
     if solution.certificate is None:
         return f"none: {solution.certificate_report.get('none', 'the solve was interrupted')}"
     with writing(path):
@@ -182,7 +185,7 @@ def _print(found: dict[str, Any]) -> None:
 
 @contextmanager
 def _progress(method: str) -> Iterator[Callable[[TracePoint], None] | None]:
-    """A line on stderr with incumbent, bound and gap where that is a terminal, nothing elsewhere."""
+    """Show a line on stderr with incumbent, bound and gap where that is a terminal, nothing elsewhere."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
@@ -193,7 +196,7 @@ def _progress(method: str) -> Iterator[Callable[[TracePoint], None] | None]:
 
 
 class _Line:
-    """What Live draws: the newest point of the trace, and the time."""
+    """Line that Live draws: the newest point of the trace, and the time."""
 
     def __init__(self, method: str) -> None:
         self.method, self.start, self.point = method, time.perf_counter(), TracePoint(0.0, None, None)
@@ -207,3 +210,83 @@ class _Line:
         gap = None if objective is None or bound is None else relative_gap(objective, bound)
         parts = (f"{name} {text(value)}" for name, value in (("objective", objective), ("bound", bound), ("gap", gap)))
         return Text("  ".join([self.method, f"{time.perf_counter() - self.start:.1f} s", *parts]))
+
+
+def verify(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(help="Certificates (.npz), or names in the library, whose certificates are shipped."),
+    ] = None,
+    problem: Annotated[
+        str | None,
+        typer.Option(help="The problem they are about (file or name); by default the library's that they name."),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All certificates of the library.")] = False,
+    format: Format = "text",
+) -> None:
+    """Check certificates with exact arithmetic, apart from all solvers, and print what each proves.
+
+    Exit codes: 0 every certificate proves what it claims; 2 bad input (no such file, or no problem to check against);
+    3 at least one was refused, with the reason printed. solvers/certificates/check_certificate.py does the same in one
+    file of Python's standard library, to be mailed with problem and certificate.
+    """
+    given = list(files or [])
+    if everything:
+        given += [name for name, entry in instances.ledger.entries().items() if entry.certified is not None]
+    if not given:
+        raise ConfigError("name at least one certificate or instance, or give --all")
+    about = None if problem is None else problem_of(problem)[0]
+    rows: list[tuple[str, Verdict]] = [(text, _verdict(text, about)) for text in given]
+    if format == "json":
+        print(
+            json.dumps(
+                [
+                    {"file": text, "verified": found.accepted, "bound": found.verified, "why": found.sentence}
+                    for text, found in rows
+                ],
+                indent=1,
+            )
+        )
+    else:
+        words = [(text, "verified" if found.accepted else "REFUSED", found.sentence) for text, found in rows]
+        print_table(("file", "verdict", "what was found"), words)
+    if not all(found.accepted for _, found in rows):
+        raise Ended(3)
+
+
+def _verdict(text: str, about: Problem | None) -> Verdict:
+    if text in instances.names():
+        return verify_instance(text)
+    if not Path(text).is_file():
+        raise ConfigError(f"there is no file {text}, and no instance of that name in the library")
+    try:
+        found = Certificate.load(text)
+    except CertificateError as error:
+        return Verdict(False, str(error))
+    if about is None:
+        name = of_digest(found.problem)
+        if name is None:
+            raise ConfigError(f"{text} is about a problem that the library does not have: give it with --problem")
+        about = instances.load(name)
+    elif problem_digest(about) != found.problem:
+        return Verdict(False, "the certificate is about another problem than the one given")
+    return judged(about, found)
+
+
+def warm_up() -> None:
+    """Compile every kernel once for this machine, so that nothing run after it has to."""
+    from solvers.dispersion import kernels
+
+    began = time.perf_counter()
+    total = len(kernels.registered())
+    done = 0
+    with progress_bar("compiling", total) as update:
+
+        def advance(name: str, precision: str, seconds: float) -> None:
+            nonlocal done
+            done += 1
+            update(done, total)
+
+        kernels.warm_up(advance)
+    seconds = time.perf_counter() - began
+    say(f"{total} kernels are ready, after {seconds:.1f} s; kept in {kernels.cache_folder() or 'no cache'}")

@@ -1,4 +1,4 @@
-"""``fedselect trace``: who is there, as a file."""
+"""Commands about traces, recorded availability or returns in a file: make, show."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedselect.cli.common import Format, check_format, key_values, print_table, text
+from fedselect.cli.common import Format, key_values, print_table, text, writing
 from fedselect.errors import ConfigError
 
 __all__ = ["app"]
@@ -23,14 +23,14 @@ _ROWS, _COLUMNS, _SHADES = 16, 64, " ░▒▓█"
 
 
 def complete_model(incomplete: str) -> list[str]:
-    """Names of availability and dropout models."""
+    """Complete names of availability and dropout models."""
     from fedselect.availability import AVAILABILITY, DROPOUT
 
     return [name for name in dict.fromkeys([*AVAILABILITY.names, *DROPOUT.names]) if name.startswith(incomplete)]
 
 
 def complete_data(incomplete: str) -> list[str]:
-    """Names of data sets."""
+    """Complete names of data sets."""
     from fedselect.data import DATASETS
 
     return [name for name in DATASETS.names if name.startswith(incomplete)]
@@ -59,7 +59,6 @@ def make(
     from fedselect.availability import AVAILABILITY, DROPOUT, record, write_trace
     from fedselect.data import load_data
 
-    check_format(format)
     if rounds < 1:
         raise ConfigError(f"a trace needs at least one round; got {rounds}")
     options = key_values(option)
@@ -71,10 +70,8 @@ def make(
         federation = load_data(data, **{"n_clients": n_clients} | key_values(data_option))
         availability = AVAILABILITY.build(model, federation, seed, **options)
         there = record(availability, rounds)
-    try:
+    with writing(out):
         write_trace(out, there, layout)
-    except OSError as error:
-        raise ConfigError(f"cannot write {out}: {error.strerror or error}") from error
     _print(out, there, format)
 
 
@@ -86,7 +83,6 @@ def show(
     """Show a trace: clients, rounds, how many are there, for how long, and a picture."""
     from fedselect.availability import read_trace
 
-    check_format(format)
     _print(file, read_trace(file), format)
 
 
@@ -127,7 +123,7 @@ def summary(there: NDArray[np.bool_]) -> dict[str, Any]:
 
 
 def _mean_run(state: NDArray[np.bool_]) -> float | None:
-    """Mean length of the runs of true entries down the columns."""
+    """Return the mean length of the runs of true entries down the columns."""
     starts = state & ~np.vstack([np.zeros((1, state.shape[1]), dtype=bool), state[:-1]])
     return float(state.sum() / starts.sum()) if starts.any() else None
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from fedselect.cli.reproduce import reproduce
+from fedselect.cli.reports import reproduce
 from fedselect.studies import fedss
 from tests.fedselect.data import test_images
 from tests.fedselect.data.test_images import write

@@ -1,7 +1,8 @@
-"""``fedselect reproduce``: a paper's experiments again, beside its numbers."""
+"""Commands that make pages and tables of runs: report, reproduce."""
 
 from __future__ import annotations
 
+import json
 import shlex
 import time
 from pathlib import Path
@@ -9,12 +10,47 @@ from typing import Annotated
 
 import typer
 
-from fedselect.cli.common import say
+from fedselect.cli.common import Format, Load, check_no_link, say
 from fedselect.errors import ConfigError
 from fedselect.studies import STUDIES
 from solvers.options import did_you_mean
 
-__all__ = ["reproduce"]
+__all__ = ["report", "reproduce"]
+
+
+def report(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="A run folder, a comparison of selectors or of solver methods, or a TOML file: its federation."
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write; FOLDER/report, or FILE-report beside FILE.toml, if left out.")
+    ] = None,
+    as_: Annotated[
+        str, typer.Option("--as", help="What to write, with commas: html (one self-contained page), md, tex.")
+    ] = "html",
+    load: Load = [],  # noqa: B006  (typer copies defaults)
+    format: Format = "text",
+) -> None:
+    """Turn a run, a comparison or a federation into a page, or into Markdown or LaTeX tables and figures."""
+    from fedselect.reports import read_report
+    from fedselect.reports.document import KINDS, save
+
+    kinds = list(dict.fromkeys(kind.strip() for kind in as_.split(",")))
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ConfigError(f"--as takes {', '.join(KINDS)}, with commas; got {as_!r}")
+    if out is None:
+        out = folder.with_name(f"{folder.stem}-report") if folder.is_file() else folder / "report"
+        check_no_link(out)
+    written = save(read_report(folder, load), out, kinds)
+    if format == "json":
+        print(json.dumps({"written": [str(path) for path in written]}, indent=1))
+        return
+    for path in written[: len(kinds)]:
+        say(f"report: {path}")
 
 
 def reproduce(
