@@ -1,4 +1,4 @@
-"""The report of a federation before any run: who has what, who is alike, who will be there."""
+"""Report of a federation before any run: data of the clients, their 3DG, their availability."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ def federation_report(experiment: Experiment) -> Report:
     notes: list[str] = []
     if not hasattr(scenario.availability, "rates"):
         notes.append(f"{experiment.availability.name!r} states no rates: shown is who is there under this seed.")
-    pictures = [_who_has_what(federation), _who_is_there(rounds, rates, size)]
+    pictures = [_data_picture(federation), _availability_picture(rounds, rates, size)]
     if federation.classes is None:
         notes.append("The 3DG is not drawn: it is a graph of label distributions, and these labels are real numbers.")
     elif len(federation) > MOST_NODES:
         notes.append(f"The 3DG is not drawn: a picture of {len(federation)} clients shows nothing.")
     else:
-        pictures.insert(1, _who_is_alike(federation))
+        pictures.insert(1, _graph_picture(federation))
     return Report(
         f"{experiment.name}: the federation",
         f"{len(federation)} clients on {federation.name}, before any run: availability {experiment.availability.name}, "
         f"{experiment.rounds} rounds, {size} clients a round, seed {experiment.seed}.",
-        tuple((section, _told(experiment, section)) for section in ("data", "availability", "dropout")),
+        tuple((section, _choice_text(experiment, section)) for section in ("data", "availability", "dropout")),
         tuple(notes),
         (
             value_table("federation", _NUMBERS, _numbers(federation, rates, size)),
@@ -83,7 +83,7 @@ def federation_report(experiment: Experiment) -> Report:
 
 
 def rates_figure(rounds: NDArray[np.int64], rates: NDArray[np.float64], size: int) -> Figure:
-    """Probabilities to be available, clients against rounds, and how many are expected, shape (N, rounds looked at)."""
+    """Draw probabilities to be available, shape (N, rounds looked at), and the expected number of available clients."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.0, 5.6), layout="constrained")
@@ -108,19 +108,19 @@ def rates_figure(rounds: NDArray[np.int64], rates: NDArray[np.float64], size: in
 
 
 def _rates(scenario: Scenario, rounds: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Rounds looked at, evenly spaced, and the rates in them, shape (N, rounds); 0 and 1 where none are stated."""
+    """Return evenly spaced rounds and the rates in them, shape (N, rounds); 0 and 1 where none are stated."""
     most = int(np.clip(_MOST_RATES // scenario.n_clients, 1, _MOST_ROUNDS))
     chosen = np.unique(np.linspace(0, rounds - 1, min(rounds, most)).round().astype(np.int64))
     there = scenario.availability
-    # One of somebody's own may know who is there, and not how likely that was.
+    # A plugin's model may know which clients are there, and not how likely that was.
     look = there.rates if hasattr(there, "rates") else there.available
     return chosen, np.stack([look(int(t)).astype(np.float64) for t in chosen], axis=1)
 
 
 def _numbers(federation: Federation, rates: NDArray[np.float64], size: int) -> dict[str, Any]:
     sizes = federation.sizes
-    told: dict[str, Any] = {
-        "clients": len(federation),
+    numbers: dict[str, Any] = {
+        "number of clients": len(federation),
         "samples": int(sizes.sum()),
         "smallest client": int(sizes.min()),
         "median client": float(np.median(sizes)),
@@ -129,11 +129,11 @@ def _numbers(federation: Federation, rates: NDArray[np.float64], size: int) -> d
     if federation.classes is not None:
         whole = federation.label_counts.sum(axis=0) / sizes.sum()
         apart = [total_variation(each, whole) for each in federation.label_distributions]
-        told["classes"] = int(federation.classes)
-        told["median labels a client"] = float(np.median(np.count_nonzero(federation.label_counts, axis=1)))
-        told["mean distance of labels"] = float(np.mean(apart))
+        numbers["classes"] = int(federation.classes)
+        numbers["median labels a client"] = float(np.median(np.count_nonzero(federation.label_counts, axis=1)))
+        numbers["mean distance of labels"] = float(np.mean(apart))
     expected = rates.sum(axis=0)
-    return told | {
+    return numbers | {
         "mean availability rate": float(rates.mean()),
         "clients never available": int((rates.max(axis=1) == 0).sum()),
         "fewest clients expected": float(expected.min()),
@@ -141,8 +141,8 @@ def _numbers(federation: Federation, rates: NDArray[np.float64], size: int) -> d
     }
 
 
-def _who_has_what(federation: Federation) -> Picture:
-    """Sizes and labels; of many clients, some of every size."""
+def _data_picture(federation: Federation) -> Picture:
+    """Draw sizes and labels; of many clients, some of every size."""
     caption, shown = "Samples of each client, and how its labels are distributed.", None
     if federation.classes is None:
         caption = "Samples of each client, and its targets."
@@ -158,7 +158,7 @@ def _who_has_what(federation: Federation) -> Picture:
     return Picture("who-has-what", caption, alternative, federation.plot(shown))
 
 
-def _who_is_alike(federation: Federation) -> Picture:
+def _graph_picture(federation: Federation) -> Picture:
     from graphs import dependency_graph, draw, similarity
 
     labels = federation.label_distributions
@@ -170,7 +170,7 @@ def _who_is_alike(federation: Federation) -> Picture:
     )
 
 
-def _who_is_there(rounds: NDArray[np.int64], rates: NDArray[np.float64], size: int) -> Picture:
+def _availability_picture(rounds: NDArray[np.int64], rates: NDArray[np.float64], size: int) -> Picture:
     caption = "Availability rates over time, and how many clients they let expect."
     if len(rates) > _MOST_CLIENTS:
         band = -(-len(rates) // _MOST_CLIENTS)
@@ -187,7 +187,7 @@ def _who_is_there(rounds: NDArray[np.int64], rates: NDArray[np.float64], size: i
     return Picture("who-is-there", caption, alternative, rates_figure(rounds, rates, size))
 
 
-def _told(experiment: Experiment, section: str) -> str:
+def _choice_text(experiment: Experiment, section: str) -> str:
     choice = getattr(experiment, section)
     options = ", ".join(f"{key} = {value}" for key, value in choice.options.items())
     return f"{choice.name} ({options})" if options else str(choice.name)

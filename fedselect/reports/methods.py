@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["methods_report"]
 
-#: What methods that are compared with each other have in common.
+#: Columns that are equal in rows that are compared with each other.
 _RACE = ("family", "instance", "seed", "time_limit")
 
 #: Columns that are the same in most rows, or too long for a table.
@@ -108,7 +108,7 @@ def methods_report(folder: str | Path) -> Report:
 
 
 def _methods_table(table: pd.DataFrame) -> Table:
-    """A row a method; also a family and a time limit where there are several."""
+    """Tabulate methods; by family and time limit, too, where there are several."""
     good = table["verdict"] == "ok"
     solved = good & table["objective"].notna() & ~table["relaxed"]
     beyond = (table["bound"] - table["best_known"]).abs()
@@ -152,7 +152,7 @@ def _methods_table(table: pd.DataFrame) -> Table:
 
 
 def _instances_table(table: pd.DataFrame) -> Table:
-    """A row an instance, a column a method: mean objective over seeds, or what went wrong."""
+    """Tabulate instances by method: mean objective over seeds, or the verdicts of failures."""
     names = list(dict.fromkeys(table["method"]))
     keys = ["instance", "family", *(["time_limit"] if table["time_limit"].nunique(dropna=False) > 1 else [])]
     rows = []
@@ -175,7 +175,7 @@ def _instances_table(table: pd.DataFrame) -> Table:
 
 
 def _outcome(solves: pd.DataFrame | None) -> Cell:
-    """What a method came to on an instance."""
+    """Return the cell of a method on an instance."""
     if solves is None:
         return Cell("-")
     bad = solves[solves["verdict"] != "ok"]
@@ -189,7 +189,7 @@ def _outcome(solves: pd.DataFrame | None) -> Cell:
 
 
 def _failures_table(failed: pd.DataFrame) -> Table:
-    """A row for each way a method went wrong: where, how often and what was said."""
+    """Tabulate failures by method, verdict and message: where and how often."""
     rows = []
     for (method, verdict, message), each in failed.groupby(["method", "verdict", "message"], sort=False):
         where = list(dict.fromkeys(each["instance"]))
@@ -270,7 +270,7 @@ def _profiled(table: pd.DataFrame) -> Measure | None:
 
 
 def _trajectory(row: pd.Series, traces: pd.DataFrame) -> Picture:
-    """The course of one solve."""
+    """Draw the course of one solve."""
     from solvers.benchmark import figures
 
     same = (traces[key] == row[key] for key in ("instance", "method", "seed"))

@@ -29,8 +29,7 @@ from fedselect.experiments.folder import load_checkpoint, save_checkpoint
 from fedselect.experiments.metrics import run_gaps
 from fedselect.experiments.provenance import Origin, read_origin
 from fedselect.recording import fetch_mdplib
-from fedselect.reports.selectors import read_runs, results_table
-from fedselect.reports.single import facts_of
+from fedselect.reports.runs import facts_of, read_runs, results_table
 from graphs import dependency_graph, read_graphml, similarity, write_graphml
 from solvers import Solution, load, solve
 from solvers.benchmark import Benchmark, run_benchmark

@@ -34,14 +34,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in a cell.
+    """Cell of a table.
 
     Attributes
     ----------
     text : str
-        What is read; a dash where nothing is known.
+        Its text; a dash where nothing is known.
     value : float, optional
-        What it is sorted by in a numeric column; None stands last in either direction.
+        Key of sorting in a numeric column; None stands last in either direction.
     """
 
     text: str

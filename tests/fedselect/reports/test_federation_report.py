@@ -44,7 +44,7 @@ def test_numbers_tables_and_pictures_are_those_of_the_federation(tmp_path):
     availability = AVAILABILITY.build("sin-lognormal", federation, 0)
     rates = np.stack([availability.rates(t) for t in range(20)], axis=1)
     told = values(report)
-    assert told["clients"] == 12
+    assert told["number of clients"] == 12
     assert told["samples"] == federation.sizes.sum()
     assert told["fewest clients expected"] == pytest.approx(rates.sum(axis=0).min())
     assert told["share of scarce rounds"] == np.mean(rates.sum(axis=0) < 3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedselect.reports import read_report
-from fedselect.reports.participation import (
+from fedselect.reports.pictures import (
     MOST_COLUMNS,
     MOST_ROWS,
     STATES,

@@ -1,24 +1,132 @@
-"""The report of a comparison of selectors."""
+"""Reports of runs: of one, finished or not, and of a comparison of selectors."""
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fedselect.errors import RunError
 from fedselect.experiments.comparison import Comparison, mean_table, summary_table
 from fedselect.experiments.folder import RecordedRun
-from fedselect.reports.document import Cell, Column, Report, Table, count, number, percent, save, seconds, word
-from fedselect.reports.pictures import pictures_of
-from fedselect.reports.single import facts_of
+from fedselect.experiments.metrics import run_gaps, summary
+from fedselect.reports.document import (
+    Cell,
+    Column,
+    Report,
+    Table,
+    count,
+    frame_table,
+    number,
+    percent,
+    save,
+    seconds,
+    value_table,
+    word,
+)
+from fedselect.reports.pictures import participation_pictures, pictures_of
+from fedselect.rounds.history import History
 from solvers.files import spreadsheet_csv, write_atomically
 from solvers.options import matches
+from solvers.reading import read_text
 
-__all__ = ["read_runs", "results_table", "selectors_report", "write_report"]
+__all__ = ["facts_of", "read_runs", "results_table", "run_report", "selectors_report", "write_report"]
+
+_ROUNDS = (
+    "Every round; a dash where nothing is known or was measured. Gaps are |bound − objective| over the mean "
+    "|objective| of the run, as a round's own objective may be near zero (over 1 where the mean itself is at most "
+    "1e-12)."
+)
+
+
+def run_report(run: RecordedRun) -> Report:
+    """Make the report of a run: its results, tables of rounds and clients, pictures."""
+    head, label = run.config["experiment"], run.config["selector"].get("name", "?")
+    summary_line = (
+        f"{label} on {run.config['data'].get('name', '?')}: {run.n_clients} clients, "
+        f"{head['clients_per_round']} a round, {run.rounds} rounds, seed {run.seed}."
+    )
+    notes = [] if run.finished else [f"The run is not finished: {run.state} are played. All numbers are so far."]
+    if not run.records:
+        return Report(f"{head['name']}: {label}", summary_line, facts_of([run]), tuple(notes))
+    # What the updates were worth is not known before the end: it needs the sizes, which the federation has.
+    results = run.results or summary(run.records, np.full(run.n_clients, math.nan))
+    tables = [
+        value_table("results", "The run in a few numbers.", results),
+        frame_table("clients", "Every client.", _clients(run)),
+        frame_table("rounds", _ROUNDS, run.table.assign(gap=run_gaps(run.table))),
+    ]
+    pictures, missing = pictures_of({label: [run]})
+    pictures = (*participation_pictures(run.records, run.n_clients), *pictures)
+    return Report(
+        f"{head['name']}: {label}", summary_line, facts_of([run]), (*notes, *missing), tuple(tables), pictures
+    )
+
+
+def facts_of(runs: Iterable[RecordedRun], selectors: Mapping[str, Mapping[str, Any]] | None = None) -> tuple[Any, ...]:
+    """List configuration and versions of runs that share all but selector and seed, as names and values.
+
+    Parameters
+    ----------
+    runs : iterable of RecordedRun
+        The first one's configuration is shown, and the versions of all.
+    selectors : mapping, optional
+        The selectors' tables by label, where there are several.
+
+    Returns
+    -------
+    tuple of (str, str)
+    """
+    runs = list(runs)
+    config = dict(runs[0].config)
+    head = dict(config.pop("experiment"))
+    if selectors is not None:
+        del config["selector"]
+        head.pop("seed", None)
+    facts = [(key.replace("_", " "), str(value)) for key, value in head.items()]
+    facts += [(section, _choice(table)) for section, table in config.items()]
+    facts += [(f"selector {label}", _choice(table)) for label, table in (selectors or {}).items()]
+    versions: dict[str, list[str]] = {}
+    for run in runs:
+        for package, version in run.versions.items():
+            seen = versions.setdefault(package, [])
+            if version not in seen:
+                seen.append(version)
+    facts += [(package, " and ".join(seen)) for package, seen in versions.items()]
+    return tuple(facts)
+
+
+def _choice(table: Mapping[str, Any]) -> str:
+    options = ", ".join(f"{key} = {value}" for key, value in table.items() if key != "name" and value != {})
+    name = str(table.get("name", ""))
+    return f"{name} ({options})" if name and options else name or options
+
+
+def _clients(run: RecordedRun) -> pd.DataFrame:
+    path = run.path / "clients.csv"
+    if path.exists():
+        try:
+            return pd.read_csv(io.StringIO(read_text(path)))
+        except (OSError, ValueError, OverflowError) as error:  # pandas' own errors are ValueErrors
+            raise RunError(f"cannot read {path}: {error}") from error
+    history = History.from_records(run.records, run.n_clients)
+    return pd.DataFrame(
+        {
+            "client": np.arange(run.n_clients),
+            "available": history.available,
+            "selected": history.counts,
+            "returned": history.returns,
+        }
+    )
+
+
+# -- comparison of selectors -------------------------------------------------------------------------------------------
 
 #: The runs of each label by seed; None for those that have not begun.
 Runs = Mapping[str, Mapping[int, RecordedRun | None]]
@@ -92,7 +200,7 @@ def selectors_report(name: str, runs: Runs) -> Report:
 
 
 def read_runs(folder: Path, manifest: Mapping[str, Any]) -> dict[str, dict[int, RecordedRun | None]]:
-    """The runs in a folder by label and seed.
+    """Read the runs in a folder by label and seed.
 
     Parameters
     ----------
@@ -133,17 +241,7 @@ def read_runs(folder: Path, manifest: Mapping[str, Any]) -> dict[str, dict[int, 
 
 
 def results_table(means: pd.DataFrame) -> Table:
-    """The results, a row a selector.
-
-    Parameters
-    ----------
-    means : DataFrame
-        From `fedselect.experiments.Comparison.means`.
-
-    Returns
-    -------
-    Table
-    """
+    """Tabulate the results of `fedselect.experiments.Comparison.means`, one row per selector."""
     headings = ("count variance", "test loss", "test accuracy", "mean gap", "proved", "solve time (median, max)")
     rows = tuple(
         (
@@ -179,7 +277,7 @@ _COURSE = (
 
 
 def _course_table(means: pd.DataFrame) -> Table:
-    """What happened between the first round and the last, a row a selector; worst absence of the seeds."""
+    """Tabulate the course of the runs, one row per selector; worst absence of the seeds."""
     rows = tuple(
         (word(row["selector"]), *(number(row.get(key), form) for _, key, form in _COURSE))
         for row in means.to_dict("records")
@@ -189,7 +287,7 @@ def _course_table(means: pd.DataFrame) -> Table:
 
 
 def _runs_table(runs: Runs) -> Table:
-    """Every run, finished or not."""
+    """Tabulate every run, finished or not."""
     rows = []
     for label, each in runs.items():
         for seed, run in each.items():
@@ -227,19 +325,12 @@ def _common_seeds(runs: Runs) -> list[int]:
 
 
 def _left_out(runs: Runs, seeds: list[int]) -> list[str]:
-    """Sentences about the runs that no number speaks of."""
+    """Return sentences about the runs that are in no number."""
+    every = [(f"{label} under seed {seed}", seed, run) for label, each in runs.items() for seed, run in each.items()]
     unfinished = [
-        f"{label} under seed {seed} ({run.state if run else 'not begun'})"
-        for label, each in runs.items()
-        for seed, run in each.items()
-        if not (run and run.finished)
+        f"{name} ({run.state if run else 'not begun'})" for name, _, run in every if not (run and run.finished)
     ]
-    alone = [
-        f"{label} under seed {seed}"
-        for label, each in runs.items()
-        for seed, run in each.items()
-        if run and run.finished and seed not in seeds
-    ]
+    alone = [name for name, seed, run in every if run and run.finished and seed not in seeds]
     notes = []
     if unfinished:
         notes.append(f"Not finished: {', '.join(unfinished)}.")
@@ -259,7 +350,7 @@ def _selector(runs: Mapping[int, RecordedRun | None]) -> Mapping[str, Any]:
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration as ``section.key: value``, less what does not tell the runs of a comparison apart."""
+    """Flatten a configuration to ``section.key: value``, without keys that do not tell the runs of a comparison apart."""
     flat = {f"{section}.{key}": value for section, table in config.items() for key, value in table.items()}
     for key in ("name", "seed", "checkpoint_every"):
         flat.pop(f"experiment.{key}", None)
@@ -267,7 +358,7 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _labels(configs: list[dict[str, Any]]) -> list[str]:
-    """Names for configurations: the selector's, and in brackets what tells it from others of that name."""
+    """Name configurations by their selectors, with the differing options in brackets."""
     labels = []
     for config in configs:
         name = config.get("selector.name")
