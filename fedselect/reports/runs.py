@@ -350,7 +350,7 @@ def _selector(runs: Mapping[int, RecordedRun | None]) -> Mapping[str, Any]:
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten a configuration to ``section.key: value``, without keys that do not tell the runs of a comparison apart."""
+    """Flatten a configuration to ``section.key: value``, less keys that do not tell a comparison's runs apart."""
     flat = {f"{section}.{key}": value for section, table in config.items() for key, value in table.items()}
     for key in ("name", "seed", "checkpoint_every"):
         flat.pop(f"experiment.{key}", None)
