@@ -261,7 +261,17 @@ def _is_own(kind: type[Problem]) -> bool:
 
 
 #: Families `load` may import by itself, so that a file can name nothing but these.
-FAMILIES = ("dispersion", "weighting", "capping", "allocation", "participation", "deadline", "coverage", "schedule")
+FAMILIES = (
+    "dispersion",
+    "weighting",
+    "capping",
+    "allocation",
+    "participation",
+    "deadline",
+    "coverage",
+    "schedule",
+    "balance",
+)
 
 
 #: Text longer than this is left out of a repr.

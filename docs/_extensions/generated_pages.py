@@ -26,6 +26,7 @@ API = {
         "solvers.deadline",
         "solvers.coverage",
         "solvers.schedule",
+        "solvers.balance",
         "solvers.instances",
         "solvers.certificates",
         "solvers.benchmark",

@@ -13,6 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from solvers.problem import FAMILIES
+
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 PAGES = ["index", "start", "choose", "mathematics/dispersion", "examples/fedgs", "gallery/index", "reference/index"]
 
@@ -142,9 +144,7 @@ def test_every_picture_has_a_text_alternative(page, name):
     assert [text for text in texts if len(text) < 5] == []
 
 
-@pytest.mark.parametrize(
-    "family", ["dispersion", "weighting", "capping", "allocation", "participation", "deadline", "coverage", "schedule"]
-)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_has_pictures(page, family):
     page.goto(f"/mathematics/{family}.html", wait_until="load")
     texts = page.evaluate("[...document.querySelectorAll('article .cell_output img')].map(image => image.alt)")

@@ -17,6 +17,7 @@ import pytest
 
 from solvers import InvalidOption, InvalidProblem, Method, Problem, instances, methods, solve
 from solvers.allocation import AllocationProblem
+from solvers.balance import BalanceProblem
 from solvers.capping import CappingProblem
 from solvers.coverage import CoverageProblem
 from solvers.deadline import DeadlineProblem
@@ -196,6 +197,19 @@ def schedule() -> Iterator[tuple[str, Problem]]:
     yield "a chain", ScheduleProblem([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0]], size=1)
 
 
+def balance() -> Iterator[tuple[str, Problem]]:
+    rng = np.random.default_rng(14)
+    yield "random, unequal sizes", BalanceProblem(rng.integers(1, 9, (8, 4)), size=3)
+    yield "random, equal sizes", BalanceProblem(rng.multinomial(10, [0.2, 0.3, 0.5], 8), size=3)
+    yield "one of them", BalanceProblem(rng.integers(1, 9, (6, 3)), size=1)
+    yield "all of them", BalanceProblem(rng.integers(1, 9, (5, 3)), size=5)
+    yield "one client", BalanceProblem([[3, 1]], size=1)
+    yield "one class", BalanceProblem([[3], [1], [2]], size=2)
+    yield "all alike", BalanceProblem([[2, 1, 0]] * 6, size=3)
+    yield "a class that nobody has", BalanceProblem([[2, 1, 0], [1, 1, 0], [0, 3, 0], [4, 0, 0]], size=2)
+    yield "huge", BalanceProblem(10**6 * rng.integers(1, 9, (6, 3)), size=3)
+
+
 CASES: dict[type[Problem], Callable[[], Iterator[tuple[str, Problem]]]] = {
     DispersionProblem: dispersion,
     PointDispersionProblem: points,
@@ -209,6 +223,7 @@ CASES: dict[type[Problem], Callable[[], Iterator[tuple[str, Problem]]]] = {
     DeadlineProblem: deadline,
     CoverageProblem: coverage,
     ScheduleProblem: schedule,
+    BalanceProblem: balance,
 }
 
 #: The smallest instances of the library, and one of each type that is large enough to keep a method busy.
@@ -225,7 +240,7 @@ def cases(kind: type[Problem]) -> tuple[tuple[str, Problem], ...]:
     return (*CASES[kind](), *((name, problem) for name, problem in library if type(problem) is kind))
 
 
-SELECTIONS = (DispersionProblem, PointDispersionProblem, KindDispersionProblem, CoverageProblem)
+SELECTIONS = (DispersionProblem, PointDispersionProblem, KindDispersionProblem, CoverageProblem, BalanceProblem)
 
 # -- decisions to hold an answer against --------------------------------------------------------------------------
 
@@ -438,6 +453,11 @@ def far_apart(n: int = 400) -> Problem:
     return CoverageProblem(2.0 - np.linalg.norm(where[:, None] - where, axis=2), size=40)
 
 
+def shares_of_labels(n: int = 300) -> Problem:
+    rng = np.random.default_rng(9)
+    return BalanceProblem([rng.multinomial(100, rng.dirichlet(np.full(10, 0.3))) for _ in range(n)], size=10)
+
+
 #: A library instance of each type, or a large one, on which a slow method is still at work when the time is over.
 BUSY: dict[type[Problem], str | Callable[[], Problem]] = {
     PointDispersionProblem: many_points,
@@ -451,6 +471,7 @@ BUSY: dict[type[Problem], str | Callable[[], Problem]] = {
     CutoffProblem: "fedau-cutoff-digits-n30-t200-r0",
     DeadlineProblem: valued_uploads,
     CoverageProblem: far_apart,
+    BalanceProblem: shares_of_labels,
     ScheduleProblem: lambda: ScheduleProblem(np.random.default_rng(9).random((60, 3000)) < 0.2, size=90),
 }
 
@@ -468,6 +489,7 @@ BUSY_SPECIAL: dict[tuple[type[Problem], str], Callable[[], Problem]] = {
     (CoverageProblem, "milp"): lambda: far_apart(120),
     (CoverageProblem, "cp-sat"): lambda: far_apart(120),
     (ScheduleProblem, "brute-force"): lambda: ScheduleProblem(np.ones((5, 8)), size=3),
+    (BalanceProblem, "brute-force"): lambda: shares_of_labels(22),
     (ExclusionProblem, "sorting"): equally_important,
     (TotalErrorProblem, "newton"): squared_bias,
 }

@@ -1,0 +1,280 @@
+"""Methods for balance problems: greedy, swaps, Fed-CBS's sampling, and proofs by the engine of dispersion."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.backends import cut_short, solver_for
+from solvers.balance.problem import BalanceProblem
+from solvers.balance.sampling import draw_fed_cbs
+from solvers.dispersion import DispersionProblem
+from solvers.options import Above, AtLeast
+from solvers.registry import method
+from solvers.run import Run
+from solvers.solving import solve
+from solvers.subsets import from_clients, selection_blocks
+
+__all__ = ["as_dispersion", "auto", "branch_and_bound", "brute_force", "cp_sat", "fed_cbs", "greedy", "local_search"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def _greedy(problem: BalanceProblem) -> NDArray[np.int64]:
+    sums, total = np.zeros(problem.classes, dtype=np.int64), 0
+    chosen: list[int] = []
+    for _ in range(problem.size):
+        values = problem.imbalances(sums + problem.deviations, total + problem.samples)
+        values[chosen] = math.inf
+        k = int(values.argmin())
+        chosen.append(k)
+        sums, total = sums + problem.deviations[k], total + int(problem.samples[k])
+    return np.array(chosen, dtype=np.int64)
+
+
+@method(BalanceProblem, "greedy", kind="heuristic")
+def greedy(problem: BalanceProblem, run: Run) -> None:
+    """Take the client that balances those before best, again and again; ties by id."""
+    run.offer(from_clients(_greedy(problem), problem.n))
+
+
+def _swap(problem: BalanceProblem, run: Run, chosen: NDArray[np.int64]) -> None:
+    """Offer a selection and improve it by the best swap until none does."""
+    chosen = chosen.copy()
+    run.offer(from_clients(chosen, problem.n))
+    rows = max(1, 2_000_000 // (problem.n * problem.classes))  # selected clients whose swaps are looked at together
+    while not run.expired and not run.proved and chosen.size < problem.n:
+        outside = np.setdiff1d(np.arange(problem.n), chosen)
+        sums, total = problem.deviations[chosen].sum(axis=0), int(problem.samples[chosen].sum())
+        now = float(problem.imbalances(sums, np.array(total)))
+        best, swap = now * (1 - 1e-12), None
+        for start in range(0, chosen.size, rows):
+            out = chosen[start : start + rows]
+            deviations = sums + problem.deviations[outside] - problem.deviations[out][:, None]
+            totals = total + problem.samples[outside] - problem.samples[out][:, None]
+            values = problem.imbalances(deviations, totals)
+            place = int(values.argmin())
+            if values.flat[place] < best:
+                best, swap = float(values.flat[place]), (start + place // outside.size, place % outside.size)
+        if swap is None:
+            return
+        chosen[swap[0]] = outside[swap[1]]
+        run.offer(from_clients(chosen, problem.n))
+
+
+@method(BalanceProblem, "local-search", kind="heuristic")
+def local_search(problem: BalanceProblem, run: Run, *, kicks: Annotated[int, AtLeast(0)] = 20) -> None:
+    """Improve the greedy selection by the best swap until none does; then kick it and improve it again.
+
+    Parameters
+    ----------
+    kicks : int
+        Exchanges of two clients at random, without an improvement, after which it ends.
+    """
+    _swap(problem, run, _greedy(problem))
+    exchanged, failed = min(2, problem.size, problem.n - problem.size), 0
+    while exchanged and failed < kicks and not (run.proved or run.expired):
+        assert run.x is not None
+        best, clients, outside = run.objective, np.flatnonzero(run.x), np.flatnonzero(run.x == 0)
+        places = run.rng.choice(problem.size, exchanged, replace=False)
+        clients[places] = run.rng.choice(outside, exchanged, replace=False)
+        _swap(problem, run, clients)
+        failed = 0 if run.objective != best else failed + 1
+
+
+@method(BalanceProblem, "fed-cbs", kind="heuristic")
+def fed_cbs(
+    problem: BalanceProblem,
+    run: Run,
+    *,
+    draws: Annotated[int, AtLeast(1)] = 1,
+    exponent: Annotated[float, Above(0)] | None = None,
+) -> None:
+    """Draw as Fed-CBS does, without a history to explore; see `solvers.balance.draw_fed_cbs`.
+
+    Parameters
+    ----------
+    draws : int
+        Selections drawn, of which the best is kept; the paper draws one.
+    exponent : float, optional
+        β of every place; the place itself by default.
+    """
+    for _ in range(draws):
+        run.offer(from_clients(draw_fed_cbs(problem, run.rng, exponent=exponent), problem.n))
+        if run.expired:
+            return
+
+
+def as_dispersion(problem: BalanceProblem, price: float = 0.0) -> tuple[DispersionProblem, float]:
+    r"""State :math:`\min \lVert \sum_S \beta_i \rVert^2 - \kappa (\sum_S q_i)^2` as a dispersion problem.
+
+    With :math:`G_{ij} = \beta_i^\top \beta_j - \kappa q_i q_j`, distances :math:`C + (G_{ii} + G_{jj}) / 2 - G_{ij}`
+    and costs :math:`m G_{ii}` have the value :math:`C m (m - 1) - s^\top G s` at every selection; C makes distances
+    non-negative, and is 0 for κ = 0, where they are squares of Euclidean ones.
+
+    Parameters
+    ----------
+    problem : BalanceProblem
+        The problem.
+    price : float
+        κ ≥ 0.
+
+    Returns
+    -------
+    DispersionProblem, float
+        The problem, and the constant C m (m − 1).
+    """
+    beta, q = problem.deviations.astype(np.float64), problem.samples.astype(np.float64)
+    gram = beta @ beta.T - price * np.outer(q, q)
+    own = gram.diagonal().copy()
+    distances = (own[:, None] + own) / 2 - gram
+    distances = (distances + distances.T) / 2
+    shift = max(0.0, -float(distances.min()))
+    distances = np.maximum(distances + shift, 0.0)
+    np.fill_diagonal(distances, 0.0)
+    m = problem.size
+    return DispersionProblem(distances, m * own, size=m), shift * m * (m - 1)
+
+
+@method(BalanceProblem, "branch-and-bound", kind="exact")
+def branch_and_bound(problem: BalanceProblem, run: Run) -> None:
+    r"""Prove by the engine of the dispersion problem: once where sizes are equal, else in Dinkelbach's steps.
+
+    A selection of QCID :math:`\kappa / B^2` is optimal if :math:`\min_S \lVert \sum_S \beta_i \rVert^2 - \kappa
+    (\sum_S q_i)^2` is 0; a smaller value is that of a better selection, whose κ is next. A bound −δ on it is a bound
+    :math:`(\kappa - \delta / M_{\min}^2) / B^2` on QCID, wherever the engine ends. Where sizes are equal κ is 0, and
+    what is bounded is a whole number, so that the bound is rounded up.
+    """
+    run.tighten(problem.bound())
+    local_search(problem, run)
+    classes, equal = problem.classes, problem.has_equal_sizes
+    fewest = classes * problem.fewest_samples
+    # Distances and costs have a few roundings of the largest of them, and there are m² of either.
+    while not (run.proved or run.expired):
+        assert run.x is not None
+        price = 0.0 if equal else float(run.objective or 0.0) * classes**2
+        engine, constant = as_dispersion(problem, price)
+        left = None if math.isinf(run.remaining) else run.remaining
+        known = run.objective
+        found = solve(engine, "auto", time_limit=left, seed=run.seed, start=run.x)
+        run.message = f"dispersion: {found.status} by {found.stopped}"
+        run.nodes = (run.nodes or 0) + (found.nodes or 0)
+        assert found.x is not None
+        run.offer(found.x)
+        if found.bound is not None:
+            m = problem.size
+            magnitude = float(engine.distances.max()) * m * m + float(np.abs(engine.costs).max()) * m
+            least = constant - found.bound - 16 * _EPS * (magnitude + constant)
+            if equal:
+                run.tighten(max(0, math.ceil(least)) / fewest**2 * (1 - 4 * _EPS))
+            else:
+                run.tighten((price / classes**2 + min(0.0, least) / fewest**2) * (1 - 4 * _EPS))
+        if found.stopped == "interrupted":
+            run.stop("interrupted")
+            return
+        if equal or found.status != "optimal" or run.objective == known:
+            if not run.proved and not run.expired:
+                run.stop("iterations", "the engine's tolerance is reached")
+            return
+
+
+#: What CP-SAT's numbers may add up to.
+_LARGEST = 2**60
+
+
+def _needed_scale(problem: BalanceProblem) -> int:
+    """Denominator of κ at which its rounding changes QCID by less than a quarter of what counts as proved."""
+    return 1 if problem.has_equal_sizes else 1 << math.ceil(math.log2(4e6 / problem.classes**2 + 1))
+
+
+def _fits(problem: BalanceProblem) -> str | None:
+    squares = 2 * problem.classes * (problem.classes * problem.most_samples // problem.unit) ** 2
+    if squares * _needed_scale(problem) <= _LARGEST:
+        return None
+    return f"cp-sat would add up squares to {squares:.3g}, too many for its numbers: state samples in a larger unit"
+
+
+@method(BalanceProblem, "cp-sat", kind="exact", accepts=_fits)
+def cp_sat(problem: BalanceProblem, run: Run, *, threads: Annotated[int, AtLeast(1)] = 1) -> None:
+    """State squares of the classes' sums in CP-SAT; Dinkelbach's steps where clients differ in size.
+
+    Parameters
+    ----------
+    threads : int
+        Threads of the solver.
+    """
+    from ortools.sat.python import cp_model
+
+    run.tighten(problem.bound())
+    local_search(problem, run)
+    equal, unit, scale = problem.has_equal_sizes, problem.unit, _needed_scale(problem)
+    fewest, most = problem.fewest_samples // unit, problem.most_samples // unit
+    reach = problem.classes * most
+    while not (run.proved or run.expired):
+        assert run.x is not None
+        with run.building():
+            model = cp_model.CpModel()
+            chosen = [model.new_bool_var("") for _ in range(problem.n)]
+            model.add(cp_model.LinearExpr.sum(chosen) == problem.size)
+            squares = []
+            for column in (problem.deviations // unit).T.tolist():
+                deviation = model.new_int_var(-reach, reach, "")
+                model.add(deviation == cp_model.LinearExpr.weighted_sum(chosen, column))
+                squares.append(model.new_int_var(0, reach * reach, ""))
+                model.add_multiplication_equality(squares[-1], [deviation, deviation])
+            price = 0
+            if not equal:
+                total, square = model.new_int_var(fewest, most, ""), model.new_int_var(fewest**2, most**2, "")
+                model.add(total == cp_model.LinearExpr.weighted_sum(chosen, (problem.samples // unit).tolist()))
+                model.add_multiplication_equality(square, [total, total])
+                # κ as a fraction of a power of two, rounded up, so that what is minimised is never too large.
+                price = math.ceil(Fraction(run.objective or 0.0) * problem.classes**2 * scale)
+                model.minimize(scale * cp_model.LinearExpr.sum(squares) - price * square)
+            else:
+                model.minimize(cp_model.LinearExpr.sum(squares))
+            for variable, value in zip(chosen, run.x.tolist(), strict=True):
+                model.add_hint(variable, value)
+        solver, known = solver_for(run, threads), run.objective
+        status = solver.solve(model)
+        run.message = f"cp-sat: {solver.status_name(status)}"
+        run.nodes = (run.nodes or 0) + solver.num_branches
+        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            run.offer([int(solver.value(variable)) for variable in chosen])
+            least = math.ceil(solver.best_objective_bound - 1e-6)
+            value = Fraction(least, fewest**2) if equal else price + min(Fraction(0), Fraction(least, fewest**2))
+            run.tighten(float(value / (scale * problem.classes**2)) * (1 - 4 * _EPS))
+        if cut_short(run, model, status) or status != cp_model.OPTIMAL or run.objective == known:
+            return
+
+
+@method(BalanceProblem, "brute-force", kind="exact")
+def brute_force(problem: BalanceProblem, run: Run) -> None:
+    """Evaluate every selection; the reference that other methods are tested against.
+
+    Raises
+    ------
+    InvalidProblem
+        When there are more than 20 million.
+    """
+    run.nodes, best = 0, math.inf
+    for clients in selection_blocks(problem.n, problem.size, max(1, 2_000_000 // (problem.size * problem.classes))):
+        sums, totals = problem.deviations[clients].sum(axis=1), problem.samples[clients].sum(axis=1)
+        values = problem.imbalances(sums, totals)
+        top = int(values.argmin())
+        if values[top] < best:
+            best = float(values[top])
+            run.offer(from_clients(clients[top], problem.n))
+        run.nodes += len(clients)
+        if run.expired:
+            return
+    run.tighten(best * (1 - 8 * (problem.classes + 2) * _EPS))
+
+
+@method(BalanceProblem, "auto", kind="exact")
+def auto(problem: BalanceProblem, run: Run) -> None:
+    """``branch-and-bound``, which begins with swaps: the engine of the dispersion problem proves what these find."""
+    branch_and_bound(problem, run)
