@@ -1,0 +1,136 @@
+"""Speed and proofs of the deadline, coverage, schedule and balance methods; prints a table.
+
+    python tests/benchmarks/bench_selection_families.py [deadline] [coverage] [schedule] [balance] [--limit SECONDS]
+
+Each row is one solve from a problem that is stated already to the finished `Solution`: seconds by the wall and by the
+processor, the status, the gap, and what the row is held against. Kernels and backends are loaded before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import numpy as np  # noqa: E402
+
+from solvers import Problem, solve  # noqa: E402
+from solvers.balance import BalanceProblem  # noqa: E402
+from solvers.coverage import CoverageProblem  # noqa: E402
+from solvers.deadline import DeadlineProblem  # noqa: E402
+from solvers.schedule import ScheduleProblem  # noqa: E402
+
+
+def row(name: str, problem: Problem, method: str = "auto", target: str = "", limit: float | None = None) -> None:
+    """Solve once and print one line."""
+    wall, processor = time.perf_counter(), time.process_time()
+    found = solve(problem, method, time_limit=limit)
+    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    gap = "-" if found.gap is None else f"{found.gap:.1e}"
+    print(
+        f"{name:<38} {method:<17} {wall:>8.2f} s {processor:>8.2f} s  {found.status:<9} gap {gap:<8} "
+        f"{found.objective:<12.6g} {target}",
+        flush=True,
+    )
+
+
+def deadline(limit: float) -> None:
+    """A hundred thousand clients counted, a thousand valued: values of their own, near their times, and fixed costs."""
+    rng = np.random.default_rng(0)
+    many = DeadlineProblem(rng.lognormal(3, 1, 100_000), rng.lognormal(0, 1, 100_000), 2000.0)
+    for method in ("moore-hodgson", "fedcs", "greedy"):
+        row("n = 100 000", many, method, "target 0.2 s" if method == "moore-hodgson" else "")
+    for end in (100.0, 300.0, 1000.0):
+        ready, upload = rng.lognormal(3, 1, 1000), rng.lognormal(0, 1, 1000)
+        values = {
+            "values": rng.lognormal(0, 1, 1000),
+            "near": upload * rng.uniform(0.9, 1.1, 1000),
+            "fixed": upload + 0.1,
+        }
+        for kind, worth in values.items():
+            row(
+                f"n = 1 000, deadline {end:g}, {kind}",
+                DeadlineProblem(ready, upload, end, worth),
+                "auto",
+                "target 5 s",
+                limit,
+            )
+
+
+def coverage(limit: float) -> None:
+    """A thousand clients: points of a square, label distributions, gradients in clusters; ten thousand greedily."""
+    rng = np.random.default_rng(0)
+    where, labels = rng.random((1000, 2)), rng.dirichlet(np.full(10, 0.3), 1000)
+    gradients = rng.normal(size=(20, 64))[rng.integers(0, 20, 1000)] + 0.7 * rng.normal(size=(1000, 64))
+    twos = np.zeros((1000, 10))
+    for client in twos:
+        client[rng.choice(10, 2, replace=False)] = rng.dirichlet([5, 5])
+    for kind, points in {"square": where, "labels": labels, "clusters": gradients, "two labels": twos}.items():
+        similarity = float(np.ptp(points, axis=0).sum()) - np.linalg.norm(points[:, None] - points, axis=2)
+        for size in (10, 30, 100):
+            problem = CoverageProblem(similarity, size)
+            row(f"N = 1 000, m = {size}, {kind}", problem, "greedy")
+            row(f"N = 1 000, m = {size}, {kind}", problem, "auto", "target 30 s", limit)
+    where = rng.random((10_000, 3), dtype=np.float32)
+    squares = (where**2).sum(axis=1)
+    similarity = 2 - np.sqrt(np.maximum(squares[:, None] + squares - 2 * where @ where.T, 0), dtype=np.float32)
+    row("N = 10 000, m = 100", CoverageProblem(similarity, 100), "greedy", "target 1 s")
+
+
+def schedule(limit: float) -> None:
+    """A thousand clients over five hundred rounds, a hundred thousand over a hundred; three availabilities."""
+    rng = np.random.default_rng(0)
+    for n, rounds, size in ((1000, 500, 20), (1000, 500, 100), (100_000, 100, 1000), (100_000, 100, 10_000)):
+        days = (np.arange(rounds)[:, None] + rng.integers(0, 24, n)) % 24 < rng.integers(1, 9, n)
+        kinds = {
+            "alike": rng.random((rounds, n)) < 0.3,
+            "unlike": rng.random((rounds, n)) < rng.beta(0.3, 1, n),
+            "days": days,
+        }
+        for kind, available in kinds.items():
+            problem = ScheduleProblem(available, size)
+            name = f"N = {n}, T = {rounds}, m = {size}, {kind}"
+            row(name, problem, "auto", "target 10 s" if n == 1000 else "target 60 s", limit)
+            if n == 1000:
+                row(name, problem, "min-cost-flow")
+
+
+def balance(limit: float) -> None:
+    """A thousand clients with ten classes: as many samples each, lognormal numbers, two labels each."""
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.full(10, 0.3), 1000)
+    unequal = rng.lognormal(4, 1, 1000).astype(int) + 10
+    twos = np.zeros((1000, 10), dtype=int)
+    for client in twos:
+        client[rng.choice(10, 2, replace=False, p=np.arange(1, 11) / 55)] = 50
+    kinds = {"equal": rng.multinomial(100, shares), "unequal": rng.multinomial(unequal, shares), "two labels": twos}
+    for kind, counts in kinds.items():
+        for size in (10, 30, 100):
+            problem = BalanceProblem(counts, size)
+            for method in ("greedy", "fed-cbs", "auto"):
+                target = "target 10 s" if method == "auto" else ""
+                row(f"N = 1 000, m = {size}, {kind}", problem, method, target, limit)
+
+
+def main() -> None:
+    """Print the table."""
+    parts = {"deadline": deadline, "coverage": coverage, "schedule": schedule, "balance": balance}
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(parts)}; all by default")
+    parser.add_argument("--limit", type=float, default=30.0, help="seconds for each exact solve")
+    given = parser.parse_args()
+    print(f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}; wall, processor")
+    solve(BalanceProblem(np.random.default_rng(1).multinomial(100, np.full(10, 0.1), 40), 5), time_limit=1.0)
+    for name in given.parts or parts:
+        parts[name](given.limit)
+
+
+if __name__ == "__main__":
+    main()
