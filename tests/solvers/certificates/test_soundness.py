@@ -406,6 +406,27 @@ def test_capping_claims_nothing_beyond_rounding():
         refused(problem, replace(certificate, bound=1e-80), "proves only 0.0")
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_capping_reads_exponents_up_to_a_hundred_million(sign):
+    """The allowance for rounding is computed up to there: e to that power is neither infinite nor 0 yet."""
+    problem = CappingProblem(weights=[3.0, 1.0, 1.0], size=1, floor=0.1)
+    best = solve(problem).objective
+    for multiplier, spread, accepted in (
+        (10**8, 1, True),
+        (10**8 + 1, 1, False),
+        (1, 10**8, True),
+        (1, 10**8 + 1, False),
+    ):
+        wide = problem if spread == 1 else CappingProblem(log_weights=[0.0, 0.0, -float(spread)], size=1, floor=0.1)
+        arrays = {"multiplier": integers(sign * multiplier)}
+        certificate = Certificate("capping", problem_digest(wide), -1.0, 0, arrays)
+        if accepted:
+            assert 0.0 <= check(wide, certificate) <= solve(wide).objective + 1e-12
+        else:
+            refused(wide, certificate, r"between -10\^8 and 10\^8|differ by more than 10\^8")
+    assert best > 0.0
+
+
 def test_capping_is_below_the_optimum_whatever_the_multiplier():
     rng = np.random.default_rng(0)
     for _ in range(20):
