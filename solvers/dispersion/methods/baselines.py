@@ -33,10 +33,6 @@ def dwave_tabu(problem: DispersionProblem, run: Run, *, formulation: Literal["pe
 
     Parameters
     ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock, seed and incumbent.
     formulation : {"penalty", "centred"}
         ``"penalty"`` is the QUBO of `solvers.dispersion.to_qubo`, from a random start; selections of another size are
         lost. ``"centred"`` takes out of the distances what is a constant on the slice, so that a smaller penalty does,
@@ -123,10 +119,6 @@ def pymoo(problem: DispersionProblem, run: Run, *, formulation: Literal["constra
 
     Parameters
     ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock, seed and incumbent.
     formulation : {"constraint", "subset"}
         ``"constraint"``: pymoo's operators for binary variables, and the size as an equality constraint; a population
         may have no selection of that size. ``"subset"``: the operators of pymoo's case study of subset selection,

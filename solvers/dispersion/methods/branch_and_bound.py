@@ -51,10 +51,6 @@ def branch_and_bound(
 
     Parameters
     ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock, randomness and incumbent.
     cuts : float
         Pairs held non-negative per free client, at most; 0 for none.
     moves : int

@@ -39,10 +39,6 @@ def cp_sat(
 
     Parameters
     ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock, seed and incumbent.
     formulation : {"rlt", "glover", "product", "tangent"}
         * ``"product"``: :math:`y_{ij} \le s_i, y_{ij} \le s_j`, the textbook linearisation; weak.
         * ``"rlt"``: the same with the valid equalities :math:`\sum_j y_{ij} = (m - 1) s_i` (first-level
@@ -89,8 +85,7 @@ def state(problem: DispersionProblem, formulation: str, run: Run | None = None) 
 
     integers = _Integers(problem)
     model = cp_model.CpModel()
-    chosen = [model.new_bool_var(f"s{i}") for i in range(problem.n)]
-    model.add(cp_model.LinearExpr.sum(chosen) == problem.size)
+    chosen = _choice(problem, model)
     if formulation == "glover":
         integers.counted = 2
         pair_terms = _state_rows(problem, model, chosen, integers, run)
@@ -103,6 +98,17 @@ def state(problem: DispersionProblem, formulation: str, run: Run | None = None) 
     return model, chosen, integers
 
 
+def _choice(problem: DispersionProblem, model: Any) -> list[Any]:
+    """State the feasible set: a Boolean for each client, and its rows, whose coefficients are whole numbers."""
+    from ortools.sat.python import cp_model
+
+    chosen = [model.new_bool_var(f"s{i}") for i in range(problem.n)]
+    for _, coefficients, low, high in problem.feasible.rows():
+        total = cp_model.LinearExpr.weighted_sum(chosen, coefficients.astype(np.int64).tolist())
+        model.add_linear_constraint(total, math.ceil(low), math.floor(high))
+    return chosen
+
+
 def _tangent(problem: DispersionProblem, run: Run, threads: int) -> None:
     """Outer approximation: solve, add the tangent at the answer, solve again."""
     from ortools.sat.python import cp_model
@@ -113,8 +119,7 @@ def _tangent(problem: DispersionProblem, run: Run, threads: int) -> None:
     scale = 2.0**36  # values are about m in these units
     points = tangents.first(incumbent(run))
     model = cp_model.CpModel()
-    chosen = [model.new_bool_var(f"s{i}") for i in range(problem.n)]
-    model.add(cp_model.LinearExpr.sum(chosen) == problem.size)
+    chosen = _choice(problem, model)
     value = model.new_int_var(-(2**60), 2**60, "value")
     model.maximize(value)
     run.nodes = 0

@@ -56,10 +56,6 @@ def dnn(
 
     Parameters
     ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock and incumbent.
     cuts : float
         Cuts added at a time, per client, at most; 0 for none.
     iterations : int

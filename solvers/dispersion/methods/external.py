@@ -1,4 +1,7 @@
-"""Commercial and free solvers of quadratic models: called as a user would, and given our reformulation."""
+"""External solvers of quadratic models: Gurobi, CPLEX and SCIP, called as a user would, and given our reformulation.
+
+`QuadraticModel` states variables, objective and rows once, and takes what a solver reports; a method translates.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from solvers.dispersion.feasible_set import Row
 from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.slice_form import Normal
@@ -36,7 +40,7 @@ Formulation = Literal["nonconvex", "projected"]
 
 @dataclass(frozen=True)
 class QuadraticModel:
-    """``max xᵀQx + lᵀx + constant`` over binary x with ``1ᵀx = m``, in units where gains are about 1.
+    """``max xᵀQx + lᵀx + constant`` over binary x that satisfy ``rows``, in units where gains are about 1.
 
     ``slack`` is what a solver's bound is widened by, in these units.
     """
@@ -44,6 +48,7 @@ class QuadraticModel:
     quadratic: NDArray[np.float64]
     linear: NDArray[np.float64]
     constant: float
+    rows: list[Row]
     normal: Normal
     slack: float
 
@@ -56,15 +61,15 @@ class QuadraticModel:
         problem : DispersionProblem
             The problem.
         run : Run
-            Is offered the greedy decision improved by swaps, which the solver is to start from.
+            Is given the bound of the relaxation that ``"projected"`` needs.
         formulation : {"nonconvex", "projected"}
             The objective as it is, or the concave one on the slice with the multipliers of our relaxation.
         """
-        normal = Normal.of(problem)
+        normal, rows = Normal.of(problem), problem.feasible.rows()
         slack = _TOLERANCE * problem.scale * normal.factor + normal.error
         with run.building():
             if formulation == "nonconvex":
-                return cls(normal.quadratic, normal.linear, 0.0, normal, slack)
+                return cls(normal.quadratic, normal.linear, 0.0, rows, normal, slack)
             form = Tangents(problem, run).form
             if run.enough:
                 return None
@@ -74,11 +79,29 @@ class QuadraticModel:
             half = means - means.mean() / 2
             quadratic = form.curved - np.add.outer(half, half) - bend  # symmetric to the last bit
             linear = form.linear + 2 * problem.size * half
-            return cls(quadratic, linear, float(bend * problem.size**2), normal, slack)
+            return cls(quadratic, linear, float(bend * problem.size**2), rows, normal, slack)
 
-    def bound(self, value: float) -> float:
-        """A solver's bound, the constant included, as a valid one on the problem's objective."""
-        return self.normal.original(value + self.slack)
+    @property
+    def n(self) -> int:
+        """Number of variables."""
+        return self.linear.size
+
+    def report(self, run: Run, x: ArrayLike | None, bound: float) -> bool:
+        """Hand over a decision and a bound in these units, widened; True where the solver may end."""
+        if x is not None:
+            run.offer(np.rint(x).astype(np.int64))
+        if np.isfinite(bound):
+            run.tighten(self.normal.original(float(bound) + self.slack))
+        return run.enough
+
+    def finish(self, run: Run, status: str, nodes: int, x: ArrayLike | None, bound: float) -> None:
+        """Hand over what a solver ends with, and its own word for why it did."""
+        run.message = run.details["native_status"] = status
+        run.nodes = nodes
+        if self.report(run, x, bound):
+            run.message = ""  # the solver would say "interrupted"
+        elif status in ("interrupted", "time limit"):
+            run.stop("interrupted" if status == "interrupted" else "time-limit", status)
 
 
 @dispersion_method(DispersionProblem, "gurobi", start="greedy", kind="exact", requires="gurobipy", install="gurobipy")
@@ -95,10 +118,6 @@ def gurobi(
 
     Parameters
     ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock, seed and incumbent.
     formulation : {"nonconvex", "projected"}
         ``"nonconvex"`` states the objective as it is, as the authors of FedGS do; ``"projected"`` the concave one
         on the slice, with the multipliers of our semidefinite relaxation.
@@ -118,14 +137,13 @@ def gurobi(
     -----
     Gurobi's bound comes from its floating-point search; it is widened by 2.5e-7 of the objective's scale. So its
     proofs count here, except where the scale is more than four times the objective's amount;
-    ``details["native_status"]`` is what Gurobi itself says, in its own tolerances.
+    ``Solution.native_status`` is what Gurobi itself says, in its own tolerances.
     """
     with run.loading():
         import gurobipy as gp
     stated = QuadraticModel.of(problem, run, formulation)
     if stated is None:
         return
-    n = problem.n
     environment = gp.Env(params={"OutputFlag": 0})
     try:
         model = gp.Model(env=environment)
@@ -137,41 +155,33 @@ def gurobi(
         model.Params.MIPGap, model.Params.MIPGapAbs = mip_gap, 0.0
         model.Params.FeasibilityTol = model.Params.OptimalityTol = model.Params.IntFeasTol = 1e-9
         model.Params.NonConvex = 2
-        chosen = model.addMVar(n, vtype="B")
-        model.addConstr(chosen.sum() == problem.size)
+        chosen = model.addMVar(stated.n, vtype="B")
+        for _, coefficients, low, high in stated.rows:
+            total = coefficients @ chosen
+            model.addConstr(total == high) if low == high else model.addRange(total, low, high)
         value = chosen @ stated.quadratic @ chosen + stated.linear @ chosen + stated.constant
         model.setObjective(value, gp.GRB.MAXIMIZE)
-        if run.x is not None:
-            chosen.setAttr("Start", problem.decision(run.x))
+        chosen.setAttr("Start", incumbent(run))
         if run.time_limit is not None:
             model.Params.TimeLimit = max(run.remaining, 0.01)
 
         def follow(model: Any, where: int) -> None:
             """Hand over what Gurobi finds as it finds it; end it at a gap that is good enough."""
             if where == gp.GRB.Callback.MIPSOL:
-                run.offer(np.rint(model.cbGetSolution(chosen)).astype(np.int64))
+                stated.report(run, model.cbGetSolution(chosen), np.inf)
             elif where == gp.GRB.Callback.MIP:
-                run.tighten(stated.bound(model.cbGet(gp.GRB.Callback.MIP_OBJBND)))
+                stated.report(run, None, model.cbGet(gp.GRB.Callback.MIP_OBJBND))
             if run.enough:
                 model.terminate()
 
         try:
             model.optimize(follow)
         except gp.GurobiError as error:
-            raise InvalidProblem(f"gurobi does not take this model of {n} clients: {error}") from error
+            raise InvalidProblem(f"gurobi does not take this model of {stated.n} clients: {error}") from error
         kinds = gp.GRB.Status
         names = {getattr(kinds, name): name.lower().replace("_", " ") for name in dir(kinds) if name.isupper()}
-        run.message = names.get(model.Status, f"status {model.Status}")
-        run.details["native_status"] = run.message
-        run.nodes = int(model.NodeCount)
-        if model.SolCount:
-            run.offer(np.rint(chosen.X).astype(np.int64))
-        if np.isfinite(model.ObjBound):
-            run.tighten(stated.bound(float(model.ObjBound)))
-        if run.enough:
-            run.message = ""  # Gurobi would say "interrupted"
-        elif model.Status == gp.GRB.INTERRUPTED:
-            run.stop("interrupted", run.message)
+        status = names.get(model.Status, f"status {model.Status}")
+        stated.finish(run, status, int(model.NodeCount), chosen.X if model.SolCount else None, model.ObjBound)
     finally:
         environment.dispose()
 
@@ -183,10 +193,6 @@ def cplex(problem: DispersionProblem, run: Run, *, formulation: Formulation = "n
 
     Parameters
     ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock, seed and incumbent.
     formulation : {"nonconvex", "projected"}
         ``"nonconvex"`` states the objective as it is, which CPLEX makes concave or linear by itself; ``"projected"``
         the concave one on the slice, with the multipliers of our semidefinite relaxation.
@@ -200,7 +206,7 @@ def cplex(problem: DispersionProblem, run: Run, *, formulation: Formulation = "n
 
     Notes
     -----
-    CPLEX's bound is widened by 2.5e-7 of the objective's scale, as for ``gurobi``; ``details["native_status"]`` is
+    CPLEX's bound is widened by 2.5e-7 of the objective's scale, as for ``gurobi``; ``Solution.native_status`` is
     what CPLEX itself says, in its own tolerances.
     """
     with run.loading():
@@ -208,7 +214,7 @@ def cplex(problem: DispersionProblem, run: Run, *, formulation: Formulation = "n
     stated = QuadraticModel.of(problem, run, formulation)
     if stated is None:
         return
-    everyone = list(range(problem.n))
+    everyone = list(range(stated.n))
     with run.building():
         model = _silent(ibm.Cplex())
         settings = model.parameters
@@ -221,9 +227,10 @@ def cplex(problem: DispersionProblem, run: Run, *, formulation: Formulation = "n
         settings.mip.tolerances.integrality.set(0.0)
         model.objective.set_sense(model.objective.sense.maximize)
         model.objective.set_offset(stated.constant)
-        model.variables.add(obj=stated.linear.tolist(), types="B" * problem.n)
-        row = ibm.SparsePair(everyone, [1.0] * problem.n)
-        model.linear_constraints.add(lin_expr=[row], senses="E", rhs=[float(problem.size)])
+        model.variables.add(obj=stated.linear.tolist(), types="B" * stated.n)
+        for _, coefficients, low, high in stated.rows:
+            row = ibm.SparsePair(everyone, coefficients.tolist())
+            model.linear_constraints.add([row], "E" if low == high else "R", [low], range_values=[high - low])
         model.objective.set_quadratic([ibm.SparsePair(everyone, each) for each in (2 * stated.quadratic).tolist()])
         start = ibm.SparsePair(everyone, incumbent(run).astype(float).tolist())
         model.MIP_starts.add(start, model.MIP_starts.effort_level.check_feasibility)
@@ -235,20 +242,18 @@ def cplex(problem: DispersionProblem, run: Run, *, formulation: Formulation = "n
         try:
             model.solve()
         except ibm.CplexError as error:
-            raise InvalidProblem(f"cplex does not take this model of {problem.n} clients: {error}") from error
+            raise InvalidProblem(f"cplex does not take this model of {stated.n} clients: {error}") from error
         solution = model.solution
-        run.message = str(solution.get_status_string())
         # CPLEX says "integer optimal solution", and what limit it met instead.
         proved = solution.get_status() in (solution.status.MIP_optimal, solution.status.optimal_tolerance)
-        run.details["native_status"] = "optimal" if proved else run.message
-        run.nodes = int(solution.progress.get_num_nodes_processed())
-        if solution.is_primal_feasible():
-            run.offer(np.rint(solution.get_values()).astype(np.int64))
         bound = float(solution.MIP.get_best_objective())
-        if abs(bound) < ibm.infinity:
-            run.tighten(stated.bound(bound))
-        if run.enough:
-            run.message = ""  # CPLEX would say "aborted"
+        stated.finish(
+            run,
+            "optimal" if proved else str(solution.get_status_string()),
+            int(solution.progress.get_num_nodes_processed()),
+            solution.get_values() if solution.is_primal_feasible() else None,
+            bound if abs(bound) < ibm.infinity else np.inf,
+        )
     finally:
         model.end()
 
@@ -269,11 +274,10 @@ def _cplex_follower(run: Run, stated: QuadraticModel) -> Any:
     class Follow(MIPInfoCallback):
         def __call__(self) -> None:
             nonlocal best
+            x = None
             if self.has_incumbent() and self.get_incumbent_objective_value() > best:
-                best = self.get_incumbent_objective_value()
-                run.offer(np.rint(self.get_incumbent_values()).astype(np.int64))
-            run.tighten(stated.bound(self.get_best_objective_value()))
-            if run.enough:
+                best, x = self.get_incumbent_objective_value(), self.get_incumbent_values()
+            if stated.report(run, x, self.get_best_objective_value()):
                 self.abort()
 
     return Follow
@@ -299,16 +303,12 @@ def scip(problem: DispersionProblem, run: Run, *, formulation: Formulation = "no
 
     Parameters
     ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock, seed and incumbent.
     formulation : {"nonconvex", "projected"}
         The objective as it is, or made concave on the slice by our multipliers.
 
     Notes
     -----
-    SCIP's bound is widened by 2.5e-7 of the objective's scale, as for ``gurobi``; ``details["native_status"]`` is
+    SCIP's bound is widened by 2.5e-7 of the objective's scale, as for ``gurobi``; ``Solution.native_status`` is
     what SCIP itself says, in its own tolerances. Where stating the model would take all the time there is, the
     decision is the incumbent that SCIP would have started from.
     """
@@ -323,12 +323,14 @@ def scip(problem: DispersionProblem, run: Run, *, formulation: Formulation = "no
         for tolerance in ("feastol", "dualfeastol"):
             model.setParam(f"numerics/{tolerance}", 1e-9)
         model.setParam("randomization/randomseedshift", run.seed % 2**31)
-        chosen = [model.addVar(vtype="B", name=f"x{i}") for i in range(problem.n)]
+        chosen = [model.addVar(vtype="B", name=f"x{i}") for i in range(stated.n)]
         terms = _scip_terms(run, chosen, stated.quadratic, stated.linear)
         if terms is None:
             run.stop("time-limit", "stating the model would take all the time there is")
             return
-        model.addCons(pyscipopt.quicksum(chosen) == problem.size)
+        for _, coefficients, low, high in stated.rows:
+            row = pyscipopt.quicksum(value * each for value, each in zip(coefficients.tolist(), chosen, strict=True))
+            model.addCons(row == high if low == high else (low <= row) <= high)
         value = model.addVar(lb=None, name="value")
         model.addCons(value <= pyscipopt.quicksum(terms))
         model.setObjective(value, "maximize")
@@ -341,13 +343,8 @@ def scip(problem: DispersionProblem, run: Run, *, formulation: Formulation = "no
         # SCIP looks at its clock between steps, the longest of which take about as long as stating the model did.
         model.setParam("limits/time", max(run.remaining - run.build_seconds, 0.01))
     model.optimize()
-    run.message = run.details["native_status"] = _SCIP_STATUS.get(str(model.getStatus()), str(model.getStatus()))
-    run.nodes = int(model.getNNodes())
-    _report_scip(model, run, chosen, stated)
-    if run.enough:
-        run.message = ""  # SCIP would say "interrupted"
-    elif run.message in ("interrupted", "time limit"):
-        run.stop("interrupted" if run.message == "interrupted" else "time-limit", run.message)
+    status = str(model.getStatus())
+    stated.finish(run, _SCIP_STATUS.get(status, status), int(model.getNNodes()), *_scip_best(model, chosen, stated))
 
 
 def _follow_scip(model: Any, run: Run, chosen: list[Any], stated: QuadraticModel) -> None:
@@ -364,21 +361,18 @@ def _follow_scip(model: Any, run: Run, chosen: list[Any], stated: QuadraticModel
             self.model.dropEvent(events, self)
 
         def eventexec(self, event: Any) -> None:
-            _report_scip(self.model, run, chosen, stated)
-            if run.enough:
+            if stated.report(run, *_scip_best(self.model, chosen, stated)):
                 self.model.interruptSolve()
 
     model.includeEventhdlr(Follow(), "follow", "reports to the run")
 
 
-def _report_scip(model: Any, run: Run, chosen: list[Any], stated: QuadraticModel) -> None:
-    """Hand SCIP's best decision and bound to the run."""
-    if model.getNSols():
-        best = model.getBestSol()
-        run.offer([round(best[variable]) for variable in chosen])
+def _scip_best(model: Any, chosen: list[Any], stated: QuadraticModel) -> tuple[list[float] | None, float]:
+    """SCIP's best decision and bound."""
+    best = model.getBestSol() if model.getNSols() else None
     bound = float(model.getDualbound())
-    if abs(bound) < model.infinity():
-        run.tighten(stated.bound(bound + stated.constant))
+    x = None if best is None else [best[variable] for variable in chosen]
+    return x, bound + stated.constant if abs(bound) < model.infinity() else np.inf
 
 
 def _scip_terms(

@@ -44,10 +44,6 @@ def local_search(problem: DispersionProblem, run: Run, *, restarts: Annotated[in
 
     Parameters
     ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock, randomness and incumbent.
     restarts : int
         Random selections to ascend from, beside ``start`` (if given) and the greedy selection.
     """
@@ -77,10 +73,6 @@ def annealing(
 
     Parameters
     ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock, randomness and incumbent.
     moves : int
         Swaps proposed over the whole schedule.
     initial_temperature, final_temperature : float

@@ -41,10 +41,6 @@ def local_search(problem: KindDispersionProblem, run: Run, *, restarts: Annotate
 
     Parameters
     ----------
-    problem : KindDispersionProblem
-        The problem.
-    run : Run
-        Clock, randomness and incumbent.
     restarts : int
         Random selections to ascend from, beside ``start`` or the greedy one.
     """
@@ -71,10 +67,6 @@ def tabu(problem: KindDispersionProblem, run: Run, *, moves: Annotated[int, AtLe
 
     Parameters
     ----------
-    problem : KindDispersionProblem
-        The problem.
-    run : Run
-        Clock, randomness and incumbent.
     moves : int
         Swaps made in the search.
     """
@@ -129,10 +121,6 @@ def branch_and_bound(
 
     Parameters
     ----------
-    problem : KindDispersionProblem
-        The problem.
-    run : Run
-        Clock, randomness and incumbent.
     nodes : int, optional
         Nodes to look at, at most (a few more where they are looked at many at a time).
     """

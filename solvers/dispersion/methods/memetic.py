@@ -138,10 +138,6 @@ def memetic(
 
     Parameters
     ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock, randomness and incumbent.
     population : int
         Members of the population.
     moves : int, optional

@@ -37,10 +37,6 @@ def milp(problem: DispersionProblem, run: Run, *, formulation: Literal["tangent"
 
     Parameters
     ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock and incumbent.
     formulation : {"tangent", "glover"}
         * ``"tangent"``: outer approximation of the reformulated concave objective. One variable θ below tangents;
           the model is solved again with the tangent at its own answer until that closes the gap.

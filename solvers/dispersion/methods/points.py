@@ -148,10 +148,6 @@ def local_search(problem: PointDispersionProblem, run: Run, *, rounds: Annotated
 
     Parameters
     ----------
-    problem : PointDispersionProblem
-        The problem.
-    run : Run
-        Clock, randomness and incumbent.
     rounds : int
         Small problems to improve, at most.
     """
@@ -177,10 +173,6 @@ def tabu(
 
     Parameters
     ----------
-    problem : PointDispersionProblem
-        The problem.
-    run : Run
-        Clock, randomness and incumbent.
     moves : int
         Swaps made in each small problem.
     rounds : int
@@ -203,10 +195,6 @@ def tangent(problem: PointDispersionProblem, run: Run, *, accuracy: Annotated[fl
 
     Parameters
     ----------
-    problem : PointDispersionProblem
-        The problem.
-    run : Run
-        Clock, randomness and incumbent.
     accuracy : float
         Stop when the tangent is this close to the best one, relative to the problem's scale.
     """
@@ -245,10 +233,6 @@ def branch_and_bound(problem: PointDispersionProblem, run: Run, *, largest: Anno
 
     Parameters
     ----------
-    problem : PointDispersionProblem
-        The problem.
-    run : Run
-        Clock, randomness and incumbent.
     largest : int
         Clients that the tree takes over, at most; with more left there is only a bound.
     """

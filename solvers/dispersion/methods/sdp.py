@@ -56,10 +56,6 @@ def sdp(
 
     Parameters
     ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock and incumbent.
     strength : {"basic", "nonnegative", "triangle"}
         * ``"basic"``: the relaxation above;
         * ``"nonnegative"``: with :math:`X_{ij} \ge 0`, separated in rounds by ``"own"``, all at once by ``"cvxpy"``;

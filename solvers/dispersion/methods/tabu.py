@@ -44,10 +44,6 @@ def tabu(
 
     Parameters
     ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock, randomness and incumbent.
     moves : int, optional
         Swaps to make; by default until the time limit or ``stall`` ends it, or 200 000 without a limit.
     non_improving_moves : int, optional

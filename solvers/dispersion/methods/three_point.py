@@ -48,10 +48,6 @@ def three_point(problem: DispersionProblem, run: Run, *, symmetries: ArrayLike |
 
     Parameters
     ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock and incumbent.
     symmetries : (k, n) array-like of int, optional
         Permutations of the clients (client i to ``symmetries[r][i]``) that change no distance and no cost.
 
