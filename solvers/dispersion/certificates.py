@@ -12,12 +12,12 @@ from solvers.certificate_writers import certificate_writer
 from solvers.certificates import Certificate, problem_digest
 from solvers.certificates.schema import POINT
 from solvers.dispersion.methods.points import relaxed as climbed
+from solvers.dispersion.prelude import single_threaded_blas
 from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.dispersion.relaxations.attainable import Attainable
 from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.search.certificate import MOST_WORK, CertificateTree
 from solvers.dispersion.search.record import on_grain
-from solvers.dispersion.search.threads import calm
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP, Solution
 
@@ -63,7 +63,7 @@ def write_certificate(
         tree = CertificateTree(problem, solution.bound, expired)
         tree.enumerated()
         return tree.certificate(_within(problem, solution))
-    with calm(problem):
+    with single_threaded_blas(problem):
         if not relaxed:
             claim = _within(problem, solution)
             for target in _targets(problem, solution, claim):

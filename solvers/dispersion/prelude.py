@@ -1,19 +1,20 @@
-"""Prelude of the methods: the trivial bound, problems that need no search, a first decision."""
+"""Prelude of the methods: the trivial bound, problems that need no search, a first decision, one BLAS thread."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, Literal
+from contextlib import nullcontext
+from functools import cache, wraps
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
+from solvers.dispersion.neighbourhood import ascend, greedy_decision, have_decision
 from solvers.dispersion.problem import DispersionProblem, SelectionProblem
-from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, have_decision
 from solvers.registry import find, method
 from solvers.run import Run
 
-__all__ = ["begin", "dispersion_method", "is_trivial", "solve_trivial"]
+__all__ = ["begin", "dispersion_method", "is_trivial", "one_thread", "single_threaded_blas", "solve_trivial"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -113,3 +114,43 @@ def solve_trivial(problem: SelectionProblem, run: Run) -> bool:
 
 def _leaves_out_one(problem: SelectionProblem) -> bool:
     return problem.size == problem.n - 1 and problem.geometry.has_quick_sums
+
+
+# -- threads -------------------------------------------------------------------------------------------------------
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Clients up to which one thread is enough.
+_SMALL = 2000
+
+
+def one_thread(
+    function: Callable[Concatenate[DispersionProblem, Run, P], R],
+) -> Callable[Concatenate[DispersionProblem, Run, P], R]:
+    """Decorate a method so that BLAS uses one thread within it, unless the problem is large."""
+
+    @wraps(function)
+    def wrapped(problem: DispersionProblem, run: Run, /, *args: P.args, **options: P.kwargs) -> R:
+        with single_threaded_blas(problem):
+            return function(problem, run, *args, **options)
+
+    return wrapped
+
+
+def single_threaded_blas(problem: DispersionProblem) -> Any:
+    """Return a context in which BLAS uses one thread, unless the problem is large.
+
+    Semidefinite relaxations factorise matrices of n rows thousands of times. Up to a few hundred rows a second BLAS
+    thread brings nothing; on a machine that is busy otherwise, threads that wait for each other cost a hundred times
+    what the work takes, and a time limit with it. One thread also makes the bits independent of the number of cores.
+    """
+    return nullcontext() if problem.n > _SMALL else _controller().limit(limits=1, user_api="blas")
+
+
+@cache
+def _controller() -> Any:
+    import scipy.linalg  # noqa: F401  (it brings a BLAS of its own, which must be there to be found)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

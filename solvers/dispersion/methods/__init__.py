@@ -1,13 +1,10 @@
 """Methods of the dispersion problem in every geometry; importing their modules registers them."""
 
 from solvers.dispersion.methods import (
-    auto,
     baselines,
-    branch_and_bound,
-    brute_force,
-    circle,
     cp_sat,
     dnn,
+    exact,
     external,
     heuristics,
     kinds,
@@ -21,13 +18,10 @@ from solvers.dispersion.methods import (
 )
 
 __all__ = [
-    "auto",
     "baselines",
-    "branch_and_bound",
-    "brute_force",
-    "circle",
     "cp_sat",
     "dnn",
+    "exact",
     "external",
     "heuristics",
     "kinds",

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.formats import to_qubo
+from solvers.dispersion.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.slice_form import Normal
-from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
 from solvers.registry import method
 from solvers.run import Run
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.backends import cut_short, follower, solver_for
+from solvers.dispersion.neighbourhood import ascend, incumbent
 from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.search.neighbourhood import ascend, incumbent
 from solvers.run import Run
 
 __all__ = ["FORMULATIONS", "cp_sat", "state"]
@@ -113,7 +113,7 @@ def _tangent(problem: DispersionProblem, run: Run, threads: int) -> None:
     """Outer approximation: solve, add the tangent at the answer, solve again."""
     from ortools.sat.python import cp_model
 
-    from solvers.dispersion.relaxations.tangents import Tangents
+    from solvers.dispersion.relaxations.semidefinite import Tangents
 
     tangents = Tangents(problem, run)
     scale = 2.0**36  # values are about m in these units

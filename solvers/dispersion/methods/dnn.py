@@ -6,13 +6,12 @@ import time
 from typing import Annotated
 
 from solvers.dispersion.kernels import load
-from solvers.dispersion.prelude import dispersion_method
+from solvers.dispersion.neighbourhood import ascend
+from solvers.dispersion.prelude import dispersion_method, one_thread
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation
 from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
-from solvers.dispersion.search.neighbourhood import ascend
-from solvers.dispersion.search.threads import one_thread
 from solvers.options import AtLeast
 from solvers.run import Run
 from solvers.solution import Stopped

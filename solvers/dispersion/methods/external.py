@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.dispersion.feasible_set import Row
-from solvers.dispersion.prelude import dispersion_method
+from solvers.dispersion.neighbourhood import incumbent
+from solvers.dispersion.prelude import dispersion_method, one_thread
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.semidefinite import Tangents
 from solvers.dispersion.relaxations.slice_form import Normal
-from solvers.dispersion.relaxations.tangents import Tangents
-from solvers.dispersion.search.neighbourhood import incumbent
-from solvers.dispersion.search.threads import one_thread
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.run import Run
 

@@ -7,9 +7,9 @@ from typing import Annotated
 import numpy as np
 
 from solvers.dispersion.kernels import load
+from solvers.dispersion.neighbourhood import ascend, greedy_decision, random_decision
 from solvers.dispersion.problem import DispersionProblem, SelectionProblem
 from solvers.dispersion.relaxations.slice_form import units
-from solvers.dispersion.search.neighbourhood import ascend, greedy_decision, random_decision
 from solvers.errors import InvalidOption
 from solvers.options import AtLeast
 from solvers.registry import method

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.methods.tabu import Search
+from solvers.dispersion.neighbourhood import climb, random_decision
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.search.neighbourhood import climb, random_decision
 from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run

@@ -8,12 +8,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.prelude import dispersion_method
+from solvers.dispersion.neighbourhood import ascend, incumbent
+from solvers.dispersion.prelude import dispersion_method, one_thread
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.semidefinite import Tangents
 from solvers.dispersion.relaxations.slice_form import Normal
-from solvers.dispersion.relaxations.tangents import Tangents
-from solvers.dispersion.search.neighbourhood import ascend, incumbent
-from solvers.dispersion.search.threads import one_thread
 from solvers.run import Run
 
 __all__ = ["FORMULATIONS", "milp"]

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.feasible_set import FREE, ONE, ZERO
 from solvers.dispersion.geometry import OutOfTime, potentials
-from solvers.dispersion.methods.branch_and_bound import branch_and_bound as branch_and_bound_with_matrix
+from solvers.dispersion.methods.exact import branch_and_bound as branch_and_bound_with_matrix
 from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
+from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
 from solvers.dispersion.relaxations.points import Relaxation, Rest
 from solvers.dispersion.restated import QUICK, RestatedRun
-from solvers.dispersion.search.neighbourhood import ascend
 from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.rlt import RowRelaxation
 from solvers.dispersion.relaxations.slice_form import Normal
-from solvers.dispersion.search.neighbourhood import ascend
 from solvers.options import AtLeast
 from solvers.run import Run
 

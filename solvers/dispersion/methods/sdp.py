@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.feasible_set import Hypersimplex
-from solvers.dispersion.prelude import solve_trivial
+from solvers.dispersion.neighbourhood import ascend, greedy_decision
+from solvers.dispersion.prelude import one_thread, solve_trivial
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.semidefinite import relax
 from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
-from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
-from solvers.dispersion.search.threads import one_thread
 from solvers.errors import InvalidOption, MissingBackend
 from solvers.options import Above
 from solvers.registry import method

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.kernels import load
+from solvers.dispersion.neighbourhood import climb, incumbent
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.slice_form import units
-from solvers.dispersion.search.neighbourhood import climb, incumbent
 from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run

@@ -7,15 +7,14 @@ import time
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.dispersion.prelude import solve_trivial
+from solvers.dispersion.neighbourhood import have_decision
+from solvers.dispersion.prelude import one_thread, solve_trivial
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.interior import iterates
 from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.relaxations.three_point import Averages, averages, certified, program, uniform_start
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
-from solvers.dispersion.search.neighbourhood import have_decision
 from solvers.dispersion.search.symmetry import closure
-from solvers.dispersion.search.threads import one_thread
 from solvers.registry import method
 from solvers.run import Run
 from solvers.solution import Stopped

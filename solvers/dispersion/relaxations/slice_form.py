@@ -23,9 +23,9 @@ from scipy import linalg
 
 from solvers.dispersion.feasible_set import Hypersimplex
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.relaxations.semidefinite import Multipliers
 
 __all__ = [
+    "Multipliers",
     "Normal",
     "SliceForm",
     "apply",
@@ -40,6 +40,42 @@ _EPS = float(np.finfo(np.float64).eps)
 
 #: Rows up to which a matrix is factorised by NumPy, which does not keep other threads waiting.
 _PARALLEL = 2_000
+
+
+@dataclass(frozen=True)
+class Multipliers:
+    """Multipliers and fractional solution of the relaxation.
+
+    Attributes
+    ----------
+    diagonal : (n,) ndarray
+        Multiplier of each :math:`s_i - s_i^2`, of any sign.
+    dominated : (k,) ndarray
+        Multiplier of :math:`s_j - s_i s_j` for each dominated pair (i, j).
+    nonnegative : (l,) ndarray
+        Multiplier, at least 0, of :math:`s_i s_j` for each pair held non-negative.
+    x : (n,) ndarray
+        The fractional solution.
+    products : (n, n) ndarray
+        The relaxed products X.
+    bound, gap : float
+        Dual value (not certified) and its distance to the primal one.
+    """
+
+    diagonal: NDArray[np.float64]
+    dominated: NDArray[np.float64]
+    nonnegative: NDArray[np.float64]
+    x: NDArray[np.float64]
+    products: NDArray[np.float64]
+    bound: float
+    gap: float
+    iterations: int
+
+    @classmethod
+    def of(cls, diagonal: NDArray[np.float64], x: NDArray[np.float64]) -> Multipliers:
+        """Those that come from elsewhere, of the diagonal alone, at a point."""
+        none = np.zeros(0)
+        return cls(diagonal, none, none, x, np.outer(x, x), np.inf, np.inf, 0)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from solvers.dispersion.kernels import load
+from solvers.dispersion.neighbourhood import incumbent
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.slice_form import cholesky_excess, units
-from solvers.dispersion.search.neighbourhood import incumbent
 from solvers.run import Run
 
 __all__ = ["top_eigenvalue", "uniform_shift_bound"]

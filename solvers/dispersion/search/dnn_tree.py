@@ -38,10 +38,10 @@ from numpy.typing import NDArray
 from solvers.dispersion.feasible_set import Hypersimplex
 from solvers.dispersion.kernels import load
 from solvers.dispersion.kernels.tree_data import FREE, ONE, ZERO
+from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, WarmStart
 from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
 from solvers.dispersion.search.first_order import FirstOrderTree
-from solvers.dispersion.search.neighbourhood import ascend
 from solvers.dispersion.search.policy import DEFAULT_POLICY, Policy
 
 __all__ = ["DNNNode", "DNNTree", "NodeResult", "Setting", "process_node"]

@@ -19,8 +19,7 @@ from solvers.certificates.exchanges import Exchanges
 from solvers.dispersion.kernels.tree_data import Log
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.dominance import Dominance
-from solvers.dispersion.relaxations.semidefinite import Multipliers
-from solvers.dispersion.relaxations.slice_form import Normal, SliceForm, tangent_margin
+from solvers.dispersion.relaxations.slice_form import Multipliers, Normal, SliceForm, tangent_margin
 from solvers.dispersion.search.record import Record
 
 __all__ = ["Journal"]

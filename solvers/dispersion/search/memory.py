@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.dispersion.neighbourhood import gains
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.search.neighbourhood import gains
 
 __all__ = ["Memory"]
 

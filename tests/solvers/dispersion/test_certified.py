@@ -8,6 +8,7 @@ from math import ldexp
 
 import numpy as np
 import pytest
+from solvers.dispersion.relaxations.tangents import Tangents
 
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.relaxations.dominance import Dominance, dominance
@@ -20,7 +21,6 @@ from solvers.dispersion.relaxations.slice_form import (
     tangent_margin,
     units,
 )
-from solvers.dispersion.relaxations.tangents import Tangents
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue, uniform_shift_bound
 from solvers.run import Run
 from tests.solvers.dispersion.cases import selections, uniform_problem

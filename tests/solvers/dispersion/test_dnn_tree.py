@@ -9,11 +9,11 @@ import pytest
 
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem
+from solvers.dispersion.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.search import dnn_tree
 from solvers.dispersion.search.dnn_tree import DNNNode, DNNTree, Setting, process_node
 from solvers.dispersion.search.first_order import FirstOrderTree
-from solvers.dispersion.search.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.search.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.search.symmetry import closure
 from solvers.run import Run

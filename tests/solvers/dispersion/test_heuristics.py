@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem
-from solvers.dispersion.search.neighbourhood import ascend, random_decision
+from solvers.dispersion.neighbourhood import ascend, random_decision
 from tests.solvers.dispersion.instances import KINDS, naive_optimum, problems, random_problem
 
 

@@ -79,5 +79,7 @@ def test_others_come_to_the_optimum(tmp_path, case, write, suffix, formulation, 
 
 
 def test_an_unknown_formulation_is_a_sentence(tmp_path):
-    with pytest.raises(InvalidOption, match="formulation must be one of rlt, glover, tangent; got 'mccormick'"):
+    with pytest.raises(
+        InvalidOption, match="formulation must be one of quadratic, rlt, glover, tangent; got 'mccormick'"
+    ):
         write_lp(uniform_problem(4, 2), tmp_path / "a.lp", "mccormick")

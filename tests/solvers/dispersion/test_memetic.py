@@ -8,7 +8,7 @@ import pytest
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem, grey_pattern
 from solvers.dispersion.methods.memetic import Memetic, Population
-from solvers.dispersion.search.neighbourhood import random_decision
+from solvers.dispersion.neighbourhood import random_decision
 from solvers.run import Run
 from tests.solvers.dispersion.cases import euclidean_problem, random_problem, uniform_problem
 

@@ -10,7 +10,7 @@ import scipy.linalg  # noqa: F401  (its BLAS is looked at, too)
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from solvers.dispersion import DispersionProblem
-from solvers.dispersion.search.threads import calm, one_thread
+from solvers.dispersion.prelude import one_thread, single_threaded_blas
 
 
 def blas_threads():
@@ -46,7 +46,7 @@ def test_one_thread_within_and_the_former_number_after(problem):
 def test_only_large_problems_keep_their_threads(n, threads):
     with threadpool_limits(limits=2, user_api="blas"):
         before = max(blas_threads())  # 1 where the machine has one processor
-        with calm(SimpleNamespace(n=n)):
+        with single_threaded_blas(SimpleNamespace(n=n)):
             assert blas_threads() == {min(threads, before)}
 
 

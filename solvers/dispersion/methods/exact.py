@@ -1,0 +1,321 @@
+"""Exact methods of our own: enumeration, longest paths on a circle, branch and bound, and ``auto`` over them all."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from solvers.dispersion.kinds import FEW, alike, repeated
+from solvers.dispersion.methods.kinds import solve_by_kinds
+from solvers.dispersion.methods.memetic import Relay
+from solvers.dispersion.methods.rlt import LARGEST as LARGEST_RLT
+from solvers.dispersion.methods.rlt import descend
+from solvers.dispersion.neighbourhood import ascend, incumbent
+from solvers.dispersion.prelude import begin, dispersion_method, is_trivial, one_thread, solve_trivial
+from solvers.dispersion.problem import (
+    EXPANDABLE,
+    DispersionProblem,
+    KindDispersionProblem,
+    PointDispersionProblem,
+    SelectionProblem,
+)
+from solvers.dispersion.relaxations.rlt import RowRelaxation
+from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
+from solvers.dispersion.restated import RestatedRun
+from solvers.dispersion.search.circle import fits, search, too_large
+from solvers.dispersion.search.first_order import FirstOrderTree
+from solvers.dispersion.search.memory import Memory
+from solvers.dispersion.search.policy import DEFAULT_POLICY, Policy
+from solvers.dispersion.search.portfolio import TreePortfolio
+from solvers.dispersion.search.symmetry import closure
+from solvers.dispersion.shape import shape_of
+from solvers.errors import InvalidProblem
+from solvers.options import AtLeast
+from solvers.registry import find, method
+from solvers.run import Run
+
+__all__ = ["LARGEST", "auto", "auto_without_matrix", "branch_and_bound", "brute_force", "circle", "solve_if_circular"]
+
+#: Selections that brute force is willing to look at.
+LARGEST = 20_000_000
+
+_CHUNK = 20_000
+
+
+def _is_enumerable(problem: SelectionProblem) -> str | None:
+    count = problem.feasible.count
+    if count <= LARGEST:
+        is_stored = isinstance(problem, DispersionProblem) or problem.n <= EXPANDABLE
+        return None if is_stored else f"brute-force makes a matrix for up to {EXPANDABLE} clients; got {problem.n}"
+    return (
+        f"brute-force would look at {_rounded(count)} selections of {problem.size} out of {problem.n}; "
+        f"it accepts at most {LARGEST:.3g} (use 'cp-sat' or 'auto')"
+    )
+
+
+@method(SelectionProblem, "brute-force", kind="exact", accepts=_is_enumerable)
+def brute_force(problem: SelectionProblem, run: Run) -> None:
+    """Evaluate all n-choose-m selections; the reference that other methods are tested against.
+
+    Raises
+    ------
+    InvalidProblem
+        When there are more than 20 million selections.
+    """
+    run.tighten(problem.trivial_bound())
+    has_matrix = isinstance(problem, DispersionProblem)
+    if not has_matrix and solve_trivial(problem, run):
+        return  # where costs decide alone, the rounding of the matrix would leave the proof open
+    matrix = problem.expanded()
+    subsets = problem.feasible.selections()
+    best = -math.inf
+    while chunk := list(itertools.islice(subsets, _CHUNK)):
+        chosen = np.array(chunk)
+        pairs = matrix.distances[chosen[:, :, None], chosen[:, None, :]].sum(axis=(1, 2), dtype=np.float64)
+        values = problem.weight * pairs - problem.costs[chosen].sum(axis=1)
+        top = int(values.argmax())
+        if values[top] > best:
+            best = float(values[top])
+            run.offer(problem.feasible.decision(chosen[top]))
+        if run.expired:
+            return
+    # Every selection was evaluated, each to within the rounding of one evaluation, and of an entry of the matrix.
+    run.tighten(best + problem.rounding + (0.0 if has_matrix else matrix.rounding))
+
+
+def _rounded(count: int) -> str:
+    """A number that may be too large for a float."""
+    return f"{count:.3g}" if count < 10**15 else f"about 10^{math.floor(math.log10(count))}"
+
+
+_NOT_ONE = (
+    "circle needs distances between points on a circle or a line, to 1e-7 of the largest distance; these are not "
+    "(use 'auto')"
+)
+
+
+def _is_circular(problem: SelectionProblem) -> str | None:
+    if is_trivial(problem):
+        return None
+    return too_large(problem) or (None if shape_of(problem) is not None else _NOT_ONE)
+
+
+@dispersion_method((DispersionProblem, PointDispersionProblem), "circle", kind="exact", accepts=_is_circular)
+def circle(problem: SelectionProblem, run: Run) -> None:
+    """Prove optimality for points on a circle or a line, by longest paths through the clients in order.
+
+    Whether a matrix holds the distances of such points is seen from it, to 1e-7 of the largest; what they differ by is
+    added to the bound. Points may lie in any plane of any space. Nearly all of the objective depends on each client
+    and its rank alone, and on the sum of the positions (`solvers.dispersion.search.circle`): a longest path and a
+    tangent bound a node. Costs may be any. On a line a single path is the proof.
+
+    Raises
+    ------
+    InvalidProblem
+        When the distances are not those of points on a circle or a line, or there are more than 20 million pairs of a
+        client and a rank (among those chosen or those left out, whichever are fewer).
+    """
+    if not solve_if_circular(problem, run) and not run.expired:
+        raise InvalidProblem(_NOT_ONE)  # a difference among the distances that had not been looked at before
+
+
+def solve_if_circular(problem: SelectionProblem, run: Run) -> bool:
+    """Prove optimality where the clients lie on a circle or a line and the method takes so many; False elsewhere."""
+    shape = shape_of(problem, run) if fits(problem) else None
+    if shape is None:
+        return False
+    begin(problem, run)
+    search(problem, shape, run)
+    return True
+
+
+@method(DispersionProblem, "branch-and-bound", kind="exact")
+@one_thread
+def branch_and_bound(
+    problem: DispersionProblem,
+    run: Run,
+    *,
+    cuts: Annotated[float, AtLeast(0)] = 3.0,
+    moves: Annotated[int, AtLeast(0)] = 3_000,
+    largest: Annotated[int, AtLeast(0)] = 2_000,
+    memory: Memory | None = None,
+    threads: int = 1,
+    symmetries: ArrayLike | None = None,
+    policy: Policy = DEFAULT_POLICY,
+) -> None:
+    r"""Prove optimality with concave relaxations on the slice and compiled first-order nodes.
+
+    The objective is made concave on :math:`1^\top s = m` by multipliers of the semidefinite relaxation
+    (`solvers.dispersion.relaxations.semidefinite`), certified in floating point
+    (`solvers.dispersion.relaxations.slice_form`).
+    A node takes some swaps of weight between clients (pairwise Frank-Wolfe with second-order choice, warm from its
+    parent), and any point on the way gives a valid bound: the tangent's m largest entries. Reduced costs and dominance
+    fix clients. A depth-first search uses up a fixed amount of work; what it leaves open goes to a queue by bound, and
+    an open problem taken from there gets multipliers of its own, with :math:`s_i s_j \ge 0` imposed on the pairs
+    that its parent's relaxation violates.
+
+    Parameters
+    ----------
+    cuts : float
+        Pairs held non-negative per free client, at most; 0 for none.
+    moves : int
+        Tabu moves made for the incumbent before the tree.
+    largest : int
+        With more clients only the root bound is computed.
+    memory : Memory, optional
+        Multipliers and selections of earlier problems over the same clients; this one's are added.
+    threads : int
+        Threads for the nodes with a doubly nonnegative bound; the answer is the same for any number.
+    symmetries : (k, n) array-like of int, optional
+        Permutations of the clients (client i to ``symmetries[r][i]``) that change no distance and no cost: of the
+        selections that they take into each other, one is looked at.
+    policy : Policy
+        Tuning constants of the trees, for experiments.
+
+    Raises
+    ------
+    InvalidOption
+        When a permutation is none or changes the problem.
+    """
+    group = None if symmetries is None else closure(problem, symmetries)
+    if solve_trivial(problem, run):
+        return
+    if memory is not None:
+        for x in memory.start(problem):
+            run.offer(ascend(problem, x, run))
+    search = Relay(problem, run)
+    if run.bound is None:
+        run.tighten(problem.trivial_bound())
+    try:
+        # One shift for all clients takes milliseconds and is enough for many problems.
+        # Where it is all there will be, it waits for the selection that it starts from.
+        shifted = problem.n <= largest and not run.proved
+        if shifted:
+            uniform_shift_bound(problem, run)
+        while moves > 0 and not (run.expired or run.proved) and (done := search.advance(moves)):
+            moves -= done
+        if run.expired or (run.proved and not (shifted and run.recording)):
+            return
+        if problem.n > largest:
+            uniform_shift_bound(problem, run)
+            return
+        tree = FirstOrderTree(problem, run, cuts, memory, policy)
+        TreePortfolio(tree, search, threads, group, shifted).solve()
+        run.recorded = tree.certificate()
+    finally:
+        if memory is not None:
+            memory.keep(problem, run.x)
+
+
+#: Up to this many selections are looked at one by one, which takes milliseconds.
+_ENUMERABLE = 5_000
+
+#: Share of the time for the tree over counts, which proves what it can prove at once.
+_KINDS = 0.1
+
+#: Up to so many clients, as points or of a few kinds, a matrix costs nothing, and its methods need no compilation for a
+#: first answer.
+_AS_MATRIX = {PointDispersionProblem: 150, KindDispersionProblem: 60}
+
+#: Clients to one that is chosen from which on the level-1 RLT bound comes before the trees, and its share of the time.
+#: 2026-11-22, rounds of 1 000 clients: the gap after it was a half to a quarter of what the trees came to in 5 s.
+_FEW_OF_MANY, _RLT = 20, 0.3
+
+
+@method(DispersionProblem, "auto", kind="exact")
+@one_thread
+def auto(
+    problem: DispersionProblem,
+    run: Run,
+    *,
+    memory: Memory | None = None,
+    threads: int = 1,
+    policy: Policy = DEFAULT_POLICY,
+) -> None:
+    """Enumerate what is small; otherwise swap ascent, tabu search, a certified bound, and branch and bound.
+
+    Where clients come in few kinds, which differ in nothing but costs, a tree over counts comes first; where they are
+    points on a circle or a line, which their distances show at once, longest paths do. Where few of many are chosen,
+    the level-1 RLT bound comes before the trees, which are left the clients that a better selection may contain.
+
+    Everything needed comes with the package: no solver is called.
+
+    Parameters
+    ----------
+    memory : Memory, optional
+        Carries the multipliers and the best selections of earlier rounds over the same distances to this one.
+    threads : int
+        Threads for nodes with a doubly nonnegative bound; the answer is the same for any number.
+    policy : Policy
+        Tuning constants of the trees, for experiments.
+    """
+    if problem.feasible.count <= _ENUMERABLE:
+        brute_force(problem, run)
+        return
+    if problem.n >= FEW:
+        begin(problem, run)  # before anything that takes a while
+    same = alike(problem)
+    if same is not None:
+        solve_by_kinds(same, run, share=_KINDS)
+    if not (run.proved or run.expired or is_trivial(problem)):
+        solve_if_circular(problem, run)
+    if not (run.proved or run.expired):
+        few, inner = _without_the_hopeless(problem, run)
+        branch_and_bound(few, inner, memory=memory, threads=threads, policy=policy)
+        run.nodes = inner.nodes
+    if run.x is None:
+        begin(problem, run)  # however short the time was
+
+
+@dispersion_method((PointDispersionProblem, KindDispersionProblem), "auto", kind="exact")
+def auto_without_matrix(problem: SelectionProblem, run: Run) -> None:
+    """Repeated points as kinds, few clients as a matrix, by its ``auto``; many by ``branch-and-bound``.
+
+    Many points on a circle or a line go to ``circle`` before.
+    """
+    if isinstance(problem, PointDispersionProblem) and (same := repeated(problem)) is not None:
+        solve_by_kinds(same, run)
+    elif problem.n <= _AS_MATRIX[type(problem)]:
+        small = problem.expanded()
+        inner = RestatedRun(small, run, problem.rounding + small.rounding)
+        try:
+            find(small, "auto").function(small, inner)
+        finally:
+            inner.hand_over()
+            run.nodes = inner.nodes
+    else:
+        solve_if_circular(problem, run)
+        if not (run.proved or (run.expired and run.x is not None)):
+            find(problem, "branch-and-bound").function(problem, run)
+
+
+def _without_the_hopeless(problem: DispersionProblem, run: Run) -> tuple[DispersionProblem, Run]:
+    """Bound by ``rlt`` where few of many are chosen; return the problem over the clients that are left, and its run."""
+    if not _FEW_OF_MANY * problem.size <= problem.n <= LARGEST_RLT or problem.n < FEW or run.recording:
+        return problem, run
+    begin(problem, run)
+    relaxation = RowRelaxation(Normal.of(problem), run)
+    descend(problem, RestatedRun(problem, run, 0.0, share=_RLT), relaxation)
+    ids = relaxation.ids
+    if ids.size == problem.n:
+        return problem, run
+    few = DispersionProblem(
+        problem.distances[np.ix_(ids, ids)],
+        problem.costs[ids],
+        size=problem.size,
+        weight=problem.weight,
+        clients=problem.clients[ids],
+    )
+
+    def lift(x: NDArray[np.int64]) -> NDArray[np.int64]:
+        return problem.feasible.decision(ids[np.flatnonzero(x)])
+
+    slack = problem.rounding + few.rounding
+    inner = RestatedRun(few, run, slack, lift=lift, beside=run.objective)
+    inner.offer(incumbent(run)[ids])  # its clients are never left out
+    return few, inner
