@@ -12,9 +12,9 @@ from solvers.dispersion.formats import (
     write_mps,
     write_qubo,
 )
+from solvers.dispersion.memory import Memory
 from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.dispersion.public import grey_pattern, read_densest_subgraph, read_qaplib_grey, torus_symmetries
-from solvers.dispersion.search.memory import Memory
 from solvers.dispersion.theory import aggregation_factors, expected_shares
 
 __all__ = [

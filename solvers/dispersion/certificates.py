@@ -16,8 +16,8 @@ from solvers.dispersion.prelude import single_threaded_blas
 from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.dispersion.relaxations.attainable import Attainable
 from solvers.dispersion.relaxations.slice_form import Normal
-from solvers.dispersion.search.certificate import MOST_WORK, CertificateTree
-from solvers.dispersion.search.record import on_grain
+from solvers.dispersion.tree.certificate import MOST_WORK, CertificateTree
+from solvers.dispersion.tree.record import on_grain
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP, Solution
 

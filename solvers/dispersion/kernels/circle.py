@@ -1,6 +1,6 @@
 """Kernels for points on a circle or a line: a node of the tree over staircases.
 
-See `solvers.dispersion.search.circle` for the mathematics. A node knows the least and largest rank at every place, and
+See `solvers.dispersion.tree.circle` for the mathematics. A node knows the least and largest rank at every place, and
 an interval for the sum of the positions; its bound is a longest path.
 
 Longest paths through staircases: selections of m clients in order, r of the first j for every j.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.dispersion.kinds import FEW, alike, repeated
+from solvers.dispersion.memory import Memory
 from solvers.dispersion.methods.kinds import solve_by_kinds
 from solvers.dispersion.methods.memetic import Relay
 from solvers.dispersion.methods.rlt import LARGEST as LARGEST_RLT
@@ -27,13 +28,12 @@ from solvers.dispersion.relaxations.rlt import RowRelaxation
 from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
 from solvers.dispersion.restated import RestatedRun
-from solvers.dispersion.search.circle import fits, search, too_large
-from solvers.dispersion.search.first_order import FirstOrderTree
-from solvers.dispersion.search.memory import Memory
-from solvers.dispersion.search.policy import DEFAULT_POLICY, Policy
-from solvers.dispersion.search.portfolio import TreePortfolio
-from solvers.dispersion.search.symmetry import closure
 from solvers.dispersion.shape import shape_of
+from solvers.dispersion.symmetry import closure
+from solvers.dispersion.tree.circle import fits, search, too_large
+from solvers.dispersion.tree.first_order import FirstOrderTree
+from solvers.dispersion.tree.policy import DEFAULT_POLICY, Policy
+from solvers.dispersion.tree.portfolio import TreePortfolio
 from solvers.errors import InvalidProblem
 from solvers.options import AtLeast
 from solvers.registry import find, method
@@ -111,7 +111,7 @@ def circle(problem: SelectionProblem, run: Run) -> None:
 
     Whether a matrix holds the distances of such points is seen from it, to 1e-7 of the largest; what they differ by is
     added to the bound. Points may lie in any plane of any space. Nearly all of the objective depends on each client
-    and its rank alone, and on the sum of the positions (`solvers.dispersion.search.circle`): a longest path and a
+    and its rank alone, and on the sum of the positions (`solvers.dispersion.tree.circle`): a longest path and a
     tangent bound a node. Costs may be any. On a line a single path is the proof.
 
     Raises

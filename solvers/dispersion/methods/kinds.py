@@ -11,7 +11,7 @@ from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
 from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem
 from solvers.dispersion.restated import RestatedRun
-from solvers.dispersion.search.counts import Counts, Tree, filled
+from solvers.dispersion.tree.counts import Counts, Tree, filled
 from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run

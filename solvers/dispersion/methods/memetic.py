@@ -160,7 +160,7 @@ def memetic(
 
 
 class Memetic:
-    """A memetic search that can be continued, beside the trees of `solvers.dispersion.search.portfolio`.
+    """A memetic search that can be continued, beside the trees of `solvers.dispersion.tree.portfolio`.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from solvers.dispersion.relaxations.interior import iterates
 from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.relaxations.three_point import Averages, averages, certified, program, uniform_start
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
-from solvers.dispersion.search.symmetry import closure
+from solvers.dispersion.symmetry import closure
 from solvers.registry import method
 from solvers.run import Run
 from solvers.solution import Stopped

@@ -13,7 +13,7 @@ import pytest
 from solvers.certificates import Certificate, CertificateError, check
 from solvers.certificates.dispersion import FREE, ONE, ZERO, Multipliers, decided, fixed, implied
 from solvers.dispersion import DispersionProblem
-from solvers.dispersion.search.record import Record, on_grain
+from solvers.dispersion.tree.record import Record, on_grain
 from tests.thoroughly import few_of
 
 GRAIN = 1 << 12

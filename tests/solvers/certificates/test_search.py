@@ -14,8 +14,8 @@ from solvers.certificates import CertificateError, check
 from solvers.certificates.concave import excess
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.kernels import load, loader
-from solvers.dispersion.search import first_order
-from solvers.dispersion.search.policy import Policy
+from solvers.dispersion.tree import first_order
+from solvers.dispersion.tree.policy import Policy
 
 #: The tree that is written down is not left for the other one, however wide the gap.
 FIRST_ORDER = Policy(wide_gap=math.inf, stall_growth=math.inf, stall_growth_recording=math.inf)

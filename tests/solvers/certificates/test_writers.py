@@ -17,7 +17,7 @@ from solvers.certificates import CertificateError, check
 from solvers.certificates.attainable import attainable
 from solvers.dispersion import DispersionProblem, KindDispersionProblem
 from solvers.dispersion.certificates import write_certificate
-from solvers.dispersion.search.certificate import MOST_WORK, CertificateTree
+from solvers.dispersion.tree.certificate import MOST_WORK, CertificateTree
 
 SMALL = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
 

@@ -7,7 +7,7 @@ import pytest
 
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem, Memory, read_mdplib
-from solvers.dispersion.search.portfolio import TreePortfolio
+from solvers.dispersion.tree.portfolio import TreePortfolio
 from solvers.run import Run
 from tests.solvers.dispersion.cases import (
     euclidean_problem,

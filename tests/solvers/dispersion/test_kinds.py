@@ -8,7 +8,7 @@ import pytest
 from solvers import methods, solve
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.dispersion.kinds import equal_rows, kinds_of
-from solvers.dispersion.search.counts import Counts, cheapest_of_each
+from solvers.dispersion.tree.counts import Counts, cheapest_of_each
 from solvers.errors import InvalidProblem
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from solvers import InvalidProblem, solve
 from solvers.dispersion import grey_pattern, read_densest_subgraph, read_qaplib_grey, torus_symmetries
-from solvers.dispersion.search.symmetry import closure
+from solvers.dispersion.symmetry import closure
 
 
 @pytest.mark.parametrize(

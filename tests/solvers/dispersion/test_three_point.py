@@ -10,7 +10,7 @@ from solvers.dispersion import DispersionProblem, grey_pattern, torus_symmetries
 from solvers.dispersion.relaxations.interior import Iterate, iterates, residual
 from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.relaxations.three_point import averages, block_diagonalise, certified, program, uniform_start
-from solvers.dispersion.search.symmetry import closure
+from solvers.dispersion.symmetry import closure
 from tests.solvers.dispersion.cases import random_problem, uniform_problem
 from tests.thoroughly import few_of
 

@@ -9,8 +9,8 @@ import pytest
 
 from solvers.dispersion import PointDispersionProblem
 from solvers.dispersion.kernels import load
-from solvers.dispersion.search.circle import Form
 from solvers.dispersion.shape import from_points
+from solvers.dispersion.tree.circle import Form
 from tests.solvers.dispersion.circle.cases import random_circle
 
 

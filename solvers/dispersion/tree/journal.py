@@ -20,7 +20,7 @@ from solvers.dispersion.kernels.tree_data import Log
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.dominance import Dominance
 from solvers.dispersion.relaxations.slice_form import Multipliers, Normal, SliceForm, tangent_margin
-from solvers.dispersion.search.record import Record
+from solvers.dispersion.tree.record import Record
 
 __all__ = ["Journal"]
 

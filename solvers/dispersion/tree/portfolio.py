@@ -23,8 +23,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.search.dnn_tree import DNNTree
-from solvers.dispersion.search.first_order import FirstOrderTree
+from solvers.dispersion.tree.dnn_tree import DNNTree
+from solvers.dispersion.tree.first_order import FirstOrderTree
 
 __all__ = ["TreePortfolio"]
 

@@ -26,9 +26,9 @@ from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, WarmSt
 from solvers.dispersion.relaxations.semidefinite import Multipliers as SdpMultipliers
 from solvers.dispersion.relaxations.semidefinite import relax
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
-from solvers.dispersion.search.dnn_tree import StoppingRules, tighten_until_fathomed
-from solvers.dispersion.search.policy import DEFAULT_POLICY
-from solvers.dispersion.search.record import BITS, Nodes, Record, on_grain
+from solvers.dispersion.tree.dnn_tree import StoppingRules, tighten_until_fathomed
+from solvers.dispersion.tree.policy import DEFAULT_POLICY
+from solvers.dispersion.tree.record import BITS, Nodes, Record, on_grain
 from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["MOST_WORK", "CertificateTree"]

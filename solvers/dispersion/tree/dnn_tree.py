@@ -41,8 +41,8 @@ from solvers.dispersion.kernels.tree_data import FREE, ONE, ZERO
 from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, WarmStart
 from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
-from solvers.dispersion.search.first_order import FirstOrderTree
-from solvers.dispersion.search.policy import DEFAULT_POLICY, Policy
+from solvers.dispersion.tree.first_order import FirstOrderTree
+from solvers.dispersion.tree.policy import DEFAULT_POLICY, Policy
 
 __all__ = ["DNNNode", "DNNTree", "NodeResult", "Setting", "process_node"]
 
@@ -125,7 +125,7 @@ class DNNTree:
     threads : int
         Threads that process nodes.
     group : (g, n) ndarray of int, optional
-        The problem's symmetries; see `solvers.dispersion.search.symmetry`.
+        The problem's symmetries; see `solvers.dispersion.symmetry`.
     """
 
     def __init__(self, tree: FirstOrderTree, threads: int = 1, group: Clients | None = None) -> None:
