@@ -232,6 +232,12 @@ class Solution:
         """Report of `solvers.certificate_writers.with_certificate`; empty where no certificate was asked for."""
         return self.details.get("certificate", {})
 
+    @property
+    def nodes_by_tree(self) -> Mapping[str, int]:
+        """Nodes of each tree of a portfolio, by its name; empty where one tree or none was searched."""
+        found: Mapping[str, int] = self.details.get("nodes", {})
+        return found
+
     def with_bound(self, bound: float | None, **details: Any) -> Solution:
         """Return the same decision beside a bound found elsewhere, if that is tighter; ``details`` are added."""
         known = [b for b in (self.bound, bound) if b is not None]

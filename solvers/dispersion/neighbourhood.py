@@ -12,7 +12,7 @@ from solvers.run import Run
 
 _EPS = float(np.finfo(np.float64).eps)
 
-__all__ = ["ascend", "climb", "gains", "greedy_decision", "have_decision", "incumbent", "random_decision"]
+__all__ = ["ascend", "ensure_incumbent", "gains", "greedy_decision", "incumbent", "local_ascent", "random_decision"]
 
 
 def gains(problem: DispersionProblem, x: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -95,15 +95,15 @@ def _smallest_gain(problem: DispersionProblem) -> float:
     return max(1e-12 * problem.terms, 4 * (min(m, n - m) + 4) * _EPS * reach)
 
 
-def climb(problem: DispersionProblem, run: Run) -> None:
+def local_ascent(problem: DispersionProblem, run: Run) -> None:
     """Offer what the run has, or the greedy selection, improved by swaps."""
     run.offer(ascend(problem, greedy_decision(problem) if run.x is None else problem.decision(run.x), run))
 
 
-def have_decision(problem: DispersionProblem, run: Run) -> None:
+def ensure_incumbent(problem: DispersionProblem, run: Run) -> None:
     """Offer the greedy selection, improved by swaps, to a run that has none."""
     if run.x is None:
-        climb(problem, run)
+        local_ascent(problem, run)
 
 
 def _best_swap(

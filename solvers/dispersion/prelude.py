@@ -9,7 +9,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
-from solvers.dispersion.neighbourhood import ascend, greedy_decision, have_decision
+from solvers.dispersion.neighbourhood import ascend, ensure_incumbent, greedy_decision
 from solvers.dispersion.problem import DispersionProblem, SelectionProblem
 from solvers.registry import find, method
 from solvers.run import Run
@@ -47,7 +47,7 @@ def dispersion_method(
             if solve_trivial(problem, run):
                 return
             if start == "some":
-                have_decision(problem, run)
+                ensure_incumbent(problem, run)
             elif start == "greedy":
                 run.offer(ascend(problem, greedy_decision(problem), run))
             if start != "greedy" or not (run.expired or run.proved):
@@ -64,7 +64,7 @@ def begin(problem: SelectionProblem, run: Run) -> None:
     """Give a run the trivial bound, and a decision if it has none: the greedy one, improved where swaps are cheap."""
     run.tighten(problem.trivial_bound())
     if isinstance(problem, DispersionProblem):
-        have_decision(problem, run)
+        ensure_incumbent(problem, run)
     elif run.x is None:
         find(problem, "greedy").function(problem, run)
 

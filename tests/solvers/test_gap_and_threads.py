@@ -36,7 +36,7 @@ def random_distances(n: int, m: int) -> DispersionProblem:
 
 @pytest.fixture(scope="module")
 def problem() -> DispersionProblem:
-    """24 clients at random distances, of which 6 are chosen: no peer closes its gap at once."""
+    """24 clients at random distances, of which 6 are chosen: no external solver closes its gap at once."""
     return random_distances(24, 6)
 
 

@@ -169,11 +169,11 @@ def _keep(local, best, values, least):
 
 
 @part
-def _restart(order, best, m, until, barren, state):
-    """The next descent starts near the best selection, and after every eighth barren one anywhere."""
+def _restart(order, best, m, until, fruitless, state):
+    """The next descent starts near the best selection, and after every eighth fruitless one anywhere."""
     n = order.size
     copy(best, order)
-    swaps = 2 * n if barren % 8 == 7 else 2 + below(state, max(1, min(m, n - m) // 5))
+    swaps = 2 * n if fruitless % 8 == 7 else 2 + below(state, max(1, min(m, n - m) // 5))
     for _ in range(swaps):
         a, b = below(state, m), m + below(state, n - m)
         order[a], order[b] = order[b], order[a]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.methods.tabu import Search
-from solvers.dispersion.neighbourhood import climb, random_decision
+from solvers.dispersion.neighbourhood import local_ascent, random_decision
 from solvers.dispersion.problem import DispersionProblem
 from solvers.options import AtLeast
 from solvers.registry import method
@@ -35,7 +35,7 @@ class Population:
     capacity : int
         Members; at least two.
     rng : numpy.random.Generator
-        Who draws parents and crossovers.
+        Draws parents and crossovers.
     """
 
     def __init__(self, problem: DispersionProblem, capacity: int, rng: np.random.Generator) -> None:
@@ -43,7 +43,7 @@ class Population:
         self.clear()
 
     def clear(self) -> None:
-        """Dismiss everybody."""
+        """Remove all members."""
         self.members: list[NDArray[np.int64]] = []
         self.values: list[float] = []
 
@@ -106,14 +106,14 @@ def _perturb(x: NDArray[np.int64], rng: np.random.Generator) -> None:
 #: Children made when there is neither a time limit nor a number of generations.
 _GENERATIONS = 300
 
-#: A population whose last children, so many times its members, were all in vain has collapsed.
-_VAIN = 3
+#: A population whose last children, so many times its members, were all rejected has collapsed.
+_REJECTED = 3
 
-#: Moves of tabu search in vain, for each client and at least, after which a population takes over.
+#: Moves of tabu search without improvement, for each client and at least, after which a population takes over.
 _STALLED, _LONG = 20, 10_000
 
 #: Populations one after the other without a better selection after which the search ends before its time.
-_BARREN = 50
+_STAGNANT = 50
 
 
 @method(DispersionProblem, "memetic", kind="heuristic")
@@ -128,9 +128,9 @@ def memetic(
     """Cross selections, keep what two have in common, improve each child by tabu search (Wu and Hao 2013), compiled.
 
     Members are random selections improved by tabu search; the first is ``start`` or the greedy selection. A child
-    takes the place of the worst member if it is better; when none has for long, everybody is dismissed and the search
-    begins anew. It is for what `tabu` alone stalls on: many clients, symmetric and geometric problems, where parts of
-    two good patterns make a better one.
+    takes the place of the worst member if it is better; when none has for long, the population is discarded and the
+    search begins anew. It is for what `tabu` alone stalls on: many clients, symmetric and geometric problems, where
+    parts of two good patterns make a better one.
 
     Sources: Wu and Hao, Eur. J. Oper. Res. 231 (2013), and Zhou, Hao and Duval, IEEE Trans. Evol. Comput. 21 (2017),
     for maximum diversity; Misevičius, Informatica 17 (2006), for grey patterns; the crossover cuts as Deaven and Ho,
@@ -147,13 +147,13 @@ def memetic(
         Children to make, the members of a new population among them; by default until the time limit, or until 50
         populations in a row have found nothing better, or 300 without a limit.
     """
-    climb(problem, run)
+    local_ascent(problem, run)
     search = Memetic(problem, run, population, moves)
     endless = generations is None and run.time_limit is not None
     most = np.iinfo(np.int64).max if endless else _GENERATIONS if generations is None else generations
     while search.generations < most and not run.expired and search.advance(search.moves):
-        if endless and search.barren >= _BARREN:
-            run.stop("iterations", f"no better selection in {_BARREN} populations")
+        if endless and search.stagnant >= _STAGNANT:
+            run.stop("iterations", f"no better selection in {_STAGNANT} populations")
             break
     run.details["generations"] = search.generations
     run.details["populations"] = search.populations
@@ -173,7 +173,7 @@ class Memetic:
 
     Attributes
     ----------
-    generations, populations, barren : int
+    generations, populations, stagnant : int
         Children made, populations begun, and those in a row without a better selection.
     """
 
@@ -189,8 +189,8 @@ class Memetic:
         self.tabu = Search(problem, run, self.moves + 1)  # begins with the incumbent
         self.population = Population(problem, population, run.rng)
         self.left = self.moves
-        self.generations, self.populations, self.barren = 0, 1, 0
-        self._founders, self._vain, self._known = population - 1, 0, run.objective
+        self.generations, self.populations, self.stagnant = 0, 1, 0
+        self._initial_left, self._rejected, self._known = population - 1, 0, run.objective
 
     def advance(self, moves: int) -> int:
         """Make at most ``moves`` swaps, no more than take some 50 ms; return how many were made (0: no time)."""
@@ -207,20 +207,20 @@ class Memetic:
         x = self.tabu.found()
         entered = self.population.enter(x, self.problem.objective(x))
         self.generations += 1
-        if self._founders == 0:
-            self._vain = 0 if entered else self._vain + 1
+        if self._initial_left == 0:
+            self._rejected = 0 if entered else self._rejected + 1
 
     def _next(self) -> NDArray[np.int64]:
         """Where the next child begins."""
         population = self.population
-        if self._founders == 0 and (self._vain >= _VAIN * population.capacity or len(population) < 2):
-            self.barren = 0 if self.run.objective != self._known else self.barren + 1
+        if self._initial_left == 0 and (self._rejected >= _REJECTED * population.capacity or len(population) < 2):
+            self.stagnant = 0 if self.run.objective != self._known else self.stagnant + 1
             self._known = self.run.objective
             population.clear()
             self.populations += 1
-            self._founders, self._vain = population.capacity, 0
-        if self._founders > 0:
-            self._founders -= 1
+            self._initial_left, self._rejected = population.capacity, 0
+        if self._initial_left > 0:
+            self._initial_left -= 1
             return random_decision(self.problem, self.run.rng)
         return population.child()
 

@@ -251,7 +251,6 @@ def finish(relaxation: Relaxation, run: Run, largest: int) -> None:
         while improve(relaxation, run, swaps, 2_000) and not run.proved:
             places, value = left(relaxation, run)
     rest = Rest(relaxation, places)
-    run.details["branched"] = places.size
     if rest.size in (0, places.size):
         decision = rest.whole(np.full(places.size, int(rest.size > 0)))
         run.tighten(max(run.offer(decision), value) + problem.rounding)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.kernels import load
-from solvers.dispersion.neighbourhood import climb, incumbent
+from solvers.dispersion.neighbourhood import incumbent, local_ascent
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.slice_form import units
 from solvers.options import AtLeast
@@ -92,7 +92,7 @@ class Search:
     @classmethod
     def started(cls, problem: DispersionProblem, run: Run, non_improving_moves: int | None = None) -> Search:
         """A search from ``start`` or the greedy selection, improved by swaps."""
-        climb(problem, run)
+        local_ascent(problem, run)
         return cls(problem, run, non_improving_moves)
 
     def begin(self, x: NDArray[np.int64]) -> None:

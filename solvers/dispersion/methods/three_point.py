@@ -7,7 +7,7 @@ import time
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.dispersion.neighbourhood import have_decision
+from solvers.dispersion.neighbourhood import ensure_incumbent
 from solvers.dispersion.prelude import one_thread, solve_trivial
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.interior import iterates
@@ -60,7 +60,7 @@ def three_point(problem: DispersionProblem, run: Run, *, symmetries: ArrayLike |
     run.tighten(problem.trivial_bound())
     if solve_trivial(problem, run):
         return
-    have_decision(problem, run)
+    ensure_incumbent(problem, run)
     given, reason = None, ""
     largest = _LARGEST_PLAIN if symmetries is None else _LARGEST
     entries, unknowns = _entries(group), n * (n - 1) * (n - 2) // (6 * len(group))  # at least
@@ -91,7 +91,6 @@ def _converge(problem: DispersionProblem, run: Run, given: Averages) -> None:
     normal = Normal.of(problem)
     with run.building():
         relaxation, bases = program(normal, given)
-    run.details["unknowns"] = len(given.members)
     run.details["blocks"] = sorted((len(a[0]) for a in relaxation.blocks), reverse=True)
     best = np.inf
     began = time.perf_counter()

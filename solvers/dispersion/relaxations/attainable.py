@@ -1,5 +1,7 @@
 """The values a selection can have at all, where distances and costs take few different values.
 
+See docs/mathematics/dispersion.md, *Four levels of strength*, which has a table of symbols and names.
+
 FedGS's two-label clients have four different distances and counts of a few rounds: every objective is then a sum of
 45 of the former and 10 of the latter. When no such sum lies between the incumbent and a bound, the incumbent is
 optimal, however many equivalent selections a tree would have to tell apart.

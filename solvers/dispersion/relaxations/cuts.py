@@ -1,5 +1,7 @@
 r"""Cuts from integrality, their separation, and their multipliers: no integer is strictly between k and k + 1.
 
+See docs/mathematics/dispersion.md, *Four levels of strength*, which has a table of symbols and names.
+
 For an integer vector b and an integer k, every 0/1 vector has :math:`(b^\top s - k)(b^\top s - k - 1) \ge 0`, which is
 linear in :math:`X = s s^\top`:
 

@@ -1,5 +1,7 @@
 r"""The concave relaxation between points: a point of the slice, its gradient, tangent bounds and reduced costs.
 
+See docs/mathematics/dispersion.md, *Concave where it counts*, which has a table of symbols and names.
+
 With :math:`f(y) = w \, y^\top H y - c^\top y` concave on :math:`1^\top y = m` and :math:`g = 2 w H y - c`,
 
 .. math:: f(x) \le g^\top x - w \, y^\top H y \quad \text{for every x with } 1^\top x = m,

@@ -1,5 +1,7 @@
 r"""The positive semidefinite part of matrices that change little from one to the next.
 
+See docs/mathematics/dispersion.md, *Four levels of strength*, which has a table of symbols and names.
+
 An eigendecomposition finds eigenvectors, N of the smaller side of the spectrum (of the negative eigenvalues, say) and P
 of the other. For the next matrix A they are nearly right: with :math:`E = P^\top A N` and the eigenvalues μ of the one
 side, λ of the other, turning N by :math:`X_{ij} = E_{ij} / (\mu_j - \lambda_i)` removes E to first order, and the signs

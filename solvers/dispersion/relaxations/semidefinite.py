@@ -1,5 +1,7 @@
 r"""Semidefinite relaxation on the slice by an interior-point method made for it.
 
+See docs/mathematics/dispersion.md, *Four levels of strength*, which has a table of symbols and names.
+
 With :math:`z = 2s - 1` and a leading :math:`z_0 = 1` it maximises :math:`\langle C, zz^\top \rangle` under
 constraints that are products of two sparse vectors,
 :math:`\langle \mathrm{sym}(u v^\top), zz^\top \rangle = (u^\top z)(v^\top z)`:

@@ -1,5 +1,7 @@
 r"""The problem rewritten so that it is concave on the slice :math:`1^\top s = m`, with a certificate in floating point.
 
+See docs/mathematics/dispersion.md, *Concave where it counts*, which has a table of symbols and names.
+
 Three kinds of term vanish, or do no harm, at the points that count:
 
 * :math:`d_i (s_i - s_i^2)`, zero on 0/1 vectors, for any :math:`d_i`;

@@ -1,5 +1,7 @@
 r"""Three-point bound: products of three clients, averaged over the problem's symmetries.
 
+See docs/mathematics/dispersion.md, *Four levels of strength*, which has a table of symbols and names.
+
 For a selection s and a group of symmetries, let :math:`t_{abc}` be the average of :math:`s_a s_b s_c` over all images
 of the three clients (equal ones allowed: pairs and single clients are among them). It depends on the orbit of
 {a, b, c} alone, the objective is linear in it, and

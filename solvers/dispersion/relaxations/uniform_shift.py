@@ -1,5 +1,7 @@
 """A certified bound for thousands of clients: one shift for all, and a tangent.
 
+See docs/mathematics/dispersion.md, *Concave where it counts*, which has a table of symbols and names.
+
 Beyond some two thousand clients neither the semidefinite relaxation nor a tree pays. What remains is cheap: the
 largest eigenvalue on the slice by Lanczos, a Cholesky factorisation in double precision that certifies it, and
 first-order steps towards the best tangent. The distances are read where they are, in either precision; the

@@ -81,7 +81,7 @@ def test_dnn_nodes_where_open_problems_become_more():
     problem = _sphere(100, 20)
     answer = solve(problem, "auto", gap=7e-4)
     assert answer.stopped == "gap"
-    assert answer.details["nodes"]["first-order"] > 1_000
+    assert answer.nodes_by_tree["first-order"] > 1_000
     assert answer.details["iterations"] > 0
     beginning, end = (phase["bound"] - answer.objective for phase in answer.details["phases"])
     assert end < 0.7 * beginning

@@ -69,8 +69,8 @@ def test_native_statuses_are_names(method, options, package):
 
 @pytest.mark.parametrize(("method", "options", "package"), [each for each in BACKENDS if each[0] in ("gurobi", "scip")])
 @pytest.mark.parametrize("unit", [1.0, 1e-7, 1e5])
-def test_a_peer_can_prove(method, options, package, unit):
-    """Nine clients: the widening of a peer's bound is less than what a proof may leave open."""
+def test_an_external_solver_can_prove(method, options, package, unit):
+    """Nine clients: the widening of an external solver's bound is less than what a proof may leave open."""
     pytest.importorskip(package)
     problem = uniform_problem(9, 3, 5)
     problem = DispersionProblem(unit * problem.distances, unit * problem.costs, size=3, weight=problem.weight)
