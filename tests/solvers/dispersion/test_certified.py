@@ -8,10 +8,10 @@ from math import ldexp
 
 import numpy as np
 import pytest
-from solvers.dispersion.relaxations.tangents import Tangents
 
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.relaxations.dominance import Dominance, dominance
+from solvers.dispersion.relaxations.semidefinite import Tangents
 from solvers.dispersion.relaxations.slice_form import (
     Normal,
     SliceForm,
