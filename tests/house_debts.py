@@ -5,28 +5,16 @@ from __future__ import annotations
 #: Modules of fewer than forty lines, and why each stands alone.
 SHORT_FOR_A_REASON = {
     "fedselect/errors.py": "imported by every module of the package",
+    "fedselect/progress.py": "shared by commands and studies, which import nothing of each other",
     "fedselect/simulation.py": "the name by which scripts call simulate",
     "solvers/version.py": "the build reads it without importing anything",
 }
 
 #: Modules of fewer than forty lines that are to join a neighbour, or to give a reason.
-SHORT = {
-    "fedselect/progress.py",
-}
+SHORT: set[str] = set()
 
 #: Modules with a docstring that begins with "What".
-WHAT = {
-    "fedselect/plugins.py",
-    "fedselect/experiments/running.py",
-    "fedselect/experiments/provenance.py",
-    "fedselect/experiments/folder.py",
-    "fedselect/experiments/keys.py",
-    "fedselect/experiments/metrics.py",
-    "fedselect/experiments/sweeps.py",
-    "fedselect/reports/document/model.py",
-    "fedselect/reports/methods.py",
-    "fedselect/reports/selectors.py",
-}
+WHAT: set[str] = set()
 
 #: Pairs of modules (or one module with itself) that share ten lines, or ten of the same shape.
 REPEATED: set[frozenset[str]] = set()

@@ -77,8 +77,7 @@ def reproduce(
         raise ConfigError("all studies have their own data sets and folders: leave --dataset and --out, or name one")
     if study != "all" and study not in STUDIES:
         raise ConfigError(f"there is no study {study!r}{did_you_mean(study, STUDIES)} (there are {', '.join(STUDIES)})")
-    from fedselect.studies.gallery import collect, write_provenance
-    from fedselect.studies.study import load_study, run_study
+    from fedselect.studies.study import collect, load_study, run_study, write_provenance
 
     for each in STUDIES if study == "all" else [study]:
         began, module = time.perf_counter(), each.replace("-", "_")

@@ -44,8 +44,7 @@ from fedselect.experiments.metrics import late_deviation, realised_importance
 from fedselect.progress import progress_bar
 from fedselect.rounds.history import History
 from fedselect.studies.comparison import baseline_values, beside_paper, published_table
-from fedselect.studies.study import FinishedRun, Picture, Setup, Study, Table, curves
-from fedselect.studies.tuning import tune
+from fedselect.studies.study import FinishedRun, Picture, Setup, Study, Table, curves, tune
 from fedselect.training.settings import TrainingSettings
 
 # -- setting -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Comparisons of a study: with a paper's published numbers, and between methods under paired seeds."""
+"""Tables of a study: beside a paper's published numbers, between methods under paired seeds, in long form, printed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
 
-__all__ = ["baseline_values", "beside_paper", "half_width", "published_cells", "published_table"]
+__all__ = [
+    "baseline_values",
+    "beside_paper",
+    "half_width",
+    "long_form",
+    "print_table",
+    "published_cells",
+    "published_table",
+    "stacked",
+]
 
 #: Half a confidence interval that is wider than this share of the paper's number says nothing about agreement.
 _WIDE = 0.1
@@ -185,3 +194,64 @@ def beside_paper(
             | {"paper": theirs, "ours": mean, "deviation": deviation, "seeds": n, "verdict": verdict, "why": reason}
         )
     return pd.DataFrame(rows)
+
+
+def stacked(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Stack tables by title; the column ``table`` holds the titles."""
+    return pd.concat([table.assign(table=title) for title, table in tables.items()])
+
+
+def long_form(rows: pd.DataFrame, labels: Sequence[str], **constant: Any) -> pd.DataFrame:
+    """Give each measure of each run a row.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        One row per run, as of `Setup.measure`; columns that are no labels are measures.
+    labels : sequence of str
+        Columns that tell the runs apart.
+    **constant
+        Columns of one value, which come first.
+
+    Returns
+    -------
+    DataFrame
+        ``constant``, ``labels``, ``measure`` and ``value`` (float), run by run.
+    """
+    measures = [column for column in rows.columns if column not in (*labels, "run")]
+    return pd.DataFrame(
+        constant | dict(zip(labels, key, strict=True)) | {"measure": measure, "value": value}
+        for *key, values in zip(*(rows[label] for label in labels), rows[measures].to_numpy(), strict=True)
+        for measure, value in zip(measures, values, strict=True)
+    ).astype({"value": float})
+
+
+def print_table(table: pd.DataFrame, title: str, digits: int = 3) -> None:
+    """Print a table to stdout: numbers with so many decimals, a dash for what is not there.
+
+    Reasons (the column ``why``) are long and repeated: each is printed once, below, under a number.
+    """
+    from rich.console import Console
+    from rich.table import Table as Printed
+    from rich.text import Text
+
+    notes: dict[str, int] = {}
+    printed = Printed(title=title, title_justify="left")
+    for column in map(str, table.columns):
+        printed.add_column(column, overflow="fold")  # a name is never cut
+    for row in table.to_dict("records"):
+        if row.get("why"):
+            row["why"] = f"[{notes.setdefault(row['why'], len(notes) + 1)}]"
+        printed.add_row(*(Text(_cell(value, digits)) for value in row.values()))
+    console = Console()
+    if not console.is_terminal:  # nothing is to be cut off in a file
+        console = Console(width=max(80, Console(width=10_000).measure(printed).maximum))
+    console.print(printed)
+    for note, number in notes.items():
+        console.print(Text(f"[{number}] {note}"), soft_wrap=True)
+
+
+def _cell(value: Any, digits: int) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    return f"{value:.{digits}f}" if isinstance(value, float) else str(value)

@@ -36,7 +36,14 @@ from fedselect.experiments.figures import panels_figure
 from fedselect.experiments.metrics import jain_index, rounds_to, success_ratio
 from fedselect.progress import progress_bar
 from fedselect.rounds.history import History
-from fedselect.studies.comparison import baseline_values, beside_paper, half_width, published_cells
+from fedselect.studies.comparison import (
+    baseline_values,
+    beside_paper,
+    half_width,
+    long_form,
+    published_cells,
+    stacked,
+)
 from fedselect.studies.study import (
     FinishedRun,
     Picture,
@@ -44,7 +51,6 @@ from fedselect.studies.study import (
     Study,
     Table,
     curves,
-    long_form,
     select_without_training,
 )
 from fedselect.training.settings import TrainingSettings
@@ -509,7 +515,7 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
 
     yield Table(pd.concat([chosen, trained]), file="results")
     both = tables | compared
-    yield Table(pd.concat([table.assign(table=title) for title, table in both.items()]), file="beside-paper")
+    yield Table(stacked(both), file="beside-paper")
     yield Table(pd.concat(map(wide, compared.values())), file="training")
     yield Picture(counts_figure(runs), "selections")
     yield Picture(success_figure(runs), "success-ratio")

@@ -31,8 +31,7 @@ from fedselect.experiments import Choice, Experiment
 from fedselect.experiments.figures import panels_figure
 from fedselect.progress import progress_bar
 from fedselect.studies.comparison import beside_paper, half_width, published_table
-from fedselect.studies.study import FinishedRun, Picture, Setup, Study, Table, curves
-from fedselect.studies.tuning import tune
+from fedselect.studies.study import FinishedRun, Picture, Setup, Study, Table, curves, tune
 from fedselect.training.settings import TrainingSettings
 from solvers import solve
 from solvers.participation import CutoffProblem, ParticipationWeights, expected_weight, weight_error

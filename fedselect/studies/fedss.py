@@ -30,7 +30,14 @@ from fedselect.experiments.figures import panels_figure
 from fedselect.experiments.metrics import late_deviation, rounds_to
 from fedselect.progress import progress_bar
 from fedselect.rounds.protocol import Outcome
-from fedselect.studies.comparison import baseline_values, beside_paper, half_width, published_cells
+from fedselect.studies.comparison import (
+    baseline_values,
+    beside_paper,
+    half_width,
+    long_form,
+    published_cells,
+    stacked,
+)
 from fedselect.studies.study import (
     FinishedRun,
     Picture,
@@ -38,7 +45,6 @@ from fedselect.studies.study import (
     Study,
     Table,
     curves,
-    long_form,
     select_without_training,
 )
 from fedselect.training.settings import TrainingSettings
@@ -427,7 +433,7 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
     yield Table(averages(trained), "Everything measured, mean ± half the 95 % interval", "means")
     yield Table(pd.concat([bias, trained]), file="results")
     both = tables | compared
-    yield Table(pd.concat([table.assign(table=title) for title, table in both.items()]), file="beside-paper")
+    yield Table(stacked(both), file="beside-paper")
     yield Picture(bias_figure(watched, bias), "bias")
     yield Picture(shares_figure(), "shares")
     yield Picture(accuracy_figure(runs, task, scale.ratios), "accuracy")

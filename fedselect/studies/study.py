@@ -2,26 +2,33 @@
 
 A study module defines one `Study`: two scales, the data sets it runs on, and a generator of its results. The generator
 gets a `Setup`, which runs grids of experiments (`Setup.measure`) and computes other parts once (`Setup.cached`), and
-yields tables, pictures and sentences in the order in which they are printed. `run_study` does the rest. To add a study,
-write such a module and add its name to `STUDIES`.
+yields tables, pictures and sentences in the order in which they are printed. `run_study` does the rest; `tune` finds
+training settings by grid search. To add a study, write such a module and add its name to `STUDIES`.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
+import json
 import math
+import os
+import platform
+import shutil
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
+import fedselect
 from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.config import Choice, Experiment
 from fedselect.experiments.figures import save_figure
@@ -33,6 +40,9 @@ from fedselect.plugins import is_user_defined
 from fedselect.progress import progress_bar
 from fedselect.rounds.engine import Round, play
 from fedselect.rounds.scenario import Scenario, World
+from fedselect.studies.comparison import print_table
+from fedselect.training.settings import TrainingSettings
+from solvers.environment import commit, installed, processor
 from solvers.files import write_atomically
 
 __all__ = [
@@ -41,13 +51,16 @@ __all__ = [
     "Setup",
     "Study",
     "Table",
+    "Trial",
     "cached",
+    "collect",
     "curves",
     "load_study",
-    "long_form",
-    "print_table",
+    "provenance",
     "run_study",
     "select_without_training",
+    "tune",
+    "write_provenance",
 ]
 
 S = TypeVar("S")
@@ -356,34 +369,6 @@ def _origin(compute: Callable[..., Any], arguments: tuple[Any, ...]) -> Origin:
     return origin_here(code, {f"its argument {name!r}": joblib.hash(value) for name, value in given.items()})
 
 
-# -- shapes of tables --------------------------------------------------------------------------------------------------
-
-
-def long_form(rows: pd.DataFrame, labels: Sequence[str], **constant: Any) -> pd.DataFrame:
-    """Give each measure of each run a row.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per run, as of `Setup.measure`; columns that are no labels are measures.
-    labels : sequence of str
-        Columns that tell the runs apart.
-    **constant
-        Columns of one value, which come first.
-
-    Returns
-    -------
-    DataFrame
-        ``constant``, ``labels``, ``measure`` and ``value`` (float), run by run.
-    """
-    measures = [column for column in rows.columns if column not in (*labels, "run")]
-    return pd.DataFrame(
-        constant | dict(zip(labels, key, strict=True)) | {"measure": measure, "value": value}
-        for *key, values in zip(*(rows[label] for label in labels), rows[measures].to_numpy(), strict=True)
-        for measure, value in zip(measures, values, strict=True)
-    ).astype({"value": float})
-
-
 def curves(
     runs: pd.DataFrame, panel: str, label: str, curve: Callable[[FinishedRun], pd.Series] = FinishedRun.curve
 ) -> dict[str, dict[str, list[pd.Series]]]:
@@ -394,32 +379,235 @@ def curves(
     return found
 
 
-def print_table(table: pd.DataFrame, title: str, digits: int = 3) -> None:
-    """Print a table to stdout: numbers with so many decimals, a dash for what is not there.
+# -- tuning ------------------------------------------------------------------------------------------------------------
 
-    Reasons (the column ``why``) are long and repeated: each is printed once, below, under a number.
+Point = Mapping[str, Any]
+
+#: Key of the summary, and its sign where smaller is better.
+_CRITERIA = {"objective": ("client_loss_mean", 1.0), "mean accuracy": ("mean_accuracy", -1.0)}
+
+
+@dataclass(frozen=True)
+class Trial(Generic[Key]):
+    """Setting of a grid, and the values of its runs.
+
+    Attributes
+    ----------
+    label : hashable
+        Names the setting's purpose.
+    settings : dict
+        Fields of `TrainingSettings` that were tried.
+    rounds : int
+        How long the runs were.
+    values : tuple of float
+        The criterion of each run; infinite where a run's was not finite, or where updates failed.
     """
-    from rich.console import Console
-    from rich.table import Table as Printed
-    from rich.text import Text
 
-    notes: dict[str, int] = {}
-    printed = Printed(title=title, title_justify="left")
-    for column in map(str, table.columns):
-        printed.add_column(column, overflow="fold")  # a name is never cut
-    for row in table.to_dict("records"):
-        if row.get("why"):
-            row["why"] = f"[{notes.setdefault(row['why'], len(notes) + 1)}]"
-        printed.add_row(*(Text(_cell(value, digits)) for value in row.values()))
-    console = Console()
-    if not console.is_terminal:  # nothing is to be cut off in a file
-        console = Console(width=max(80, Console(width=10_000).measure(printed).maximum))
-    console.print(printed)
-    for note, number in notes.items():
-        console.print(Text(f"[{number}] {note}"), soft_wrap=True)
+    label: Key
+    settings: Point
+    rounds: int
+    values: tuple[float, ...]
+
+    @property
+    def value(self) -> float:
+        """Average the values over the runs; the smaller the better."""
+        return float(np.mean(self.values))
 
 
-def _cell(value: Any, digits: int) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "-"
-    return f"{value:.{digits}f}" if isinstance(value, float) else str(value)
+def tune(
+    experiments: Mapping[Key, Sequence[Experiment]],
+    grid: Mapping[str, Sequence[Any]],
+    out: str | Path = "runs",
+    jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+    criterion: Literal["objective", "mean accuracy"] = "objective",
+    screening: tuple[int, int] | None = None,
+) -> tuple[dict[Key, TrainingSettings], list[Trial[Key]]]:
+    """Find the training settings that serve each label best, of all combinations of a grid.
+
+    Of equal values the first in the grid's order wins; a setting under which a run's value is not
+    finite, or under which updates fail because they are not finite or too large, never does.
+    Runs are those of `run_all`: finished ones are not repeated.
+
+    Parameters
+    ----------
+    experiments : mapping of hashable to sequence of Experiment
+        What a label's settings have to serve, equally long: one run, or several seeds or surroundings, whose values
+        are averaged. Report results under other seeds.
+    grid : mapping of str to sequence
+        Values to try, by field of `TrainingSettings`; all combinations are. A single one is taken without a run.
+    out, jobs, progress
+        As for `run_all`.
+    criterion : {"objective", "mean accuracy"}
+        ``"objective"``: the lowest training loss of the final model, averaged over all clients; that is Σ α_k F_k
+        where clients are equally important, and no test sample is looked at. ``"mean accuracy"``: the highest test
+        accuracy on average over the rounds, which rewards speed; tune on another draw of the data then.
+    screening : (int, int), optional
+        Rounds, and how many settings of each label go on from there to the full length. Left out, all are run in full.
+        A short horizon prefers large steps, so let several go on.
+
+    Returns
+    -------
+    settings : dict of hashable to TrainingSettings
+        The best of each label.
+    trials : list of Trial
+        Everything that was tried, those of the screening first.
+
+    Raises
+    ------
+    ConfigError
+        When there is nothing to try, a field or criterion is unknown, or no setting of a label has a finite value.
+    """
+    known = [each.name for each in fields(TrainingSettings)]
+    if unknown := [name for name in grid if name not in known]:
+        raise ConfigError(f"training: there is no {unknown[0]!r} to tune (accepted: {', '.join(known)})")
+    if not all(len(values) for values in grid.values()):
+        raise ConfigError("every setting to tune needs at least one value")
+    if criterion not in _CRITERIA:
+        raise ConfigError(f"criterion must be one of {', '.join(map(repr, _CRITERIA))}; got {criterion!r}")
+    points: list[Point] = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    trials: list[Trial[Key]] = []
+    candidates = dict.fromkeys(experiments, points)
+    if len(points) > 1:
+        stages = [(None, 1)] if screening is None else [screening, (None, 1)]
+        for rounds, kept in stages:
+            planned = {label: [_shortened(each, rounds) for each in own] for label, own in experiments.items()}
+            judged = _judge(planned, candidates, out, jobs, progress, criterion)
+            trials += judged
+            candidates = {label: _best(label, judged, kept) for label in experiments}
+    found = {label: replace(own[0].training, **candidates[label][0]) for label, own in experiments.items()}
+    return found, trials
+
+
+def _shortened(experiment: Experiment, rounds: int | None) -> Experiment:
+    return experiment if rounds is None else replace(experiment, rounds=rounds)
+
+
+def _judge(
+    experiments: Mapping[Key, Sequence[Experiment]],
+    candidates: Mapping[Key, Sequence[Point]],
+    out: str | Path,
+    jobs: int,
+    progress: Callable[[int, int], None] | None,
+    criterion: str,
+) -> list[Trial[Key]]:
+    """Run every candidate of every label, in the candidates' order."""
+    cells = [(label, point) for label, points in candidates.items() for point in points]
+    planned = [
+        replace(each, training=replace(each.training, **point)) for label, point in cells for each in experiments[label]
+    ]
+    values = (_value(folder, *_CRITERIA[criterion]) for folder in run_all(planned, out, jobs, progress, plots=False))
+    return [
+        Trial(label, point, experiments[label][0].rounds, tuple(itertools.islice(values, len(experiments[label]))))
+        for label, point in cells
+    ]
+
+
+def _best(label: Key, trials: Sequence[Trial[Key]], kept: int) -> list[Point]:
+    """A label's settings with the smallest values, best first."""
+    ordered = sorted((each for each in trials if each.label == label), key=lambda each: each.value)
+    if not math.isfinite(ordered[0].value):
+        raise ConfigError(f"{label}: no setting of the grid led to a finite loss; try smaller learning rates")
+    return [each.settings for each in ordered[:kept]]
+
+
+def _value(folder: Path, key: str, sign: float) -> float:
+    """Read the criterion of a finished run; the smaller the better."""
+    summary = read_summary(folder)
+    # Refused updates leave the model as it was: its loss says nothing about a setting under which they diverge.
+    diverged = summary["failed"] > 0
+    value = sign * summary[key]
+    return value if math.isfinite(value) and not diverged else math.inf
+
+
+# -- provenance and gallery --------------------------------------------------------------------------------------------
+
+#: Longer tables have a row per run, and stay with the runs.
+_ROWS = 200
+
+
+def collect(folder: Path, label: str, gallery: Path) -> list[Path]:
+    """Copy a study's tables and figures into a gallery, and record their provenance.
+
+    Parameters
+    ----------
+    folder : pathlib.Path
+        The study's, with its tables (CSV), figures (PNG) and ``provenance.json``.
+    label : str
+        Stands before the name of every copy (``fedgs_table2.png``), unless the name is the label.
+    gallery : pathlib.Path
+        Where they go; made if it is not there. What has these names there is replaced. Tables of more than 200 rows
+        stay with the runs.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The copies, sorted, and ``provenance.csv``: a row per label, with command, date, commit, machine, versions and
+        seconds.
+
+    Raises
+    ------
+    FileNotFoundError
+        When the study has no ``provenance.json``: it did not come to its end.
+    """
+    known = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
+    gallery.mkdir(parents=True, exist_ok=True)
+    copies = []
+    for file in sorted([*folder.glob("*.csv"), *folder.glob("*.png")]):
+        if file.suffix == ".csv" and len(pd.read_csv(file)) > _ROWS:
+            continue
+        stem = file.stem.replace("-", "_")
+        copies.append(gallery / f"{stem if stem == label else f'{label}_{stem}'}{file.suffix}")
+        shutil.copyfile(file, copies[-1])
+
+    row = {"study": label, "command": known["command"], "date": known["date"], "commit": known["commit"]}
+    row |= {"processor": known["machine"]["processor"], "cores": known["machine"]["cores"]}
+    row |= {name: known["versions"].get(name) for name in ("python", "numpy", "torch")} | {"seconds": known["seconds"]}
+    table = gallery / "provenance.csv"
+    before = pd.read_csv(table, dtype=str) if table.exists() else pd.DataFrame(columns=list(row))
+    rows = pd.concat([before[before["study"] != label], pd.DataFrame([row], dtype=str)])
+    rows.sort_values("study").to_csv(table, index=False)
+    return [*copies, table]
+
+
+def provenance(command: str, seconds: float) -> dict[str, Any]:
+    """Collect what is needed to run a study again.
+
+    Parameters
+    ----------
+    command : str
+        What was typed.
+    seconds : float
+        How long it took.
+
+    Returns
+    -------
+    dict
+        JSON values. ``commit`` is the one of the checkout the code lies in, with ``-dirty`` where files differ from
+        it, and None where it is installed and not a checkout.
+    """
+    return {
+        "command": command,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "commit": commit(),
+        "fedselect": fedselect.__version__,
+        "machine": {"processor": processor(), "cores": os.cpu_count(), "system": platform.platform(terse=True)},
+        "python": platform.python_version(),
+        "versions": installed(("numpy", "scipy", "numba", "scikit-learn", "torch")),
+        "seconds": round(seconds, 1),
+    }
+
+
+def write_provenance(folder: Path, command: str, seconds: float) -> Path:
+    """Write it as ``provenance.json`` into ``folder``, and return the file's path.
+
+    Where the same command was stopped and called again on the same commit and machine, the seconds add up.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path, found = folder / "provenance.json", provenance(command, seconds)
+    if path.exists():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        if all(before.get(key) == found[key] for key in ("command", "commit", "machine", "versions")):
+            found["seconds"] = round(found["seconds"] + before["seconds"], 1)
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return path

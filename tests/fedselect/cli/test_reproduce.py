@@ -16,8 +16,7 @@ import fedselect.studies
 from fedselect.cli import app
 from fedselect.errors import ConfigError
 from fedselect.studies import STUDIES, fedss
-from fedselect.studies.gallery import provenance
-from fedselect.studies.study import Picture, Setup, Table, load_study
+from fedselect.studies.study import Picture, Setup, Table, load_study, provenance
 
 
 def stand_in(name, monkeypatch, seen):

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from fedselect.errors import ConfigError, RunError
 from fedselect.experiments import Choice, Experiment, build_scenario, run_folder
-from fedselect.studies.comparison import beside_paper
+from fedselect.studies.comparison import beside_paper, long_form, print_table
 from fedselect.studies.study import (
     FinishedRun,
     Picture,
@@ -21,8 +21,6 @@ from fedselect.studies.study import (
     Table,
     cached,
     curves,
-    long_form,
-    print_table,
     run_study,
     select_without_training,
 )

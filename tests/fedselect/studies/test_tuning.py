@@ -10,7 +10,7 @@ import pytest
 
 from fedselect.errors import ConfigError
 from fedselect.experiments import Choice, Experiment, run_folder
-from fedselect.studies.tuning import tune
+from fedselect.studies.study import tune
 from fedselect.training.settings import TrainingSettings
 
 SMALL = Experiment(
