@@ -1,7 +1,8 @@
 """Callbacks that write a run into other tools' trackers: TensorBoard, Weights & Biases, MLflow.
 
 Each is a callback of `fedselect.experiments.run` and `fedselect.training.fedavg.FedAvg.fit`, and imports its package
-when it is made. A command line names them: ``--logger tensorboard``, ``--logger mlflow=runs/mlflow``.
+when it is made (`fedselect.errors.MissingExtraError` says how to install it). A command line names them: ``--logger
+tensorboard``, ``--logger mlflow=runs/mlflow``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import importlib.util
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +33,15 @@ __all__ = [
 
 #: Characters of a parameter of MLflow's, at most.
 _LONGEST = 500
+
+
+@contextmanager
+def _needed(package: str, extra: str) -> Iterator[None]:
+    """Say which ``pip install`` brings a package that cannot be imported inside the block."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(f"{package} is not installed: pip install 'fedselect[{extra}]'") from error
 
 
 class Logger(ABC):
@@ -59,18 +70,11 @@ class TensorBoardLogger(Logger):
         For the event files; ``tensorboard --logdir FOLDER`` shows them.
     config : mapping, optional
         Written as text, once.
-
-    Raises
-    ------
-    MissingExtraError
-        When TensorBoard is not installed.
     """
 
     def __init__(self, folder: str | Path, config: Mapping[str, Any] | None = None) -> None:
-        try:
+        with _needed("TensorBoard", "fl,tensorboard"):
             from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise MissingExtraError("TensorBoard is not installed: pip install 'fedselect[fl,tensorboard]'") from error
         self._writer = SummaryWriter(str(folder))
         if config is not None:
             rows = "\n".join(f"    {key}: {value}" for key, value in config.items())
@@ -97,11 +101,6 @@ class WandbLogger(Logger):
         What the run is filed under.
     mode : {"offline", "online"}
         Offline, nothing leaves the machine until ``wandb sync``.
-
-    Raises
-    ------
-    MissingExtraError
-        When the package is not installed.
     """
 
     def __init__(
@@ -113,10 +112,8 @@ class WandbLogger(Logger):
         name: str | None = None,
         mode: Literal["offline", "online"] = "offline",
     ) -> None:
-        try:
+        with _needed("Weights & Biases", "wandb"):
             import wandb
-        except ImportError as error:
-            raise MissingExtraError("Weights & Biases is not installed: pip install 'fedselect[wandb]'") from error
         Path(folder).mkdir(parents=True, exist_ok=True)
         settings = wandb.Settings(silent=True, console="off")
         self._run = wandb.init(
@@ -142,11 +139,6 @@ class MlflowLogger(Logger):
         Logged as parameters.
     experiment, name : str, optional
         What the run is filed under.
-
-    Raises
-    ------
-    MissingExtraError
-        When the package is not installed.
     """
 
     def __init__(
@@ -165,11 +157,9 @@ class MlflowLogger(Logger):
     @staticmethod
     def home(store: str | Path, experiment: str = "fedselect") -> tuple[Any, str]:
         """Return a client of the store, and the id of the experiment there, which is made if need be."""
-        try:
+        with _needed("MLflow", "mlflow"):
             from mlflow import MlflowClient
             from mlflow.exceptions import MlflowException
-        except ImportError as error:
-            raise MissingExtraError("MLflow is not installed: pip install 'fedselect[mlflow]'") from error
         uri = str(store)
         if "://" not in uri:
             uri = Path(store).resolve().as_uri()
