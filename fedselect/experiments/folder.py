@@ -446,14 +446,14 @@ class RunFolder:
     def _claim(self) -> None:
         """Write configuration and provenance of the run, or refuse a folder that holds another."""
         config = self.path / "config.toml"
+        if config.exists() and not _same_results(config, self.experiment):
+            raise RunError(
+                f"{self.path} holds a run of another configuration; remove it or choose another output folder"
+            )
         self.check()
         if not config.exists():
             # Files that came with the first use, by download, count as they are now.
             replace(self.origin, files=files_of(self.experiment)).write(self.path)
-        elif not _same_results(config, self.experiment):
-            raise RunError(
-                f"{self.path} holds a run of another configuration; remove it or choose another output folder"
-            )
         # Its paths start at the file itself, as those of every configuration do.
         tables = self.experiment.tables(lambda path: seen_from(self.path, path))
         write_atomically(config, tomli_w.dumps(tables).encode())

@@ -480,6 +480,8 @@ BUSY: dict[type[Problem], str | Callable[[], Problem]] = {
 BUSY_SPECIAL: dict[tuple[type[Problem], str], Callable[[], Problem]] = {
     (DispersionProblem, "brute-force"): enumerable,
     (AllocationProblem, "brute-force"): lambda: AllocationProblem(np.full(7, 11), np.arange(7.0), 40),
+    (PointDispersionProblem, "brute-force"): lambda: PointDispersionProblem(np.eye(24), size=12),
+    (KindDispersionProblem, "brute-force"): lambda: KindDispersionProblem(1 - np.eye(24), kinds=range(24), size=12),
     (PointDispersionProblem, "circle"): circle_of_points,
     (DispersionProblem, "circle"): lambda: circle_of_points(900).expanded(),
     (DeadlineProblem, "moore-hodgson"): many_uploads,
