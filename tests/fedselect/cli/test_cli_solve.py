@@ -14,8 +14,12 @@ import numpy as np
 import pytest
 
 from solvers import instances, method, solve
+from solvers.balance import BalanceProblem
 from solvers.capping import CappingProblem
+from solvers.coverage import CoverageProblem
+from solvers.deadline import DeadlineProblem
 from solvers.dispersion import DispersionProblem, write_mdplib
+from solvers.schedule import ScheduleProblem
 from tests.waiting import HANG, until
 
 SMALL = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
@@ -79,6 +83,21 @@ def test_files_of_problems_and_of_mdplib(call, tmp_path):
     )
     assert json.loads(call("solve", tmp_path / "m.txt", "--format", "json")[1])["selected"] == [2, 3]
     assert json.loads(call("solve", tmp_path / "m.txt", "--size", 3, "--format", "json")[1])["selected"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("problem", "x"),
+    [
+        (DeadlineProblem([0, 0, 1], [3, 3, 1], 4, [1, 2, 1]), [0, 1, 1]),
+        (CoverageProblem([[5, 4, 0], [4, 5, 0], [0, 0, 5]], 2), [1, 0, 1]),
+        (BalanceProblem([[3, 1], [4, 0], [1, 3]], 2), [1, 0, 1]),
+        (ScheduleProblem([[1, 1], [1, 0]], 1), [[False, True], [True, False]]),
+    ],
+)
+def test_files_of_further_families(call, tmp_path, problem, x):
+    code, out, err = call("solve", problem.save(tmp_path / "p.npz"), "--require-proof", "--format", "json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["x"] == x
 
 
 @pytest.mark.parametrize(
