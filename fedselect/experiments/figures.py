@@ -74,12 +74,12 @@ def _draw_seeds(
 
 
 def counts_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], clients: int) -> Figure:
-    """How often each client was selected, one panel a label (FedGS Fig. 4).
+    """Draw how often each client was selected, one panel per label (FedGS Fig. 4).
 
     Parameters
     ----------
     runs : mapping of str to sequence of record lists
-        The records of each label's runs, one list a seed.
+        The records of each label's runs, one list per seed.
     clients : int
         Number of clients N.
 
@@ -112,12 +112,12 @@ def counts_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], cli
 
 
 def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
-    """Test loss and accuracy over rounds: mean over seeds, with the band from lowest to highest.
+    """Draw test loss and accuracy over rounds: mean over seeds, with the band from lowest to highest.
 
     Parameters
     ----------
     runs : mapping of str to sequence of DataFrame
-        The round tables (`fedselect.experiments.metrics.round_table`) of each label's runs, one a seed.
+        The round tables (`fedselect.experiments.metrics.round_table`) of each label's runs, one per seed.
 
     Returns
     -------
@@ -144,7 +144,7 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
 
 
 def known_curves(runs: Mapping[str, Sequence[pd.DataFrame]]) -> list[str]:
-    """Which of loss and accuracy every run measured: a regression has no accuracy."""
+    """Return those of loss and accuracy that every run measured: a regression has no accuracy."""
     return [name for name in ("loss", "accuracy") if all(each[name].notna().any() for t in runs.values() for each in t)]
 
 
@@ -157,12 +157,12 @@ def panels_figure(
     banded: Sequence[str] = (),
     sharey: bool = True,
 ) -> Figure:
-    """Any curve over rounds, mean over seeds, one panel a setting.
+    """Draw any curve over rounds, mean over seeds, one panel per setting.
 
     Parameters
     ----------
     panels : mapping of str to mapping of str to sequence of Series
-        For each panel's title, the curves of each label, one a seed: values by round, counted from 1.
+        For each panel's title, the curves of each label, one per seed: values by round, counted from 1.
     styles : mapping of str to tuple
         Colour and dashes of each label (what follows them is left out).
     ylabel : str
@@ -197,12 +197,12 @@ def panels_figure(
 
 
 def success_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], clients: int) -> Figure:
-    """Success ratio up to each round: share of the selections whose update arrived (E3CS Fig. 4).
+    """Draw the success ratio up to each round: share of the selections whose update arrived (E3CS Fig. 4).
 
     Parameters
     ----------
     runs : mapping of str to sequence of record lists
-        The records of each label's runs, one list a seed.
+        The records of each label's runs, one list per seed.
     clients : int
         Number of clients N.
 
@@ -226,7 +226,7 @@ def success_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], cl
 
 
 def gap_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
-    """Certified gap of every decision against the seconds it took.
+    """Draw the certified gap of every decision against its seconds.
 
     Parameters
     ----------
