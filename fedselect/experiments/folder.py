@@ -359,7 +359,12 @@ class RunFolder:
         return self.origin.since(before, self.finished)
 
     def check(self) -> None:
-        """Raise `RunError` where the folder holds a run of another provenance."""
+        """Raise `RunError` where the folder holds a run of another configuration, or of another provenance."""
+        config = self.path / "config.toml"
+        if config.exists() and not _same_results(config, self.experiment):
+            raise RunError(
+                f"{self.path} holds a run of another configuration; remove it or choose another output folder"
+            )
         if difference := self.difference():
             state = "a finished run" if self.finished else "a run that was stopped"
             raise RunError(
@@ -446,10 +451,6 @@ class RunFolder:
     def _claim(self) -> None:
         """Write configuration and provenance of the run, or refuse a folder that holds another."""
         config = self.path / "config.toml"
-        if config.exists() and not _same_results(config, self.experiment):
-            raise RunError(
-                f"{self.path} holds a run of another configuration; remove it or choose another output folder"
-            )
         self.check()
         if not config.exists():
             # Files that came with the first use, by download, count as they are now.
