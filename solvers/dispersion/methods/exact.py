@@ -265,7 +265,7 @@ def auto(
     if not (run.proved or run.expired or is_trivial(problem)):
         solve_if_circular(problem, run)
     if not (run.proved or run.expired):
-        few, inner = _without_the_hopeless(problem, run)
+        few, inner = _reduced_by_rlt(problem, run)
         branch_and_bound(few, inner, memory=memory, threads=threads, policy=policy)
         run.nodes = inner.nodes
     if run.x is None:
@@ -294,7 +294,7 @@ def auto_without_matrix(problem: SelectionProblem, run: Run) -> None:
             find(problem, "branch-and-bound").function(problem, run)
 
 
-def _without_the_hopeless(problem: DispersionProblem, run: Run) -> tuple[DispersionProblem, Run]:
+def _reduced_by_rlt(problem: DispersionProblem, run: Run) -> tuple[DispersionProblem, Run]:
     """Bound by ``rlt`` where few of many are chosen; return the problem over the clients that are left, and its run."""
     if not _FEW_OF_MANY * problem.size <= problem.n <= LARGEST_RLT or problem.n < FEW or run.recording:
         return problem, run
