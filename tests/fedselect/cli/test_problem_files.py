@@ -133,5 +133,6 @@ def test_formulations_are_for_linear_files(folder, call):
     code, _, error = call("instances", "export", "a1.txt", "a.qubo", "--formulation", "rlt")
     assert (code, error) == (2, "fedselect: --formulation is for .lp and .mps files; got a.qubo\n")
     assert (
-        "must be one of rlt, glover, tangent" in call("instances", "export", "a1.txt", "a.lp", "--formulation", "x")[2]
+        "must be one of quadratic, rlt, glover, tangent"
+        in call("instances", "export", "a1.txt", "a.lp", "--formulation", "x")[2]
     )
