@@ -45,9 +45,9 @@ def test_one_thread_within_and_the_former_number_after(problem):
 @pytest.mark.parametrize(("n", "threads"), [(2000, 1), (2001, 2)])
 def test_only_large_problems_keep_their_threads(n, threads):
     with threadpool_limits(limits=2, user_api="blas"):
-        before = max(blas_threads())  # 1 where the machine has one processor
+        before = blas_threads()  # 1 where the machine, or a BLAS that another test has loaded, has one thread
         with single_threaded_blas(SimpleNamespace(n=n)):
-            assert blas_threads() == {min(threads, before)}
+            assert blas_threads() == {min(threads, each) for each in before}
 
 
 @pytest.mark.parametrize("name", ["auto", "branch-and-bound", "sdp"])
