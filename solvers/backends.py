@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 
 from solvers.run import Run
 
-__all__ = ["clarabel_point", "cut_short", "follower", "into_box", "solver_for"]
+__all__ = ["clarabel_point", "cut_short", "follower", "into_box", "run_cp_sat", "solver_for"]
 
 
 def solver_for(run: Run, threads: int = 1, spare: float = 0.0) -> Any:
@@ -22,6 +24,9 @@ def solver_for(run: Run, threads: int = 1, spare: float = 0.0) -> Any:
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = threads
     solver.parameters.random_seed = run.seed % 2**31
+    # Its own handler writes a log line, and so asks for memory in the middle of whatever the signal interrupts: where
+    # that is a request for memory, too, the process waits for itself for ever. `run_cp_sat` hears Ctrl-C instead.
+    solver.parameters.catch_sigint_signal = False
     if math.isfinite(run.remaining):
         solver.parameters.max_time_in_seconds = max(run.remaining - spare, 1e-3)
     return solver
@@ -58,6 +63,42 @@ def follower(run: Run, solver: Any, chosen: Sequence[Any], bound: Callable[[floa
     return Incumbents()
 
 
+def run_cp_sat(solver: Any, model: Any, callback: Any = None) -> Any:
+    """Solve a model by CP-SAT in a thread, so that Ctrl-C is heard meanwhile and ends it with its incumbent.
+
+    Parameters
+    ----------
+    solver : cp_model.CpSolver
+        From `solver_for`.
+    model : cp_model.CpModel
+        The model.
+    callback : cp_model.CpSolverSolutionCallback, optional
+        Hears of solutions; an error in it is raised here.
+
+    Returns
+    -------
+    int
+        CP-SAT's status; `cut_short` tells an interruption from the limit.
+    """
+    answer: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(solver.solve(model, callback))
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        while not answer.done():
+            wait([answer], timeout=0.2)  # a wait without a limit does not hear Ctrl-C on every system
+    except KeyboardInterrupt:
+        while not answer.done():  # a second Ctrl-C does not wait for the incumbent
+            solver.stop_search()
+            wait([answer], timeout=0.05)
+    return answer.result()
+
+
 def cut_short(run: Run, model: Any, status: int, spare: float = 0.0) -> bool:
     """Record in the run why CP-SAT ended without a proof; return whether it was ended before its time.
 
@@ -88,7 +129,7 @@ def cut_short(run: Run, model: Any, status: int, spare: float = 0.0) -> bool:
     if status == cp_model.INFEASIBLE:
         run.stop("error", "CP-SAT calls a model infeasible that has a feasible point")
         return True
-    # CP-SAT catches Ctrl-C itself and returns its incumbent early; at the limit it ends a moment before it.
+    # Ctrl-C makes CP-SAT return its incumbent early; at the limit it ends a moment before it.
     # A run whose gap is good enough has no time left either.
     early = not run.expired and (run.time_limit is None or run.remaining > 0.2 + 0.1 * run.time_limit + spare)
     run.stop("interrupted" if early else "time-limit", run.message)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.allocation.problem import AllocationProblem, fill, round_up_largest
-from solvers.backends import clarabel_point, cut_short, into_box, solver_for
+from solvers.backends import clarabel_point, cut_short, into_box, run_cp_sat, solver_for
 from solvers.certificate_writers import certificate_writer, whole_numbers
 from solvers.certificates import Certificate, problem_digest
 from solvers.errors import InvalidOption, InvalidProblem
@@ -384,7 +384,7 @@ def cp_sat(problem: AllocationProblem, run: Run, *, threads: Annotated[int, AtLe
     margin = 4.0 * np.finfo(np.float64).eps * (math.log2(problem.n + 1) + 4.0)
     while not run.expired:
         solver = solver_for(run, threads)
-        status = solver.solve(model)
+        status = run_cp_sat(solver, model)
         run.message = f"cp-sat: {solver.status_name(status)}, {len(lines)} lines"
         run.nodes = (run.nodes or 0) + solver.num_branches
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):

@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.backends import cut_short, solver_for
+from solvers.backends import cut_short, run_cp_sat, solver_for
 from solvers.balance.problem import BalanceProblem
 from solvers.balance.sampling import draw_fed_cbs
 from solvers.dispersion import DispersionProblem
@@ -239,7 +239,7 @@ def cp_sat(problem: BalanceProblem, run: Run, *, threads: Annotated[int, AtLeast
             for variable, value in zip(chosen, run.x.tolist(), strict=True):
                 model.add_hint(variable, value)
         solver, known = solver_for(run, threads), run.objective
-        status = solver.solve(model)
+        status = run_cp_sat(solver, model)
         run.message = f"cp-sat: {solver.status_name(status)}"
         run.nodes = (run.nodes or 0) + solver.num_branches
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):

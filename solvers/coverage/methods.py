@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.backends import cut_short, follower, solver_for
+from solvers.backends import cut_short, follower, run_cp_sat, solver_for
 from solvers.coverage.lagrangian import Tree
 from solvers.coverage.problem import CoverageProblem
 from solvers.coverage.swaps import ascend, perturb
@@ -241,7 +241,7 @@ def cp_sat(problem: CoverageProblem, run: Run, *, threads: Annotated[int, AtLeas
         return value / factor * (1 + 4 * _EPS) + float(least.sum()) + problem.rounding
 
     solver = solver_for(run, threads)
-    status = solver.solve(model, follower(run, solver, chosen, widened))
+    status = run_cp_sat(solver, model, follower(run, solver, chosen, widened))
     run.nodes = solver.num_branches
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         run.offer([int(solver.value(variable)) for variable in chosen])

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.backends import cut_short, follower, solver_for
+from solvers.backends import cut_short, follower, run_cp_sat, solver_for
 from solvers.deadline.chain import Chain, multipliers, search
 from solvers.deadline.problem import DeadlineProblem
 from solvers.deadline.theory import fedcs_order
@@ -250,7 +250,7 @@ def cp_sat(problem: DeadlineProblem, run: Run, *, threads: Annotated[int, AtLeas
         return value / factor * (1 + 4 * _EPS)
 
     exact = chain.is_exact and not coarser
-    status = solver.solve(model, follower(run, solver, chosen, widened) if exact else None)
+    status = run_cp_sat(solver, model, follower(run, solver, chosen, widened) if exact else None)
     run.nodes = solver.num_branches
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         run.offer(_repaired(problem, [k for k in chain.clients.tolist() if solver.value(chosen[k])]))

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.backends import clarabel_point, cut_short, solver_for
+from solvers.backends import clarabel_point, cut_short, run_cp_sat, solver_for
 from solvers.errors import InvalidProblem, SolversError
 from solvers.registry import method
 from solvers.run import Run
@@ -393,7 +393,7 @@ class _Search:
             model.minimize(cost)
             solver = solver_for(run, spare=self.overrun)
         parameter = self.best
-        status = solver.solve(model)
+        status = run_cp_sat(solver, model)
         run.nodes = (run.nodes or 0) + int(solver.num_branches)
         if status == cp_model.MODEL_INVALID:
             raise SolversError(f"CP-SAT rejected the model of a slice: {model.validate()}")

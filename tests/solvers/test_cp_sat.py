@@ -8,7 +8,7 @@ from ortools.sat.python import cp_model
 
 from solvers import solve
 from solvers.allocation import AllocationProblem
-from solvers.backends import cut_short, solver_for
+from solvers.backends import cut_short, run_cp_sat, solver_for
 from solvers.run import Run
 from solvers.weighting import ExclusionProblem
 
@@ -74,3 +74,21 @@ def test_ctrl_c_returns_the_incumbent(state, interrupt_after):
     solution = solve(problem, "cp-sat", time_limit=60)
     assert (solution.status, solution.stopped) == ("feasible", "interrupted")
     assert problem.violation(solution.x) <= problem.tolerance
+
+
+def test_no_handler_of_its_own_hears_ctrl_c():
+    """CP-SAT's asks for memory wherever the signal finds it, and a process that was about to do so hangs."""
+    assert not solver_for(small()).parameters.catch_sigint_signal
+
+
+def test_an_error_in_a_callback_is_raised_in_the_caller():
+    model = cp_model.CpModel()
+    x = [model.new_bool_var("") for _ in range(3)]
+    model.maximize(sum(x))
+
+    class Fails(cp_model.CpSolverSolutionCallback):
+        def on_solution_callback(self):
+            raise ValueError("of the callback")
+
+    with pytest.raises(ValueError, match="of the callback"):
+        run_cp_sat(solver_for(small()), model, Fails())

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.backends import cut_short, follower, solver_for
+from solvers.backends import cut_short, follower, run_cp_sat, solver_for
 from solvers.dispersion.neighbourhood import ascend, incumbent
 from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem
@@ -69,7 +69,7 @@ def cp_sat(
             model.add_hint(variable, value)
 
     solver = solver_for(run, threads)
-    status = solver.solve(model, follower(run, solver, chosen, integers.bound))
+    status = run_cp_sat(solver, model, follower(run, solver, chosen, integers.bound))
     run.nodes = int(solver.num_branches)
     run.message = solver.status_name(status)
     run.details["native_status"] = run.message.lower()
@@ -135,7 +135,9 @@ def _tangent(problem: DispersionProblem, run: Run, threads: int) -> None:
         for variable, bit in zip(chosen, incumbent(run).tolist(), strict=True):
             model.add_hint(variable, bit)
         solver = solver_for(run, threads)
-        status = solver.solve(model, follower(run, solver, chosen, lambda bound: tangents.original(bound / scale)))
+        status = run_cp_sat(
+            solver, model, follower(run, solver, chosen, lambda bound: tangents.original(bound / scale))
+        )
         run.nodes += int(solver.num_branches)
         run.message = solver.status_name(status)
         run.details["native_status"] = run.message.lower()
