@@ -97,7 +97,7 @@ class RowRelaxation:
 
     def descend(self, target: float, iterations: int) -> int:
         """Take at most so many steps towards ``target``, the incumbent's value; return how many were taken."""
-        patience = 10 + self.ids.size // (5 * self.m)
+        patience = 20 + self.ids.size // (5 * self.m)
         chosen = np.empty(self.m, dtype=np.int64)
         made, self.step = self.kernel.descend(
             self.shares,
