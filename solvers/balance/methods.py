@@ -187,8 +187,12 @@ _LARGEST = 2**60
 
 
 def _needed_scale(problem: BalanceProblem) -> int:
-    """Denominator of κ at which its rounding changes QCID by less than a quarter of what counts as proved."""
-    return 1 if problem.has_equal_sizes else 1 << math.ceil(math.log2(4e6 / problem.classes**2 + 1))
+    """Denominator of κ at which its rounding changes the bound on QCID by less than a quarter of what counts as proved.
+
+    A κ that is 1/d too large lowers the bound by the square of the ratio of most to fewest samples, over d.
+    """
+    ratio = problem.most_samples / problem.fewest_samples
+    return 1 if problem.has_equal_sizes else 1 << math.ceil(math.log2(4e6 * ratio**2 / problem.classes**2 + 1))
 
 
 def _fits(problem: BalanceProblem) -> str | None:
