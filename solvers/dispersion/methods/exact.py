@@ -296,7 +296,8 @@ def auto_without_matrix(problem: SelectionProblem, run: Run) -> None:
 
 def _reduced_by_rlt(problem: DispersionProblem, run: Run) -> tuple[DispersionProblem, Run]:
     """Bound by ``rlt`` where few of many are chosen; return the problem over the clients that are left, and its run."""
-    if not _FEW_OF_MANY * problem.size <= problem.n <= LARGEST_RLT or problem.n < FEW or run.recording:
+    is_few = _FEW_OF_MANY * problem.size <= problem.n <= LARGEST_RLT and problem.n >= FEW
+    if not is_few or is_trivial(problem) or run.recording:
         return problem, run
     begin(problem, run)
     relaxation = RowRelaxation(Normal.of(problem), run)

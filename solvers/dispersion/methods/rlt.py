@@ -40,7 +40,10 @@ def rlt(problem: DispersionProblem, run: Run, *, iterations: Annotated[int, AtLe
         Most iterations.
     """
     if problem.n > LARGEST:
-        run.stop("iterations", f"no level-1 RLT bound: its multipliers are kept for {LARGEST} clients at most")
+        run.stop(
+            "iterations",
+            f"no level-1 RLT bound: multipliers are kept for {LARGEST} clients at most; there are {problem.n}",
+        )
         return
     descend(problem, run, RowRelaxation(Normal.of(problem), run), iterations)
 

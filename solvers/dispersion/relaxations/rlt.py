@@ -37,8 +37,8 @@ from solvers.run import Run
 
 __all__ = ["RowRelaxation"]
 
-#: The step of an iteration: this part of what would reach the target if the bound were linear. Halved about once in
-#: ``patience`` steps without success; below the second the multipliers have converged. Both 2026-11-22, by
+#: The step of an iteration: this part of what would reach the target if the bound were linear. It is multiplied by .7
+#: after ``patience`` steps without success; below the second the multipliers have converged. Both 2026-11-22, by
 #: tests/benchmarks/bench_few_of_many.py.
 _STEP, _LEAST_STEP = 0.1, 1e-4
 
@@ -69,8 +69,7 @@ class RowRelaxation:
         self.most = 2**61 // m**2
         self.shares = np.ceil(normal.quadratic * self.grid).astype(np.int64)
         self.linear = np.ceil(normal.linear * self.grid).astype(np.int64)
-        self.kernel = load("rlt", run, steps=50 * n * n)
-        self.iterations, self.step = 0, _STEP
+        self.run, self.iterations, self.step = run, 0, _STEP
         self.state = np.full(3, np.iinfo(np.int64).max // 4)
         self._appraise()
 
@@ -79,7 +78,9 @@ class RowRelaxation:
         self.partners = np.empty((k, self.m - 1), dtype=np.int64)
         self.is_partner = np.empty((k, k), dtype=np.bool_)
         self.values = np.empty(k, dtype=np.int64)
-        self.kernel.appraise(self.shares, self.linear, self.partners, self.is_partner, self.values)
+        load("rlt", self.run, steps=50 * k * k).appraise(
+            self.shares, self.linear, self.partners, self.is_partner, self.values
+        )
         self.state[2] = 0
 
     @property
@@ -99,7 +100,8 @@ class RowRelaxation:
         """Take at most so many steps towards ``target``, the incumbent's value; return how many were taken."""
         patience = 20 + self.ids.size // (5 * self.m)
         chosen = np.empty(self.m, dtype=np.int64)
-        made, self.step = self.kernel.descend(
+        # A step looks at some three rows for each of the m clients chosen, and at an entry five times.
+        made, self.step = load("rlt", self.run, steps=15 * self.m * self.ids.size * iterations).descend(
             self.shares,
             self.linear,
             self.partners,
