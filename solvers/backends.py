@@ -55,7 +55,9 @@ def follower(run: Run, solver: Any, chosen: Sequence[Any], bound: Callable[[floa
 
     class Incumbents(cp_model.CpSolverSolutionCallback):
         def on_solution_callback(self) -> None:
-            run.offer([int(self.boolean_value(variable)) for variable in chosen])
+            x = run.problem.decision([int(self.boolean_value(variable)) for variable in chosen])
+            if run.problem.violation(x) <= run.problem.tolerance:  # rounded rows may let through what misses them
+                run.offer(x)
             if run.enough:
                 self.stop_search()
 

@@ -11,6 +11,7 @@ fractions in binary, and 0.1 + 0.2 is to keep a limit of 0.3.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,6 +40,9 @@ __all__ = [
 
 #: States of a client: not fixed, chosen, left out.
 FREE, ONE, ZERO = 0, 1, 2
+
+#: Largest uses of a budget that squares and quotients by other data are computed with, without under- or overflow.
+_SMALLEST, _LARGEST = 1e-100, 1e100
 
 #: Share of a budget's limit by which a selection may exceed it, for the rounding of decimal fractions and of sums.
 _OVER = 1e-9
@@ -91,7 +95,8 @@ class Budget:
     Parameters
     ----------
     use : (n,) array-like
-        Use of each client of the problem, not negative, in the order of the problem's clients.
+        Use of each client of the problem, not negative, in the order of the problem's clients. The largest is 0 or lies
+        between 1e-100 and 1e100.
     limit : float
         Sum not to exceed (by more than 1e-9 of it), not negative, in the same unit.
     name : str
@@ -100,7 +105,7 @@ class Budget:
     Raises
     ------
     InvalidProblem
-        When a use or the limit is negative or not finite.
+        When a use or the limit is negative or not finite, or the largest use is out of range.
     """
 
     use: NDArray[np.float64]
@@ -110,6 +115,11 @@ class Budget:
     def __post_init__(self) -> None:
         what = _named("budget", self.name)
         use = vector(self.use, f"use of {what}", AtLeast(0))
+        if (most := float(use.max())) and not _SMALLEST <= most <= _LARGEST:
+            raise InvalidProblem(
+                f"the largest use of {what} must be 0 or lie between {_SMALLEST:g} and {_LARGEST:g}; got {most:g} "
+                "(rescale uses and limit)"
+            )
         _set(self, use=use, limit=number(self.limit, f"limit of {what}", AtLeast(0)))
 
 
@@ -217,7 +227,7 @@ class Constraints:
                 budgets.append(Budget(row.dense(self.n), limit, row.name))
             elif row.low > 0 or row.high < row.places.size:
                 most = None if math.isinf(row.high) else math.floor(row.high)
-                quotas.append(Quota(row.places.tolist(), max(0, math.ceil(row.low)), most, row.name))
+                quotas.append(Quota(row.places.tolist(), math.ceil(max(row.low, 0)), most, row.name))
         fixed = {name: np.flatnonzero(self.states == state) for name, state in (("include", ONE), ("exclude", ZERO))}
         return fixed | {"quotas": quotas, "budgets": budgets}
 
@@ -426,7 +436,7 @@ def _normal(stated: Mapping[str, Any], clients: NDArray[np.int64], size: int) ->
                 f"use of {_named('budget', name)} must have one entry per client, {n}; got {budget.use.size}"
             )
         using = np.flatnonzero(budget.use)
-        high = budget.limit * (1 + _OVER)
+        high = min(budget.limit * (1 + _OVER), sys.float_info.max)
         rows.append(LinearRow(name, "budget", using, budget.use[using], -math.inf, high))
     names = [row.name for row in rows]
     if twice := [name for name in names if names.count(name) > 1]:

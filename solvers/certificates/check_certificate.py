@@ -376,8 +376,8 @@ class Data:
         self.pair = [[round(math.ldexp(x, -grid)) for x in row] for row in products]
         self.cost = [round(math.ldexp(x, -grid)) for x in c]
         entries = ((k, p, x) for rows in zip(self.pair, products, h) for k, p, x in zip(*rows))
-        lossless = largest == 0 or math.frexp(w)[0] == 0.5
-        lossless = lossless and all(x == 0 or (p >= 2.0**-1000 and k * unit == p) for k, p, x in entries)
+        lossless = all(x == 0 or (p >= 2.0**-1000 and k * unit == p) for k, p, x in entries)
+        lossless = largest == 0 or (lossless and math.frexp(w)[0] == 0.5)
         error = 0 if lossless else m * (m - 1) * (Fraction(1, 2) + largest / 2**52 + Fraction(1, 2**100))
         self.error = (error + (0 if all(k * unit == x for k, x in zip(self.cost, c)) else Fraction(m, 2))) * unit
         self.order, self.w, self.c, self.never = order, Fraction(w), exact(c), functools.cache(self.is_no_loss)

@@ -40,6 +40,9 @@ _PRICE = 1e-11
 #: Seconds for the mixed-integer program that finds a selection where swaps find none.
 _LAST_RESORT = 10.0
 
+#: Up to this many selections are looked at one by one where they are too near to limits for HiGHS.
+_ENUMERABLE = 100_000
+
 #: Swaps that are looked at in a step of a repair: the best of so many clients on each side.
 _WIDTH = 400
 
@@ -188,16 +191,18 @@ class ConstrainedSelections(Hypersimplex):
             return self._one_price(g)
         from scipy import optimize, sparse
 
-        scale = float(np.abs(g).max()) or 1.0
-        rows = [row for row in self.rows() if row.name != "size"]
-        both = [(row.coefficients, row.high) for row in rows if math.isfinite(row.high)]
-        both += [(-row.coefficients, -row.low) for row in rows if math.isfinite(row.low)]
-        units = np.array([max(np.abs(row).max(), 1e-300) for row, _ in both])
-        upper = sparse.csr_matrix(np.array([row for row, _ in both]) / units[:, None])
+        scale, rows = float(np.abs(g).max()) or 1.0, self.constraints.rows
+        sides = [(k, 1.0, high) for k, row in enumerate(rows) if math.isfinite(high := self._high(row))]
+        sides += [(k, -1.0, -row.low) for k, row in enumerate(rows) if row.low > 0]
+        if not sides:
+            return np.zeros(len(self.priced))
+        number, signs, limits = (np.array(column) for column in zip(*sides, strict=True))
+        dense = np.array([row.dense(self.n) for row in rows])[number] * signs[:, None]
+        units = np.maximum(np.abs(dense).max(axis=1), 1e-300)
         found = optimize.linprog(
             -g / scale,
-            A_ub=upper,
-            b_ub=np.array([limit for _, limit in both]) / units,
+            A_ub=sparse.csr_matrix(dense / units[:, None]),
+            b_ub=limits / units,
             A_eq=np.ones((1, self.n)),
             b_eq=[self.size],
             bounds=np.column_stack(self._box()),
@@ -205,12 +210,13 @@ class ConstrainedSelections(Hypersimplex):
         )
         if found.status != 0:
             return np.zeros(len(self.priced))
-        duals = -found.ineqlin.marginals / units * scale
-        names = [row.name for row in rows]
-        above = dict(zip([row.name for row in rows if math.isfinite(row.high)], duals, strict=False))
-        below = dict(zip([row.name for row in rows if math.isfinite(row.low)], duals[len(above) :], strict=True))
-        net = {name: above.get(name, 0.0) - below.get(name, 0.0) for name in names}
-        return np.array([net[row.name] for row in self.priced])
+        net = np.zeros(len(rows))
+        np.add.at(net, number, -found.ineqlin.marginals / units * scale * signs)
+        return net[[k for k in range(len(rows)) if k not in self.core.numbers]]
+
+    def _high(self, row: LinearRow) -> float:
+        """Return a row's upper limit, infinite where all clients together keep it: in its unit it may be too large."""
+        return row.high if row.high < row.activity(np.ones(self.n)) else math.inf
 
     def _one_price(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
         """Price of a single upper limit by bisection."""
@@ -405,7 +411,7 @@ class ConstrainedSelections(Hypersimplex):
         order = np.argsort(places, kind="stable")
         start = np.concatenate([[0], np.cumsum(np.bincount(places, minlength=self.n))])
         drawn = np.array([1 - 4e-10 if row.kind == "budget" else 1.0 for row in rows])
-        low, high = (np.array([getattr(row, side) for row in rows]) / units for side in ("low", "high"))
+        low, high = np.array([row.low for row in rows]) / units, np.array([self._high(row) for row in rows]) / units
         high = high * drawn
         movable = (self.constraints.states == FREE).astype(np.int64)
         whole = [each.astype(np.int64) for each in (start, number[order])]
@@ -418,11 +424,20 @@ class ConstrainedSelections(Hypersimplex):
         return (states == ONE).astype(np.float64), (states != ZERO).astype(np.float64)
 
     def rows(self) -> list[Row]:
-        """Return the constraints beside 0 ≤ x ≤ 1 for external solvers: size, side constraints, fixed clients."""
-        made = super().rows()
-        made += [Row(row.name, row.dense(self.n), row.low, row.high) for row in self.constraints.rows]
+        """Return the constraints beside 0 ≤ x ≤ 1 for external solvers: size, side constraints, fixed clients.
+
+        A client that exceeds a budget alone is fixed: beside it the row's other coefficients could be less than what
+        solvers round.
+        """
+        made, states = super().rows(), self.constraints.states.copy()
+        for row in self.constraints.rows:
+            coefficients = row.dense(self.n)
+            if row.kind == "budget":
+                alone = (coefficients > row.high) & (states != ONE)
+                states[alone], coefficients[alone] = ZERO, 0.0
+            made.append(Row(row.name, coefficients, row.low, self._high(row)))
         for name, state in (("include", ONE), ("exclude", ZERO)):
-            members = (self.constraints.states == state).astype(np.float64)
+            members = (states == state).astype(np.float64)
             if members.any():
                 total = float(members.sum()) if state == ONE else 0.0
                 made.append(Row(name, members, total, total))
@@ -431,7 +446,8 @@ class ConstrainedSelections(Hypersimplex):
     def _by_milp(self, g: NDArray[np.float64], seconds: float | None = None) -> NDArray[np.int64]:
         """Maximise gᵀx by HiGHS; raise `NoSelection` where there is no selection, or none was found in time.
 
-        HiGHS keeps rows to 1e-6 of their unit: limits are drawn in a little where its answer misses one.
+        HiGHS keeps rows to 1e-6 of their unit: limits are drawn in a little where its answer misses one, and selections
+        are looked at one by one where that leaves none.
         """
         from scipy import optimize
 
@@ -451,12 +467,19 @@ class ConstrainedSelections(Hypersimplex):
                 constraints=optimize.LinearConstraint(dense, lows, highs - np.where(whole, 0, drawn)),
                 options={"mip_rel_gap": 0.0} | ({"time_limit": seconds} if seconds else {}),
             )
+            if found.x is None and drawn == 0:
+                raise NoSelection(found.status == 2)
             if found.x is None:
-                raise NoSelection(found.status == 2 and drawn == 0)
+                break
             x = np.rint(found.x).astype(np.int64)
             if self.violation(x) == 0:
                 return x
-        raise NoSelection(False)
+        if self.count > _ENUMERABLE:
+            raise NoSelection(False)
+        every = [self.decision(each) for each in self.selections()]
+        if not every:
+            raise NoSelection(True)
+        return every[int(np.argmax(np.array(every) @ g))]
 
 
 def _onto_slice(

@@ -11,6 +11,7 @@ from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
 from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
 from solvers.dispersion.restated import RestatedRun
+from solvers.errors import InvalidProblem
 from solvers.run import Run
 
 __all__ = ["first_selection", "search_in_constraints"]
@@ -122,9 +123,12 @@ def _improve(
     distances = problem.geometry.distances(places)
     # What the clients that stay add to the gain of each.
     own = 2 * problem.weight * distances @ x[places]
-    small = DispersionProblem(
-        distances, own - g[places], size=left.size, weight=problem.weight, **left.arguments(drawn_in=2e-9)
-    )
+    try:
+        small = DispersionProblem(
+            distances, own - g[places], size=left.size, weight=problem.weight, **left.arguments(drawn_in=2e-9)
+        )
+    except InvalidProblem:  # no selection is left by limits that are drawn in
+        return
 
     def lift(part: NDArray[np.int64]) -> NDArray[np.int64]:
         whole = x.copy()

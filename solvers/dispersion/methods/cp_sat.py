@@ -72,15 +72,28 @@ def cp_sat(
         for variable, value in zip(chosen, hint.tolist(), strict=True):
             model.add_hint(variable, value)
 
-    solver = solver_for(run, threads)
-    status = run_cp_sat(solver, model, follower(run, solver, chosen, integers.bound))
-    run.nodes = int(solver.num_branches)
-    run.message = solver.status_name(status)
-    run.details["native_status"] = run.message.lower()
-    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        offer_answer(problem, run, np.array([int(solver.boolean_value(variable)) for variable in chosen]))
+    run.nodes, optimal = 0, True
+    while optimal and not (run.expired or run.proved):
+        solver = solver_for(run, threads)
+        status = run_cp_sat(solver, model, follower(run, solver, chosen, integers.bound))
+        run.nodes += int(solver.num_branches)
+        run.message = solver.status_name(status)
+        run.details["native_status"] = run.message.lower()
+        cut_short(run, model, status)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return
+        x = np.array([int(solver.boolean_value(variable)) for variable in chosen])
         run.tighten(integers.bound(solver.best_objective_bound))  # 0, not a bound, under any other status
-    cut_short(run, model, status)
+        offer_answer(problem, run, x)
+        optimal = status == cp_model.OPTIMAL and _forbid(problem, model, chosen, x)
+
+
+def _forbid(problem: DispersionProblem, model: Any, chosen: list[Any], x: NDArray[np.int64]) -> bool:
+    """Forbid an answer that misses a row by what rounding lets through; say whether it was one."""
+    if problem.violation(x) == 0:
+        return False
+    model.add_bool_or([~chosen[k] for k in np.flatnonzero(x).tolist()])
+    return True
 
 
 def state(problem: DispersionProblem, formulation: str, run: Run | None = None) -> tuple[Any, list[Any], _Integers]:
@@ -105,9 +118,10 @@ def state(problem: DispersionProblem, formulation: str, run: Run | None = None) 
 def _choice(problem: DispersionProblem, model: Any) -> list[Any]:
     """State the feasible set: a Boolean for each client, and its rows.
 
-    Coefficients that are no whole numbers are multiplied by a power of two and rounded down, so that no selection that
-    keeps a budget is lost; what a row lets through in excess is some 1e-7 of its largest coefficient. Finer ones are
-    not safe: with coefficients of 2³⁴ CP-SAT 9.15's presolve cuts off optima and calls what is left optimal.
+    Coefficients that are no whole numbers are multiplied by a power of
+    two and rounded down, so that no selection that keeps a budget is lost; what a row lets through in excess is some
+    1e-7 of its largest coefficient. Finer ones are not safe: with coefficients of 2³⁴ CP-SAT 9.15's presolve cuts off
+    optima and calls what is left optimal.
     """
     from ortools.sat.python import cp_model
 
@@ -118,7 +132,7 @@ def _choice(problem: DispersionProblem, model: Any) -> list[Any]:
             unit = 2.0 ** (_ROW_BITS - math.ceil(math.log2(largest)))
             coefficients, high = np.floor(coefficients * unit), high * unit
         total = cp_model.LinearExpr.weighted_sum(chosen, coefficients.astype(np.int64).tolist())
-        limits = (math.ceil(low) if low > -math.inf else 0, math.floor(high) if high < math.inf else 2**60)
+        limits = (math.ceil(low) if low > -math.inf else 0, math.floor(min(high, 2.0**60)))
         model.add_linear_constraint(total, *limits)
     return chosen
 
@@ -163,7 +177,7 @@ def _tangent(problem: DispersionProblem, run: Run, threads: int) -> None:
         offer_answer(problem, run, x)
         run.offer(ascend(problem, x if problem.violation(x) == 0 else incumbent(run), run))
         points = [x.astype(np.float64)]
-        if x.tobytes() in answers:
+        if not _forbid(problem, model, chosen, x) and x.tobytes() in answers:
             return  # its tangent is in the model already: this is as near as integers of this scale come
         answers.add(x.tobytes())
         if status != cp_model.OPTIMAL:
@@ -182,7 +196,7 @@ class _Integers:
     def __init__(self, problem: DispersionProblem) -> None:
         m = problem.size
         self.shift = problem.common_cost * m
-        pairs = 2 * problem.weight * problem.distances.astype(np.float64)
+        pairs = 2 * problem.weight * problem.distances.astype(np.float64) * (m > 1)  # no pair of a single client counts
         costs = -problem.linear
         largest = float(pairs.max()) * m * (m - 1) / 2 + float(np.abs(costs).max()) * m
         # A power of two scales exactly, so that rounding to integers is the only error made here.
@@ -191,7 +205,7 @@ class _Integers:
         self.pairs: NDArray[np.int64] = np.rint(pairs * self.scale).astype(np.int64)
         self.costs: NDArray[np.int64] = np.rint(costs * self.scale).astype(np.int64)
         # Each of the m(m-1)/2 pairs and m costs of a selection is off by at most one half.
-        self.slack = 0.5 * (m * (m - 1) / 2 + m) / self.scale + problem.rounding
+        self.slack = (0.5 * (m * (m - 1) / 2 + m) / self.scale if largest > 0 else 0.0) + problem.rounding
 
     def bound(self, integer_bound: float) -> float:
         """The valid bound on the real objective that a bound on the integer objective gives."""

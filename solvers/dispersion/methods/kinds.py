@@ -96,13 +96,20 @@ def tabu(problem: KindDispersionProblem, run: Run, *, moves: Annotated[int, AtLe
     costs = problem.costs[some] - 2 * problem.weight * (d @ held)[kinds]
     size = problem.size - int(held.sum())
     small = DispersionProblem(h, costs, size=size, weight=problem.weight)
-    inner = Run(small, run.method, run.remaining if run.time_limit is not None else None, run.seed)
     x = form.decision(counts)
+
+    def lifted(y: np.ndarray) -> np.ndarray:
+        whole = x.copy()
+        whole[some] = y
+        return whole
+
+    constant = problem.objective(x) - small.objective(x[some])  # of those held
+    inner = RestatedRun(small, run, problem.rounding + small.rounding, lift=lifted, constant=constant, beside=None)
     inner.offer(x[some])
-    tabu_with_matrix(small, inner, moves=moves)
-    if inner.x is not None:
-        x[some] = inner.x
-        run.offer(x)
+    try:
+        tabu_with_matrix(small, inner, moves=moves)
+    finally:
+        inner.hand_over()
 
 
 def _ranges(start: np.ndarray, low: np.ndarray, high: np.ndarray, room: np.ndarray) -> list[tuple[int, int, int]]:

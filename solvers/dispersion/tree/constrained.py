@@ -1,6 +1,6 @@
 r"""First-order branch and bound under side constraints: quotas, budgets, conflicts.
 
-See docs/mathematics/dispersion.md, *Side constraints*. The tree is `solvers.dispersion.tree.first_order`'s; its nodes
+See docs/mathematics/constraints.md. The tree is `solvers.dispersion.tree.first_order`'s; its nodes
 are those of `solvers.dispersion.kernels.constrained_tree`. Constraints enter in one of three ways (`SideRows`):
 
 * included and excluded clients are fixed at the root, and the search goes on over the others;

@@ -111,6 +111,13 @@ def test_both_verify_the_ledger(name, tmp_path):
     assert found == check(problem, ledger.certificate(name))
 
 
+def test_both_take_distances_without_weight_for_exact():
+    """Products that are 0 were never rounded: only the costs are."""
+    problem = replace(uniform(0, 4, 2, weight=0.0), costs=np.array([0.25, 0.5, 1.0, 2.0]))
+    tree = replace(every_branch(problem, grid=-2, goal=-3), bound=-0.75)
+    assert first(problem, tree) == second(problem, tree) == -0.75
+
+
 @pytest.mark.parametrize(("bits", "grain"), [(8, 12), (8, 1 << 20), (28, 1 << 12), (38, 1 << 20)])
 def test_both_see_the_same_tangent_however_large_its_numbers(bits, grain):
     """In 64 bits and beyond: worth the same at every selection, wherever it is taken and whoever is fixed."""

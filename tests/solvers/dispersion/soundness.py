@@ -11,12 +11,18 @@ import faulthandler
 import itertools
 import math
 import sys
+import tempfile
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from solvers import methods, solve
+from solvers import InvalidProblem, methods, solve
+from solvers.certificates import Certificate, check, check_certificate
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
+from tests.solvers.dispersion.constrained.cases import OVER, degenerate_constraints, keeps
 
 #: Seconds after which a solve counts as endless; kernels may have to be compiled in them.
 PATIENCE = 400
@@ -28,6 +34,9 @@ _OTHERS = {"cp-sat", "milp", "gurobi", "cplex", "scip", "dwave-tabu", "pymoo"}
 _BITS = 300
 
 Problem = DispersionProblem | PointDispersionProblem | KindDispersionProblem
+
+#: The exact values of selections.
+Values = dict[tuple[int, ...], Fraction]
 
 
 def matrix(rng: np.random.Generator) -> np.ndarray:
@@ -113,6 +122,19 @@ def _size(rng: np.random.Generator, n: int) -> int:
     return int(rng.choice([1, n - 1, n, rng.integers(1, n + 1)], p=[0.1, 0.15, 0.15, 0.6])) or 1
 
 
+def constrained(kind: str, seed: int) -> tuple[Problem, Problem | None, dict[str, Any]]:
+    """A problem of a geometry, the same with side constraints, None where they are refused, and the constraints."""
+    free = problem_of(kind, seed)
+    rng = np.random.default_rng([seed, 7])
+    ids = np.sort(rng.choice(2**40, free.n, replace=False)) if rng.random() < 0.2 else np.arange(free.n)
+    free, stated = replace(free, clients=ids), degenerate_constraints(rng, ids, free.size)
+    try:
+        return free, replace(free, **stated), stated
+    except InvalidProblem as error:
+        print(f"refused {kind} {seed}: {error}", flush=True)
+        return free, None, stated
+
+
 def values(problem: Problem) -> dict[tuple[int, ...], Fraction]:
     """The exact value of every selection; between points a lower bound that is less by parts in 2^300."""
     n, w = problem.n, Fraction(problem.weight)
@@ -138,32 +160,80 @@ def _distance(problem: Problem, i: int, j: int) -> Fraction:
     return Fraction(math.isqrt((square.numerator * denominator) << 2 * _BITS), denominator << _BITS)
 
 
-def faults(problem: Problem, method: str, exact: dict[tuple[int, ...], Fraction]) -> list[str]:
-    """What is wrong with a method's answer to a problem."""
-    best = max(exact.values())
-    solution = solve(problem, method)
+def statement_faults(free: Problem, problem: Problem | None, stated: dict[str, Any], exact: Values) -> list[str]:
+    """What is wrong with the feasible set of a problem, or with its refusal."""
+    surely = {x for x in exact if keeps(stated, x, free.clients, Fraction(0))}
+    if problem is None:
+        return ["refused, although a selection keeps all constraints"] if surely else []
+    taken = {x for x in exact if problem.violation(problem.feasible.decision(x)) == 0}
+    perhaps = {x for x in exact if keeps(stated, x, free.clients, OVER * (1 + Fraction(1, 10**5)))}
+    wrong = [*(surely - taken), *(taken - perhaps)]
+    return [f"whether {x} keeps all constraints is told wrongly" for x in wrong]
+
+
+def faults(problem: Problem, method: str, exact: Values) -> list[str]:
+    """What is wrong with a method's answer to a problem whose feasible selections have these values."""
+    certified = problem.is_constrained and method == "branch-and-bound"
+    solution = solve(problem, method, certificate=certified)
     found: list[str] = []
+    if not exact:
+        proves = method in ("auto", "branch-and-bound", "brute-force", "cp-sat", "milp")
+        fine = solution.x is None and (solution.status == "infeasible" or not proves)
+        return [] if fine else [f"no selection keeps all constraints; the answer is {solution}"]
+    best = max(exact.values())
     if solution.x is None:
-        return ["no decision"]
-    value = exact[tuple(np.flatnonzero(solution.x).tolist())]
+        return [f"no decision: {solution}"]
+    chosen = tuple(np.flatnonzero(solution.x).tolist())
+    if chosen not in exact:
+        return [f"{chosen} does not keep all constraints"]
+    value = exact[chosen]
     if solution.bound is not None and Fraction(solution.bound) < best:
         found.append(f"bound {solution.bound!r} below the optimum {float(best)!r} by {float(best) - solution.bound:g}")
     allowed = 2e-6 * min(max(1.0, abs(float(best))), problem.scale)
     if solution.status == "optimal" and float(best - value) > allowed:
         found.append(f"{float(value)!r} is called optimal; the optimum is {float(best)!r}")
-    if problem.size == problem.n - 1 and method in ("auto", "branch-and-bound") and solution.status != "optimal":
-        found.append(f"one client of {problem.n} to leave out, and not optimal: {solution}")
+    if solution.status == "infeasible":
+        found.append(f"{chosen} keeps all constraints, and the problem is called infeasible")
+    proves = ["auto", "branch-and-bound"] if problem.size == problem.n - 1 else []
+    if problem.is_constrained:  # large costs that decide nothing leave a gap of rounding, and points have no tree
+        loose = solution.bound is not None and solution.bound - float(value) <= 10 * problem.rounding
+        proves = [] if loose else ["auto", *["branch-and-bound"] * (not isinstance(problem, PointDispersionProblem))]
+    if method in proves and solution.status != "optimal":
+        found.append(f"{problem.size} of {problem.n}, and not optimal: {solution}")
+    if solution.certificate is not None:
+        found += certificate_faults(problem, solution.certificate, best)
     return found
+
+
+def certificate_faults(problem: Problem, certificate: Certificate, best: Fraction) -> list[str]:
+    """What the two checkers say of a certificate that is wrong."""
+    bound = check(problem, certificate)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [problem.save(Path(folder) / "problem.npz"), certificate.save(Path(folder) / "certificate.npz")]
+        other = check_certificate.check_files(*paths)
+    found = [] if bound == other else [f"the checkers prove {bound!r} and {other!r}"]
+    return found + [f"{bound!r} is proved, below the optimum {float(best)!r}"] * (Fraction(bound) < best)
 
 
 def main(kind: str, first: int, last: int) -> None:
     faulthandler.enable()
     solved = 0
     for seed in range(first, last):
-        problem = problem_of(kind, seed)
-        exact = values(problem)
+        geometry, has_constraints = kind.removeprefix("constrained-"), kind.startswith("constrained-")
+        if has_constraints:
+            free, problem, stated = constrained(geometry, seed)
+            exact = values(free)
+            for fault in statement_faults(free, problem, stated, exact):
+                print(f"FAULT {kind} {seed} statement: {fault}", flush=True)
+            if problem is None:
+                continue
+            exact = {x: value for x, value in exact.items() if problem.violation(problem.feasible.decision(x)) == 0}
+        else:
+            problem = problem_of(geometry, seed)
+            exact = values(problem)
         for entry in methods(problem):
-            if entry.name in _OTHERS or (entry.name == "three-point" and problem.n > 7):
+            left_out = _OTHERS - {"cp-sat", "milp"} if has_constraints else _OTHERS
+            if entry.name in left_out or (entry.name == "three-point" and problem.n > 7):
                 continue
             print(f"begin {kind} {seed} {entry.name}", flush=True)
             faulthandler.dump_traceback_later(PATIENCE, exit=True)

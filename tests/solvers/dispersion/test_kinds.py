@@ -8,8 +8,10 @@ import pytest
 from solvers import methods, solve
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.dispersion.kinds import equal_rows, kinds_of
+from solvers.dispersion.methods import kinds
 from solvers.dispersion.tree.counts import Counts, cheapest_of_each
 from solvers.errors import InvalidProblem
+from solvers.run import Run
 
 
 def random_kinds(rng: np.random.Generator, n: int | None = None) -> KindDispersionProblem:
@@ -137,6 +139,21 @@ def test_fedgs_leaves_out_kinds_of_whom_nobody_is_there():
     theirs = DispersionProblem.fedgs(matrix, counts, available, 5, 2.0)
     assert (ours.clients == theirs.clients).all()
     assert solve(ours).objective == pytest.approx(solve(theirs).objective, rel=3e-6)
+
+
+def test_compiling_in_the_small_problem_stops_the_clock_of_the_whole(monkeypatch):
+    problem = KindDispersionProblem(1 - np.eye(3), kinds=np.arange(30) % 3, costs=np.arange(30.0), size=5)
+    run, found = Run(problem, "tabu", 3600.0, 0), []
+
+    def compiled(small, inner, *, moves):
+        before = run._start
+        with inner.loading():
+            pass
+        found.append(run._start > before)
+
+    monkeypatch.setattr(kinds, "tabu_with_matrix", compiled)
+    kinds.tabu(problem, run, moves=10)
+    assert found == [True]
 
 
 def test_save_and_load_keep_every_bit(tmp_path):

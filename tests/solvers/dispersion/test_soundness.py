@@ -42,6 +42,17 @@ def test_exact_and_over(kind, batch):
     assert int(printed.split()[-1]) >= 25
 
 
+@pytest.mark.parametrize(
+    ("kind", "batch"), few_of([(kind, b) for b in range(10) for kind in ("matrix", "points", "kinds", "single")], 1)
+)
+def test_exact_under_side_constraints_at_their_edges(kind, batch):
+    """What is feasible, answers and bounds of all methods, CP-SAT and HiGHS among them, and both checkers."""
+    first = BATCH * batch
+    printed = run(f"constrained-{kind}", first, first + (6 if batch == 0 else BATCH))
+    assert [line for line in printed.splitlines() if line.startswith("FAULT")] == []
+    assert int(printed.split()[-1]) >= 25
+
+
 @pytest.mark.parametrize("method", SEARCHES)
 def test_ends_where_rounding_of_the_costs_is_more_than_the_least_gain(method):
     """One of two clients with equal costs: gains of pure rounding once made the swap ascent endless."""

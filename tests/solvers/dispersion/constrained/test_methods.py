@@ -117,3 +117,56 @@ def test_rows_of_cp_sat_are_coarse_enough_for_its_presolve():
     budget = Budget([0.8367, 0.2124, 0.9145, 0.3154], 1.19055)
     problem = DispersionProblem(h + h.T, [0.352, -0.498, 0.593, 1.388], size=2, budgets=[budget])
     assert solve(problem, "cp-sat").selected.tolist() == [0, 1]
+
+
+#: Costs that ask for clients 1 and 3 of four; the nearest others are 0 and 3.
+_COSTS = [2.0, 0.0, 9.0, 1.0]
+_EDGES = {
+    "limits beyond everything": (
+        {"budgets": [Budget([1e-90, 2e-90, 0, 0], 1e300, "a"), Budget([1, 1, 1, 1], 1.7e308, "b")]},
+        [1, 3],
+    ),
+    "names of other rows": (
+        {
+            "budgets": [Budget([1, 2, 1, 1], 2.0, "size"), Budget([1, 1, 1, 1], 2.0, "include")],
+            "quotas": [Quota([0, 1], 1, 1, "exclude")],
+        },
+        [0, 3],
+    ),
+    "uses of no client": ({"budgets": [Budget(np.zeros(4), 0.0, "a"), Budget([1, 1.5, 0, 1], 2.0, "b")]}, [0, 3]),
+    "a limit that one client exceeds by far": ({"budgets": [Budget([1e-9, 1e9, 1e-9, 1e-9], 2e-9)]}, [0, 3]),
+    "a limit below the others' rounding": (
+        {"budgets": [Budget([0.1, 0.2, 0.7, 0.1 + 1e-8], 0.3 + 5e-9, "a"), Budget([1, 1, 1, 1], 2.0, "b")]},
+        [0, 1],
+    ),
+    "no client fits": ({"budgets": [Budget([1e3, 1, 1e3, 1e-11], 2e-11, "a"), Budget([1, 1, 1, 1e9], 2.0, "b")]}, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [each for each in OURS if each in ("auto", "branch-and-bound", "cp-sat", "milp")])
+@pytest.mark.parametrize("edge", _EDGES)
+def test_rows_at_their_edges(edge, name):
+    """Rows are scaled for the programmes that read them: nothing may overflow or vanish."""
+    stated, selected = _EDGES[edge]
+    problem = DispersionProblem(1 - np.eye(4), _COSTS, size=1 if selected is None else 2, **stated)
+    solution = solve(problem, name, time_limit=20)
+    if selected is None:
+        assert (solution.status, solution.x) == ("infeasible", None)
+    else:
+        assert solution.selected.tolist() == selected
+        assert solution.status == "optimal" or name == "milp"
+
+
+def test_one_client_beside_huge_distances_is_stated_in_64_bits():
+    problem = DispersionProblem(1e70 * (1 - np.eye(3)), size=1, quotas=[Quota([0, 1], 0, 0), Quota([1, 2], 0, 1)])
+    assert solve(problem, "cp-sat").selected.tolist() == [2]
+
+
+@pytest.mark.parametrize("name", ["local-search", "tabu"])
+def test_points_in_conflict_are_searched(name):
+    """A part of the problem states its conflicts anew; where limits are met to the last bit none is left."""
+    points = np.arange(8.0)[:, None]
+    problem = PointDispersionProblem(points, size=3, conflicts=[(0, 7), (1, 6)])
+    assert solve(problem, name).objective == solve(problem, "auto").objective
+    tight = PointDispersionProblem(points, size=1, budgets=[Budget(np.full(8, 0.1), 0.1 * (1 - 0.9e-9))])
+    assert solve(tight, name).x is not None

@@ -41,6 +41,8 @@ def stated(**constraints):
         (lambda: Budget(-SECONDS, 9, "seconds"), "use of budget 'seconds' must be non-negative; client 0 has -1"),
         (lambda: Budget(SECONDS, float("nan"), "seconds"), "limit of budget 'seconds' must be finite"),
         (lambda: Budget(SECONDS, -1, "seconds"), "limit of budget 'seconds' must be finite and non-negative"),
+        (lambda: Budget(1e101 * SECONDS, 9, "s"), "largest use of budget 's' must be 0 or lie between 1e-100"),
+        (lambda: Budget([0, 1e-310], 9, "s"), "largest use of budget 's' must be 0 or lie between 1e-100"),
         (lambda: stated(include=[3, 3]), "include must be different; client 3 stands twice"),
         (lambda: stated(include=[12]), "include names client 12, whom the problem does not have (0 to 11)"),
         (lambda: stated(include=[3], exclude=[3]), "client 3 is both included and excluded"),
