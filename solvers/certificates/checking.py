@@ -17,6 +17,7 @@ from solvers.certificates.dispersion import by_client, check_dispersion
 from solvers.certificates.exclusion import check_exclusion
 from solvers.certificates.points import check_points
 from solvers.certificates.schema import SCHEMAS, validated
+from solvers.certificates.three_point import check_three_point
 from solvers.certificates.weighting import check_optimization_error, check_total_error
 from solvers.errors import CertificateError
 
@@ -27,6 +28,7 @@ CHECKERS: dict[str, Callable[[Any, int, Mapping[str, Any]], Fraction]] = {
     "dispersion": check_dispersion,
     "kinds": check_dispersion,
     "points": check_points,
+    "three-point": check_three_point,
     "allocation": check_allocation,
     "exclusion": check_exclusion,
     "optimization-error": check_optimization_error,

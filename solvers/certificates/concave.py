@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from solvers.certificates.schema import CLIENTS, FACTOR, WIDTH
 from solvers.errors import CertificateError
 
-__all__ = ["FORM", "Form", "Rounded", "largest_of", "part_of"]
+__all__ = ["FORM", "Form", "Rounded", "largest_of", "level", "part_of"]
 
 #: Numbers of the rounded problem are smaller.
 LARGEST = 1 << 40
@@ -154,11 +154,7 @@ class Form:
 def excess(matrix: Integers, diagonal: Integers) -> int:
     """A whole number e for which ``matrix − Diag(diagonal + e)`` is negative semidefinite where ``1ᵀz = 0``.
 
-    There ``u1ᵀ + 1uᵀ + t11ᵀ`` vanishes. A = that − matrix + Diag is compared with LLᵀ of its Cholesky factor: its
-    smallest eigenvalue is at least minus the largest row sum of |A − LLᵀ|. Of that, what rounding in doubles can hide
-    is added: a sum of n products is off by at most n 2⁻⁵³ / (1 − n 2⁻⁵³) of their absolute values, in whatever order
-    (Higham, Accuracy and Stability of Numerical Algorithms, 3.5); those of LLᵀ are at most |Lᵢ| |Lⱼ|, and twice that
-    also covers the rounding of this allowance.
+    There ``u1ᵀ + 1uᵀ + t11ᵀ`` vanishes, and A = that − matrix + Diag is seen to be positive semidefinite.
     """
     n = len(diagonal)
     if n < 2:
@@ -170,6 +166,19 @@ def excess(matrix: Integers, diagonal: Integers) -> int:
     a = u[:, None] + u + t - matrix
     index = np.arange(n)
     a[index, index] += diagonal
+    return level(a)
+
+
+def level(a: Integers) -> int:
+    """A whole number e for which ``A + eI`` is positive semidefinite.
+
+    A is compared with LLᵀ of its Cholesky factor: its smallest eigenvalue is at least minus the largest row sum of
+    |A − LLᵀ|. Of that, what rounding in doubles can hide is added: a sum of n products is off by at most
+    n 2⁻⁵³ / (1 − n 2⁻⁵³) of their absolute values, in whatever order (Higham, Accuracy and Stability of Numerical
+    Algorithms, 3.5); those of LLᵀ are at most |Lᵢ| |Lⱼ|, and twice that also covers the rounding of this allowance.
+    """
+    n = len(a)
+    index = np.arange(n)
     added = 0
     for attempt in range(60):
         if largest_of(a) + added >= 1 << 52:  # up to here doubles are exact

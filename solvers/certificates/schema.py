@@ -113,6 +113,23 @@ SCHEMAS: dict[str, Schema] = {
     "points": Schema(
         "PointDispersionProblem", {"clients": Array(0, "last", "shares"), "shares": Array(0, POINT)}, (0, 0)
     ),
+    "three-point": Schema(
+        "DispersionProblem",
+        {
+            "symmetry": Array(0, "last"),
+            "client": Array(0, "last"),
+            "chosen": Array(1 - MULTIPLIER, MULTIPLIER - 1),
+            "left": Array(1 - MULTIPLIER, MULTIPLIER - 1),
+            "room": Array(0, ROOM - 1),
+            "product": Array(0, "last"),
+            "sides": Array(0, 7, "weight"),
+            "weight": Array(0, MULTIPLIER - 1),
+            "equation": Array(0, "last"),
+            "slope": Array(1 - MULTIPLIER, MULTIPLIER - 1),
+            "level": Array(-_WIDE, _WIDE, 1),
+        },
+        (-900, 900),
+    ),
     "allocation": Schema("AllocationProblem", {"price": Array(0, _ANY, 1), "whole": Array(0, 1, 1)}, _DOUBLES),
     "exclusion": Schema("ExclusionProblem", {"target": Array(-_ANY, _ANY, 1), "tree": Array(-_ANY, _ANY)}, _DOUBLES),
     "optimization-error": Schema("OptimizationErrorProblem", {"q": Array(0, _ANY, "clients")}, _DOUBLES),

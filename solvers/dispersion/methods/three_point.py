@@ -12,7 +12,14 @@ from solvers.dispersion.prelude import one_thread, solve_trivial
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.interior import iterates
 from solvers.dispersion.relaxations.slice_form import Normal
-from solvers.dispersion.relaxations.three_point import Averages, averages, certified, program, uniform_start
+from solvers.dispersion.relaxations.three_point import (
+    Averages,
+    averages,
+    certified,
+    program,
+    uniform_start,
+    written,
+)
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
 from solvers.dispersion.symmetry import closure
 from solvers.registry import method
@@ -43,7 +50,8 @@ def three_point(problem: DispersionProblem, run: Run, *, symmetries: ArrayLike |
     semidefinite, and so are their averages over the symmetries, whose entries depend on the orbit of three clients
     alone (`solvers.dispersion.relaxations.three_point`). The more symmetries, the fewer unknowns: the torus of
     ``tai256c`` has some 1 500. Without symmetry it is for some fifteen clients. Its bound is stronger than that
-    of ``dnn``; every iteration's is certified in floating point.
+    of ``dnn``; every iteration's is certified in floating point, and with ``certificate=True`` the last one's in whole
+    numbers.
 
     Parameters
     ----------
@@ -77,7 +85,8 @@ def three_point(problem: DispersionProblem, run: Run, *, symmetries: ArrayLike |
         stopped: Stopped = "time-limit" if reason == "the time is too short" else "iterations"
         run.stop(stopped, f"no three-point bound: {reason}; the bound is that of a uniform shift")
         return
-    _converge(problem, run, given)
+    generators = group if symmetries is None else np.asarray(symmetries, dtype=np.int64)
+    _converge(problem, run, given, generators)
 
 
 def _entries(group: NDArray[np.int64]) -> int:
@@ -87,7 +96,7 @@ def _entries(group: NDArray[np.int64]) -> int:
     return int((2 * (n - 1) ** 2 * orbit // len(group)).sum())
 
 
-def _converge(problem: DispersionProblem, run: Run, given: Averages) -> None:
+def _converge(problem: DispersionProblem, run: Run, given: Averages, generators: NDArray[np.int64]) -> None:
     normal = Normal.of(problem)
     with run.building():
         relaxation, bases = program(normal, given)
@@ -102,3 +111,6 @@ def _converge(problem: DispersionProblem, run: Run, given: Averages) -> None:
         if run.proved or run.remaining < 1.2 * took or 0 <= best - value < _LEAST * abs(value):
             break
         best = min(best, value)
+    if run.recording:
+        run.recorded = written(problem, generators, given, bases, point)
+        run.tighten(run.recorded.bound)

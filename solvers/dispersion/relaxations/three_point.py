@@ -22,21 +22,30 @@ of each matrix, and what is left of the dual residual counts with the worst valu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from solvers.certificates import Certificate, check, problem_digest
+from solvers.certificates.concave import level
+from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.interior import Iterate, Program
 from solvers.dispersion.relaxations.slice_form import Normal, certified_level
 
-__all__ = ["Averages", "averages", "block_diagonalise", "certified", "program", "uniform_start"]
+__all__ = ["Averages", "averages", "block_diagonalise", "certified", "program", "uniform_start", "written"]
 
 Matrix = NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
+
+#: Of the products of each three clients, in the order of `_inequalities`: those with the factor 1 − s, as bits.
+_SIDES = np.array([0, 4, 3, 1, 6, 2, 5, 7])
 
 
 @dataclass(frozen=True)
@@ -111,7 +120,7 @@ def program(normal: Normal, given: Averages) -> tuple[Program, list[list[Matrix]
     Its blocks are, client by client and basis by basis, those of M and of the other matrix.
     """
     count, n = len(given.members), given.pairs.shape[0]
-    rows, right = _equations(given)
+    rows, right, _ = _equations(given)
     inequalities, constant = _inequalities(given)
     blocks, bases = [], []
     for r, triples, stay in zip(given.clients.tolist(), given.triples, given.kept, strict=True):
@@ -150,11 +159,7 @@ def certified(normal: Normal, given: Averages, program: Program, bases: list[lis
     for r, triples, split_by in zip(given.clients.tolist(), given.triples, bases, strict=True):
         others = np.delete(np.arange(n), r)
         block = np.ix_(others, others)
-        whole = np.zeros((2, n - 1, n - 1))
-        for basis in split_by:
-            for k in range(2):
-                whole[k] += basis @ next(multipliers) @ basis.T
-        whole = (whole + whole.transpose(0, 2, 1)) / 2
+        whole = _whole(split_by, multipliers)
         value -= m * sum(max(0.0, certified_level(z, float(abs(z).max()))) for z in whole)
         for unknowns, z in ((triples[block], whole[0] - whole[1]), (given.pairs[block], whole[1])):
             left -= np.bincount(unknowns.ravel(), weights=z.ravel(), minlength=left.size)
@@ -164,9 +169,63 @@ def certified(normal: Normal, given: Averages, program: Program, bases: list[lis
     return -value + terms * _EPS * (float(size.sum()) + size_of_value) + normal.error
 
 
-def _equations(given: Averages) -> tuple[Matrix, NDArray[np.float64]]:
-    """``Σ_j t_rij = m t_rii`` and ``Σ_r t_rrr = m``, whole numbers all, without those that follow from others."""
+def _whole(split_by: list[Matrix], multipliers: Iterator[Matrix]) -> NDArray[np.float64]:
+    """The multipliers of M and of the other matrix of a client, from those of their blocks."""
+    whole = np.zeros((2, len(split_by[0]), len(split_by[0])))
+    for basis in split_by:
+        for k in range(2):
+            whole[k] += basis @ next(multipliers) @ basis.T
+    return (whole + whole.transpose(0, 2, 1)) / 2
+
+
+def written(
+    problem: DispersionProblem,
+    symmetries: NDArray[np.int64],
+    given: Averages,
+    bases: list[list[Matrix]],
+    point: Iterate,
+) -> Certificate:
+    """Write the multipliers down in whole numbers (`solvers.certificates.three_point`), with the bound they prove."""
+    n, factor = problem.n, Normal.of(problem).factor
+    weights, multipliers = np.maximum(point.rows, 0.0) / factor, iter(point.matrices)
+    matrices = np.zeros((len(given.clients), 2, n, n))
+    for matrix, r, split_by in zip(matrices, given.clients.tolist(), bases, strict=True):
+        others = np.delete(np.arange(n), r)
+        matrix[:, others[:, None], others] = _whole(split_by, multipliers) / factor
+    about, slopes = _equations(given)[2], point.equations / factor
+    largest = max(float(abs(values).max(initial=0.0)) for values in (matrices, weights, slopes))
+    data = max(problem.weight * problem.diameter, float(abs(problem.costs).max()))
+    grid = max(math.frexp(largest)[1] - 39, math.frexp(data)[1] - 39, math.frexp(data * problem.size**2)[1] - 60)
+    whole, weight, slope = (np.rint(np.ldexp(v, -grid)).astype(np.int64) for v in (matrices, weights, slopes))
+    # Twice what it takes, and 64: other machines round otherwise.
+    room = [2 * level(matrix) + 64 for pair in whole for matrix in pair]
+    three = given.members[_distinct(given) == 3]
+    products, kept = np.tile(three, (len(_SIDES), 1)), np.flatnonzero(weight)
+    lower, all_of = np.tril_indices(n), about[:, 0] < 0
+    arrays = {
+        "symmetry": symmetries.ravel(),
+        "client": given.clients,
+        "chosen": whole[:, 0, *lower].ravel(),
+        "left": whole[:, 1, *lower].ravel(),
+        "room": np.array(room),
+        "product": products[kept].ravel(),
+        "sides": np.repeat(_SIDES, len(three))[kept],
+        "weight": weight[kept],
+        "equation": about[~all_of].ravel(),
+        "slope": slope[~all_of],
+        "level": np.array([int(slope[all_of].sum()) + round(math.ldexp(problem.common_cost, -grid))]),
+    }
+    said = Certificate("three-point", problem_digest(problem), sys.float_info.max, grid, arrays)
+    return replace(said, bound=check(problem, said))
+
+
+def _equations(given: Averages) -> tuple[Matrix, NDArray[np.float64], NDArray[np.int64]]:
+    """``Σ_j t_rij = m t_rii`` and ``Σ_r t_rrr = m``, whole numbers all, without those that follow from others.
+
+    The last array has r and i of each of them, -1 for that of all clients.
+    """
     count, m = len(given.members), given.size
+    about = [(-1, -1)]
     rows = np.zeros((1, count))
     np.add.at(rows[0], given.triples[np.arange(len(given.clients)), given.clients, given.clients], given.weights)
     for r, triples in zip(given.clients.tolist(), given.triples, strict=True):
@@ -174,12 +233,13 @@ def _equations(given: Averages) -> tuple[Matrix, NDArray[np.float64]]:
         sums = np.array([np.bincount(triples[i], minlength=count) for i in first], dtype=np.float64)
         sums[np.arange(first.size), triples[r, first]] -= m
         rows = np.concatenate([rows, sums])
+        about += [(r, i) for i in first.tolist()]
     right = np.zeros(len(rows))
     right[0] = m
     _, triangle, order = scipy.linalg.qr(rows.T, mode="economic", pivoting=True)
     diagonal = abs(triangle.diagonal())
     kept = np.sort(order[: int((diagonal > 1e-9 * diagonal[0]).sum())])
-    return rows[kept], right[kept]
+    return rows[kept], right[kept], np.array(about)[kept]
 
 
 def _inequalities(given: Averages) -> tuple[Any, NDArray[np.float64]]:
@@ -190,7 +250,7 @@ def _inequalities(given: Averages) -> tuple[Any, NDArray[np.float64]]:
     a, b, c = three.T
     t = np.flatnonzero(_distinct(given) == 3)
     one = np.ones(t.size)
-    parts = [([(t, one)], 0.0)]
+    parts = [([(t, one)], 0.0)]  # in the order of `_SIDES`
     for i, j, k in ((a, b, c), (b, c, a), (c, a, b)):
         parts.append(([(corner[i, j], one), (t, -one)], 0.0))
         parts.append(([(single[k], one), (corner[i, k], -one), (corner[j, k], -one), (t, one)], 0.0))

@@ -39,7 +39,7 @@ def first(problem, certificate):
     try:
         return check(problem, certificate)
     except CertificateError as error:
-        return None if "concave" not in str(error) else "concave"
+        return "concave" if "concave" in str(error) or "eigenvalue" in str(error) else None
 
 
 def agree(problem, certificate):
