@@ -13,7 +13,7 @@ from solvers.reading import expand, read_bytes
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NO_PARQUET", "is_parquet", "read_table"]
+__all__ = ["NO_PARQUET", "is_parquet", "read_table", "write_table"]
 
 #: Bytes that a compressed CSV file may always unpack to, and how many times its own size where that is more: a trace
 #: of all ones is a hundredth, text in a table takes ten times its bytes.
@@ -65,6 +65,17 @@ def read_table(path: str | Path, what: str, *, numbers: bool = False, bare: bool
     if table.columns.has_duplicates:
         raise DataError(f"{path}: a column appears twice")
     return table
+
+
+def write_table(path: str | Path, table: pd.DataFrame, what: str) -> None:
+    """Write a table to a file that `read_table` reads; parameters and errors are its own."""
+    if not is_parquet(path, what):
+        table.to_csv(path, index=False)
+        return
+    try:
+        table.to_parquet(path, index=False)
+    except ImportError as error:
+        raise missing_extra("pyarrow", NO_PARQUET, error) from error
 
 
 def _read_parquet(path: str | Path, numbers: bool) -> pd.DataFrame:

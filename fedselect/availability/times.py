@@ -18,7 +18,7 @@ from fedselect.options import check_choice, check_number
 from fedselect.tables import read_table
 from solvers.reading import Unreadable, parse_json, read_bytes
 
-__all__ = ["read_intervals", "read_pings", "read_transitions", "recorded"]
+__all__ = ["read_intervals", "read_pings", "read_times", "read_transitions", "recorded"]
 
 #: Words for a client that is there, and for one that is away, in small letters.
 _THERE = frozenset({"1", "1.0", "true", "on", "online", "active", "available", "charging", "there"})
@@ -32,9 +32,10 @@ def read_intervals(path: str | Path, *, origin: str | float | None = None, time_
     ----------
     path : path-like
         ``.csv``, ``.csv.gz``, ``.parquet``, ``.json`` (a list of objects) or ``.jsonl`` with ``client``, ``on`` and
-        ``off``; or FedScale's trace of behaviour as ``.json``: an object of clients with lists ``active`` and
-        ``inactive`` of seconds, and a ``finish_time``. Times are seconds (since 1970, say), or dates with a time of day
-        (ISO 8601). Clients are numbers from 0, or texts, which are numbered in their order.
+        ``off``; or as ``.json`` an object of clients: FedScale's trace of behaviour, with lists ``active`` and
+        ``inactive`` of seconds and a ``finish_time``, or FLASH's, with ``messages`` of times and states, where a phone
+        is there while its screen is off or locked, it charges and it is on Wi-Fi. Times are seconds (since 1970, say),
+        or dates with a time of day (ISO 8601). Clients are numbers from 0, or texts, which are numbered in their order.
     origin : str or float, optional
         The moment, as a time of the file, at which a run starts; the first one in the file by default.
     time_zone : str
@@ -51,7 +52,7 @@ def read_intervals(path: str | Path, *, origin: str | float | None = None, time_
     """
     data = _load(path)
     if isinstance(data, dict):
-        data = [row for client, each in data.items() for row in _fedscale(path, client, each)]
+        data = [row for client, each in data.items() for row in _phone(path, client, each, time_zone)]
     rows = _table(path, data, ("client", "on", "off"))
     on, off = (_seconds(path, rows[name], time_zone) for name in ("on", "off"))
     start = _origin(path, origin, on, time_zone)
@@ -126,6 +127,22 @@ def read_pings(
     return merged(_numbered(path, rows["client"]), times - start, times - start + timeout)
 
 
+def read_times(
+    path: str | Path,
+    kind: str = "intervals",
+    *,
+    origin: str | float | None = None,
+    time_zone: str = "UTC",
+    timeout: float = 300.0,
+) -> Recorded:
+    """Read a file of intervals, transitions or pings by `read_intervals`, `read_transitions` or `read_pings`."""
+    check_choice("kind", kind, "intervals", "transitions", "pings")
+    if kind == "pings":
+        return read_pings(path, origin=origin, time_zone=time_zone, timeout=timeout)
+    read = read_intervals if kind == "intervals" else read_transitions
+    return read(path, origin=origin, time_zone=time_zone)
+
+
 @AVAILABILITY.register("seconds")
 def recorded(
     federation: Federation,
@@ -153,14 +170,8 @@ def recorded(
     round_seconds : float
         Length of a round where there is no clock.
     """
-    check_choice("kind", kind, "intervals", "transitions", "pings")
     check_choice("after", after, "nobody", "repeat")
-    if kind == "intervals":
-        found = read_intervals(path, origin=origin, time_zone=time_zone)
-    elif kind == "transitions":
-        found = read_transitions(path, origin=origin, time_zone=time_zone)
-    else:
-        found = read_pings(path, origin=origin, time_zone=time_zone, timeout=timeout)
+    found = read_times(path, kind, origin=origin, time_zone=time_zone, timeout=timeout)
     who, on, off = picked(found, len(federation), pick, seed)
     period = None
     if after == "repeat":
@@ -191,18 +202,56 @@ def _load(path: str | Path) -> Any:
     return read_table(path, "file of times", numbers=True).to_dict("records")
 
 
-def _fedscale(path: str | Path, client: str, facts: Any) -> list[dict[str, Any]]:
-    """Turn FedScale's ``active`` and ``inactive`` moments of a client into intervals."""
+#: States in FLASH's messages, and what they say of a phone.
+_FLASH = {
+    "screen_off": ("is off", True), "screen_on": ("is off", False),
+    "screen_lock": ("is locked", True), "screen_unlock": ("is locked", False),
+    "battery_charged_on": ("charges", True), "battery_charged_off": ("charges", False),
+    "wifi": ("is on Wi-Fi", True),
+    **dict.fromkeys(("Unknown", "unknown", "2G", "3G", "4G", "5G"), ("is on Wi-Fi", False)),
+}  # fmt: skip
+
+
+def _phone(path: str | Path, client: str, facts: Any, time_zone: str) -> list[dict[str, Any]]:
+    """Turn what FedScale or FLASH publishes of a client into intervals."""
+    if isinstance(facts, dict) and isinstance(facts.get("messages"), str):
+        return _flash(path, client, facts["messages"], time_zone)
     if not isinstance(facts, dict):
         raise DataError(f"{path}: client {client} must be an object with lists 'active' and 'inactive'")
     on, off = facts.get("active"), facts.get("inactive")
     if not isinstance(on, list) or not isinstance(off, list):
-        raise DataError(f"{path}: client {client} needs lists 'active' and 'inactive'")
+        raise DataError(
+            f"{path}: client {client} needs lists 'active' and 'inactive' (FedScale), or 'messages' (FLASH)"
+        )
     if len(off) < len(on):
         off = [*off, facts.get("finish_time")]
     if len(on) != len(off):
         raise DataError(f"{path}: client {client} is active {len(on)} times and inactive {len(off)} times")
     return [{"client": client, "on": begin, "off": end} for begin, end in zip(on, off, strict=True)]
+
+
+def _flash(path: str | Path, client: str, messages: str, time_zone: str) -> list[dict[str, Any]]:
+    """Turn FLASH's log of a phone, a line per change of its state, into intervals that end with the last line."""
+    lines = [line.split("\t") for line in messages.replace("\0", "").splitlines() if line.strip()]
+    if wrong := [line for line in lines if len(line) != 2]:
+        raise DataError(f"{path}: a message of client {client} is a time, a tab and a state; found {wrong[0][0]!r:.60}")
+    times = _seconds(path, [first.strip() for first, _ in lines], time_zone)
+    state = dict.fromkeys(("is off", "is locked", "charges", "is on Wi-Fi"), False)
+    found: list[dict[str, Any]] = []
+    begin = None
+    for k in np.argsort(times, kind="stable").tolist():
+        # Battery levels and other messages say nothing about it.
+        what, value = _FLASH.get(lines[k][1].strip(), ("", False))
+        state |= {what: value} if what else {}
+        there = (state["is off"] or state["is locked"]) and state["charges"] and state["is on Wi-Fi"]
+        if there and begin is None:
+            begin = times[k]
+        elif begin is not None and not there:
+            found.append({"client": client, "on": begin, "off": times[k]})
+            begin = None
+    if begin is not None:
+        found.append({"client": client, "on": begin, "off": times.max()})
+    return [row for row in found if row["on"] < row["off"]]
 
 
 def _table(path: str | Path, rows: Any, columns: tuple[str, ...]) -> dict[str, list[Any]]:

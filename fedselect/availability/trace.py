@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from fedselect.availability.protocol import AVAILABILITY, DROPOUT
 from fedselect.data import Federation
-from fedselect.errors import ConfigError, DataError, missing_extra
+from fedselect.errors import ConfigError, DataError
 from fedselect.options import check_choice
-from fedselect.tables import NO_PARQUET, is_parquet, read_table
+from fedselect.tables import read_table, write_table
 from solvers.reading import Unreadable, read_matrix
 
 if TYPE_CHECKING:
@@ -119,13 +119,7 @@ def write_trace(path: str | Path, there: NDArray[np.bool_], layout: str = "long"
         table = pd.DataFrame({"round": t, "client": k, "available": there[t, k].astype(np.int8)})
     else:
         raise ConfigError(f"a trace's layout is 'long' or 'wide'; got {layout!r}")
-    if is_parquet(path, "trace"):
-        try:
-            table.to_parquet(path, index=False)
-        except ImportError as error:
-            raise missing_extra("pyarrow", NO_PARQUET, error) from error
-    else:
-        table.to_csv(path, index=False)
+    write_table(path, table, "trace")
 
 
 def read_trace(path: str | Path, n_clients: int | None = None) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""Commands about traces, recorded availability or returns in a file: make, show."""
+"""Commands about traces, recorded availability or returns in a file: make, show, convert."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 
 from fedselect.cli.common import Format, key_values, print_table, text, writing
 from fedselect.errors import ConfigError
+from fedselect.options import check_choice
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Recorded availability or returns, in CSV and Parquet files: make, show.", no_args_is_help=True)
+app = typer.Typer(
+    help="Recorded availability or returns, in CSV and Parquet files: make, show, convert.", no_args_is_help=True
+)
 
 #: The picture's size in cells, and the shades of a cell by the share of rounds and clients in it that are there.
 _ROWS, _COLUMNS, _SHADES = 16, 64, " ░▒▓█"
@@ -84,6 +87,56 @@ def show(
     from fedselect.availability import read_trace
 
     _print(file, read_trace(file), format)
+
+
+@app.command("convert")
+def convert(
+    file: Annotated[Path, typer.Argument(help="What was published: .json, .jsonl, .csv, .csv.gz or .parquet.")],
+    kind: Annotated[
+        str,
+        typer.Option(help="intervals (FedScale's and FLASH's JSON too), transitions (Plato's), pings; or devices."),
+    ] = "intervals",
+    out: Annotated[Path, typer.Option(help="The file: .csv, .csv.gz or .parquet.")] = Path("converted.csv"),
+    origin: Annotated[
+        str | None, typer.Option(help="The moment at which a run starts; the first in the file by default.")
+    ] = None,
+    time_zone: Annotated[str, typer.Option(help="Zone of dates that do not say theirs.")] = "UTC",
+    timeout: Annotated[float, typer.Option(help="Seconds for which a ping counts.")] = 300.0,
+    format: Format = "text",
+) -> None:
+    """Convert published traces to intervals in seconds, or FedScale's devices to a table; clients are numbered anew.
+
+    Clients that have an interval (devices: that are listed) are numbered from 0 in the order of their ids. A pickle is
+    never loaded: it would execute what it holds.
+    """
+    import pandas as pd
+
+    from fedselect.availability.times import read_times
+    from fedselect.clock import read_devices
+    from fedselect.tables import write_table
+
+    if kind == "devices":
+        devices = read_devices(file)
+        table = pd.DataFrame({"client": range(len(devices))} | vars(devices))
+        facts: dict[str, Any] = {"file": str(out), "n_clients": len(devices)}
+    else:
+        check_choice("kind", kind, "intervals", "transitions", "pings", "devices")
+        who, on, off = read_times(file, kind, origin=origin, time_zone=time_zone, timeout=timeout)
+        numbered = np.unique(who, return_inverse=True)[1]
+        table = pd.DataFrame({"client": numbered, "on": on, "off": off})
+        facts = {
+            "file": str(out),
+            "n_clients": int(numbered.max(initial=-1)) + 1,
+            "intervals": int(who.size),
+            "last_second": float(off.max(initial=0.0)),
+            "hours_there": float((off - on).sum()) / 3600.0,
+        }
+    with writing(out):
+        write_table(out, table, "trace")
+    if format == "json":
+        print(json.dumps(facts))
+        return
+    print_table(("measure", "value"), [(key.replace("_", " "), text(value)) for key, value in facts.items()])
 
 
 def _print(file: Path, there: NDArray[np.bool_], format: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +13,10 @@ from fedselect.errors import ConfigError, DataError
 from fedselect.options import Registry, check_number
 from fedselect.randomness import generator
 from fedselect.tables import read_table
+from solvers.reading import Unreadable, parse_json, read_bytes
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["CLOCKS", "Devices", "constant", "lognormal", "read_devices", "table", "tiers"]
 
@@ -170,14 +175,15 @@ _FEDSCALE = {"computation": ("seconds_per_sample", 1e-3), "communication": ("dow
 
 
 def read_devices(path: str | Path, n_clients: int | None = None) -> Devices:
-    """Read a table of devices from a CSV or Parquet file.
+    """Read a table of devices from a CSV or Parquet file, or what FedScale publishes as JSON.
 
     Parameters
     ----------
     path : path-like
-        Ends in ``.csv``, ``.csv.gz`` or ``.parquet``. Columns ``client`` (0 to N - 1, each once),
+        Ends in ``.csv``, ``.csv.gz``, ``.parquet`` or ``.json``. Columns ``client`` (0 to N - 1, each once),
         ``seconds_per_sample``, ``down_kbps`` and, where it differs from it, ``up_kbps``. FedScale's names are
         understood: ``computation`` in milliseconds per sample, ``communication`` in kbit/s for both directions.
+        Or FedScale's ``client_device_capacity`` as ``.json``, an object of clients, which are numbered in their order.
     n_clients : int, optional
         Number of clients N that the table must be of.
 
@@ -186,7 +192,8 @@ def read_devices(path: str | Path, n_clients: int | None = None) -> Devices:
     DataError
         When the file is no such table, or clients are missing; the sentence names the first.
     """
-    read = read_table(path, "table of devices", numbers=True)
+    is_json = str(path).lower().endswith(".json")
+    read = _capacities(path) if is_json else read_table(path, "table of devices", numbers=True)
     for theirs, (ours, factor) in _FEDSCALE.items():
         if theirs in read.columns and ours not in read.columns:
             read = read.rename(columns={theirs: ours})
@@ -220,6 +227,25 @@ def read_devices(path: str | Path, n_clients: int | None = None) -> Devices:
         return Devices(*(_column(read[name].to_numpy(), order) for name in _COLUMNS))
     except ConfigError as error:
         raise DataError(f"{path}: {error}") from error
+
+
+def _capacities(path: str | Path) -> pd.DataFrame:
+    """Read FedScale's object of clients with ``computation`` and ``communication``; their ids are numbered in order."""
+    import pandas as pd
+
+    try:
+        data = parse_json(read_bytes(path))
+    except (OSError, Unreadable) as error:
+        raise DataError(f"cannot read {path}: {error}") from error
+    if not isinstance(data, dict) or not data:
+        raise DataError(f"{path}: devices in JSON are an object of clients, each with {' and '.join(_FEDSCALE)}")
+    rows = []
+    for number, client in enumerate(sorted(data, key=lambda each: (not each.isdecimal(), len(each), each))):
+        facts = data[client]
+        if not isinstance(facts, dict) or not all(isinstance(facts.get(name), int | float) for name in _FEDSCALE):
+            raise DataError(f"{path}: client {client} needs numbers {' and '.join(_FEDSCALE)}; found {facts!r:.60}")
+        rows.append({"client": number} | {name: float(facts[name]) for name in _FEDSCALE})
+    return pd.DataFrame(rows)
 
 
 def _column(values: ArrayLike, order: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from fedselect.availability import AVAILABILITY, DROPOUT, read_trace, write_trace
+from fedselect.availability import AVAILABILITY, DROPOUT, read_intervals, read_trace, write_trace
 from fedselect.cli.trace import picture, summary
+from fedselect.clock import read_devices
 from fedselect.data import load_data
 
 
@@ -104,3 +105,73 @@ def test_bad_input_is_one_sentence_and_exit_2(call, tmp_path, monkeypatch, argum
     assert sentence in err
     assert len(err.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
+
+
+PUBLISHED = {
+    # FedScale's behaviour: client 9 is there for 50 s, and again until the end of its trace.
+    "fedscale.json": json.dumps(
+        {"10": {"active": [0], "inactive": [30], "finish_time": 90, "model": "A", "duration": 30},
+         "9": {"active": [10, 70], "inactive": [60], "finish_time": 90}}
+    ),
+    # FLASH: there from 08:00:20 (charging, on Wi-Fi, locked) to 08:00:50 (unlocked), and from 08:01:20 to the end.
+    "flash.json": json.dumps(
+        {"u7": {"model": "B", "messages": "2020-01-28 08:00:00\tbattery_charged_on\n2020-01-28 08:00:10\twifi\n"
+                "2020-01-28 08:00:20\tscreen_lock\n2020-01-28 08:00:30\t55.0%\n2020-01-28 08:00:50\tscreen_unlock\n"
+                "2020-01-28 08:01:20\tscreen_off\n2020-01-28 08:01:40\tbattery_okay"},
+         "u8": {"model": "C", "messages": "2020-01-28 08:00:00\tscreen_off\n2020-01-28 08:00:30\t4G"}}
+    ),
+    "plato.csv": "client,time,state\n3,0,online\n5,5,online\n3,20,offline\n5,40,offline\n",
+    "pings.jsonl": '{"client": "b", "time": 0}\n{"client": "a", "time": 30}\n{"client": "b", "time": 50}\n',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "options", "clients", "on", "off"),
+    [
+        ("fedscale.json", (), [0, 0, 1], [10, 70, 0], [60, 90, 30]),
+        ("flash.json", ("--time-zone", "Asia/Shanghai"), [0, 0], [0, 60], [30, 80]),
+        ("plato.csv", ("--kind", "transitions"), [0, 1], [0, 5], [20, 40]),
+        ("pings.jsonl", ("--kind", "pings", "--timeout", 40), [0, 1, 1], [30, 0, 50], [70, 40, 90]),
+    ],
+)
+def test_published_traces_are_converted_to_intervals(call, tmp_path, file, options, clients, on, off):
+    (tmp_path / file).write_text(PUBLISHED[file], encoding="utf-8")
+    code, out, err = call(
+        "trace", "convert", tmp_path / file, *options, "--out", tmp_path / "t.csv", "--format", "json"
+    )
+    assert code == 0, err
+    found = read_intervals(tmp_path / "t.csv", origin=0.0)
+    assert [each.tolist() for each in found] == [clients, on, off]
+    assert json.loads(out)["intervals"] == len(on)
+
+
+def test_fedscales_devices_are_converted_to_a_table(call, tmp_path):
+    capacities = {
+        "11": {"computation": 20.0, "communication": 500.0},
+        "9": {"computation": 162, "communication": 5648.1},
+    }
+    (tmp_path / "devices.json").write_text(json.dumps(capacities), encoding="utf-8")
+    assert call("trace", "convert", tmp_path / "devices.json", "--kind", "devices", "--out", tmp_path / "d.csv")[0] == 0
+    found = read_devices(tmp_path / "d.csv", 2)
+    assert found.seconds_per_sample.tolist() == [0.162, 0.02]
+    assert found.up_kbps.tolist() == found.down_kbps.tolist() == [5648.1, 500.0]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "kind", "says"),
+    [
+        ("t.pkl", "", "intervals", "a pickle would be executed"),
+        ("t.json", '{"4": {"messages": "2020-01-28 08:00:00 wifi"}}', "intervals", "a time, a tab and a state"),
+        ("t.json", '{"4": {"active": [3]}}', "intervals", "FedScale"),
+        ("t.json", '{"4": {"computation": 3}}', "devices", "client 4 needs numbers computation and communication"),
+        ("t.json", "[]", "devices", "an object of clients"),
+        ("t.json", '{"4": {"computation": 0, "communication": 1}}', "devices", "must be positive"),
+        ("t.csv", "client,time\n0,1\n", "ping", "ping"),
+    ],
+)
+def test_what_cannot_be_converted_is_refused(call, tmp_path, file, text, kind, says):
+    (tmp_path / file).write_text(text, encoding="utf-8")
+    code, _, err = call("trace", "convert", tmp_path / file, "--kind", kind, "--out", tmp_path / "out.csv")
+    assert code != 0
+    assert says in " ".join(err.split())
+    assert not (tmp_path / "out.csv").exists()
