@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.coverage.problem import CoverageProblem
+from solvers.dispersion.kernels import load
 from solvers.run import Run
 from solvers.subsets import from_clients
 
@@ -13,6 +16,25 @@ __all__ = ["ascend", "perturb"]
 
 #: Numbers in a block of candidates that is evaluated at once: 4 megabytes, which caches hold.
 _BLOCK = 500_000
+
+
+class Service(NamedTuple):
+    """Place of each row's representative among the selected with its similarity, and those of the next best."""
+
+    owner: NDArray[np.int64]
+    first: NDArray[np.float64]
+    runner: NDArray[np.int64]
+    second: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, rows: int) -> Service:
+        """Make room for so many rows."""
+        return cls(np.empty(rows, np.int64), np.empty(rows), np.empty(rows, np.int64), np.empty(rows))
+
+
+def kernel(problem: CoverageProblem, run: Run, steps: float | None) -> Any:
+    """Return the compiled inner loops, for the precision of the problem's similarities."""
+    return load("coverage", run, precision=problem.similarity.dtype.name, steps=steps)
 
 
 def ascend(problem: CoverageProblem, run: Run, clients: NDArray[np.int64], sweeps: int | None = None) -> None:
@@ -33,39 +55,38 @@ def ascend(problem: CoverageProblem, run: Run, clients: NDArray[np.int64], sweep
     sweeps : int, optional
         Passes over the candidates at most; until no swap improves by default.
     """
-    similarity, m = problem.similarity, problem.size
+    similarity, m, n = problem.similarity, problem.size, problem.n
     chosen = np.array(clients)
-    if m == problem.n:
+    if m == n:
         return
     least = 1e-12 * problem.scale  # an improvement that is no rounding
-    per_block = max(1, _BLOCK // similarity.shape[0])
-    blocks = [np.arange(start, min(start + per_block, problem.n)) for start in range(0, problem.n, per_block)]
+    width = min(n, max(1, _BLOCK // similarity.shape[0]))
+    starts = range(0, n, width)
     quiet, block, passes = 0, 0, 0
-    owner, first, second = _served(similarity, chosen)
-    while quiet < len(blocks) and not run.expired:
-        candidates = np.setdiff1d(blocks[block], chosen)
-        block = (block + 1) % len(blocks)
+    inner = kernel(problem, run, steps=20.0 * similarity.size)
+    service = Service.of(len(similarity))
+    inner.serve(similarity, chosen, -1, *service)
+    while quiet < len(starts) and not run.expired:
+        start = starts[block]
+        block = (block + 1) % len(starts)
         if block == 0:
             passes += 1
             if sweeps is not None and passes > sweeps:
-                return
+                break
         quiet += 1
-        if not candidates.size:
+        gain = np.empty(min(width, n - start))
+        loss = np.empty((m, gain.size))
+        inner.compare(similarity, start, service.owner, service.first, service.second, gain, loss)
+        gain[chosen[(chosen >= start) & (chosen < start + gain.size)] - start] = -np.inf
+        loss -= gain
+        out, into = np.unravel_index(int(loss.argmin()), loss.shape)
+        if -loss[out, into] <= least:
             continue
-        offered = similarity[:, candidates].astype(np.float64)
-        gain = np.maximum(offered - first[:, None], 0.0).sum(axis=0)
-        order = np.argsort(owner, kind="stable")
-        held, starts = np.unique(owner[order], return_index=True)
-        lost = (first[:, None] - np.clip(offered, second[:, None], first[:, None]))[order]
-        loss = np.zeros((m, candidates.size))  # of each selected, which may represent nobody
-        loss[held] = np.add.reduceat(lost, starts, axis=0)
-        out, into = np.unravel_index(int((gain - loss).argmax()), loss.shape)
-        if gain[into] - loss[out, into] <= least:
-            continue
-        chosen[out] = candidates[into]
-        run.offer(from_clients(chosen, problem.n))
-        owner, first, second = _served(similarity, chosen)
+        chosen[out] = start + into
+        inner.serve(similarity, chosen, out, *service)
         quiet = 0
+        if float(service.first.sum()) >= float(run.objective or 0.0):
+            run.offer(from_clients(chosen, n))
 
 
 def perturb(problem: CoverageProblem, run: Run, kicks: int) -> None:
@@ -91,16 +112,3 @@ def perturb(problem: CoverageProblem, run: Run, kicks: int) -> None:
         clients[places] = run.rng.choice(outside, exchanged, replace=False)
         ascend(problem, run, clients)
         failed = 0 if run.objective != best else failed + 1
-
-
-def _served(
-    similarity: NDArray[np.floating], chosen: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Place of each row's representative among the selected, its similarity, and that of the next best."""
-    served = similarity[:, chosen].astype(np.float64)
-    owner = served.argmax(axis=1)
-    rows = np.arange(served.shape[0])
-    first = served[rows, owner].copy()
-    served[rows, owner] = -np.inf
-    second = served.max(axis=1) if chosen.size > 1 else np.full(rows.size, -np.inf)
-    return owner, first, second

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import InvalidProblem, load, methods, solve
-from solvers.coverage import CoverageProblem
-from solvers.coverage.lagrangian import Entries
-from solvers.coverage.swaps import ascend
+from solvers.coverage import CoverageProblem, kernels
+from solvers.coverage.lagrangian import Lists, Tree
+from solvers.coverage.swaps import Service, ascend
 from solvers.run import Run
 from solvers.subsets import from_clients
 from tests.thoroughly import few_of
@@ -139,16 +139,61 @@ def test_no_swap_improves_what_local_search_returns():
             assert value_of(rows, [into, *(set(chosen) - {out})]) <= run.objective + 1e-9
 
 
-def test_entries_are_all_that_matters_above_their_floor():
-    columns = np.random.default_rng(5).random((9, 12))
-    u = np.full(12, 0.6)
-    entries = Entries(columns, np.array([1, 4, 7]), u, reach=0.2)
-    for multipliers in (u, u - 0.2, u + 0.1):
-        gains = np.maximum(entries.values - multipliers[entries.rows], 0)
-        worth = np.bincount(entries.candidates, gains, 9)
-        np.testing.assert_allclose(worth[[1, 4, 7]], np.maximum(columns[[1, 4, 7]] - multipliers, 0).sum(axis=1))
-    entries.keep(np.array([4]), 9)
-    assert set(entries.candidates.tolist()) == {4}
+def test_lists_have_the_largest_similarities_of_each_row_and_keep_what_is_left():
+    similarity = np.random.default_rng(5).random((12, 9))
+    whole, short = Lists.of(similarity), Lists.of(similarity, entries=50)
+    np.testing.assert_array_equal(whole.values, -np.sort(-similarity, axis=1))
+    np.testing.assert_array_equal(short.values, whole.values[:, :4])
+    np.testing.assert_array_equal(np.take_along_axis(similarity, short.candidates, 1), short.values)
+    u, worth = np.full(12, 0.6), np.empty(9)
+    kernels.appraise(*whole, u, worth)
+    np.testing.assert_allclose(worth, np.maximum(similarity - 0.6, 0).sum(axis=0))
+    problem = CoverageProblem(similarity, 3)
+    run = Run(problem, "lists", None, 0)
+    run.offer(from_clients([1, 4, 7], 9))
+    kept = Tree(problem, run)._restricted(np.array([1, 4, 7]))
+    assert set(kept.candidates.ravel().tolist()) == {1, 4, 7}
+    np.testing.assert_array_equal(kept.values, -np.sort(-similarity[:, [1, 4, 7]], axis=1))
+
+
+def test_lists_that_end_early_leave_the_bound_valid(monkeypatch):
+    rng = np.random.default_rng(7)
+    for entries in (1, 20, 40):
+        monkeypatch.setattr(Lists.of.__func__, "__defaults__", (entries,))
+        for _ in range(20):
+            problem = random_problem(rng)
+            solution = solve(problem, "branch-and-bound")
+            assert solution.objective <= best_of(problem) <= solution.bound
+
+
+def test_both_evaluations_of_exchanges_are_those_of_enumeration():
+    rng = np.random.default_rng(8)
+    for _ in range(40):
+        similarity = rng.integers(0, 4, (7, 8)) + rng.random((7, 8)) * rng.integers(0, 2)
+        m = int(rng.integers(2, 8))
+        chosen = rng.choice(8, m, replace=False)
+        before = similarity[:, chosen].max(axis=1).sum()
+        service, is_selected = Service.of(7), from_clients(chosen, 8).astype(bool)
+        kernels.serve(similarity, chosen, -1, *service)
+        gain, loss = np.empty(8), np.empty((m, 8))
+        kernels.compare(similarity, 0, service.owner, service.first, service.second, gain, loss)
+        changes = {}
+        for r, j in itertools.product(range(m), np.flatnonzero(~is_selected)):
+            swapped = chosen.copy()
+            swapped[r] = j
+            changes[r, j] = similarity[:, swapped].max(axis=1).sum() - before
+            assert gain[j] - loss[r, j] == pytest.approx(changes[r, j], abs=1e-12)
+        held = (is_selected, service.owner, service.first, service.second)
+        best, r, j = kernels.exchange(*Lists.of(similarity), *held, gain, loss, np.empty(m))
+        assert best == pytest.approx(max([0.0, *changes.values()]), abs=1e-12)
+        if j >= 0:
+            assert changes[r, j] == pytest.approx(best, abs=1e-12)
+            chosen[r] = j
+            kernels.serve(similarity, chosen, r, *service)
+            again = Service.of(7)
+            kernels.serve(similarity, chosen, -1, *again)
+            np.testing.assert_array_equal(service.first, again.first)
+            np.testing.assert_array_equal(service.second, again.second)
 
 
 def test_representatives_and_files(tmp_path):
