@@ -1,4 +1,4 @@
-"""Methods for balance problems: greedy, swaps, Fed-CBS's sampling, and proofs by the engine of dispersion."""
+"""Methods for balance problems: greedy, swaps, Fed-CBS's sampling, exact balance, and proofs by dispersion's engine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.backends import cut_short, run_cp_sat, solver_for
+from solvers.balance.collisions import balance_exactly
 from solvers.balance.problem import BalanceProblem
 from solvers.balance.sampling import draw_fed_cbs
 from solvers.dispersion import DispersionProblem
@@ -154,6 +155,7 @@ def branch_and_bound(problem: BalanceProblem, run: Run) -> None:
     """
     run.tighten(problem.bound())
     local_search(problem, run)
+    balance_exactly(problem, run)
     classes, equal = problem.classes, problem.has_equal_sizes
     fewest = classes * problem.fewest_samples
     # Distances and costs have a few roundings of the largest of them, and there are m² of either.
@@ -283,5 +285,5 @@ def brute_force(problem: BalanceProblem, run: Run) -> None:
 
 @method(BalanceProblem, "auto", kind="exact")
 def auto(problem: BalanceProblem, run: Run) -> None:
-    """``branch-and-bound``, which begins with swaps: the engine of the dispersion problem proves what these find."""
+    """``branch-and-bound``: swaps and meeting in the middle decide, the engine of the dispersion problem proves."""
     branch_and_bound(problem, run)

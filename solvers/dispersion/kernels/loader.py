@@ -91,6 +91,7 @@ for _name in ("tree", "preference", "schur", "points", "counts", "cuts", "admm",
     register(_name, f"{__package__}.{_name}")
 for _name in ("swaps", "annealing", "ascent", "constrained"):
     register(_name, f"{__package__}.{_name}", ("float64", "float32"))
+register("collisions", "solvers.balance.kernels")
 register("coverage", "solvers.coverage.kernels", ("float64", "float32"))
 
 
