@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["commit", "how_to_install", "installed", "processor"]
+__all__ = ["commit", "how_to_install", "installed", "machine", "processor"]
 
 #: Where this code lies, which is a checkout for those who publish results.
 _HERE = Path(__file__).parent
@@ -50,6 +51,11 @@ def processor() -> str:
         return platform.processor() or platform.machine()
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(named, platform.processor() or platform.machine())
+
+
+def machine() -> str:
+    """Return processor, number of cores and system, as a table of seconds states them."""
+    return f"{processor()}, {os.cpu_count()} cores, {platform.system()}"
 
 
 def commit() -> str | None:

@@ -60,8 +60,15 @@ class TracePoint(NamedTuple):
     bound: float | None
 
 
-def draw_trace(axes: Axes, points: Sequence[Any], styles: Sequence[Mapping[str, Any]]) -> None:
-    """Draw objective and bound of trace points over the seconds, each in its style, the gap between them shaded."""
+def draw_trace(
+    axes: Axes, points: Sequence[Any], styles: Sequence[Mapping[str, Any]], until: float | None = None
+) -> None:
+    """Draw objective and bound of trace points over the seconds, each in its style, the gap between them shaded.
+
+    The last values last to the end of the solve, ``until`` (seconds), where it is given.
+    """
+    if until is not None and len(points) and until > points[-1][0]:
+        points = [*points, (until, *points[-1][1:])]
     seconds, objective, bound = np.array(points, dtype=np.float64).reshape(-1, 3).T
     if seconds.size:
         for name, values, style in zip(("objective", "bound"), (objective, bound), styles, strict=True):
@@ -388,8 +395,7 @@ class Solution:
             from matplotlib.figure import Figure
 
             axes = Figure(figsize=(5.6, 3.8), layout="constrained").subplots()
-        points = [*self.trace, *(point._replace(second=max(self.seconds, point.second)) for point in self.trace[-1:])]
-        draw_trace(axes, points, ({"linestyle": "-"}, {"linestyle": "--"}))
+        draw_trace(axes, self.trace, ({"linestyle": "-"}, {"linestyle": "--"}), self.seconds)
         axes.set_title(f"{self.method}: {self.status}", fontsize=10)
         if self.trace:
             axes.legend()

@@ -226,13 +226,19 @@ def _run_sweep(
 def _print_results(comparison: Comparison) -> None:
     """Print the table of results, one line per variant."""
     from fedselect.experiments import Experiment
-    from fedselect.reports import results_table
+    from fedselect.reports import differences_table, results_table
 
     if comparison.found_finished:
         runs = sum(map(len, comparison.folders.values()))
         say(f"found finished: {comparison.found_finished} of {runs} runs")
     head, *rows = results_table(comparison.means()).texts
-    print_table(head, rows, ("least in hindsight", "solve time (median, max)", "count variance", "proved", "mean gap"))
+    less_needed = ("least in hindsight", "solve time (median, max)", "count variance", "proved", "mean gap")
+    print_table(head, rows, less_needed)
+    differences = comparison.differences()
+    if len(differences):
+        table = differences_table(differences)
+        head, *rows = table.texts
+        print_table(head, rows, ("count variance", "seeds"), table.caption)
     for label, variant in comparison.variants.items():
         selector = variant.selector if isinstance(variant, Experiment) else variant
         _say_proof_cost(f"{label}: ", selector, comparison.folders[label])

@@ -23,7 +23,7 @@ from fedselect.experiments.metrics import client_table, round_table, summary
 from fedselect.experiments.provenance import PACKAGES, Origin, files_of, origin_of, read_origin
 from fedselect.options import seen_from
 from fedselect.rounds.engine import round_record, solution_record
-from solvers.environment import commit, installed
+from solvers.environment import commit, installed, machine
 from solvers.files import alone, appearing_whole, write_atomically
 from solvers.options import describe_type, matches
 from solvers.reading import Unreadable, parse_json, read_arrays, read_bytes, read_json, read_toml
@@ -494,9 +494,9 @@ class RunFolder:
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions of packages, and the commit where the code lies in a checkout."""
+    """Return the versions of packages, the commit where the code lies in a checkout, and the machine."""
     known = commit()
-    return installed(PACKAGES) | ({} if known is None else {"commit": known})
+    return installed(PACKAGES) | ({} if known is None else {"commit": known}) | {"machine": machine()}
 
 
 @contextmanager

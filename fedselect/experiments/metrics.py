@@ -24,6 +24,7 @@ __all__ = [
     "late_deviation",
     "learning_curve",
     "least_count_variance",
+    "mean_weight_sum",
     "proof_cost",
     "realised_importance",
     "round_table",
@@ -110,6 +111,15 @@ def success_ratio(history: History) -> NDArray[np.float64]:
     """
     made = np.cumsum([chosen.size for chosen in history.selected], dtype=np.float64)
     return np.divide(effective_participation(history), made, out=np.full(made.shape, np.nan), where=made > 0)
+
+
+def mean_weight_sum(records: Sequence[Mapping[str, Any]]) -> float:
+    """Mean over the rounds with a selection of the sum of the weights that were applied to updates; NaN without any.
+
+    Rules whose sums differ take steps of different lengths, which their losses show, whatever they select.
+    """
+    sums = [math.fsum(record["applied"]) for record in records if record["selected"]]
+    return math.fsum(sums) / len(sums) if sums else math.nan
 
 
 def realised_importance(history: History) -> NDArray[np.float64]:
@@ -351,7 +361,7 @@ def summary(
     -------
     dict
         ``count_variance`` is FedGS's Eq. 6 (divisor N - 1), `least_count_variance` what hindsight would reach.
-        ``jain_index`` is of the selection counts;
+        ``weight_sum`` is `mean_weight_sum`; ``jain_index`` is of the selection counts;
         ``longest_absence`` the largest participation gap; ``returned`` and ``success_ratio`` are E3CS's CEP and its
         share of all selections; ``failed`` counts updates that were not finite; ``importance_distance`` is the total
         variation between target and realised importance. ``best_*`` are the extremes over rounds, ``mean_accuracy``
@@ -380,6 +390,7 @@ def summary(
         "returned": int(history.returns.sum()),
         "success_ratio": _number(float(success_ratio(history)[-1])),
         "failed": int(table["failed"].sum()),
+        "weight_sum": _number(mean_weight_sum(records)),
         "importance_distance": _number(total_variation(importance, realised_importance(history))),
         "final_loss": float(table["loss"].iloc[-1]),
         "final_accuracy": _number(float(table["accuracy"].iloc[-1])),

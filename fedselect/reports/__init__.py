@@ -13,11 +13,19 @@ from fedselect.plugins import load_plugins
 from fedselect.reports.document import Report
 from fedselect.reports.federation import federation_report
 from fedselect.reports.methods import methods_report
-from fedselect.reports.runs import read_runs, results_table, run_report, selectors_report, write_report
+from fedselect.reports.runs import (
+    differences_table,
+    read_runs,
+    results_table,
+    run_report,
+    selectors_report,
+    write_report,
+)
 from solvers.benchmark.store import holds_benchmark
 
 __all__ = [
     "RecordedRun",
+    "differences_table",
     "federation_report",
     "methods_report",
     "read_report",

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from fedselect.errors import RunError
+from fedselect.plugins import is_user_defined
 from fedselect.reports.document import (
     Cell,
     Column,
@@ -25,13 +28,13 @@ from fedselect.reports.document import (
     seconds,
     word,
 )
+from solvers import methods
 from solvers.benchmark.profiles import SHIFT, shifted_geometric_mean
+from solvers.problem import FAMILIES, Problem
 from solvers.reading import without_controls
 from solvers.solution import OPTIMALITY_GAP
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from solvers.benchmark import Benchmark
     from solvers.benchmark.profiles import Measure
 
@@ -53,8 +56,8 @@ _PROFILES: dict[Measure, str] = {
         "compared): the share of solves whose gap is within a multiple of the best one's; 1e-6 counts as a proof."
     ),
     "gap_to_best": (
-        "Performance profile over the gap to the best known value (one method at most has bounds): the share of solves "
-        "whose gap is within a multiple of the best one's; gaps of less than 1e-6 are level."
+        "Performance profile over the primal gap, to the best known value, in which heuristics can be told apart: the "
+        "share of solves whose gap is within a multiple of the best one's; gaps of less than 1e-6 are level."
     ),
 }
 
@@ -90,7 +93,8 @@ def methods_report(folder: str | Path) -> Report:
     if len(failed):
         kinds = ", ".join(f"{times} {verdict}" for verdict, times in failed["verdict"].value_counts().items())
         notes.append(f"{len(failed)} of {len(table)} solves have no sound answer ({kinds}); they are named below.")
-    tables = [_methods_table(table), _instances_table(table)]
+    own = _own(table)
+    tables = [_methods_table(table, own), _instances_table(table, own)]
     if len(failed):
         tables.append(_failures_table(failed))
     everything = table.drop(columns=list(_NOT_SHOWN))
@@ -104,11 +108,31 @@ def methods_report(folder: str | Path) -> Report:
         tuple(notes),
         tuple(tables),
         _pictures(benchmark),
+        _result(table),
     )
 
 
-def _methods_table(table: pd.DataFrame) -> Table:
-    """Tabulate methods; by family and time limit, too, where there are several."""
+def _result(table: pd.DataFrame) -> str:
+    """Say which method came nearest to the best known values, and which proved most."""
+    good = table[(table["verdict"] == "ok") & ~table["relaxed"]]
+    if good.empty or table["method"].nunique() < 2:
+        return ""
+    gaps = good.groupby("method", sort=False)["gap_to_best"].mean().dropna()
+    proofs = good[good["status"] == "optimal"].groupby("method", sort=False).size()
+    parts = []
+    if len(gaps):
+        level = " and ".join(gaps.index[gaps <= gaps.min() + OPTIMALITY_GAP])
+        parts.append(f"nearest to the best known values on average: {level} (mean gap {percent(gaps.min()).text})")
+    if len(proofs):
+        most = " and ".join(proofs.index[proofs == proofs.max()])
+        parts.append(f"most proofs: {most} ({proofs.max()} of {int((table['method'] == proofs.idxmax()).sum())})")
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _methods_table(table: pd.DataFrame, own: Collection[str]) -> Table:
+    """Tabulate methods, user-defined ones first; by family and time limit, too, where there are several."""
+    table = pd.concat([table[table["method"].isin(own)], table[~table["method"].isin(own)]])
     good = table["verdict"] == "ok"
     solved = good & table["objective"].notna() & ~table["relaxed"]
     beyond = (table["bound"] - table["best_known"]).abs()
@@ -151,10 +175,18 @@ def _methods_table(table: pd.DataFrame) -> Table:
     return Table("methods", caption, (*_key_columns(keys), *map(Column, (*counts, *measures))), rows)
 
 
-def _instances_table(table: pd.DataFrame) -> Table:
+def _own(table: pd.DataFrame) -> set[str]:
+    """Labels of the methods that are not the toolkit's."""
+    for family in set(table["family"]) & set(FAMILIES):
+        importlib.import_module(f"solvers.{family}")
+    known = {each.name for problem in Problem.types() for each in methods(problem) if not is_user_defined(each)}
+    return {row.method for row in table[["method", "registered"]].itertuples() if row.registered not in known}
+
+
+def _instances_table(table: pd.DataFrame, own: Collection[str]) -> Table:
     """Tabulate instances by method: mean objective over seeds, or the verdicts of failures."""
-    names = list(dict.fromkeys(table["method"]))
-    keys = ["instance", "family", *(["time_limit"] if table["time_limit"].nunique(dropna=False) > 1 else [])]
+    names = sorted(dict.fromkeys(table["method"]), key=lambda name: name not in own)  # own ones stay in view
+    keys = ["instance", *(key for key in ("family", "time_limit") if table[key].nunique(dropna=False) > 1)]
     rows = []
     for key, each in table.groupby(keys, sort=False, dropna=False):
         by_method = dict(iter(each.groupby("method")))
@@ -214,7 +246,8 @@ def _facts(manifest: Mapping[str, Any], table: pd.DataFrame) -> tuple[tuple[str,
         for row in table[["method", "registered", "options"]].drop_duplicates().itertuples(index=False)
     ]
     facts += [(key.replace("_", " "), str(value)) for key, value in manifest["conditions"].items()]
-    return (*facts, ("platform", str(manifest["platform"])), *manifest["versions"].items())
+    where = [("machine", str(manifest["platform"])), ("commit", str(manifest.get("commit", "not known")))]
+    return (*facts, *where, *manifest["versions"].items())
 
 
 def _pictures(benchmark: Benchmark) -> tuple[Picture, ...]:
@@ -250,23 +283,26 @@ def _pictures(benchmark: Benchmark) -> tuple[Picture, ...]:
             figures.win_figure(table),
         )
         pictures.insert(1, wins)
-    measure = _profiled(table)
-    if measure is not None:
-        profile = Picture(
-            "performance-profile",
+    profiles = [
+        Picture(
+            "performance-profile" if place == 0 else "primal-profile",
             _PROFILES[measure],
             "Step chart, horizontal axis logarithmic, with a rising line for every method.",
             figures.profile_figure(table, measure),
         )
-        pictures.insert(0, profile)
-    return tuple(pictures)
+        for place, measure in enumerate(_profiled(table))
+    ]
+    return (*profiles, *pictures)
 
 
-def _profiled(table: pd.DataFrame) -> Measure | None:
-    """The first measure that at least two methods have a number of: a single curve would compare nothing."""
+def _profiled(table: pd.DataFrame) -> list[Measure]:
+    """Measures of the profiles: the first that two methods have, as one curve compares nothing, and the primal gap."""
     good = table[(table["verdict"] == "ok") & ~table["relaxed"]]
-    methods = {measure: good.loc[np.isfinite(good[measure].astype(float)), "method"].nunique() for measure in _PROFILES}
-    return next((measure for measure, number in methods.items() if number > 1), None)
+    compared = {
+        measure: good.loc[np.isfinite(good[measure].astype(float)), "method"].nunique() for measure in _PROFILES
+    }
+    found = [measure for measure, number in compared.items() if number > 1]
+    return found[:1] + [measure for measure in found[1:] if measure == "gap_to_best"]
 
 
 def _trajectory(row: pd.Series, traces: pd.DataFrame) -> Picture:
@@ -279,7 +315,8 @@ def _trajectory(row: pd.Series, traces: pd.DataFrame) -> Picture:
     method = row["method"].replace(r"\$", "$")
     return Picture(
         "trajectory",
-        f"Objective and bound of the longest solve that has both: {method} on {row['instance']}, seed {row['seed']}.",
+        f"Objective and bound of the longest solve that has both, to its end: {method} on {row['instance']}, seed "
+        f"{row['seed']}.",
         "Two step lines over the seconds that close in on each other.",
-        figures.trajectory_figure(trace),
+        figures.trajectory_figure(trace, until=float(row["seconds"])),
     )

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from fedselect.errors import RunError
-from fedselect.experiments.comparison import Comparison, mean_table, summary_table
+from fedselect.experiments.comparison import Comparison, difference_table, mean_table, summary_table
 from fedselect.experiments.folder import RecordedRun
-from fedselect.experiments.metrics import run_gaps, summary
+from fedselect.experiments.metrics import mean_weight_sum, run_gaps, summary
 from fedselect.experiments.seconds import time_table
 from fedselect.reports.document import (
     Cell,
@@ -37,7 +37,15 @@ from solvers.files import spreadsheet_csv, write_atomically
 from solvers.options import matches
 from solvers.reading import read_text
 
-__all__ = ["facts_of", "read_runs", "results_table", "run_report", "selectors_report", "write_report"]
+__all__ = [
+    "differences_table",
+    "facts_of",
+    "read_runs",
+    "results_table",
+    "run_report",
+    "selectors_report",
+    "write_report",
+]
 
 _ROUNDS = (
     "Every round; a dash where nothing is known or was measured. Gaps are |bound − objective| over the mean "
@@ -179,14 +187,17 @@ def selectors_report(name: str, runs: Runs) -> Report:
     notes = _left_out(runs, seeds)
     tables = [_runs_table(runs)]
     pictures: tuple[Any, ...] = ()
+    result = ""
     if seeds:
-        means = mean_table(
-            summary_table((label, run.seed, run.results or {}) for label, each in compared.items() for run in each)
-        )
+        every = summary_table((label, run.seed, _with_weights(run)) for label, each in compared.items() for run in each)
+        means = mean_table(every)
         pictures, missing = pictures_of(compared)
-        notes += missing
+        notes += [*_warnings(means), *missing]
+        differences = [differences_table(difference_table(every))] if len(compared) > 1 else []
         clocked = [_seconds_table(means), _time_table(compared)] if "seconds" in means else []
-        tables = [results_table(means), *(each for each in clocked if each), _course_table(means), *tables]
+        timed = [each for each in clocked if each]
+        tables = [results_table(means), *differences, *timed, _course_table(means), *tables]
+        result = _result(means, difference_table(every))
     config = begun[0].config
     head = config["experiment"]
     return Report(
@@ -198,7 +209,48 @@ def selectors_report(name: str, runs: Runs) -> Report:
         tuple(notes),
         tuple(tables),
         pictures,
+        result,
     )
+
+
+def _with_weights(run: RecordedRun) -> dict[str, Any]:
+    """Return a run's summary, with the sum of weights that those of before do not have."""
+    results = run.results or {}
+    return results if "weight_sum" in results else results | {"weight_sum": mean_weight_sum(run.records)}
+
+
+#: Sums of weights that differ by more than this factor are said above the tables.
+_SUMS_APART = 1.2
+
+
+def _warnings(means: pd.DataFrame) -> list[str]:
+    """Return a sentence where the selectors' weights do not sum to about the same."""
+    sums = means.set_index("selector")["weight_sum"].dropna()
+    if sums.empty or not sums.max() > _SUMS_APART * sums.min():
+        return []
+    said = ", ".join(f"{label} {value:.2g}" for label, value in sums.items())
+    return [
+        f"The weights of a round do not sum to the same ({said}): a smaller sum is a shorter step, so that losses and "
+        "accuracies compare steps as well as selections."
+    ]
+
+
+def _result(means: pd.DataFrame, differences: pd.DataFrame) -> str:
+    """Say in one sentence which selector did best, and whether that is more than chance."""
+    losses = means.set_index("selector")["final_loss"].dropna()
+    if len(losses) < 2 or differences.empty:
+        return ""
+    best, reference = losses.idxmin(), differences["reference"].iloc[0]
+    text = f"Least test loss: {best}, {losses.min():.3f}"
+    other = differences[differences["selector"] == best] if best != reference else differences
+    row = other.loc[other["final_loss"].abs().idxmin()]
+    half = row["final_loss_half_width"]
+    said = f"{row['selector']} minus {reference} under the same seeds"
+    if not math.isfinite(half):
+        return f"{text} ({said}: {row['final_loss']:+.3f}; one seed says nothing of chance)."
+    beyond = "beyond chance" if abs(row["final_loss"]) > half else "which may be chance"
+    seeds = row["seeds"]
+    return f"{text} ({said}: {row['final_loss']:+.3f} ± {half:.3f}, 95 % interval of {seeds} seeds, {beyond})."
 
 
 def read_runs(folder: Path, manifest: Mapping[str, Any]) -> dict[str, dict[int, RecordedRun | None]]:
@@ -249,6 +301,7 @@ def results_table(means: pd.DataFrame) -> Table:
         "least in hindsight",
         "test loss",
         "test accuracy",
+        "sum of weights",
         "mean gap",
         "proved",
         "solve time (median, max)",
@@ -260,6 +313,7 @@ def results_table(means: pd.DataFrame) -> Table:
             number(row.get("least_count_variance"), "{:.1f}"),
             number(row["final_loss"], "{:.3f}", row["final_loss_std"]),
             number(row["final_accuracy"], "{:.3f}", row["final_accuracy_std"]),
+            number(row.get("weight_sum"), "{:.2f}"),
             percent(row["mean_gap"]),
             percent(row["proved"], "{:.0f}"),
             seconds(row["median_solve_seconds"], row["max_solve_seconds"]),
@@ -273,6 +327,42 @@ def results_table(means: pd.DataFrame) -> Table:
         _columns(*headings),
         rows,
     )
+
+
+#: Heading, measure and format of the table of paired differences.
+_PAIRED = (
+    ("test loss", "final_loss", "{:+.3f}"),
+    ("test accuracy", "final_accuracy", "{:+.3f}"),
+    ("worst client's accuracy", "client_accuracy_worst", "{:+.3f}"),
+    ("count variance", "count_variance", "{:+.2f}"),
+)
+
+
+def differences_table(differences: pd.DataFrame) -> Table:
+    """Tabulate paired differences from a reference, as of `fedselect.experiments.Comparison.differences`."""
+    shown = [each for each in _PAIRED if each[1] in differences]
+    rows = tuple(
+        (
+            word(f"{row['selector']} - {row['reference']}"),
+            count(row["seeds"]),
+            *(_difference(row[key], row[f"{key}_half_width"], form) for _, key, form in shown),
+        )
+        for row in differences.to_dict("records")
+    )
+    caption = (
+        "Paired differences under the same seeds: mean ± half the 95 % interval (Student's t); * where the interval "
+        "leaves out 0. This is what counts: the spread of the table above is mostly shared by all selectors."
+    )
+    heads = (Column("difference", numeric=False), Column("seeds"), *(Column(heading) for heading, _, _ in shown))
+    return Table("paired-differences", caption, heads, rows)
+
+
+def _difference(value: float, half: float, form: str) -> Cell:
+    """Return a difference with its interval, and a star where that leaves out 0."""
+    cell = number(value, form)
+    if cell.value is None or not math.isfinite(half):
+        return cell
+    return Cell(f"{cell.text} ± {form.format(half)[1:]}{' *' if abs(value) > half else ''}", cell.value)
 
 
 #: Heading, key of the summary and format of the report's second table.

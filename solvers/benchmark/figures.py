@@ -104,7 +104,7 @@ def gap_figure(table: pd.DataFrame, traces: pd.DataFrame, to: Literal["best", "b
     return _finished(figure, axes)
 
 
-def trajectory_figure(trace: pd.DataFrame | Solution, title: str = "") -> Figure:
+def trajectory_figure(trace: pd.DataFrame | Solution, title: str = "", until: float | None = None) -> Figure:
     """Draw objective and bound of one solve over its seconds, with the gap between them shaded.
 
     Parameters
@@ -113,10 +113,13 @@ def trajectory_figure(trace: pd.DataFrame | Solution, title: str = "") -> Figure
         What `solvers.solve` gave, or ``second, objective, bound`` of one solve: rows of ``Benchmark.traces``.
     title : str
         Above the picture.
+    until : float, optional
+        Seconds at which the solve ended, to which the last values last; a solution's own, or else the last point's.
     """
     points = trace.trace if isinstance(trace, Solution) else trace[list(TracePoint._fields)].to_numpy(dtype=float)
+    until = trace.seconds if until is None and isinstance(trace, Solution) else until
     figure, axes = _figure(_WIDTH, 4.2)
-    draw_trace(axes, points, [_style(place) | {"markevery": max(1, len(points) // 12)} for place in range(2)])
+    draw_trace(axes, points, [_style(place) | {"markevery": max(1, len(points) // 12)} for place in range(2)], until)
     axes.set_title(title, fontsize=10)
     return _finished(figure, axes)
 

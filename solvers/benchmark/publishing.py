@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import importlib.util
 import os
-import platform
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import numpy as np
 from solvers.benchmark.figures import gap_figure, profile_figure
 from solvers.benchmark.profiles import SHIFT, lost, summary, win_matrix
 from solvers.benchmark.table import Benchmark
-from solvers.environment import commit, processor
+from solvers.environment import commit, machine
 from solvers.files import write_atomically
 from solvers.version import __version__
 
@@ -106,7 +105,7 @@ def _facts(benchmark: Benchmark, reference: Reference, command: str, today: str)
     return {
         "date, commit": f"{today}, {commit() or 'no checkout'}",
         "command": f"`{command}`",
-        "machine": f"{processor()}, {os.cpu_count()} cores, {platform.system()}",
+        "machine": machine(),
         "versions": ", ".join(f"{package} {version}" for package, version in versions.items()),
         "reference job": f"{reference.processor:.3f} processor s, {reference.wall:.3f} wall s",
         "how busy the machine was": (

@@ -18,7 +18,7 @@ from solvers.benchmark.store import Store
 from solvers.benchmark.table import Benchmark
 from solvers.benchmark.verify import examine
 from solvers.checks import number
-from solvers.environment import installed
+from solvers.environment import commit, installed, machine
 from solvers.errors import BenchmarkError
 from solvers.options import AtLeast, Below, hinting
 from solvers.problem import Problem
@@ -175,7 +175,8 @@ def run_benchmark(
         **plan.manifest(),
         "conditions": conditions,
         "versions": installed(_PACKAGES),
-        "platform": platform.platform(),
+        "platform": f"{machine()} ({platform.platform()})",
+        "commit": commit() or "no checkout",
     }
     total = sum(1 for _ in plan.cells())
     with _folder(out) as folder, Store(folder).alone() as store:

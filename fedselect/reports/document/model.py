@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from fedselect.reports.document.glossary import glossary_of
 from solvers.reading import without_controls
 
 if TYPE_CHECKING:
@@ -72,9 +73,16 @@ def count(value: Any) -> Cell:
     return _NOTHING if _missing(value) else Cell(f"{int(value)}", float(value))
 
 
+#: Shares below this are rounding of double precision in a gap, and 0 to a reader.
+_NO_SHARE = 1e-9
+
+
 def percent(value: Any, form: str = "{:.3g}") -> Cell:
-    """A share as per cent."""
-    return _NOTHING if _missing(value) else Cell(f"{form.format(100 * float(value))} %", float(value))
+    """A share as per cent; 0 where it is less than 1e-9."""
+    if _missing(value):
+        return _NOTHING
+    shown = 0.0 if abs(float(value)) < _NO_SHARE else 100 * float(value)
+    return Cell(f"{form.format(shown)} %", float(value))
 
 
 def seconds(*values: Any) -> Cell:
@@ -198,7 +206,7 @@ class Picture:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """A title, what was done, what to beware of, tables and pictures.
+    """A title, what was done, what came out, what to beware of, tables, pictures and the words in them.
 
     Attributes
     ----------
@@ -214,6 +222,8 @@ class Report:
         In the order of reading.
     pictures : tuple of Picture
         In the order of reading.
+    result : str
+        One sentence: what came out; empty where nothing can be said yet.
     """
 
     title: str
@@ -222,12 +232,19 @@ class Report:
     notes: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     pictures: tuple[Picture, ...] = ()
+    result: str = ""
 
     def __post_init__(self) -> None:
-        _clean(self, "title", "summary")
+        _clean(self, "title", "summary", "result")
         object.__setattr__(self, "notes", tuple(map(without_controls, self.notes)))
         facts = tuple((without_controls(name), without_controls(value)) for name, value in self.facts)
         object.__setattr__(self, "facts", facts)
+
+    @property
+    def glossary(self) -> tuple[tuple[str, str], ...]:
+        """Words of the tables' headings, and of the first cells of tables of measures, with what they mean."""
+        headings = [text for table in self.tables for text in table.texts[0]]
+        return glossary_of(headings + [row[0] for table in self.tables if not table.detail for row in table.texts[1:]])
 
 
 def _clean(part: object, *names: str) -> None:

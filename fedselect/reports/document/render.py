@@ -80,14 +80,16 @@ def as_markdown(report: Report) -> str:
         GitHub-flavoured Markdown; the pictures are expected beside it as ``<key>.png``.
     """
     parts = [f"# {_in_markdown(report.title)}", _in_markdown(report.summary)]
+    parts += [f"**Result.** {_in_markdown(report.result)}"] if report.result else []
     parts += [f"> **Note.** {_in_markdown(note)}" for note in report.notes]
     for table in report.tables:
         if not table.detail:
             parts += [_in_markdown(table.caption), _markdown_table(table)]
     for picture in report.pictures:
         parts += [f"![{_in_markdown(picture.alternative)}]({picture.key}.png)", _in_markdown(picture.caption)]
-    if report.facts:
-        parts.append("\n".join(f"- {_in_markdown(name)}: {_in_markdown(value)}" for name, value in report.facts))
+    for listed in (report.facts, report.glossary):
+        if listed:
+            parts.append("\n".join(f"- {_in_markdown(name)}: {_in_markdown(value)}" for name, value in listed))
     return "\n\n".join(parts) + "\n"
 
 
@@ -146,6 +148,7 @@ def as_latex(report: Report) -> str:
     """
     title, summary = (" ".join(text.split()) for text in (report.title, report.summary))
     parts = [_HEAD.format(title=title, summary=summary)]
+    parts += [f"% Result: {' '.join(report.result.split())}"] if report.result else []
     parts += [f"% Note: {' '.join(note.split())}" for note in report.notes]
     parts += [_latex_table(table) for table in report.tables if not table.detail]
     parts += [_latex_picture(picture) for picture in report.pictures]

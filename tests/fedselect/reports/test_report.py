@@ -79,6 +79,7 @@ def picture(key="picture"):
         (count(np.int64(7)), "7", 7.0),
         (count(math.nan), "-", None),
         (percent(0.0123), "1.23 %", 0.0123),
+        (percent(1.07e-17), "0 %", 1.07e-17),
         (seconds(0.0012, 3.5), "1.2 ms, 3.50 s", 0.0012),
         (seconds(math.nan, math.nan), "-", None),
         (word("nan"), "nan", None),
@@ -272,9 +273,14 @@ def test_comparison_folder_is_reported_under_the_labels_it_was_given(compared):
     assert report.title == "compared"
     assert report.summary == "8 clients on digits, 3 rounds, 3 clients a round, availability ideal, seeds 0, 1."
     assert report.notes == ()
-    assert [table.key for table in report.tables] == ["results", "course", "runs"]
+    assert [table.key for table in report.tables] == ["results", "paired-differences", "course", "runs"]
+    assert re.match(r"Least test loss: (even|.*), \d\.\d{3} \(.* under the same seeds: .*2 seeds, ", report.result)
+    words = dict(report.glossary)
+    assert {"sum of weights", "worst client's accuracy", "late deviation", "difference"} <= set(words)
+    assert "wins" not in words  # of the other reports
+    assert "cores" in dict(report.facts)["machine"]
     assert [row[0] for row in report.tables[0].texts[1:]] == [hostile(compared), "even"]
-    assert [row[:3] for row in report.tables[2].texts[1:]] == [
+    assert [row[:3] for row in report.tables[3].texts[1:]] == [
         (label, seed, "finished") for label in (hostile(compared), "even") for seed in "01"
     ]
     assert [picture.key for picture in report.pictures] == ["counts", "curves", "gap", "success", "graph"]
@@ -291,6 +297,24 @@ def test_results_are_the_means_of_the_summaries(compared):
     table = read_report(compared).tables[0]
     assert [column.heading for column in table.columns][2:4] == ["least in hindsight", "test loss"]
     assert table.rows[1][3] == number(np.mean(losses), "{:.3f}", np.std(losses, ddof=1))
+
+
+def test_differences_are_paired_by_seed_and_sums_of_weights_that_differ_are_said(copy):
+    """Worked out run by run; the weights of one selector are then made a tenth."""
+    runs = {label: sorted(copy.glob(f"{label}-*-s?")) for label in ("fedgs", "uniform")}
+    losses = {label: [json.loads((run / "summary.json").read_text()) for run in each] for label, each in runs.items()}
+    first, second = (b["final_loss"] - a["final_loss"] for a, b in zip(*losses.values(), strict=True))
+    half = 12.7062 * abs(first - second) / 2  # Student's t of one degree, over the square root of two seeds
+    (row,) = read_report(copy).tables[1].rows
+    star = " *" if abs(first + second) / 2 > half else ""
+    assert row[0].text == f"even - {hostile(copy)}"
+    assert row[2].text == f"{(first + second) / 2:+.3f} ± {half:.3f}{star}"
+    for run in runs["uniform"]:
+        results = json.loads((run / "summary.json").read_text())
+        assert results["weight_sum"] == pytest.approx(1.0)
+        (run / "summary.json").write_text(json.dumps(results | {"weight_sum": 0.1}))
+    (note,) = read_report(copy).notes
+    assert re.search(r"do not sum to the same \(.* 1, even 0\.1\)", note)
 
 
 def test_without_a_manifest_labels_say_what_differs(copy):
@@ -431,7 +455,12 @@ def test_comparison_of_methods_is_summed_up_by_method_and_instance(methods_folde
     assert len(instances.rows) == 6
     assert all(row["<b>all</b> $\\x$"].endswith(" *") for row in by_heading(instances))
     assert len(solves.rows) == 24
-    keys = ["performance-profile", "gap-over-time", "wins", "cost-against-size", "trajectory"]
+    assert report.result.startswith("Nearest to the best known values on average: <b>all</b>")
+    assert report.result.endswith("; most proofs: <b>all</b> $\\x$ (12 of 12).")
+    last = report.pictures[-1].figure.axes[0].lines[0].get_xdata()
+    longest = Benchmark.load(methods_folder).table.query("method != 'quick'")["seconds"].max()
+    assert last[-1] == pytest.approx(longest)  # to the end of the solve, not to its last improvement
+    keys = ["performance-profile", "primal-profile", "gap-over-time", "wins", "cost-against-size", "trajectory"]
     assert [picture.key for picture in report.pictures] == keys
     assert all(picture.png.startswith(b"\x89PNG") for picture in report.pictures)
 
@@ -449,11 +478,11 @@ def test_the_profile_is_over_what_tells_methods_apart():
             "gap_to_best": [0.0, 0.0, 0.0],
         }
     )
-    assert _profiled(table) == "time_to_proof"
-    assert _profiled(table.assign(time_to_proof=[1.0, 2.0, nan])) == "gap"
-    assert _profiled(table.assign(time_to_proof=[1.0, 2.0, nan], gap=[0.0, 0.1, math.inf])) == "gap_to_best"
-    assert _profiled(table.assign(verdict=["ok", "ok", "crashed"])) is None  # a method alone
-    assert _profiled(table.assign(verdict="crashed")) is None
+    assert _profiled(table) == ["time_to_proof", "gap_to_best"]
+    assert _profiled(table.assign(time_to_proof=[1.0, 2.0, nan])) == ["gap", "gap_to_best"]
+    assert _profiled(table.assign(time_to_proof=[1.0, 2.0, nan], gap=[0.0, 0.1, math.inf])) == ["gap_to_best"]
+    assert _profiled(table.assign(verdict=["ok", "ok", "crashed"])) == []  # a method alone
+    assert _profiled(table.assign(verdict="crashed")) == []
 
 
 def test_the_page_of_a_method_that_alone_proves_has_a_profile_over_gaps(tmp_path):
@@ -461,7 +490,7 @@ def test_the_page_of_a_method_that_alone_proves_has_a_profile_over_gaps(tmp_path
     run_benchmark(["brute-force", "greedy"], {"one": problem}, seeds=[0], time_limits=[5.0], out=tmp_path / "folder")
     profile = read_report(tmp_path / "folder").pictures[0]
     assert profile.key == "performance-profile"
-    assert "over the gap to the best known value" in profile.caption
+    assert "over the primal gap, to the best known value" in profile.caption
     assert profile.figure.axes[0].get_xlabel().startswith("|objective − best known|")
     assert len(profile.figure.axes[0].lines) == 2
 

@@ -175,7 +175,9 @@ def test_pictures_of_nothing_say_so():
 def test_the_trajectory_of_a_solution_is_that_of_its_trace():
     problem = DispersionProblem(np.ones((4, 4)) - np.eye(4), costs=np.arange(4.0), size=2)
     solution = solve(problem, "brute-force")
-    one, other = (figures.trajectory_figure(each) for each in (solution, pd.DataFrame(solution.trace)))
+    rows = pd.DataFrame(solution.trace)
+    one, other = figures.trajectory_figure(solution), figures.trajectory_figure(rows, until=solution.seconds)
+    assert one.axes[0].lines[0].get_xdata()[-1] == solution.seconds
     for mine, theirs in zip(one.axes[0].lines, other.axes[0].lines, strict=True):
         np.testing.assert_array_equal(mine.get_xydata(), theirs.get_xydata())
 
