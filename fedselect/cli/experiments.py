@@ -109,6 +109,8 @@ def run(
         return
     if found:
         print("found finished; nothing was run")
+    if folder.extension:
+        say(folder.extension)
     print_table(("measure", "value"), [(key.replace("_", " "), text(value)) for key, value in results.items()])
     _say_proof_cost("", experiment.selector, [folder.path])
     say(f"run folder: {folder.path}")

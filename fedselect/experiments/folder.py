@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -45,6 +46,8 @@ __all__ = [
     "solution_record",
 ]
 
+
+_log = logging.getLogger(__name__)
 
 _ARRAY = "__array__"
 
@@ -349,11 +352,15 @@ class RunFolder:
         Configures its run.
     origin : Origin
         Provenance of a run that is made now.
+    fresh : bool
+        Whether the run is to begin at its first round, whatever was played before.
     """
 
-    def __init__(self, path: Path, experiment: Experiment, origin: Origin) -> None:
-        self.path, self.experiment, self.origin = path, experiment, origin
+    def __init__(self, path: Path, experiment: Experiment, origin: Origin, fresh: bool = False) -> None:
+        self.path, self.experiment, self.origin, self._fresh = path, experiment, origin, fresh
         self.records: list[dict[str, Any]] = []
+        #: Which finished run of fewer rounds this one goes on from, in a sentence; empty where it is none.
+        self.extension = ""
 
     @classmethod
     def of(cls, experiment: Experiment, out: str | Path, fresh: bool = False) -> RunFolder:
@@ -366,7 +373,7 @@ class RunFolder:
         origin, last = origin_of(experiment), None
         for number in count(1):
             path = Path(out) / experiment.name / (label if number == 1 else f"{label}-{number}")
-            folder = cls(path, experiment, origin)
+            folder = cls(path, experiment, origin, fresh)
             if not path.exists():
                 return folder if fresh or last is None else last
             if not folder.difference():
@@ -423,10 +430,57 @@ class RunFolder:
         with alone(self.path, RunError(f"another process is running {self.path}; wait for it or stop it")):
             with _writing(self.path):
                 self._claim()
+                if not self._fresh and not (self.path / "checkpoint.npz").exists():
+                    self._extend(loop)
                 self.records = _resume(self.path, loop)
                 lines = (self.path / "rounds.jsonl").open("a", encoding="utf-8")
             with closing(lines) as self._lines:
                 yield
+
+    def _extend(self, loop: Server) -> None:
+        """Begin where the longest finished run of this configuration with fewer rounds has ended, to the same bits.
+
+        A configuration whose selector, or step size, depends on the number of rounds is played from the first one.
+        """
+        source, rounds, obstacle = self._shorter()
+        if source is None:
+            return
+        if getattr(loop.world, "depends_on_rounds", False):
+            obstacle = f"selector {self.experiment.selector.name!r} depends on the number of rounds"
+        if obstacle:
+            _log.warning("%s begins anew, not after the %s rounds of %s: %s", self.path, rounds, source, obstacle)
+            return
+        records = read_records(source, loop.world.n_clients)[:rounds]
+        if rounds % self.experiment.training.evaluate_every:  # the last of a run is evaluated in any case
+            records[-1] |= {"loss": None, "accuracy": None}
+            for key in ("metrics", "client_scores"):
+                records[-1].pop(key, None)
+        write_atomically(self.path / "rounds.jsonl", "".join(json.dumps(each) + "\n" for each in records).encode())
+        write_atomically(self.path / "checkpoint.npz", read_bytes(source / "checkpoint.npz"))
+        self.extension = f"continued after the {rounds} rounds of {source}"
+        _log.info("%s: %s", self.path, self.extension)
+
+    def _shorter(self) -> tuple[Path | None, int, str]:
+        """Find the longest finished run of fewer rounds and the same origin; its rounds, and what speaks against it."""
+        found: tuple[Path | None, int, str] = (None, 0, "")
+        wanted = self.experiment
+        for path in sorted(self.path.parent.glob(f"{wanted.selector.name}-*-s{wanted.seed}*")):
+            try:
+                other, _ = read_config(path / "config.toml", load=None)
+                rounds, before = other.rounds, read_origin(path)
+                ended = read_summary(path)["rounds"] == rounds and (path / "checkpoint.npz").exists()
+            except (ConfigError, RunError, KeyError):  # another run's folder, or one that has not ended
+                continue
+            if not ended or before is None or not found[1] < rounds < wanted.rounds or other.seed != wanted.seed:
+                continue
+            longer = replace(other, rounds=wanted.rounds)
+            settings = replace(other.training, schedule_rounds=wanted.training.schedule_rounds)
+            if longer.digest == wanted.digest:
+                difference = self.origin.since(before, finished=False)
+                found = (path, rounds, difference)
+            elif replace(longer, training=settings).digest == wanted.digest:
+                found = (path, rounds, f"the schedule {settings.schedule!r} depends on the number of rounds")
+        return found
 
     def append(self, record: dict[str, Any], loop: Server) -> None:
         """Write the record of the round that ``loop`` has just played, and its state where a checkpoint is due."""

@@ -99,7 +99,7 @@ def run(
     fresh: bool = False,
     callbacks: Callbacks = (),
 ) -> Path:
-    """Run an experiment into its folder, or continue it where it was stopped.
+    """Run an experiment into its folder, or continue it where it was stopped, or where one of fewer rounds has ended.
 
     The folder holds ``config.toml`` (resolved), ``origin.json`` (provenance: digests of the plugins' code and of files,
     versions), ``versions.json``, ``rounds.jsonl`` (one line per round, written as it ends),

@@ -169,7 +169,7 @@ def e3cs(
         scenario.size,
         scenario.n_clients,
         quota=quota,
-        rounds=scenario.rounds,
+        rounds=scenario.rounds if quota == "incremental" else None,
         draw=draw,
         rate=rate,
         method=method,
