@@ -14,7 +14,7 @@ __all__ = ["Purpose", "generator"]
 
 Purpose = Literal[
     "data", "profile", "availability", "dropout", "selector", "training", "model", "effort", "noise",
-    "devices", "computation", "links",
+    "devices", "computation", "links", "client-tests",
 ]  # fmt: skip
 
 #: Never renumber: a number is part of every recorded result.
@@ -31,6 +31,7 @@ _NUMBERS: dict[str, int] = {
     "devices": 9,
     "computation": 10,
     "links": 11,
+    "client-tests": 12,
 }
 
 
@@ -47,7 +48,7 @@ def generator(seed: int, purpose: Purpose, round: int = 0, client: int = 0) -> n
         one client's local training in one round, ``"model"`` the initial model, ``"effort"`` how much each client
         trains where clients differ in it, ``"noise"`` what the server feeds clients' models to compare them. Of a
         clock, ``"devices"`` draws what each client's device is for the whole run, ``"computation"`` and ``"links"``
-        how one round differs from it.
+        how one round differs from it. ``"client-tests"`` draws what each client holds out for testing.
     round, client : int
         Round (from 0) and client, where the purpose has them.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,6 +43,9 @@ class Federation:
         Number of classes; None where the labels are real numbers to be predicted (all samples are `Targets` then).
     validation : tuple of Samples
         Samples of each client that were held out of training; empty where none were.
+    client_tests : tuple of Samples
+        Samples of each client that it holds out to test the model with, for its scores alone (`with_client_tests`);
+        empty where none were.
     groups : (N,) ndarray of int, optional
         Cluster of each client, from 0, where the data are made of clusters (CA-Fed's).
     parameters : (N, d) ndarray of float, optional
@@ -62,18 +65,20 @@ class Federation:
     validation: tuple[Samples, ...] = ()
     groups: NDArray[np.int64] | None = None
     parameters: NDArray[np.float64] | None = None
+    client_tests: tuple[Samples, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "datasets", tuple(self.datasets))
-        object.__setattr__(self, "validation", tuple(self.validation))
+        for name in ("validation", "client_tests"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         if not self.datasets:
             raise DataError("a federation needs at least one client; got none")
         kind, classes = Targets if self.classes is None else Samples, self.classes
         if classes is not None and (isinstance(classes, bool) or not hasattr(classes, "__index__") or classes < 1):
             raise DataError(f"classes must be a positive whole number, or None; got {classes!r}")
-        for name in ("validation", "groups", "parameters"):
-            value = getattr(self, name)
-            if value is not None and len(value) not in (0 if name == "validation" else -1, len(self.datasets)):
+        for name in ("validation", "client_tests", "groups", "parameters"):
+            value, none = getattr(self, name), 0 if name in ("validation", "client_tests") else -1
+            if value is not None and len(value) not in (none, len(self.datasets)):
                 raise DataError(f"{len(self.datasets)} clients need as many entries of {name}; got {len(value)}")
         shape = None
         for whose, samples in self._parts():
@@ -81,7 +86,7 @@ class Federation:
                 got = type(samples).__name__
                 raise DataError(f"{whose} must be given as {kind.__name__}(features, labels); got {got}")
             if len(samples) == 0:
-                if whose.startswith("validation"):
+                if whose.startswith(("validation", "tests")):
                     continue
                 raise DataError(f"{whose} has no sample; every client and the test set need at least one")
             shape = samples.shape if shape is None else shape
@@ -100,6 +105,7 @@ class Federation:
         yield from ((f"client {client}", samples) for client, samples in enumerate(self.datasets))
         yield "the test set", self.test
         yield from ((f"validation of client {client}", samples) for client, samples in enumerate(self.validation))
+        yield from ((f"tests of client {client}", samples) for client, samples in enumerate(self.client_tests))
 
     def __len__(self) -> int:
         return len(self.datasets)
@@ -120,7 +126,9 @@ class Federation:
             ("for testing", str(len(self.test))),
         ]
         held = sum(len(samples) for samples in self.validation)
-        return facts + ([("for validation", str(held))] if held else [])
+        facts += [("for validation", str(held))] if held else []
+        tests = sum(len(samples) for samples in self.client_tests)
+        return facts + ([("for tests of clients", str(tests))] if tests else [])
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -317,6 +325,35 @@ class Federation:
             classes=classes,
             validation=tuple(samples.take(train[part]) for part in held),
         )
+
+    def with_client_tests(self, fraction: float = 0.2, seed: int = 0) -> Federation:
+        """Return this federation with a test set for each client, taken from its training samples.
+
+        Parameters
+        ----------
+        fraction : float
+            Share of each client's training samples that it holds out, in [0, 1), rounded down; one sample at least
+            stays for training. A client with too few has no test set, and no score.
+        seed : int
+            Seed of the draw.
+
+        Returns
+        -------
+        Federation
+
+        Raises
+        ------
+        DataError
+            When the share is out of range.
+        """
+        own = [np.arange(len(samples)) for samples in self.datasets]
+        try:
+            kept, held = hold_out(own, fraction, generator(seed, "client-tests"))
+        except (DataError, TypeError):
+            raise DataError(f"client_test_fraction must lie in [0, 1); got {fraction!r}") from None
+        parts = tuple(samples.take(part) for samples, part in zip(self.datasets, kept, strict=True))
+        tests = tuple(samples.take(part) for samples, part in zip(self.datasets, held, strict=False))
+        return replace(self, datasets=parts, client_tests=tests)
 
     def summary(self) -> pd.DataFrame:
         """Tabulate the clients, one per row.

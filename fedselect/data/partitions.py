@@ -353,6 +353,10 @@ def hold_out(
 DATASETS: Registry = Registry("data set")
 
 
+#: Option of every data set.
+_CLIENT_TESTS = "client_test_fraction"
+
+
 def _hint(key: str, known: Iterable[str]) -> str:
     """Return the option that was meant: Dirichlet's α is called by its name here."""
     known = list(known)
@@ -362,16 +366,17 @@ def _hint(key: str, known: Iterable[str]) -> str:
 
 def check_data(name: str, options: Mapping[str, Any]) -> None:
     """Raise `ConfigError` when the data set, its partition, or an option of either is unknown or of the wrong type."""
+    options = {key: value for key, value in options.items() if key != _CLIENT_TESTS}
     own, rest, partition = _split(name, options)
     DATASETS.check(name, own)
     known = PARTITIONS.options(partition) if partition is not None else {}
     with_partition = "" if partition is None else f" with partition {partition!r}"
     for key in rest:
         if key not in known:
-            accepted = ", ".join(sorted({*DATASETS.options(name), *known}))
+            accepted = ", ".join(sorted({*DATASETS.options(name), *known, _CLIENT_TESTS}))
             raise ConfigError(
                 f"data: there is no option {key!r} for data set {name!r}{with_partition}"
-                f"{_hint(key, [*DATASETS.options(name), *known])} (accepted: {accepted})"
+                f"{_hint(key, [*DATASETS.options(name), *known, _CLIENT_TESTS])} (accepted: {accepted})"
             )
     if partition is not None:
         PARTITIONS.check(partition, rest)
@@ -385,7 +390,8 @@ def load_data(name: str, **options: Any) -> Federation:
     name : str
         Name in `DATASETS`.
     **options
-        Options of the data set and of its partition.
+        Options of the data set and of its partition; and ``client_test_fraction``, the share of its training samples
+        that each client holds out for a test set of its own (`Federation.with_client_tests`).
 
     Returns
     -------
@@ -397,7 +403,9 @@ def load_data(name: str, **options: Any) -> Federation:
         When an option is not accepted, the files are not there, or an optional part of the installation is missing.
     """
     check_data(name, options)
-    return DATASETS[name](**options)
+    share = options.pop(_CLIENT_TESTS, 0)
+    federation = DATASETS[name](**options)
+    return federation.with_client_tests(share, options.get("seed", 0)) if share else federation
 
 
 def _split(name: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], str | None]:

@@ -430,6 +430,9 @@ def configuration_keys() -> list[Key]:
         elif isinstance(default, Choice):
             meaning = f"Which one, by name; the section's other keys are its options ('fedselect list {default.name}')."
             choices.append(Key(f"{name}.name", "str", default.name, meaning))
+            if name == "data":
+                meaning = "Share of its training samples that each client holds out for a test set of its own."
+                choices.append(Key("data.client_test_fraction", "float", None, meaning))
         elif name != "training":
             head.append(
                 Key(f"experiment.{name}", kind, list(default) if isinstance(default, tuple) else default, meaning)

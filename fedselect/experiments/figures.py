@@ -143,6 +143,35 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     return figure
 
 
+def client_curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
+    """Draw the accuracy at the clients (the loss, where there is none) over rounds: mean, and from worst to best.
+
+    Parameters
+    ----------
+    runs : mapping of str to sequence of DataFrame
+        `fedselect.experiments.metrics.client_curves` of each label's runs, one per seed; seeds are averaged.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Made without pyplot.
+    """
+    figure, axes = _figure(_WIDTH, 3.8)
+    axis = axes[0, 0]
+    column = "accuracy" if all(each["accuracy"].notna().any() for seeds in runs.values() for each in seeds) else "loss"
+    for place, (label, seeds) in enumerate(runs.items()):
+        by_round = [each.groupby("round")[column].agg(["mean", "min", "max"]) for each in seeds]
+        drawn = pd.concat(by_round).groupby(level=0).mean().astype(float)
+        colour = COLOURS[place % len(COLOURS)]
+        axis.plot(drawn.index + 1, drawn["mean"], linestyle=DASHES[place % len(DASHES)], color=colour, label=label)
+        axis.fill_between(drawn.index + 1, drawn["min"], drawn["max"], color=colour, alpha=0.15, linewidth=0)
+    axis.set_xlabel("round")
+    axis.set_ylabel(f"{column} at the clients")
+    axis.grid(alpha=0.3)
+    _legend_beside(figure, axis)
+    return figure
+
+
 def known_curves(runs: Mapping[str, Sequence[pd.DataFrame]]) -> list[str]:
     """Return those of loss and accuracy that every run measured: a regression has no accuracy."""
     return [name for name in ("loss", "accuracy") if all(each[name].notna().any() for t in runs.values() for each in t)]

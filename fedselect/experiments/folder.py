@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedselect.data import DATASETS, Federation
 from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.config import Experiment, read_config
-from fedselect.experiments.metrics import client_table, round_table, summary
+from fedselect.experiments.metrics import client_curves, client_table, round_table, summary
 from fedselect.experiments.provenance import PACKAGES, Origin, files_of, origin_of, read_origin
 from fedselect.options import seen_from
 from fedselect.rounds.engine import round_record, solution_record
@@ -150,6 +150,9 @@ def check_record(record: Any, number: int, clients: int) -> dict[str, Any]:
     if record["solution"] is not None:
         _check_facts(f"{where}: solution", record["solution"], _SOLUTION)
     _check_clock(where, record, clients)
+    if "client_scores" in record:
+        kind = list[float | None]
+        _check_facts(f"{where}: client_scores", record["client_scores"], {"loss": kind, "accuracy": kind})
     _check_facts(f"{where}: metrics", metrics := record.get("metrics", {}), dict.fromkeys(metrics, float | None))
     return record
 
@@ -453,8 +456,7 @@ class RunFolder:
         records = read_records(source, loop.world.n_clients)[:rounds]
         if rounds % self.experiment.training.evaluate_every:  # the last of a run is evaluated in any case
             records[-1] |= {"loss": None, "accuracy": None}
-            for key in ("metrics", "client_scores"):
-                records[-1].pop(key, None)
+            records[-1].pop("metrics", None)
         write_atomically(self.path / "rounds.jsonl", "".join(json.dumps(each) + "\n" for each in records).encode())
         write_atomically(self.path / "checkpoint.npz", read_bytes(source / "checkpoint.npz"))
         self.extension = f"continued after the {rounds} rounds of {source}"
@@ -519,6 +521,8 @@ class RunFolder:
         with _writing(folder):
             write_atomically(folder / "metrics.csv", table.to_csv(index=False).encode())
             write_atomically(folder / "clients.csv", clients.to_csv(index=False).encode())
+            if len(curves := client_curves(records)):
+                write_atomically(folder / "client_curves.csv", curves.to_csv(index=False).encode())
             if plots:
                 from fedselect.experiments.figures import counts_figure, curves_figure, save_figure
 

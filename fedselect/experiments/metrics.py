@@ -18,6 +18,7 @@ from solvers.schedule import ScheduleProblem
 
 __all__ = [
     "absences",
+    "client_curves",
     "client_table",
     "effective_participation",
     "jain_index",
@@ -341,6 +342,24 @@ def client_table(
     return table.assign(late=late) if any("clock" in record for record in records) else table
 
 
+def client_curves(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Tabulate the model's loss and accuracy at every client over the rounds in which they were evaluated.
+
+    Returns
+    -------
+    DataFrame
+        ``round`` (from 0), ``client``, ``loss``, ``accuracy``; without rows where no round has them
+        (``training.evaluate_clients_every``).
+    """
+    parts = [
+        pd.DataFrame({"round": record["round"], "client": np.arange(len(scores["loss"])), **scores})
+        for record in records
+        if (scores := record.get("client_scores"))
+    ]
+    columns = ["round", "client", "loss", "accuracy"]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
 def summary(
     records: Sequence[Mapping[str, Any]],
     importance: NDArray[np.float64],
@@ -355,7 +374,7 @@ def summary(
     importance : (N,) ndarray of float
         The objective's importance α of each client.
     scores : pair of (N,) ndarray of float, optional
-        Loss and accuracy of the final model on each client's own training samples.
+        Loss and accuracy of the final model at each client (`FedAvg.client_scores`); NaN where it was not tested.
 
     Returns
     -------
@@ -403,10 +422,10 @@ def summary(
     if scores is not None:
         losses, accuracies = scores
         results |= {
-            "client_loss_mean": float(losses.mean()),
-            "client_loss_worst": float(losses.max()),
-            "client_accuracy_mean": _number(float(accuracies.mean())),
-            "client_accuracy_worst": _number(float(accuracies.min())),
+            "client_loss_mean": _number(float(pd.Series(losses).mean())),  # a client without tests has no score
+            "client_loss_worst": _number(float(pd.Series(losses).max())),
+            "client_accuracy_mean": _number(float(pd.Series(accuracies).mean())),
+            "client_accuracy_worst": _number(float(pd.Series(accuracies).min())),
         }
     return results | {
         "mean_gap": _number(float(gaps.mean())) if len(gaps) else None,

@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from fedselect.data import load_data
 from fedselect.errors import TOOLKIT_ERRORS, DataError
-from fedselect.experiments.figures import counts_figure, curves_figure, gap_figure, known_curves, success_figure
+from fedselect.experiments.figures import (
+    client_curves_figure,
+    counts_figure,
+    curves_figure,
+    gap_figure,
+    known_curves,
+    success_figure,
+)
+from fedselect.experiments.metrics import client_curves
 from fedselect.experiments.seconds import run_timeline_figure, seconds_figure, timeline_figure
 from fedselect.reports.document import Picture
 from solvers.reading import without_controls
@@ -82,6 +90,16 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
                 f"Test {measured} over seconds{': median over seeds, band of all' if over_seeds else ''}.",
                 f"Line charts over the seconds of the clock of test {measured}, with a line for every selector.",
                 seconds_figure(tables),
+            )
+        )
+    curves = {label: [client_curves(each) for each in seeds] for label, seeds in records.items()}
+    if all(len(each) for seeds in curves.values() for each in seeds):
+        pictures.append(
+            Picture(
+                "clients",
+                f"Accuracy at the clients over the rounds{over_seeds}: mean over clients, band from worst to best.",
+                "Line chart over the rounds, with a line and a band for every selector.",
+                client_curves_figure(curves),
             )
         )
     if any(table["gap"].notna().any() for each in tables.values() for table in each):

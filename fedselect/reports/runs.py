@@ -196,7 +196,8 @@ def selectors_report(name: str, runs: Runs) -> Report:
         differences = [differences_table(difference_table(every))] if len(compared) > 1 else []
         clocked = [_seconds_table(means), _time_table(compared)] if "seconds" in means else []
         timed = [each for each in clocked if each]
-        tables = [results_table(means), *differences, *timed, _course_table(means), *tables]
+        tested = bool(begun[0].config["data"].get("client_test_fraction"))
+        tables = [results_table(means), *differences, *timed, _course_table(means, tested), *tables]
         result = _result(means, difference_table(every))
     config = begun[0].config
     head = config["experiment"]
@@ -378,13 +379,16 @@ _COURSE = (
 )
 
 
-def _course_table(means: pd.DataFrame) -> Table:
+def _course_table(means: pd.DataFrame, tested: bool) -> Table:
     """Tabulate the course of the runs, one row per selector; worst absence of the seeds."""
     rows = tuple(
         (word(row["selector"]), *(number(row.get(key), form) for _, key, form in _COURSE))
         for row in means.to_dict("records")
     )
-    caption = "Participation and learning over the whole run: means over seeds, the longest absence of any."
+    caption = (
+        "Participation and learning over the whole run: means over seeds, the longest absence of any. The worst "
+        f"client's accuracy is on its {'own test' if tested else 'training'} samples."
+    )
     return Table("course", caption, _columns(*(heading for heading, _, _ in _COURSE)), rows)
 
 

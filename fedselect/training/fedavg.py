@@ -174,7 +174,10 @@ class FedAvg(Server):
             self._buffers = self._local.buffers.read()
         self._noise: NDArray[np.float64] | None = None
         test = federation.test
-        self._test = (torch.from_numpy(test.features).to(device), torch.from_numpy(test.labels).to(device))
+        self._test, *self._tests = (
+            (torch.from_numpy(each.features).to(device), torch.from_numpy(each.labels).to(device))
+            for each in (test, *federation.client_tests)
+        )
 
     @property
     def stack(self) -> int:
@@ -285,8 +288,17 @@ class FedAvg(Server):
         return embedding(self._model, self._noise).astype(np.float32)
 
     def client_scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean loss and accuracy of the global model on every client's own training samples, shapes (N,)."""
-        return client_means(self._loaded(), self._local.datasets, self._objective)
+        """Mean loss and accuracy of the global model at every client, shapes (N,).
+
+        On the samples that clients hold out for testing, where they do (NaN for a client without any); else on their
+        training samples.
+        """
+        if not self.federation.client_tests:
+            return client_means(self._loaded(), self._local.datasets, self._objective)
+        found = np.full((2, len(self.federation)), np.nan)
+        holding = [client for client, samples in enumerate(self.federation.client_tests) if len(samples)]
+        found[:, holding] = client_means(self._loaded(), [self._tests[client] for client in holding], self._objective)
+        return found[0], found[1]
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next round depends on, what clients keep between rounds included."""

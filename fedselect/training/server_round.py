@@ -266,6 +266,8 @@ class Server:
             evaluate = self.round % self.settings.evaluate_every == 0
         loss, accuracy = self.evaluate() if evaluate else (None, None)
         metrics = self.measure() if evaluate else {}
+        every = self.settings.evaluate_clients_every
+        at_clients = self.client_scores() if every is not None and self.round % every == 0 else None
         return Round(
             t,
             selection,
@@ -278,7 +280,12 @@ class Server:
             metrics,
             accepted.refused,
             decision.times,
+            at_clients,
         )
+
+    def client_scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Loss and accuracy of the global model at every client: not known to a server without their data."""
+        return None
 
     def evaluate(self) -> tuple[float | None, float | None]:
         """Loss and accuracy of the global model: not known to a server without a test set."""

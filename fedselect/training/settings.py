@@ -35,6 +35,7 @@ __all__ = [
 _POSITIVE = (
     *("learning_rate", "decay", "batch_size", "server_learning_rate", "evaluate_every"),
     *("local_steps", "projection", "clip_norm", "clip_gradient", "schedule_rounds"),  # where given
+    "evaluate_clients_every",
     "server_tau",
 )
 
@@ -142,6 +143,10 @@ class TrainingSettings:
         (not at all by default).
     evaluate_every : int
         The model is evaluated on the test set after every so many rounds (a run always evaluates its last).
+    evaluate_clients_every : int, optional
+        After every so many rounds the model is evaluated at every client: on its own test samples where it holds some
+        out (``data.client_test_fraction``), else on its training samples. The curves are in ``client_curves.csv``;
+        after the last round alone if left out.
     initialisation : {"fan-in", "kaiming"}
         Initial weights: U(±1/√fan-in) and biases 0; or, as in FedAU's code, N(0, 2/fan-in) and biases 0 in all layers
         but the last, which has weights and biases from U(±1/√fan-in).
@@ -192,6 +197,7 @@ class TrainingSettings:
     clip_norm: float | None = None
     importance: str = "samples"
     evaluate_every: int = 1
+    evaluate_clients_every: int | None = None
     initialisation: str = "fan-in"
     augmentation: str = "none"
     batching: str = "auto"

@@ -169,3 +169,17 @@ def test_a_round_may_not_choose_more_clients_than_a_data_set_turns_out_to_have(r
     assert len(build_scenario(Experiment(clients_per_round=2, data=Choice("pair"))).data) == 2
     with pytest.raises(ConfigError, match="clients_per_round is 3, but there are only 2 clients"):
         build_scenario(Experiment(clients_per_round=3, data=Choice("pair")))
+
+
+def test_clients_hold_out_tests_of_their_own(digits):
+    tested = load_data("digits", n_clients=6, validation_fraction=0.1, client_test_fraction=0.25)
+    assert [len(each) for each in tested.client_tests] == [int(0.25 * len(each)) for each in digits.datasets]
+    for kept, held, whole in zip(tested.datasets, tested.client_tests, digits.datasets, strict=True):
+        both = np.concatenate([kept.features, held.features])
+        np.testing.assert_array_equal(np.sort(both, axis=0), np.sort(whole.features, axis=0))
+    assert "for tests of clients" in repr(tested)
+    tiny = Federation.from_tensors([([[0.0]], [0]), ([[1.0]] * 8, [1] * 8)], ([[0.5]], [0])).with_client_tests(0.5)
+    assert [len(each) for each in tiny.client_tests] == [0, 4]
+    for wrong in (1.0, "much"):
+        with pytest.raises(DataError, match=r"client_test_fraction must lie in \[0, 1\); got"):
+            load_data("digits", n_clients=6, client_test_fraction=wrong)

@@ -18,7 +18,7 @@ from fedselect.errors import ConfigError, FedselectError, RunError
 from fedselect.experiments import Choice, Experiment, compare, read_config, read_records, run, run_all, run_folder
 from fedselect.experiments.folder import RecordedRun, load_checkpoint, save_checkpoint
 from fedselect.experiments.metrics import selection_counts, summary
-from fedselect.reports import results_table, write_report
+from fedselect.reports import read_report, results_table, write_report
 from tests.waiting import HANG, until
 
 CONFIG = """
@@ -359,6 +359,20 @@ def test_rounds_without_evaluation_are_recorded_as_such(config, tmp_path):
     assert results["best_loss"] == min(losses[3], losses[5])
     every, _ = read_config(config)
     assert losses[3] == read_records(run(every, tmp_path, plots=False))[3]["loss"]
+
+
+def test_scores_at_the_clients_are_on_their_own_tests_and_over_the_rounds(config, tmp_path):
+    changes = ["data.client_test_fraction=0.3", "training.evaluate_clients_every=2", "experiment.rounds=4"]
+    experiment, _ = read_config(config, changes)
+    folder = run(experiment, tmp_path, plots=False)
+    curves = pd.read_csv(folder / "client_curves.csv")
+    assert curves.groupby("client")["round"].apply(list).tolist() == [[1, 3]] * 12
+    last = curves[curves["round"] == 3]["accuracy"].to_numpy()
+    np.testing.assert_array_equal(pd.read_csv(folder / "clients.csv")["accuracy"], last)
+    shares = [len(held) for held in experiment.federation().client_tests]
+    np.testing.assert_allclose(last * shares, np.rint(last * shares), atol=1e-9)  # of as many samples
+    assert json.loads((folder / "summary.json").read_text())["client_accuracy_worst"] == last.min()
+    assert [each.key for each in read_report(folder).pictures if each.key == "clients"] == ["clients"]
 
 
 def test_the_clients_table_says_what_became_of_each(config, tmp_path):
