@@ -44,6 +44,11 @@ _SMALLEST, _LARGEST = 1e-280, 1e280
 EXPANDABLE = 20_000
 
 Metric = Literal["euclidean", "hellinger"]
+
+#: Metrics that are stated by a matrix, and SciPy's names of them; names of theirs and others that are meant.
+_BY_MATRIX = {"manhattan": "cityblock", "cosine": "cosine"}
+_MEANT = {"cityblock": "manhattan", "l1": "manhattan", "taxicab": "manhattan", "l2": "euclidean"}
+
 Scale = Literal["pairs", "paper", "turns"]
 
 
@@ -343,6 +348,67 @@ class DispersionProblem(SelectionProblem):
         """
         return cls(np.asarray(distances), size=size, weight=0.5)
 
+    @classmethod
+    def from_points(
+        cls,
+        points: ArrayLike,
+        costs: ArrayLike | None = None,
+        *,
+        size: int,
+        weight: float = 1.0,
+        metric: str = "euclidean",
+        **constraints: Any,
+    ) -> DispersionProblem:
+        """State the problem of points under any of the metrics, by the matrix of their distances.
+
+        All methods and bounds for matrices hold. Of these metrics all are of negative type (`concave_on_slice`); for
+        Euclidean and Hellinger's distances, `PointDispersionProblem` does without the matrix, for a million points.
+
+        Parameters
+        ----------
+        points : (n, d) array-like
+            The clients: finite numbers; rows other than 0 for ``"cosine"``.
+        costs, size, weight, **constraints
+            As for `DispersionProblem`.
+        metric : {"euclidean", "hellinger", "manhattan", "cosine"}
+            The first two as for `PointDispersionProblem`; Σ|pₖ − qₖ|; 1 − pᵀq / (‖p‖ ‖q‖), in [0, 2].
+
+        Returns
+        -------
+        DispersionProblem
+
+        Raises
+        ------
+        InvalidProblem
+            When there are more than 20 000 points, whose matrix takes more than 3 GiB, or an argument is not as
+            described.
+        """
+        if metric in ("euclidean", "hellinger"):
+            return PointDispersionProblem(
+                points,  # type: ignore[arg-type]
+                costs,  # type: ignore[arg-type]
+                size=size,
+                weight=weight,
+                metric=metric,  # type: ignore[arg-type]
+                **constraints,
+            ).expanded()
+        if metric not in _BY_MATRIX:
+            hint = f"; did you mean {_MEANT[metric]!r}?" if metric in _MEANT else did_you_mean(metric, _BY_MATRIX)
+            known = "'euclidean', 'hellinger', 'manhattan' or 'cosine'"
+            raise InvalidProblem(f"metric must be {known}; got {metric!r}{hint}")
+        rows = frozen_array(points, "points", ndim=2)
+        if len(rows) > EXPANDABLE:
+            raise InvalidProblem(
+                f"the matrix of {len(rows)} points takes {8 * len(rows) ** 2 / 2**30:.3g} GiB; metric {metric!r} is "
+                f"for up to {EXPANDABLE} ('euclidean' and 'hellinger' need no matrix: PointDispersionProblem)"
+            )
+        if metric == "cosine" and not (norms := np.linalg.norm(rows, axis=1)).all():
+            raise InvalidProblem(f"the cosine metric needs rows other than 0; row {int(norms.argmin())} of points is 0")
+        from scipy.spatial.distance import pdist, squareform
+
+        matrix = squareform(np.maximum(pdist(rows, _BY_MATRIX[metric]), 0.0))
+        return cls(matrix, costs, size=size, weight=weight, **constraints)  # type: ignore[arg-type]
+
     @cached_property
     def geometry(self) -> MatrixGeometry:
         """Distances between the clients."""
@@ -423,8 +489,9 @@ class PointDispersionProblem(SelectionProblem):
             raise InvalidProblem(f"points must be rows of at least one coordinate each; got shape {points.shape}")
         if self.metric not in ("euclidean", "hellinger"):
             raise InvalidProblem(
-                f"metric must be 'euclidean' or 'hellinger'; got {self.metric!r} (of any other give the matrix, "
-                "DispersionProblem(scipy.spatial.distance.cdist(points, points, 'cityblock'), size=...))"
+                f"metric must be 'euclidean' or 'hellinger'; got {self.metric!r} (for 'manhattan' and 'cosine' "
+                "DispersionProblem.from_points(points, metric=..., size=...); of any other give the matrix, "
+                "DispersionProblem(scipy.spatial.distance.cdist(points, points, 'chebyshev'), size=...))"
             )
         if self.metric == "hellinger":
             _check_distributions(points)

@@ -210,6 +210,7 @@ def newton(problem: TotalErrorProblem, run: Run, *, steps: Annotated[int, AtLeas
     run.offer(q)
     run.tighten(problem.lower_bound(q))
     run.details["raw"] = problem.biased_importance(q)
+    run.duals.update(problem.multipliers(q))
 
 
 def _value(problem: TotalErrorProblem, p: NDArray[np.float64]) -> float:
@@ -311,6 +312,7 @@ def total_error_by_cvxpy(problem: TotalErrorProblem, run: Run) -> None:
         run.tighten(problem.lower_bound(q))
     assert run.x is not None
     run.details["raw"] = problem.biased_importance(run.x)
+    run.duals.update(problem.multipliers(run.x))
 
 
 @method(TotalErrorProblem, "auto", kind="exact")

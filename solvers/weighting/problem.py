@@ -502,6 +502,67 @@ class TotalErrorProblem(AggregationProblem):
         bias = self.bias_weight * self.bias_term(self.biased_importance(q)) if self.bias_weight > 0 else 0.0
         return self.ratio(q) + self.constant + bias
 
+    def multipliers(self, x: ArrayLike) -> dict[str, Any]:
+        r"""Compute the multipliers of the problem in p, its convex form, that fit the weights ``x`` best.
+
+        In p = π⊙q / πᵀq the problem is :math:`\min_p d(p) + w\,b(\alpha, p)` on :math:`1^\top p = 1, p \ge 0`, d the
+        ratio. Its optimality conditions are :math:`\nabla d + t = \theta 1 + \mu`, with t a (sub)gradient of the
+        bias term: :math:`t_k = -w\,\alpha_k^2/p_k^2` for χ², and for the squared total variation V² anything in
+        [0, 2wV] where :math:`p_k = \alpha_k`, its upper end above and its lower end below.
+
+        Returns
+        -------
+        dict
+            ``theta``, θ of Σp = 1, the derivative of the optimum in that sum; ``mu`` (n,), μ ≥ 0 of p ≥ 0, what it
+            costs per share to weigh a client that has no weight; ``slope`` (n,), t. They are the ``duals`` of the
+            methods' solutions.
+        """
+        q = self.decision(x)
+        p, costs, w = self.biased_importance(q), self.slopes(q), self.bias_weight
+        if w == 0 or self.bias == "chi2":
+            with np.errstate(divide="ignore"):
+                slope = -w * (self.importance / p) ** 2 if w else np.zeros(self.n)
+            theta = float(p @ (costs + slope))
+        else:
+            steepest = 2.0 * w * math.sqrt(self.bias_term(p))
+            off = np.abs(p - self.importance) > 1e-7 * np.maximum(p, self.importance)
+            slope = np.where(p > self.importance, steepest, 0.0)
+            free = off & (p > 0)
+            if free.any():
+                theta = float(np.average((costs + slope)[free], weights=p[free]))
+            else:  # between what the kinks allow
+                theta = float(max(costs.max(), 0.0) if costs.max() <= costs.min() + steepest else np.median(costs))
+            slope = np.where(off, slope, np.clip(theta - costs, 0.0, steepest))
+        return {"theta": theta, "mu": np.maximum(costs + slope - theta, 0.0), "slope": slope}
+
+    def kkt_residuals(
+        self, x: ArrayLike, *, theta: float, mu: NDArray[np.float64], slope: NDArray[np.float64]
+    ) -> dict[str, float]:
+        """Return the distance of ``x`` and the `multipliers` from the optimality conditions of the problem in p.
+
+        Returns
+        -------
+        dict of str to float
+            ``stationarity`` max|∇d + t − θ − μ|·p̃, p̃ the larger of p and 1/n, ``complementarity`` max(μ p), both in
+            units of `scale`, and ``bias_slope``, how far t is from the bias term's (sub)gradients, likewise.
+        """
+        q = self.decision(x)
+        p, costs, w = self.biased_importance(q), self.slopes(q), self.bias_weight
+        low = high = np.zeros(self.n)
+        if w and self.bias == "chi2":
+            low = high = -w * (self.importance / p) ** 2
+        elif w:
+            steepest = 2.0 * w * math.sqrt(self.bias_term(p))
+            close = 1e-7 * np.maximum(p, self.importance)
+            low = np.where(p > self.importance + close, steepest, 0.0)
+            high = np.where(p < self.importance - close, 0.0, steepest)
+        share = np.maximum(p, 1.0 / self.n)
+        return {
+            "stationarity": float((np.abs(costs + slope - theta - mu) * share).max()) / self.scale,
+            "complementarity": float((np.abs(mu) * p).max()) / self.scale,
+            "bias_slope": float((np.maximum(np.maximum(low - slope, slope - high), 0.0) * share).max()) / self.scale,
+        }
+
     def lower_bound(self, x: ArrayLike) -> float:
         r"""Return a valid lower bound on the optimum, tight at the optimal weights; any q ≥ 0 gives one.
 

@@ -210,3 +210,34 @@ def test_maximum_diversity_counts_a_pair_once():
     x = [1, 0, 1, 1]
     assert problem.objective(x) == sum(LINE[i][j] for i, j in ((0, 2), (0, 3), (2, 3)))
     assert not problem.costs.any()
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "hellinger", "manhattan", "cosine"])
+def test_points_under_any_metric_are_the_matrix_of_their_distances(metric):
+    """Distances in plain Python; the optimum is brute force's, with a bound."""
+    rng = np.random.default_rng(3)
+    points = rng.dirichlet(np.ones(4), size=9)
+    costs = rng.random(9)
+
+    def distance(p, q):
+        if metric == "manhattan":
+            return sum(abs(a - b) for a, b in zip(p, q, strict=True))
+        if metric == "cosine":
+            return 1 - sum(a * b for a, b in zip(p, q, strict=True)) / math.hypot(*p) / math.hypot(*q)
+        power = 0.5 if metric == "hellinger" else 1.0
+        root = math.sqrt(2) if metric == "hellinger" else 1.0
+        return math.hypot(*(a**power - b**power for a, b in zip(p, q, strict=True))) / root
+
+    problem = DispersionProblem.from_points(points, costs, size=4, weight=2.0, metric=metric, exclude=[0])
+    np.testing.assert_allclose(problem.distances, [[distance(p, q) for q in points] for p in points], atol=1e-12)
+    assert problem.concave_on_slice
+    assert 0 not in problem.clients[solvers.solve(problem, "brute-force").selected]
+
+
+def test_points_under_other_metrics_are_refused():
+    with pytest.raises(InvalidProblem, match="needs rows other than 0; row 1 of points is 0"):
+        DispersionProblem.from_points([[1.0, 0.0], [0.0, 0.0]], size=1, metric="cosine")
+    with pytest.raises(InvalidProblem, match=r"metric must be .* got 'cosin'; did you mean 'cosine'"):
+        DispersionProblem.from_points([[1.0, 0.0], [0.0, 0.0]], size=1, metric="cosin")
+    with pytest.raises(InvalidProblem, match=r"matrix of 20001 points takes 2\.98 GiB"):
+        DispersionProblem.from_points(np.zeros((20_001, 1)), size=1, metric="manhattan")

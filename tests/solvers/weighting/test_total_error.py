@@ -212,3 +212,29 @@ def test_refusals():
     chi = TotalErrorProblem([0.5, 0.5], [1.0, 1.0], 1.0, 1.0, [0.5, 0.5], "chi2", 1.0)
     with pytest.raises(InvalidProblem, match="guideline B needs bias='tv'"):
         sweep_correlation(chi, [0.0, 0.5], 1.0)
+
+
+@pytest.mark.parametrize(("bias", "method"), [("chi2", "newton"), ("chi2", "cvxpy"), ("tv", "cvxpy")])
+def test_multipliers_prove_the_optimum_and_nothing_else(bias, method):
+    """The problem is convex in p, so that vanishing residuals are a proof; the unbiased weights have none."""
+    rng = np.random.default_rng(5)
+    for weight in (0.01, 0.3, 5.0):
+        problem = instance(rng, 7, bias, weight)
+        solution = solve(problem, method)
+        names = {"stationarity", "complementarity", "bias_slope"}
+        assert set(solution.duals) == {"theta", "mu", "slope"}
+        worst = max(solution.residuals()[name] for name in names)
+        assert worst < (1e-9 if method == "newton" else 1e-3)
+        away = problem.unbiased()
+        assert problem.objective(away) > solution.objective * (1 + 1e-6)
+        assert max(problem.kkt_residuals(away, **problem.multipliers(away)).values()) > 10 * worst
+
+
+def test_the_multiplier_of_the_sum_by_hand():
+    """Two clients alike but for nothing: p = α = 1/2, where d has slope 1 and χ² slope -w."""
+    problem = TotalErrorProblem([0.5, 0.5], [1.0, 1.0], 0.75, 1.0, [0.5, 0.5], "chi2", 0.25)
+    duals = solve(problem).duals
+    # q = 1/2: slopes v q + (B/Q - energy)/π = 0.5 + (0.75 - 0.125) / 0.5 = 1.75, and t = -0.25.
+    assert duals["theta"] == pytest.approx(1.5)
+    np.testing.assert_allclose(duals["slope"], -0.25)
+    np.testing.assert_allclose(duals["mu"], 0.0, atol=1e-12)
