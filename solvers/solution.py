@@ -376,6 +376,8 @@ class Solution:
             if claim := values.get("certificate"):
                 facts = (str(claim["kind"]), str(claim["problem"]), float(claim["bound"]), int(claim["grid"]))
                 certificate = Certificate(*facts, _below(arrays, "certificate."))
+        except _NoProblem:
+            raise
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise InvalidProblem(f"{path} is not a solution file ({FORMAT}): {error}") from error
         if x is not None:
@@ -486,6 +488,10 @@ def _below(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
+class _NoProblem(InvalidProblem):
+    """A solution in JSON without the problem that it is about."""
+
+
 def _of_json(path: Path, problem: Problem | None) -> Solution:
     """Read a solution without its problem; the objective is evaluated again."""
     values = parse_json(path.read_bytes())
@@ -493,7 +499,7 @@ def _of_json(path: Path, problem: Problem | None) -> Solution:
     if problem is None:
         problem = _problem_of(path, values)
     if known != digest(problem):
-        raise ValueError("it is about another problem")
+        raise _NoProblem(f"{path} holds a solution of another problem than the one given")
     if values["x"] is None:
         raise ValueError("it holds no decision")
     x = problem.decision(values["x"])
@@ -515,7 +521,7 @@ def _problem_of(path: Path, values: dict[str, Any]) -> Problem:
         for place in (Path(named), path.parent / named):
             if place.is_file():
                 return load(place)
-    raise ValueError("JSON does not hold the problem: give it, Solution.load(path, problem=...)")
+    raise _NoProblem(f"{path} does not hold its problem, as JSON does not: give it, Solution.load(path, problem=...)")
 
 
 def _summary_of(problem: Problem) -> dict[str, Any]:

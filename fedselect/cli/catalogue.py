@@ -8,6 +8,7 @@ import json
 import re
 import textwrap
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from typing import Annotated, Any
 
 import typer
@@ -83,7 +84,9 @@ def _entry(name: str, options: Mapping[str, Any], summary: str) -> dict[str, Any
 
 
 def _plain(value: Any) -> Any:
-    """Return a default as JSON can hold it."""
+    """Return a default as JSON can hold it; settings that are an object of their own by the name of its class."""
+    if is_dataclass(value):
+        return f"{type(value).__name__}()"
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 

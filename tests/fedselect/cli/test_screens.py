@@ -21,7 +21,8 @@ LONG = "fedgs-digits-dirichlet-n100-m10-bernoulli-papergraph-r25"
 
 def command(*words, cwd, before):
     """The command line in a process of its own, which ``before`` prepares."""
-    environment = os.environ | {"COLUMNS": "80", "PYTHONPATH": str(ROOT)}
+    # Under a limit on files, bytecode that it cached would be cut short, and no later process could import it.
+    environment = os.environ | {"COLUMNS": "80", "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
         [sys.executable, "-m", "fedselect", *words],
         cwd=cwd,
