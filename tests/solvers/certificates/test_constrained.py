@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from solvers import solve
-from solvers.certificates import CertificateError, check, problem_digest
+from solvers.certificates import CertificateError, check, check_certificate, problem_digest
 from solvers.certificates.sides import FREE, ONE, OVER, Sides
 from solvers.constraints import Budget, Quota
 from solvers.dispersion import DispersionProblem, PointDispersionProblem
-from tests.solvers.certificates.test_soundness import every_branch, refused, second
+from tests.solvers.certificates.test_soundness import as_read, every_branch, one_node, refused, second
 from tests.solvers.dispersion.constrained.cases import feasible_cases
 from tests.thoroughly import few_of
 
@@ -116,6 +117,136 @@ def test_a_side_that_is_left_out_must_be_infeasible():
             refused(problem, forged, "missing")
         else:
             assert (second(problem, forged) is None) == _is_refused(problem, forged)
+
+
+#: Values of selections of two of five: all different. A client's cost is its worth with the sign changed.
+_WORTH = np.array([16.0, 8.0, 4.0, 2.0, 1.0])
+_THIRDS = np.array([0.1, 0.2, 0.3, 0.1, 0.2])
+_TOLD = {
+    "included": ({"include": [4]}, 17),
+    "excluded": ({"exclude": [0]}, 12),
+    "ids that are not places": ({"clients": [2, 3, 5, 7, 11], "exclude": [2], "include": [11]}, 9),
+    "at most": ({"quotas": [Quota([0, 1, 2], 0, 1)]}, 18),
+    "none of": ({"quotas": [Quota([0, 1], 0, 0)]}, 6),
+    "at least": ({"quotas": [Quota([3, 4], 1)]}, 18),
+    "at least, all": ({"quotas": [Quota([3, 4], 2)]}, 3),
+    "at most what is met": ({"quotas": [Quota([0, 1], 2, 2), Quota([2, 3, 4], 0, 0)]}, 24),
+    "conflict": ({"conflicts": [(0, 1), (0, 2)]}, 18),
+    "conflicts of three": ({"conflicts": [(0, 1, 2), (0, 3)]}, 17),
+    "a limit that is met": ({"budgets": [Budget([3, 2, 1, 1, 1], 5)]}, 24),
+    "a limit that is missed": ({"budgets": [Budget([3, 2, 1, 1, 1], 4.99)]}, 20),
+    "a limit of decimals": ({"budgets": [Budget(_THIRDS, 0.1 + 0.2 - 1e-16)]}, 24),
+    "a limit that is exceeded by what is allowed": ({"budgets": [Budget([1, 1, 0, 0, 0], 2 / (1 + 0.99e-9))]}, 24),
+    "a limit of nothing": ({"budgets": [Budget([1, 1, 1, 0, 0], 0)]}, 3),
+    "uses of very different size": ({"budgets": [Budget([1e9, 1e-9, 1e-9, 1e-9, 1], 2e-9)]}, 12),
+    "two that leave one": ({"budgets": [Budget([5, 1, 1, 1, 1], 5)], "quotas": [Quota([3, 4], 1, 1)]}, 10),
+}  # fmt: skip
+
+
+def told(**stated):
+    return DispersionProblem(np.zeros((5, 5)), -_WORTH, size=2, **stated)
+
+
+@pytest.mark.parametrize("name", _TOLD)
+def test_both_count_the_selections_of_the_statement_and_no_others(name):
+    """A tree that closes nothing proves the largest value among what the constraints leave."""
+    stated, optimum = _TOLD[name]
+    problem = told(**stated)
+    tree = replace(every_branch(problem, grid=0, goal=-100), bound=100.0)
+    assert solve(problem, "brute-force").objective == optimum
+    assert check(problem, tree) == second(problem, tree) == optimum
+
+
+def one_form(problem, *, bound, goal, **changed):
+    """A single node over a form that its room makes concave, with the point at the first clients."""
+    tree = one_node(problem, bound=bound, grid=0, goal=goal, room=1000)
+    changed |= {f"{name}_start": np.array([0, array.size]) for name, array in changed.items() if "form_" in name}
+    return replace(tree, arrays={**tree.arrays, **changed})
+
+
+def test_a_negative_price_is_refused():
+    """What is unused of a limit, taken off: without the rule bound 5 for an optimum of 12."""
+    problem = told(exclude=[0], budgets=[Budget([1, 0, 0, 0, 0], 1)])
+    point = np.array([0, 1, 1, 0, 0])
+    fine = one_form(problem, bound=5000.0, goal=5000, point=point, price=np.array([7]))
+    assert check(problem, fine) == second(problem, fine) == 5000
+    lie = one_form(problem, bound=5.0, goal=5, point=point, price=np.array([-5000]))
+    refused(problem, lie, "'price' must lie between 0")
+
+
+def test_there_is_a_price_for_each_row_at_each_node():
+    problem = told(quotas=[Quota([0, 1, 2], 1, 1)], conflicts=[(3, 4)])
+    for count in (1, 2, 4):
+        lie = one_form(problem, bound=2000.0, goal=1000, price=np.zeros(count, dtype=np.int64))
+        refused(problem, lie, "one price for each row")
+    free = told()
+    refused(free, one_form(free, bound=2000.0, goal=1000, price=np.array([1])), "one price for each row")
+
+
+def test_nobody_follows_another_beside_constraints():
+    """Client 0 is always better than 1, but excluded: without the rule bounds below the optimum of 12."""
+    problem = told(exclude=[0])
+    tree = replace(every_branch(problem, grid=0, goal=-100), bound=-100.0)
+    follows = {"form_better": np.array([0, 1, 0, 2, 0, 3]), "form_better_start": np.array([0, 6])}
+    refused(problem, replace(tree, arrays={**tree.arrays, **follows}), "no client is chosen because another one is")
+    dominated = np.array([(0, k, -1000) for k in range(1, 5)]).ravel()
+    lie = one_form(problem, bound=-50.0, goal=-50, form_dominated=dominated, point=np.array([0, 1, 1, 0, 0]))
+    refused(problem, lie, "no client is chosen because another one is")
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"include": [7]},
+        {"include": [0], "exclude": [0]},
+        {"quotas": [{"members": [0, 0], "at_least": 0, "at_most": 0}]},
+        {"quotas": [{"members": [0, 9], "at_least": 0, "at_most": 0}]},
+        {"quotas": [{"members": [0], "at_least": 0, "at_most": 0.5}]},
+        {"quotas": [{"members": [0], "at_least": "1", "at_most": None}]},
+        {"conflicts": [[0, 0]]},
+        {"clients": [0, 0, 1, 2, 3]},
+        {"clients": [0.0, 1.0, 2.0, 3.0, 4.0]},
+        {"budgets": [{"use": [1.0, 1.0], "limit": 0.0}]},
+        {"budgets": [{"use": [-1.0, 1.0, 1.0, 1.0, 1.0], "limit": 0.0}]},
+        {"budgets": [{"use": [1.0] * 5, "limit": float("inf")}]},
+    ],
+)
+def test_the_one_file_reads_no_statement_that_cannot_be_made(stated):
+    """Files that the package does not write: a constraint that is misread could leave too few selections."""
+    problem = told()
+    tree = every_branch(problem, grid=0, goal=-100)
+    arrays = {name: array.tolist() for name, array in tree.arrays.items()}
+    given = SimpleNamespace(**{**vars(as_read(problem)), **stated})
+    with pytest.raises(check_certificate.Refused):
+        check_certificate.check(given, tree.kind, tree.problem, 100.0, tree.grid, arrays)
+
+
+def test_what_prices_charge_is_never_more_than_the_rows_allow():
+    """Rounded uses are charged down: three thirds of a unit are less than one."""
+    problem = DispersionProblem(np.zeros((5, 5)), size=3, budgets=[Budget([1, 1, 1, 3, 0], 3)])
+    sides = Sides(problem)
+    for price in (1, 2, 5, 2**39 + 1):
+        paid, each = sides.charge(np.array([price]))
+        given = SimpleNamespace(price=[price], origin=[-1])
+        rules = check_certificate.Sides(as_read(problem), 5, 3, given)
+        base, slope = rules.charge((0, [0] * 5), 0, 1)
+        for kept in ([0, 1, 2], [0, 3, 4], [3, 4], [0, 1, 4]):
+            if sum(problem.budgets[0].use[kept]) <= 3:
+                assert paid >= sum(each[kept])
+                assert base + sum(slope[k] for k in kept) >= 0
+        assert (paid, (-each).tolist()) == (base, slope)
+
+
+def test_every_constraint_is_in_the_digest():
+    stated = {"clients": [2, 3, 5, 7, 11], "include": [11], "exclude": [2], "conflicts": [(3, 5)]}
+    stated |= {"quotas": [Quota([3, 5], 0, 1)], "budgets": [Budget([1, 1, 1, 1, 2], 3)]}
+    whole = problem_digest(told(**stated))
+    others = [{**stated, name: value} for name, value in {
+        "clients": [2, 3, 5, 8, 11], "include": (), "exclude": (), "conflicts": (), "quotas": [Quota([3, 5], 0, 2)],
+        "budgets": [Budget([1, 1, 1, 1, 2], 3.5)],
+    }.items() if name != "clients"]  # fmt: skip
+    others += [{**stated, "budgets": [Budget([1, 1, 2, 1, 2], 3)]}, {**stated, "quotas": [Quota([3, 7], 0, 1)]}]
+    assert len({whole, *(problem_digest(told(**other)) for other in others)}) == 1 + len(others)
 
 
 def _is_refused(problem, certificate):
