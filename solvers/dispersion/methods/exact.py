@@ -241,14 +241,14 @@ _AS_MATRIX = {PointDispersionProblem: 150, KindDispersionProblem: 60}
 _MOST_CONSTRAINED = 2_000
 
 #: Clients to one that is chosen from which on the level-1 RLT bound comes before the trees, and its share of the time.
-#: 2026-11-22, rounds of 1 000 clients: the gap after it was a half to a quarter of what the trees came to in 5 s.
+#: 2026-11-22, eight rounds of 1 000 clients, one run each: the gap after it was a half to a quarter of the trees'.
 _FEW_OF_MANY, _RLT = 20, 0.3
 
 #: Tabu moves before it, some tens of milliseconds for a thousand clients, in so many parts.
 _MOVES, _LOOKS = 1_000, 3
 
 #: Clients that it must leave for a core to be looked for among them, and the share of the time left for that.
-#: 2026-11-22, the same rounds: with fewer the trees' own relaxation takes as little time.
+#: 2026-11-22, the same rounds, one run each: with fewer the trees' own relaxation took as little time.
 _MANY, _SIFTING = 300, 0.8
 
 #: Steps after which a bound that leaves all clients is not worth further ones before that.

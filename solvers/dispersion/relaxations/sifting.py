@@ -42,7 +42,8 @@ Clients = NDArray[np.int64]
 _EPS = float(np.finfo(np.float64).eps)
 
 #: Clients of the first core, those that may join at a time, and the size from which on idle ones leave it.
-#: 2026-11-22, by tests/benchmarks/bench_few_of_many.py, as all numbers here.
+#: All numbers here: 2026-11-22, from the eight rounds of tests/benchmarks/bench_few_of_many.py, run once each on a
+#: loaded machine; first choices, not tuned.
 _FIRST, _MORE, _CROWDED = 100, 80, 250
 
 #: ADMM steps over the first core and over each one after, and how many lie between two certificates.

@@ -24,13 +24,9 @@ from numpy.typing import NDArray
 from solvers.constraints import Constraints
 from solvers.dispersion.kernels import load
 from solvers.dispersion.kernels.tree_data import FREE, ONE, Goal, Sides, SideScratch, Stack, Workspace
-from solvers.dispersion.memory import Memory
-from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.dominance import Dominance
 from solvers.dispersion.relaxations.slice_form import apply
 from solvers.dispersion.tree.first_order import Clients, FirstOrderTree, Reals, Subproblem
-from solvers.dispersion.tree.policy import DEFAULT_POLICY, Policy
-from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["ConstrainedSubproblem", "ConstrainedTree", "SideRows"]
@@ -178,40 +174,25 @@ class ConstrainedSubproblem(Subproblem):
 class ConstrainedTree(FirstOrderTree):
     """Queue of open nodes under side constraints.
 
-    Parameters
-    ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock and incumbent, if there is one.
-    cuts : float
-        Products held non-negative per free client, at most.
-    memory : Memory, optional
-        Warm starts from earlier rounds.
-    policy : Policy
-        Tuning constants.
+    It takes what a `FirstOrderTree` takes, and a run that may have no incumbent.
 
     Attributes
     ----------
-    rows : SideRows
-        The constraints.
     root : ConstrainedSubproblem or None
         The best root so far: its multipliers are what constraints cost.
     """
 
-    def __init__(
-        self,
-        problem: DispersionProblem,
-        run: Run,
-        cuts: float,
-        memory: Memory | None = None,
-        policy: Policy = DEFAULT_POLICY,
-    ) -> None:
-        self.constraints: Constraints = problem.constraints
-        self.rows = SideRows.of(self.constraints)
-        self.root: ConstrainedSubproblem | None = None
-        super().__init__(problem, run, cuts, memory, policy)
-        self.journal = None
+    root: ConstrainedSubproblem | None = None
+
+    @property
+    def constraints(self) -> Constraints:
+        """The problem's side constraints."""
+        return self.problem.constraints
+
+    @cached_property
+    def rows(self) -> SideRows:
+        """The constraints as the kernel reads them."""
+        return SideRows.of(self.constraints)
 
     # -- what is known -------------------------------------------------------------------------------------------------
 
@@ -257,6 +238,7 @@ class ConstrainedTree(FirstOrderTree):
 
     def start(self, relax: bool = True) -> None:
         """Bound the root over the clients that are neither included nor excluded, and open it."""
+        self.journal = None  # dominance and reduced costs are others here
         states = self.constraints.states
         ids, ones = np.flatnonzero(states == FREE), np.flatnonzero(states == ONE)
         if not ids.size:  # include and exclude leave one selection, or none

@@ -13,7 +13,7 @@ from solvers import solve
 from solvers.certificates import CertificateError, check, check_certificate, problem_digest
 from solvers.certificates.sides import FREE, ONE, OVER, Sides
 from solvers.constraints import Budget, Quota
-from solvers.dispersion import DispersionProblem, PointDispersionProblem
+from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from tests.solvers.certificates.test_soundness import as_read, every_branch, one_node, refused, second
 from tests.solvers.dispersion.constrained.cases import feasible_cases
 from tests.thoroughly import few_of
@@ -157,6 +157,13 @@ def test_both_count_the_selections_of_the_statement_and_no_others(name):
     assert check(problem, tree) == second(problem, tree) == optimum
 
 
+def test_kinds_are_read_with_the_ids_of_their_clients():
+    stated = {"clients": [2, 3, 5, 7, 11], "exclude": [3], "quotas": [Quota([2, 5], 0, 1)]}
+    problem = KindDispersionProblem([[0.0]], np.zeros(5, dtype=int), -_WORTH, size=2, **stated)
+    tree = replace(every_branch(problem, grid=0, goal=-100), kind="kinds", bound=100.0)
+    assert check(problem, tree) == second(problem, tree) == 18
+
+
 def one_form(problem, *, bound, goal, **changed):
     """A single node over a form that its room makes concave, with the point at the first clients."""
     tree = one_node(problem, bound=bound, grid=0, goal=goal, room=1000)
@@ -177,10 +184,10 @@ def test_a_negative_price_is_refused():
 def test_there_is_a_price_for_each_row_at_each_node():
     problem = told(quotas=[Quota([0, 1, 2], 1, 1)], conflicts=[(3, 4)])
     for count in (1, 2, 4):
-        lie = one_form(problem, bound=2000.0, goal=1000, price=np.zeros(count, dtype=np.int64))
+        lie = one_form(problem, bound=6000.0, goal=6000, price=np.zeros(count, dtype=np.int64))
         refused(problem, lie, "one price for each row")
     free = told()
-    refused(free, one_form(free, bound=2000.0, goal=1000, price=np.array([1])), "one price for each row")
+    refused(free, one_form(free, bound=6000.0, goal=6000, price=np.array([1])), "one price for each row")
 
 
 def test_nobody_follows_another_beside_constraints():
@@ -189,7 +196,7 @@ def test_nobody_follows_another_beside_constraints():
     tree = replace(every_branch(problem, grid=0, goal=-100), bound=-100.0)
     follows = {"form_better": np.array([0, 1, 0, 2, 0, 3]), "form_better_start": np.array([0, 6])}
     refused(problem, replace(tree, arrays={**tree.arrays, **follows}), "no client is chosen because another one is")
-    dominated = np.array([(0, k, -1000) for k in range(1, 5)]).ravel()
+    dominated = np.array([(0, k, -(10**6)) for k in range(1, 5)]).ravel()
     lie = one_form(problem, bound=-50.0, goal=-50, form_dominated=dominated, point=np.array([0, 1, 1, 0, 0]))
     refused(problem, lie, "no client is chosen because another one is")
 
@@ -235,6 +242,30 @@ def test_what_prices_charge_is_never_more_than_the_rows_allow():
                 assert paid >= sum(each[kept])
                 assert base + sum(slope[k] for k in kept) >= 0
         assert (paid, (-each).tolist()) == (base, slope)
+
+
+def test_both_close_a_node_at_the_same_goal():
+    """Three nodes with prices of their own, in units of a fourth: the least goal that both accept is no lie."""
+    stated = {"quotas": [Quota([0, 1, 2], 1, 1)], "budgets": [Budget([3, 2, 1, 1, 1], 4.5)], "conflicts": [(3, 4)]}
+    problem = told(**stated)
+    rng, least = np.random.default_rng(0), set()
+    for _ in range(5):
+        tree = one_node(problem, bound=1e9, grid=0, goal=0, room=100, grain=4)
+        # Form by form, there client by client, the three nodes in their order.
+        shares = np.array([rng.permutation([1, 3, 2, 2, 0]) for _ in range(3)]).T.ravel()
+        nodes = {"origin": [-1, 0, 1], "client": [int(rng.integers(5)), -1, -1], "form": [0, 0, 0]}
+        arrays = {**tree.arrays, **{k: np.array(v) for k, v in nodes.items()}, "point": shares}
+        arrays["price"] = rng.integers(0, 90, 12)
+        low, high = 0, 10_000
+        while low < high:
+            middle = (low + high) // 2
+            trial = replace(tree, arrays={**arrays, "goal": np.array([middle])})
+            verdict = not _is_refused(problem, trial)
+            assert (second(problem, trial) is not None) == verdict
+            low, high = (low, middle) if verdict else (middle + 1, high)
+        assert low >= 18
+        least.add(low)
+    assert len(least) > 2
 
 
 def test_every_constraint_is_in_the_digest():
