@@ -41,10 +41,9 @@ from numpy.typing import NDArray
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
 from fedselect.experiments.metrics import late_deviation, realised_importance
-from fedselect.progress import progress_bar
 from fedselect.rounds.history import History
 from fedselect.studies.comparison import baseline_values, beside_paper, published_table
-from fedselect.studies.study import FinishedRun, Picture, Setup, Study, Table, curves, tune
+from fedselect.studies.study import FinishedRun, Picture, Runs, Setup, Study, Table, Tuning, curves
 from fedselect.training.settings import TrainingSettings
 
 # -- setting -----------------------------------------------------------------------------------------------------------
@@ -82,6 +81,7 @@ class Scale:
     local: tuple[float, ...]
     server: tuple[float, ...]
     readings: tuple[str, ...] = tuple(READINGS)
+    screening: None = None
 
 
 PAPER = Scale(
@@ -200,28 +200,33 @@ def measures(run: FinishedRun) -> dict[str, Any]:
 # -- what is run -------------------------------------------------------------------------------------------------------
 
 
-def with_rates(setup: Setup[Scale]) -> dict[tuple[str, str], Experiment]:
-    """Plan all experiments by (reading, method), at the scripts' learning rates where asked for, else at tuned ones."""
-    scale, dataset = setup.scale, setup.dataset
-    ready, elsewhere = {}, {}
-    for name in scale.readings:
+def planned(setup: Setup[Scale]) -> Iterator[tuple[tuple[str, str], Experiment, bool]]:
+    """Iterate over (reading, method) with the experiment, and whether the scripts have its learning rates."""
+    for name in setup.scale.readings:
         reading = READINGS[name]
-        for method, each in experiments(name, dataset, setup.root, scale.rounds).items():
-            ready[name, method] = each
-            known = SCRIPTS[dataset].get("CA-Fed" if reading.equal_rates else method.removesuffix(", no oracle"))
+        for method, each in experiments(name, setup.dataset, setup.root, setup.scale.rounds).items():
+            known = SCRIPTS[setup.dataset].get("CA-Fed" if reading.equal_rates else method.removesuffix(", no oracle"))
             if reading.code and known is not None:
-                local, server = known
-                training = replace(each.training, learning_rate=local, server_learning_rate=server)
-                ready[name, method] = replace(each, training=training)
+                training = replace(each.training, learning_rate=known[0], server_learning_rate=known[1])
+                yield (name, method), replace(each, training=training), True
             else:
-                data = Choice(dataset, {**each.data.options, "seed": 43})
-                elsewhere[name, method] = [replace(each, name="tuning", seed=42, data=data)]
-    grid = {"learning_rate": scale.local, "server_learning_rate": scale.server}
-    with progress_bar("tuning", 1) as progress:
-        best: dict[tuple[str, str], TrainingSettings] = {}
-        if elsewhere:
-            best, _ = tune(elsewhere, grid, setup.out / "runs", setup.jobs, progress, criterion="mean accuracy")
-    return ready | {cell: replace(ready[cell], training=training) for cell, training in best.items()}
+                yield (name, method), each, False
+
+
+def to_tune(setup: Setup[Scale]) -> dict[tuple[str, str], list[Experiment]]:
+    """Plan the tuning of the others, on another draw of the data."""
+    return {
+        cell: [replace(each, name="tuning", seed=42, data=Choice(setup.dataset, {**each.data.options, "seed": 43}))]
+        for cell, each, known in planned(setup)
+        if not known
+    }
+
+
+def grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
+    """Plan all experiments by (reading, method, seed), at the scripts' learning rates or at tuned ones."""
+    tuned, _ = setup["tuning"]
+    ready = {cell: replace(each, training=tuned.get(cell, each.training)) for cell, each, _ in planned(setup)}
+    return {(*cell, seed): replace(each, seed=seed) for seed in setup.scale.seeds for cell, each in ready.items()}
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -256,15 +261,15 @@ def weighed(table: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def reasons(ready: Mapping[tuple[str, str], Experiment]) -> dict[tuple[str, ...], str]:
+def reasons(runs: pd.DataFrame) -> dict[tuple[str, ...], str]:
     """Give the reasons why our numbers are not the table's."""
     why: dict[tuple[str, ...], str] = {}
-    for name in dict.fromkeys(name for name, _ in ready):
+    for name, group in runs.groupby("reading", sort=False):
         reading = READINGS[name]
         if reading.code and not reading.equal_rates:
             adafed = "open: AdaFed's own paper was not to be had"
             why |= {(f"{measure} - Unbiased's", name, "AdaFed"): adafed for measure in MEASURES}
-        federation = ready[name, "CA-Fed"].federation()
+        federation = group["run"].iloc[0].experiment.federation()  # the same for all methods
         if federation.parameters is not None:  # MNIST has no true model
             right = (federation.test.features @ federation.parameters[0] > 0) == federation.test.labels
             text = f"another draw of the data: the model that made the labels has {100 * right.mean():.1f}"
@@ -384,11 +389,9 @@ def _mark_classes(ticks: Any, line: Any, of_client: np.ndarray) -> None:
 
 
 def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
-    """Tune, run everything under every seed, and yield Table I, the exclusions and Figures 1 to 3."""
-    ready = with_rates(setup)
-    planned = {(*cell, seed): replace(each, seed=seed) for seed in setup.scale.seeds for cell, each in ready.items()}
-    runs = setup.measure(planned, ("reading", "method", "seed"), measures)
-    table = table_one(runs, setup.dataset, reasons(ready))
+    """Yield Table I, the exclusions and Figures 1 to 3."""
+    runs = setup["runs"]
+    table = table_one(runs, setup.dataset, reasons(runs))
 
     rates = runs.groupby(["reading", "method"], sort=False)[["local rate", "server rate", "importance distance"]].mean()
     title = "Learning rates, and total variation between target and realised importance"
@@ -403,7 +406,13 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
     pictures = {"activity": activity_figure, "importance": importance_figure, "accuracy": accuracy_figure}
     for name, draw in pictures.items():
         yield Picture(draw(runs), name, dpi=150)
-        yield str(setup.out / f"{name}.png")
 
 
-STUDY = Study(__doc__.partition("\n")[0], QUICK, PAPER, results, ("clustered", "swapped-mnist"))
+STUDY = Study(
+    __doc__,
+    QUICK,
+    PAPER,
+    results,
+    ("clustered", "swapped-mnist"),
+    {"tuning": Tuning(to_tune, "mean accuracy"), "runs": Runs(("reading", "method", "seed"), grid, measures)},
+)

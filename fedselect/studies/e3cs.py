@@ -35,7 +35,6 @@ from scipy.stats import kendalltau
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
 from fedselect.experiments.metrics import jain_index, rounds_to, success_ratio
-from fedselect.progress import progress_bar
 from fedselect.rounds.history import History
 from fedselect.statistics import half_width, holm
 from fedselect.studies.comparison import (
@@ -47,7 +46,9 @@ from fedselect.studies.comparison import (
 )
 from fedselect.studies.study import (
     FinishedRun,
+    Parts,
     Picture,
+    Runs,
     Setup,
     Study,
     Table,
@@ -179,28 +180,45 @@ def _watched(history: History, promised: np.ndarray) -> dict[str, Any]:
     return {"counts": history.counts, "ratio": success_ratio(history), "promised": promised}
 
 
+def selection_grid(setup: Setup[Scale]) -> dict[tuple[str, str, int], tuple[Any, ...]]:
+    """Plan what is behind Figs. 3 and 4 by scheme, draw and seed."""
+    return {
+        (scheme, draw, seed): (scheme, draw, setup.scale.selections, seed)
+        for seed in range(setup.scale.selection_seeds)
+        for scheme, draw in pairs(DRAWS)
+        if scheme != "pow-d"
+    }
+
+
+def losses_grid(setup: Setup[Scale]) -> dict[tuple[str, str, int], Experiment]:
+    """Plan the same for pow-d, which looks at losses and so has to train, by its d."""
+    return {
+        ("pow-d", f"d = {d}", seed): experiment(
+            setup.dataset,
+            setup.root,
+            "non-iid",
+            seed,
+            name="pow-d",
+            rounds=setup.scale.selections,
+            selector=Choice("power-of-choice", {"candidates": d, "aggregation": "deadline"}),
+        )
+        for seed in range(setup.scale.training_seeds)
+        for d in setup.scale.candidates
+    }
+
+
+def watched_run(run: FinishedRun) -> dict[str, Any]:
+    """Measure the counts and the success ratio of a run that was trained."""
+    return _watched(History.from_records(run.records(), CLIENTS), np.empty(0))
+
+
+LABELS = ("scheme", "draw", "seed")
+
+
 def selections(setup: Setup[Scale]) -> list[dict[str, Any]]:
-    """Run all that is behind Figs. 3 and 4: one dictionary per run. Only pow-d, which looks at losses, has to train."""
-    scale = setup.scale
-    schemes = [pair for pair in pairs(DRAWS) if pair[0] != "pow-d"]
-    grid = [(*pair, seed) for seed in range(scale.selection_seeds) for pair in schemes]
-    runs: list[dict[str, Any]] = []
-    with progress_bar("selecting", len(grid)) as update:
-        for scheme, draw, seed in grid:
-            name = f"selections/{scheme}-{draw}-{scale.selections}-s{seed}.npz"
-            played = setup.cached(name, selected, scheme, draw, scale.selections, seed)
-            runs.append({"scheme": scheme, "draw": draw, "seed": seed, **played})
-            update(len(runs), len(grid))
-    losses = {}
-    for seed in range(scale.training_seeds):
-        for d in scale.candidates:
-            chosen = Choice("power-of-choice", {"candidates": d, "aggregation": "deadline"})
-            changes: dict[str, Any] = {"name": "pow-d", "rounds": scale.selections, "selector": chosen}
-            losses[f"d = {d}", seed] = experiment(setup.dataset, setup.root, "non-iid", seed, **changes)
-    for (name, seed), run in setup.run(losses, "pow-d, which has to train").items():
-        history = History.from_records(run.records(), CLIENTS)
-        runs.append({"scheme": "pow-d", "draw": name, "seed": seed, **_watched(history, np.empty(0))})
-    return runs
+    """Collect all that is behind Figs. 3 and 4: one dictionary per run."""
+    played = [dict(zip(LABELS, key, strict=True)) | each for key, each in setup["selections"].items()]
+    return played + setup["pow-d, which has to train"].drop(columns="run").to_dict("records")
 
 
 # -- selection: tables -------------------------------------------------------------------------------------------------
@@ -348,6 +366,9 @@ def success_figure(runs: list[dict[str, Any]]) -> Figure:
 # -- training: what is run ---------------------------------------------------------------------------------------------
 
 
+TRAINING = ("update", "partition", "scheme", "draw", "seed")
+
+
 def training_grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
     """Plan the training of every scheme by update, partition, scheme, draw and seed."""
     rounds = max(1, round(TASKS[setup.dataset].rounds * setup.scale.training_share))
@@ -363,9 +384,9 @@ def training_grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
     return grid
 
 
-def measures(run: FinishedRun, accuracies: Sequence[int]) -> dict[str, float | None]:
+def measures(run: FinishedRun) -> dict[str, float | None]:
     """Measure a trained run: rounds to the accuracies, final accuracy, success ratio."""
-    table, end = run.rounds(), run.summary()
+    table, end, accuracies = run.rounds(), run.summary(), TASKS[run.experiment.data.name].accuracies
     values: dict[str, float | None] = {f"rounds to {a} %": rounds_to(table, a / 100) for a in accuracies}
     return values | {"final accuracy": 100 * end["final_accuracy"], "success ratio": end["success_ratio"]}
 
@@ -502,7 +523,7 @@ def accuracy_figure(runs: pd.DataFrame) -> Figure:
 
 
 def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
-    """Select without training, train, and yield the tables and figures of both."""
+    """Yield the tables and figures of both."""
     scale, dataset, task = setup.scale, setup.dataset, TASKS[setup.dataset]
     experiment(dataset, setup.root, "iid").federation()  # missing files are noticed now, not later
 
@@ -525,9 +546,8 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
     for title, table in tables.items():
         yield Table(table, title, digits=4)
 
-    labels = ("update", "partition", "scheme", "draw", "seed")
-    trained_runs = setup.measure(training_grid(setup), labels, lambda run: measures(run, task.accuracies), "training")
-    trained = long_form(trained_runs, labels, part="training")
+    trained_runs = setup["training"]
+    trained = long_form(trained_runs, TRAINING, part="training")
     horizon = max(run.experiment.rounds for run in trained_runs["run"])
     compared = {
         f"Training on {dataset}, against Random; the paper's on {task.published}": beside(
@@ -551,7 +571,17 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
     yield Picture(counts_figure(runs), "selections")
     yield Picture(success_figure(runs), "success-ratio")
     yield Picture(accuracy_figure(trained_runs), "accuracy")
-    yield f"tables, results.csv and figures: {setup.out}"
 
 
-STUDY = Study(__doc__.partition("\n")[0], QUICK, PAPER, results, tuple(TASKS))
+STUDY = Study(
+    __doc__,
+    QUICK,
+    PAPER,
+    results,
+    tuple(TASKS),
+    {
+        "selections": Parts(selection_grid, selected, ".npz"),
+        "pow-d, which has to train": Runs(LABELS, losses_grid, watched_run),
+        "training": Runs(TRAINING, training_grid, measures),
+    },
+)

@@ -22,7 +22,17 @@ from numpy.typing import ArrayLike, NDArray
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
 from fedselect.studies.e3cs import CLIENTS, QUOTAS, SCHEMES, STYLES, TASKS, experiment, selector
-from fedselect.studies.study import FinishedRun, Picture, Setup, Study, Table, curves, select_without_training
+from fedselect.studies.study import (
+    FinishedRun,
+    Parts,
+    Picture,
+    Runs,
+    Setup,
+    Study,
+    Table,
+    curves,
+    select_without_training,
+)
 from solvers.capping.theory import best_rate, constant_floors, incremental_floors, regret_bound
 
 SIZES = (10, 20, 30)
@@ -96,29 +106,39 @@ def played(scheme: str, size: int, draw: str, rate: float, rounds: int, seed: in
     return pd.DataFrame([row])
 
 
-def regrets(setup: Setup[Scale]) -> pd.DataFrame:
-    """Compute the regret beside its bound, means over seeds; η = 0.5 and η*."""
-    rows, scale = [], setup.scale
+def cells(scale: Scale) -> Iterator[tuple[tuple[int, str, str], float, NDArray[np.float64]]]:
+    """Iterate over k, scheme and name of η, with η and the quotas."""
     for size in SIZES:
         for scheme in QUOTAS:
             sigma = floors(scheme, size, scale.rounds)
-            for name, rate in (("0.5", 0.5), ("best", best_rate(CLIENTS, size, sigma))):
-                bound = regret_bound(CLIENTS, size, sigma, rate)
-                rest = np.maximum(size - CLIENTS * sigma, 0.0)
-                proved = bool((rate * rest <= CLIENTS * sigma * (1 + 1e-12))[rest > 0].all())
-                for draw in scale.draws:
-                    found = pd.concat(
-                        setup.cached(
-                            f"regret/{scheme}-{size}-{name}-{draw}-{scale.rounds}-s{seed}.csv",
-                            *(played, scheme, size, draw, rate, scale.rounds, seed),
-                        )
-                        for seed in range(scale.seeds)
-                    )
-                    row = {"k": size, "scheme": scheme, "draw": draw, "η": f"{name} ({rate:.3f})"}
-                    row |= {"regret": found["regret"].mean(), "largest": found["regret"].max(), "bound": bound}
-                    row |= {"regret / bound": found["regret"].mean() / bound}
-                    row |= {"success ratio": found["success ratio"].mean(), "seeds": len(found)}
-                    rows.append(row | {"theorem holds": "yes" if proved and draw != "successive" else "no"})
+            yield (size, scheme, "0.5"), 0.5, sigma
+            yield (size, scheme, "best"), best_rate(CLIENTS, size, sigma), sigma
+
+
+def regret_grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """Plan the selections by k, scheme, η, draw and seed."""
+    return {
+        (*cell, draw, seed): (cell[1], cell[0], draw, rate, setup.scale.rounds, seed)
+        for cell, rate, _ in cells(setup.scale)
+        for draw in setup.scale.draws
+        for seed in range(setup.scale.seeds)
+    }
+
+
+def regrets(setup: Setup[Scale]) -> pd.DataFrame:
+    """Compute the regret beside its bound, means over seeds; η = 0.5 and η*."""
+    rows, scale = [], setup.scale
+    for (size, scheme, name), rate, sigma in cells(scale):
+        bound = regret_bound(CLIENTS, size, sigma, rate)
+        rest = np.maximum(size - CLIENTS * sigma, 0.0)
+        proved = bool((rate * rest <= CLIENTS * sigma * (1 + 1e-12))[rest > 0].all())
+        for draw in scale.draws:
+            found = pd.concat(setup["regret"][size, scheme, name, draw, seed] for seed in range(scale.seeds))
+            row = {"k": size, "scheme": scheme, "draw": draw, "η": f"{name} ({rate:.3f})"}
+            row |= {"regret": found["regret"].mean(), "largest": found["regret"].max(), "bound": bound}
+            row |= {"regret / bound": found["regret"].mean() / bound}
+            row |= {"success ratio": found["success ratio"].mean(), "seeds": len(found)}
+            rows.append(row | {"theorem holds": "yes" if proved and draw != "successive" else "no"})
     return pd.DataFrame(rows)
 
 
@@ -150,11 +170,11 @@ def measures(run: FinishedRun) -> dict[str, float]:
 
 
 def results(setup: Setup[Scale]) -> Iterator[Table | Picture]:
-    """Compute the regret, train, and yield the tables and the figure."""
+    """Yield regret, training and and the figure."""
     experiment(setup.dataset, setup.root, "iid").federation()  # missing files are noticed now, not later
     title = f"Regret in {setup.scale.rounds} rounds, in effective participations, beside Theorem 1's bound"
     yield Table(regrets(setup), title, "regret")
-    trained = setup.measure(training_grid(setup), ("k", "scheme", "seed"), measures, "training")
+    trained = setup["training"]
     panels = curves(trained.assign(k=[f"k = {size}" for size in trained["k"]]), "k", "scheme")
     yield Picture(panels_figure(panels, STYLES, "test accuracy", size=(13, 3.6)), "sizes")
     means = trained.drop(columns=["seed", "run"]).groupby(["k", "scheme"], sort=False).mean().reset_index()
@@ -162,4 +182,11 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture]:
     yield Table(trained, file="sizes")
 
 
-STUDY = Study((__doc__ or "").partition("\n")[0], QUICK, PAPER, results, tuple(TASKS))
+STUDY = Study(
+    __doc__,
+    QUICK,
+    PAPER,
+    results,
+    tuple(TASKS),
+    {"regret": Parts(regret_grid, played), "training": Runs(("k", "scheme", "seed"), training_grid, measures)},
+)

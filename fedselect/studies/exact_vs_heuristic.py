@@ -28,7 +28,7 @@ from scipy.stats import false_discovery_control
 
 from fedselect.experiments import Choice, Experiment
 from fedselect.statistics import compare_means
-from fedselect.studies.study import FinishedRun, Picture, Setup, Study, Table
+from fedselect.studies.study import FinishedRun, Picture, Runs, Setup, Study, Table
 from fedselect.training.settings import TrainingSettings
 
 # -- setting -----------------------------------------------------------------------------------------------------------
@@ -195,8 +195,9 @@ OUTCOMES = {
 # -- what is run -------------------------------------------------------------------------------------------------------
 
 
-def planned(scale: Scale) -> dict[tuple[Any, ...], Experiment]:
+def planned(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
     """Plan all runs by paper, regime, method, split and seed."""
+    scale = setup.scale
     # Splits outside, so that a study cut short has all methods on the splits it reached.
     return {
         (regime.paper, regime.title, method, split, seed): replace(
@@ -354,7 +355,7 @@ def effects_figure(effects: pd.DataFrame) -> Figure:
 
 def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
     """Run every federation, and yield what gaps did: tables, sentences, figure."""
-    runs = setup.measure(planned(setup.scale), ("paper", "regime", "method", "split", "seed"), measures)
+    runs = setup["runs"]
     effects = compare(runs)
     yield Table(runs, file="runs")
     yield Table(effects, file="results")
@@ -362,7 +363,12 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
     yield Table(printed(runs, effects), title, "table", number="%.4g")
     yield from verdict(effects)
     yield Picture(effects_figure(effects), "exact_vs_heuristic", 80)
-    yield f"results and figure: {setup.out}"
 
 
-STUDY = Study(__doc__.partition("\n")[0], QUICK, PAPER, results)
+STUDY = Study(
+    __doc__,
+    QUICK,
+    PAPER,
+    results,
+    data={"runs": Runs(("paper", "regime", "method", "split", "seed"), planned, measures)},
+)

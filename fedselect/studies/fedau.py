@@ -17,9 +17,10 @@ initialised and batches augmented as in the code.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,10 +30,9 @@ from scipy.stats import spearmanr
 from fedselect.availability import AVAILABILITY
 from fedselect.experiments import Choice, Experiment
 from fedselect.experiments.figures import panels_figure
-from fedselect.progress import progress_bar
 from fedselect.statistics import compare_means, holm
 from fedselect.studies.comparison import beside_paper, published_table
-from fedselect.studies.study import FinishedRun, Picture, Setup, Study, Table, curves, tune
+from fedselect.studies.study import FinishedRun, Parts, Picture, Runs, Setup, Study, Table, Trial, Tuning, curves
 from fedselect.training.settings import TrainingSettings
 from solvers import solve
 from solvers.participation import CutoffProblem, ParticipationWeights, expected_weight, weight_error
@@ -158,17 +158,6 @@ def histories(dataset: str, root: Path, scale: Scale, seed: int) -> dict[str, tu
     return found
 
 
-def weight_errors(setup: Setup[Scale]) -> pd.DataFrame:
-    """Compute the weight error by pattern, seed, horizon T and cutoff K, with Theorem 3's bound (constant factor 1)."""
-    parts, seeds = [], setup.scale.seeds
-    with progress_bar("weights", len(seeds)) as progress:
-        for seed in seeds:
-            arguments = (seed, setup.dataset, setup.root, setup.scale)
-            parts.append(setup.cached(f"weights-{seed}.csv", weight_errors_of, *arguments))
-            progress(len(parts), len(seeds))
-    return pd.concat(parts, ignore_index=True)
-
-
 def weight_errors_of(seed: int, dataset: str, root: Path, scale: Scale) -> pd.DataFrame:
     """Compute the weight error under one seed."""
     rows = []
@@ -231,38 +220,53 @@ def weights_figure(errors: pd.DataFrame, setup: Setup[Scale]) -> Figure:
 
 # -- what is run -------------------------------------------------------------------------------------------------------
 
-Rates = dict[str, TrainingSettings]
-
 #: Methods that meet at equal rates; weights alone tell them apart.
 RIVALS = ("FedAU, K = 50", "known participation")
 
 
-def own_rates(setup: Setup[Scale]) -> tuple[Rates, pd.DataFrame]:
-    """Tune each method's settings, the same under all patterns; return them, and all trials."""
-    scale = setup.scale
-    runs = {
-        method: [experiment(p, method, setup.dataset, setup.root, scale, seed) for p, seed in TUNING_SEEDS.items()]
-        for method in METHODS
+def to_tune(setup: Setup[Scale]) -> dict[str, list[Experiment]]:
+    """Plan the tuning of each method over all patterns, where there are rates to try."""
+    return {
+        method: [
+            replace(experiment(p, method, setup.dataset, setup.root, setup.scale, seed), name="tuning")
+            for p, seed in TUNING_SEEDS.items()
+        ]
+        for method in (METHODS if setup.scale.local else ())
     }
-    if not scale.local:
-        return {method: own[0].training for method, own in runs.items()}, pd.DataFrame()
-    named = {method: [replace(each, name="tuning") for each in own] for method, own in runs.items()}
-    grid = {"learning_rate": scale.local, "server_learning_rate": scale.server}
-    with progress_bar("tuning", 1) as progress:
-        rates, trials = tune(named, grid, setup.out / "runs", setup.jobs, progress, screening=scale.screening)
-    rows = [
+
+
+def grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
+    """Plan every method at its own rates, and the rivals at FedAU's local rate and equal server rates."""
+    tuned, _ = setup["tuning"]
+
+    def rates(method: str) -> TrainingSettings:
+        each = experiment("Bernoulli", method, setup.dataset, setup.root, setup.scale, 0)
+        return tuned.get(method, each.training)
+
+    settings: dict[tuple[float | str, str], TrainingSettings] = {("own", method): rates(method) for method in METHODS}
+    local = settings["own", RIVALS[0]].learning_rate
+    for server in setup.scale.equal:
+        for method in RIVALS:
+            own = settings["own", method]
+            settings[server, method] = replace(own, learning_rate=local, server_learning_rate=server)
+    return {
+        (at, pattern, method, seed): replace(
+            experiment(pattern, method, setup.dataset, setup.root, setup.scale, seed), training=training
+        )
+        for seed in setup.scale.seeds
+        for pattern in PATTERNS
+        for (at, method), training in settings.items()
+    }
+
+
+def trials(tried: Sequence[Trial[str]]) -> pd.DataFrame:
+    """Lay out one row per setting that was tried, with the objective under each pattern's tuning seed."""
+    return pd.DataFrame(
         {"method": trial.label, "rounds": trial.rounds}
         | {"local rate": trial.settings["learning_rate"], "server rate": trial.settings["server_learning_rate"]}
         | {"objective": trial.value, **dict(zip(TUNING_SEEDS, trial.values, strict=True))}
-        for trial in trials
-    ]
-    return rates, pd.DataFrame(rows)
-
-
-def at_server_rate(own: Rates, server: float) -> Rates:
-    """Return the rivals' settings at FedAU's local rate and this server rate."""
-    local = own[RIVALS[0]].learning_rate
-    return {method: replace(own[method], learning_rate=local, server_learning_rate=server) for method in RIVALS}
+        for trial in tried
+    )
 
 
 def measures(run: FinishedRun) -> dict[str, float]:
@@ -276,19 +280,6 @@ def measures(run: FinishedRun) -> dict[str, float]:
         | {"objective": summary["client_loss_mean"], "worst client's loss": summary["client_loss_worst"]}
         | {"importance distance": summary["importance_distance"]}
     )
-
-
-def compare_methods(settings: Rates, setup: Setup[Scale]) -> pd.DataFrame:
-    """Run every method under every pattern and seed; one row per run."""
-    planned = {
-        (pattern, method, seed): replace(
-            experiment(pattern, method, setup.dataset, setup.root, setup.scale, seed), training=training
-        )
-        for seed in setup.scale.seeds
-        for pattern in PATTERNS
-        for method, training in settings.items()
-    }
-    return setup.measure(planned, ("pattern", "method", "seed"), measures)
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -376,12 +367,12 @@ def accuracy_figure(runs: pd.DataFrame) -> Figure:
 
 
 def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
-    """Compute the weights' errors, tune, run, and yield the tables and figures."""
+    """Yield the tables and figures."""
     dataset, scale = setup.dataset, setup.scale
-    errors = weight_errors(setup)
-    own, tried = own_rates(setup)
-    runs = compare_methods(own, setup)
-    rivals = {server: compare_methods(at_server_rate(own, server), setup) for server in scale.equal}
+    errors = pd.concat(setup["weights"].values(), ignore_index=True)
+    tried = trials(setup["tuning"][1])
+    by_rates = {at: part.drop(columns="rates") for at, part in setup["runs"].groupby("rates", sort=False)}
+    runs, rivals = by_rates["own"], {server: by_rates[server] for server in scale.equal}
 
     order = ["pattern", "method"]
     published, of_training = (of_dataset(table, dataset) for table in (PUBLISHED, PUBLISHED_TRAINING))
@@ -391,10 +382,8 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
     more = ["local rate", "server rate", "objective", "worst client's loss"]
     table = table.merge(runs.groupby(order, sort=False)[more].mean().reset_index(), on=order)
     weights = error_table(errors)
-    local = own[RIVALS[0]].learning_rate
-    equal_rates = pd.concat(
-        [leads(each).assign(**{"local rate": local, "server rate": server}) for server, each in rivals.items()]
-    )
+    rates = ["local rate", "server rate"]
+    equal_rates = pd.concat([leads(each).assign(**each[rates].iloc[0]) for each in rivals.values()])
 
     def printed(compared: pd.DataFrame) -> pd.DataFrame:
         return compared if published else compared.drop(columns=["paper", "verdict", "why"])
@@ -419,7 +408,22 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
         yield Table(frame, file=file)
     for name, figure in (("weights", weights_figure(errors, setup)), ("curves", accuracy_figure(runs))):
         yield Picture(figure, name, dpi=150)
-        yield str(setup.out / f"{name}.png")
 
 
-STUDY = Study(__doc__.partition("\n")[0], QUICK, PAPER, results, ("digits", "synthetic", *IMAGES))
+def weights_grid(setup: Setup[Scale]) -> dict[tuple[int], tuple[Any, ...]]:
+    """Plan the weight errors by seed."""
+    return {(seed,): (seed, setup.dataset, setup.root, setup.scale) for seed in setup.scale.seeds}
+
+
+STUDY = Study(
+    __doc__,
+    QUICK,
+    PAPER,
+    results,
+    ("digits", "synthetic", *IMAGES),
+    {
+        "weights": Parts(weights_grid, weight_errors_of),
+        "tuning": Tuning(to_tune),
+        "runs": Runs(("rates", "pattern", "method", "seed"), grid, measures),
+    },
+)

@@ -35,12 +35,21 @@ from fedselect.data import Federation, Samples, load_data
 from fedselect.embeddings import client_embeddings
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
-from fedselect.progress import progress_bar
 from fedselect.rounds.history import History
 from fedselect.rounds.protocol import RoundFeedback
 from fedselect.selectors import SelectAll
 from fedselect.studies.comparison import beside_paper, published_cells
-from fedselect.studies.study import FinishedRun, Picture, Setup, Study, Table, curves, select_without_training
+from fedselect.studies.study import (
+    FinishedRun,
+    Parts,
+    Picture,
+    Runs,
+    Setup,
+    Study,
+    Table,
+    curves,
+    select_without_training,
+)
 from fedselect.training.settings import TrainingSettings
 from graphs import dependency_graph, epsilon_sweep, similarity
 
@@ -141,8 +150,9 @@ def published(dataset: str) -> Losses:
 # -- what is run -------------------------------------------------------------------------------------------------------
 
 
-def table_2_grid(setting: Setting, plan: Plan) -> dict[tuple[Any, ...], Experiment]:
+def table_2_grid(setup: Setup[Plan]) -> dict[tuple[Any, ...], Experiment]:
     """Plan the runs of Table 2, and of what else it might have been, by draw, M, mode, method and seed."""
+    plan, setting = setup.scale, settings(setup.root)[setup.dataset]
     generated = setting.data.name == "synthetic"
     variants = [(draw, setting.sizes[0]) for draw in range(plan.draws if generated else 1)]
     variants += [(0, size) for size in setting.sizes[1 : plan.sizes]]
@@ -188,19 +198,30 @@ class UpdateKeeper(SelectAll):
         self.updates = np.stack([feedback.updates[client] for client in feedback.selection.clients.tolist()])
 
 
-def recovery(setup: Setup[Plan], setting: Setting) -> pd.DataFrame:
-    """Compute Table 3: one row per score, over splits, seeds, step sizes and methods."""
+def graphs_grid(setup: Setup[Plan]) -> dict[tuple[str, int, float], tuple[Any, ...]]:
+    """Plan the graphs of Table 3 by split, seed and step size."""
+    setting = settings(setup.root)[setup.dataset]
     model = setting.training.model if setting.training.model.startswith("cnn") else "cnn-fashion"
-    cells = list(itertools.product(setting.graphs.items(), range(setup.scale.seeds), setup.scale.rates))
-    rows = []
-    with progress_bar("Table 3, graphs", len(cells)) as advance:
-        for done, ((split, data), seed, rate) in enumerate(cells):
-            advance(done, len(cells))
-            training = TrainingSettings(model, learning_rate=rate, batch_size=setting.training.batch_size)
-            found = setup.cached(f"graphs/{split}-{rate:g}-s{seed}.npz", recovered, data, training, seed)
-            for method, scores in found.items():
-                rows += [(split, f"{rate:g}", method, score, seed, value) for score, value in scores.items()]
-    return pd.DataFrame(rows, columns=["split", "rate", "method", "score", "seed", "value"])
+    return {
+        (split, seed, rate): (
+            data,
+            TrainingSettings(model, learning_rate=rate, batch_size=setting.training.batch_size),
+            seed,
+        )
+        for split, data in setting.graphs.items()
+        for seed in range(setup.scale.seeds)
+        for rate in setup.scale.rates
+    }
+
+
+def recovery(setup: Setup[Plan]) -> pd.DataFrame:
+    """Compute Table 3: one row per score, over splits, seeds, step sizes and methods."""
+    return pd.DataFrame(
+        (split, f"{rate:g}", method, score, seed, value)
+        for (split, seed, rate), found in setup["graphs"].items()
+        for method, scores in found.items()
+        for score, value in scores.items()
+    ).set_axis(["split", "rate", "method", "score", "seed", "value"], axis=1)
 
 
 def recovered(data: Choice, training: TrainingSettings, seed: int) -> dict[str, dict[str, float]]:
@@ -392,9 +413,7 @@ def results(setup: Setup[Plan]) -> Iterator[Table | Picture | str]:
     """Run Table 2, count, compare graphs, and yield the tables and figures."""
     plan, setting = setup.scale, settings(setup.root)[setup.dataset]
     paper = published(setup.dataset)
-    labels = ("draw", "m", "mode", "method", "seed")
-    runs = setup.measure(table_2_grid(setting, plan), labels, FinishedRun.summary, "Table 2, rounds")
-    runs = runs.astype({"proved": float, "max_gap": float})
+    runs = setup["Table 2, rounds"].astype({"proved": float, "max_gap": float})
     main_runs = runs[(runs.draw == 0) & (runs.m == setting.sizes[0])]
     table = beside_paper(
         main_runs, paper, ("mode", "method"), "best_loss", reasons(runs, paper, setting, plan), margin=0.01, runs=3
@@ -419,7 +438,7 @@ def results(setup: Setup[Plan]) -> Iterator[Table | Picture | str]:
     }
     why = {(): "other data and network; the paper's local training before the graph is not described"}
     edges = beside_paper(
-        recovery(setup, setting),
+        recovery(setup),
         edges_paper,
         ("split", "rate", "method", "score"),
         "value",
@@ -439,7 +458,16 @@ def results(setup: Setup[Plan]) -> Iterator[Table | Picture | str]:
     yield Picture(loss_figure(main_runs, shown_modes), "loss", 100)
     yield Picture(table_2_figure(dict(itertools.islice(tables.items(), 2)), setting.modes), "table2", 100)
     yield Picture(counts_figure(counted), "counts", 90)
-    yield f"results and figures: {setup.out}"
 
 
-STUDY = Study(__doc__.partition("\n")[0], QUICK, PAPER, results, ("synthetic", "digits", "cifar10", "fashion-mnist"))
+STUDY = Study(
+    __doc__,
+    QUICK,
+    PAPER,
+    results,
+    ("synthetic", "digits", "cifar10", "fashion-mnist"),
+    {
+        "Table 2, rounds": Runs(("draw", "m", "mode", "method", "seed"), table_2_grid, FinishedRun.summary),
+        "graphs": Parts(graphs_grid, recovered, ".npz"),
+    },
+)

@@ -28,7 +28,6 @@ from fedselect.data import Federation
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
 from fedselect.experiments.metrics import late_deviation, rounds_to
-from fedselect.progress import progress_bar
 from fedselect.rounds.protocol import Outcome
 from fedselect.statistics import compare_means, half_width, holm
 from fedselect.studies.comparison import (
@@ -40,7 +39,9 @@ from fedselect.studies.comparison import (
 )
 from fedselect.studies.study import (
     FinishedRun,
+    Parts,
     Picture,
+    Runs,
     Setup,
     Study,
     Table,
@@ -168,29 +169,30 @@ def watch(federation: Federation, strata: list[int], draw: str, rounds: int, see
     return {"found": np.array(found), "lemma": np.array(lemma), "variation": np.array(variation)}
 
 
-def biases(setup: Setup[Scale]) -> tuple[pd.DataFrame, dict[str, list[dict[str, np.ndarray]]]]:
-    """Compute the share of Lemma 1's bias that each draw has, one row per trace, and the rounds behind it."""
+def draws(setup: Setup[Scale]) -> dict[tuple[str, int], tuple[Any, ...]]:
+    """Plan every draw from every trace."""
     # Digits, whatever is trained later: only the labels count here.
     federation = experiment("digits", Path()).federation()
     strata = group_clients(federation.label_distributions, LABELS).labels.tolist()  # once, as it takes a second
-    scale, rounds = setup.scale, 24 * setup.scale.days
+    rounds = 24 * setup.scale.days
+    return {
+        (draw, seed): (federation, strata, draw, rounds, seed) for seed in range(setup.scale.traces) for draw in DRAWS
+    }
+
+
+def biases(setup: Setup[Scale]) -> pd.DataFrame:
+    """Compute the share of Lemma 1's bias that each draw has, one row per trace and measure."""
     rows: list[dict[str, Any]] = []
-    watched: dict[str, list[dict[str, np.ndarray]]] = {draw: [] for draw in DRAWS}
-    with progress_bar("drawing", scale.traces * len(DRAWS)) as update:
-        for seed in range(scale.traces):
-            for draw, mine in watched.items():
-                name = f"draws/{draw.replace(' ', '')}-{rounds}-s{seed}.npz"
-                mine.append(setup.cached(name, watch, federation, strata, draw, rounds, seed))
-                found, lemma = mine[-1]["found"], mine[-1]["lemma"]
-                # Regression of what happened on Eq. 7; given who is there, the draw only adds noise of mean zero.
-                share = float((found * lemma).sum() / (lemma**2).sum())
-                values = {"share of Lemma 1's bias": share, "TV of availability": float(mine[-1]["variation"].mean())}
-                rows += [
-                    {"part": "bias", "draw": draw, "seed": seed, "measure": measure, "value": value}
-                    for measure, value in values.items()
-                ]
-                update(len(rows) // 2, scale.traces * len(DRAWS))
-    return pd.DataFrame(rows), watched
+    for (draw, seed), watched in setup["draws"].items():
+        found, lemma = watched["found"], watched["lemma"]
+        # Regression of what happened on Eq. 7; given who is there, the draw only adds noise of mean zero.
+        share = float((found * lemma).sum() / (lemma**2).sum())
+        values = {"share of Lemma 1's bias": share, "TV of availability": float(watched["variation"].mean())}
+        rows += [
+            {"part": "bias", "draw": draw, "seed": seed, "measure": measure, "value": value}
+            for measure, value in values.items()
+        ]
+    return pd.DataFrame(rows)
 
 
 # -- what is run -------------------------------------------------------------------------------------------------------
@@ -220,11 +222,11 @@ def training_grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
     return grid
 
 
-def measures(run: FinishedRun, targets: Sequence[float]) -> dict[str, float | None]:
+def measures(run: FinishedRun) -> dict[str, float | None]:
     """Measure one run, accuracies in per cent."""
-    table = run.rounds()
+    table, task = run.rounds(), TASKS[run.experiment.data.name]
     values: dict[str, float | None] = {
-        f"rounds to loss {target:g}": rounds_to(table, target, "loss") for target in targets
+        f"rounds to loss {loss:g}": rounds_to(table, loss, "loss") for loss in task.targets
     }
     values["rounds to 80 % accuracy"] = rounds_to(table, 0.8)
     values["final accuracy"] = 100 * run.summary()["final_accuracy"]
@@ -384,20 +386,21 @@ def shares_figure(rounds: Sequence[int] = (0, 4, 8, 12, 16, 20)) -> Figure:
     return figure
 
 
-def bias_figure(watched: Mapping[str, list[dict[str, np.ndarray]]], rows: pd.DataFrame) -> Figure:
+def bias_figure(watched: Mapping[tuple[str, int], Mapping[str, np.ndarray]], rows: pd.DataFrame) -> Figure:
     """Draw (left) a label's share in the round's average over two days, (right) the share of Lemma 1's bias."""
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.4, 1))
-    label = 0
-    lemma = np.mean([each["lemma"][:, label] for each in watched["FedAvg, S = 10"]], axis=0)
-    left.plot(lemma, "k-", linewidth=1, label="who is available (Lemma 1)")
+
+    def mean(draw: str, what: str, label: int = 0) -> np.ndarray:
+        return np.mean([each[what][:, label] for (mine, _), each in watched.items() if mine == draw], axis=0)
+
+    left.plot(mean("FedAvg, S = 10", "lemma"), "k-", linewidth=1, label="who is available (Lemma 1)")
     for draw, marker, colour in (
         ("FedAvg, S = 10", "o", "#D55E00"),
         ("CS-UCB-Q, S = 10", "^", "#009E73"),
         ("FedSS, S = 10", "s", "#0072B2"),
     ):
-        mean = np.mean([each["found"][:, label] for each in watched[draw]], axis=0)
-        left.plot(mean, marker, color=colour, markersize=3.5, label=draw.partition(",")[0])
+        left.plot(mean(draw, "found"), marker, color=colour, markersize=3.5, label=draw.partition(",")[0])
     left.axhline(0, color="0.6", linewidth=0.8)
     left.set_xlabel("round")
     left.set_ylabel("share of one label minus its share\nin the population, mean over traces")
@@ -412,20 +415,19 @@ def bias_figure(watched: Mapping[str, list[dict[str, np.ndarray]]], rows: pd.Dat
 
 
 def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
-    """Draw without training, train, and yield the tables and figures of both."""
+    """Yield the tables and figures of both."""
     scale, dataset, task = setup.scale, setup.dataset, TASKS[setup.dataset]
     experiment(dataset, setup.root).federation()  # missing files are noticed now, not after the first part
 
-    bias, watched = biases(setup)
+    bias = biases(setup)
     share = bias[bias["measure"] == "share of Lemma 1's bias"]
     lemmas = {(draw,): expected for draw, (*_, expected) in DRAWS.items() if expected is not None}
     title = "Lemmas 1 and 2: share of FedAvg's bias"
     tables = {title: beside_paper(share, lemmas, ["draw"], "value", WHY_BIAS, margin=0.02, runs=None)}
     yield Table(tables[title], title)
 
-    labels = (*KEYS, "seed")
-    runs = setup.measure(training_grid(setup), labels, lambda run: measures(run, task.targets), "training")
-    trained = long_form(runs, labels, part="training").astype({"size": str, "step": str})
+    runs = setup["training"]
+    trained = long_form(runs, (*KEYS, "seed"), part="training").astype({"size": str, "step": str})
     horizon = max(run.experiment.rounds for run in runs["run"])
     raw, trained = trained, restricted(trained, horizon)
     first = trained["measure"] == f"rounds to loss {task.targets[0]:g}"
@@ -450,10 +452,16 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
     yield Table(pd.concat([bias, raw]), file="results")
     both = tables | compared
     yield Table(stacked(both), file="beside-paper")
-    yield Picture(bias_figure(watched, bias), "bias")
+    yield Picture(bias_figure(setup["draws"], bias), "bias")
     yield Picture(shares_figure(), "shares")
     yield Picture(accuracy_figure(runs, task, scale.ratios), "accuracy")
-    yield f"tables, results.csv and figures: {setup.out}"
 
 
-STUDY = Study(__doc__.partition("\n")[0], QUICK, PAPER, results, tuple(TASKS))
+STUDY = Study(
+    __doc__,
+    QUICK,
+    PAPER,
+    results,
+    tuple(TASKS),
+    {"draws": Parts(draws, watch, ".npz"), "training": Runs((*KEYS, "seed"), training_grid, measures)},
+)

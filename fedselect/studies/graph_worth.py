@@ -30,7 +30,7 @@ import pandas as pd
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.statistics import compare_means
 from fedselect.studies.comparison import baseline_values
-from fedselect.studies.study import FinishedRun, Setup, Study, Table
+from fedselect.studies.study import FinishedRun, Runs, Setup, Study, Table
 from fedselect.training.settings import TrainingSettings
 from graphs import dependency_graph, distances, similarity
 
@@ -66,8 +66,9 @@ QUICK = Scale(n_clients=30, size=5, rounds=60, seeds=10)
 PAPER = Scale(n_clients=100, size=10, rounds=300, seeds=20)
 
 
-def experiments(scale: Scale, out: Path) -> dict[tuple[str, str, int], Experiment]:
-    """Plan the runs by (split, graph, seed), seeds outside; the wrong graphs are written below ``out``."""
+def experiments(setup: Setup[Scale]) -> dict[tuple[str, str, int], Experiment]:
+    """Plan the runs by (split, graph, seed), seeds outside; the wrong graphs are written below the study's folder."""
+    scale = setup.scale
     planned: dict[tuple[str, str, int], Experiment] = {}
     for seed in range(scale.seeds):
         for split, partition in SPLITS.items():
@@ -93,7 +94,7 @@ def experiments(scale: Scale, out: Path) -> dict[tuple[str, str, int], Experimen
                 # Swap ascent decides here; "exact_vs_heuristic" shows what it misses.
                 chosen = {"method": "local-search", "alpha": 1.0, **options}
                 if graph == "wrong":
-                    chosen = {**chosen, "distances_file": str(shuffled(base, out))}
+                    chosen = {**chosen, "distances_file": str(shuffled(base, setup.out))}
                 planned[split, graph, seed] = replace(base, selector=Choice("fedgs", chosen))
             planned[split, "uniform", seed] = replace(base, selector=Choice("uniform"))
     return planned
@@ -152,9 +153,9 @@ def summarised(runs: pd.DataFrame) -> pd.DataFrame:
 
 def results(setup: Setup[Scale]) -> Iterator[Table]:
     """Run every graph, and yield the two tables."""
-    runs = setup.measure(experiments(setup.scale, setup.out), ("split", "graph", "seed"), measures)
+    runs = setup["runs"]
     yield Table(summarised(runs), "What the graph is worth", "graph_worth")
     yield Table(runs, file="runs")
 
 
-STUDY = Study((__doc__ or "").partition("\n")[0], QUICK, PAPER, results)
+STUDY = Study(__doc__, QUICK, PAPER, results, data={"runs": Runs(("split", "graph", "seed"), experiments, measures)})

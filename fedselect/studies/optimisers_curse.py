@@ -29,6 +29,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,11 +38,10 @@ from numpy.typing import NDArray
 
 from fedselect.availability import ideal
 from fedselect.data import digits
-from fedselect.progress import progress_bar
 from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
 from fedselect.selectors import Uniform
 from fedselect.statistics import compare_means, half_width, holm
-from fedselect.studies.study import Picture, Setup, Study, Table
+from fedselect.studies.study import Parts, Picture, Setup, Study, Table
 from graphs import dependency_graph, distances, similarity
 from solvers import Solution, solve
 from solvers.coverage import CoverageProblem
@@ -327,23 +327,25 @@ def curse_figure(table: pd.DataFrame) -> Figure:
     return figure
 
 
+def splits(setup: Setup[Scale]) -> dict[tuple[str, int], tuple[Any, ...]]:
+    """Plan every split of every kind of data."""
+    scale = setup.scale
+    return {
+        (data, split): (data, scale.clients, scale.rounds, scale.sizes, split)
+        for split in range(scale.splits)
+        for data in scale.data
+    }
+
+
 def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
-    """Measure every split, and yield decisions, curve and figure."""
-    scale, parts = setup.scale, []
-    with progress_bar("splits", scale.splits * len(scale.data)) as progress:
-        for split in range(scale.splits):
-            for data in scale.data:
-                arguments = (data, scale.clients, scale.rounds, scale.sizes, split)
-                parts.append(setup.cached(f"splits/{data}-s{split}.csv", curse_of, *arguments))
-                progress(len(parts), scale.splits * len(scale.data))
-    rows = pd.concat(parts, ignore_index=True)
+    """Yield decisions, curve and figure."""
+    rows = pd.concat(setup["splits"].values(), ignore_index=True)
     table = curve(rows)
     yield Table(
         decisions(rows), "Error of the selected clients' update, percentile of random selections", "decisions", 1
     )
     yield Table(table, "The same by the gap to the certified bound", "curve", 1)
     yield Picture(curse_figure(table), "curve")
-    yield f"tables and figure: {setup.out}"
 
 
-STUDY = Study((__doc__ or "").partition("\n")[0], QUICK, PAPER, results)
+STUDY = Study(__doc__, QUICK, PAPER, results, data={"splits": Parts(splits, curse_of)})

@@ -23,9 +23,8 @@ from numpy.typing import NDArray
 
 from fedselect.availability import AVAILABILITY, TwoState
 from fedselect.data import digits
-from fedselect.progress import progress_bar
 from fedselect.statistics import half_width
-from fedselect.studies.study import Picture, Setup, Study, Table
+from fedselect.studies.study import Parts, Picture, Setup, Study, Table
 from solvers import solve
 from solvers.schedule import ScheduleProblem
 
@@ -162,19 +161,21 @@ def price_figure(table: pd.DataFrame, horizons: tuple[int, ...]) -> Figure:
     return figure
 
 
+def draws(setup: Setup[Scale]) -> dict[tuple[int, int], tuple[Any, ...]]:
+    """Plan every draw of every availability, by its place."""
+    scale = setup.scale
+    return {
+        (place, draw): (name, scale.n_clients, scale.size, scale.rounds, scale.horizons, draw)
+        for draw in range(scale.draws)
+        for place, name in enumerate(AVAILABILITIES)
+    }
+
+
 def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
-    """Price every draw, and yield table and figure."""
-    scale, parts = setup.scale, []
-    with progress_bar("draws", scale.draws * len(AVAILABILITIES)) as progress:
-        for draw in range(scale.draws):
-            for place, name in enumerate(AVAILABILITIES):
-                arguments = (name, scale.n_clients, scale.size, scale.rounds, scale.horizons, draw)
-                parts.append(setup.cached(f"draws/{place}-s{draw}.csv", priced, *arguments))
-                progress(len(parts), scale.draws * len(AVAILABILITIES))
-    table = prices(pd.concat(parts, ignore_index=True))
+    """Yield table and figure."""
+    scale, table = setup.scale, prices(pd.concat(setup["draws"].values()))
     yield Table(table, f"Variance of the counts after {scale.rounds} rounds, by what the planner knows", "prices", 2)
     yield Picture(price_figure(table, scale.horizons), "prices")
-    yield f"table and figure: {setup.out}"
 
 
-STUDY = Study((__doc__ or "").partition("\n")[0], QUICK, PAPER, results)
+STUDY = Study(__doc__, QUICK, PAPER, results, data={"draws": Parts(draws, priced)})

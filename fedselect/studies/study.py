@@ -1,9 +1,13 @@
 """Studies: what is run, measured and compared as data, and the runner that all of them share.
 
-A study module defines one `Study`: two scales, the data sets it runs on, and a generator of its results. The generator
-gets a `Setup`, which runs grids of experiments (`Setup.measure`) and computes other parts once (`Setup.cached`), and
-yields tables, pictures and sentences in the order in which they are printed. `run_study` does the rest; `tune` finds
-training settings by grid search. To add a study, write such a module and add its name to `STUDIES`.
+A study module declares one `Study`: its paper, two scales, the data sets it runs on, and what it gathers, each by a
+name. That may be a grid of experiments whose runs are measured (`Runs`), a function computed once for each of some
+arguments (`Parts`), or a search for training settings (`Tuning`). ``results`` takes them from the `Setup`
+(``setup["runs"]``: computed on first use, by so many jobs, and what is in the folder is not computed again), and yields
+tables, pictures and sentences in the order in which they are printed. `run_study` does the rest. Published numbers are
+CSV files in ``papers``; what compares and tests is in `fedselect.studies.comparison` and `fedselect.statistics`.
+
+To add a study, write such a module and add its name to `STUDIES`; ``graph_worth`` is a short one.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -42,16 +46,20 @@ from fedselect.rounds.engine import Round, play
 from fedselect.rounds.scenario import Scenario, World
 from fedselect.studies.comparison import print_table
 from fedselect.training.settings import TrainingSettings
+from solvers.benchmark.jobs import JobRunner
 from solvers.environment import commit, installed, processor
 from solvers.files import write_atomically
 
 __all__ = [
     "FinishedRun",
+    "Parts",
     "Picture",
+    "Runs",
     "Setup",
     "Study",
     "Table",
     "Trial",
+    "Tuning",
     "cached",
     "collect",
     "curves",
@@ -104,26 +112,122 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Study(Generic[S]):
-    """A study: its scales, its data sets, and its results.
+class Runs:
+    """A grid of experiments, whose runs are measured: a table with a row for each.
 
     Attributes
     ----------
-    title : str
-        What it shows, in a line.
+    labels : tuple of str
+        Columns that tell the runs apart.
+    grid : callable
+        Called with the `Setup`; returns the experiments by the values of the labels. Put seeds outside: a study cut
+        short then has everything under the seeds it reached.
+    measures : callable
+        Measures a `FinishedRun`: its further columns.
+    """
+
+    labels: tuple[str, ...]
+    grid: Callable[[Any], Mapping[tuple[Any, ...], Experiment]]
+    measures: Callable[[Any], Mapping[str, Any]]
+
+    def gather(self, name: str, setup: Setup[Any]) -> pd.DataFrame:
+        """Return a row per run: the labels, the measures, and the `FinishedRun` itself in ``run``."""
+        return pd.DataFrame(
+            dict(zip(self.labels, key, strict=True)) | dict(self.measures(run)) | {"run": run}
+            for key, run in setup.run(self.grid(setup), name).items()
+        )
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A function that is computed once for each of some arguments: what a study gathers beside runs.
+
+    Attributes
+    ----------
+    arguments : callable
+        Called with the `Setup`; returns the arguments of every part, by what tells the parts apart.
+    compute : callable
+        Makes a part; see `cached`.
+    ending : {".csv", ".npz"}
+        Of each part's file, which lies in a folder of the parts' name.
+    """
+
+    arguments: Callable[[Any], Mapping[tuple[Any, ...], tuple[Any, ...]]]
+    compute: Callable[..., Any]
+    ending: str = ".csv"
+
+    def gather(self, name: str, setup: Setup[Any]) -> dict[tuple[Any, ...], Any]:
+        """Return the parts by what tells them apart: what the files say."""
+        found = {}
+        calls = [
+            (key, setup.out / name / ("-".join(map(str, key)).replace(" ", "") + self.ending), self.compute, *arguments)
+            for key, arguments in self.arguments(setup).items()
+        ]
+        with progress_bar(name, len(calls)) as progress:
+            for key, part in JobRunner(setup.jobs, wave=0, error=RunError).run(_part, calls):
+                found[key] = part
+                progress(len(found), len(calls))
+        return {key: found[key] for key, *_ in calls}
+
+
+def _part(key: Key, path: Path, compute: Callable[..., Any], *arguments: Any) -> tuple[Key, Any]:
+    return key, cached(path, compute, *arguments)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """A search for the learning rates of each label, among the scale's ``local`` and ``server``; see `tune`.
+
+    Attributes
+    ----------
+    experiments : callable
+        Called with the `Setup`; returns what to tune for by label, or nothing where nothing is to be tuned.
+    criterion : {"objective", "mean accuracy"}
+        What is best.
+    """
+
+    experiments: Callable[[Any], Mapping[Any, Sequence[Experiment]]]
+    criterion: Literal["objective", "mean accuracy"] = "objective"
+
+    def gather(self, name: str, setup: Setup[Any]) -> tuple[dict[Any, TrainingSettings], list[Trial[Any]]]:
+        """Return the settings of each label, and all trials."""
+        experiments, scale = self.experiments(setup), setup.scale
+        if not experiments:
+            return {}, []
+        grid, screening = {"learning_rate": scale.local, "server_learning_rate": scale.server}, scale.screening
+        with progress_bar(name, 1) as progress:
+            return tune(experiments, grid, setup.out / "runs", setup.jobs, progress, self.criterion, screening)
+
+
+@dataclass(frozen=True)
+class Study(Generic[S]):
+    """A study: its scales, its data sets, what it gathers, and its results.
+
+    Attributes
+    ----------
+    about : str
+        What it shows: the module's docstring, whose first line is the title.
     quick, paper
         How much is run in minutes, and what the paper ran.
     results : callable
         Called with a `Setup`; yields `Table`, `Picture` and str (a line to print), in the order of printing.
     datasets : tuple of str
         Data sets it runs on, the default first.
+    data : mapping of str to Runs, Parts or Tuning
+        What the results are made of, by name.
     """
 
-    title: str
+    about: str | None
     quick: S
     paper: S
     results: Callable[[Setup[S]], Iterator[Table | Picture | str]]
     datasets: tuple[str, ...] = ("digits",)
+    data: Mapping[str, Runs | Parts | Tuning] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """First line of what it is about."""
+        return (self.about or "").partition("\n")[0]
 
 
 def load_study(name: str) -> Study[Any]:
@@ -177,20 +281,22 @@ def run_study(
         accepted = ", ".join(map(repr, study.datasets))
         raise ConfigError(f"the data set of this study must be one of {accepted}; got {dataset!r}")
     mode = "paper" if paper else "quick"
-    setup = Setup(scale or (study.paper if paper else study.quick), dataset, root, out / f"{mode}-{dataset}", jobs)
-    setup.out.mkdir(parents=True, exist_ok=True)
+    folder = out / f"{mode}-{dataset}"
+    setup = Setup(scale or (study.paper if paper else study.quick), dataset, root, folder, jobs, study.data)
+    folder.mkdir(parents=True, exist_ok=True)
     for result in study.results(setup):
         if isinstance(result, str):
             print(result)
         elif isinstance(result, Picture):
-            save_figure(result.figure, setup.out / f"{result.file}.png", result.dpi)
+            save_figure(result.figure, folder / f"{result.file}.png", result.dpi)
         else:
             frame = result.frame.drop(columns="run", errors="ignore")
             if result.title is not None:
                 print_table(frame, result.title, result.digits)
             if result.file is not None:
-                frame.to_csv(setup.out / f"{result.file}.csv", index=False, float_format=result.number)
-    return setup.out
+                frame.to_csv(folder / f"{result.file}.csv", index=False, float_format=result.number)
+    print(f"tables and figures: {folder}")
+    return folder
 
 
 # -- how its parts are run ---------------------------------------------------------------------------------------------
@@ -222,69 +328,29 @@ class FinishedRun:
 
 @dataclass(frozen=True)
 class Setup(Generic[S]):
-    """How a study is run: scale, data set, folder of its files, output folder, and runs side by side."""
+    """How a study is run: scale, data set, folder of its files, output folder, jobs side by side, what it gathers."""
 
     scale: S
     dataset: str
     root: Path
     out: Path
     jobs: int = 1
+    data: Mapping[str, Runs | Parts | Tuning] = field(default_factory=dict, compare=False)
+    _gathered: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __getitem__(self, name: str) -> Any:
+        """Gather what the study declares under this name, once: a table of runs, parts by label, or tuned settings."""
+        if name not in self._gathered:
+            self._gathered[name] = self.data[name].gather(name, self)
+        return self._gathered[name]
 
     def run(self, experiments: Mapping[Key, Experiment], what: str = "rounds") -> dict[Key, FinishedRun]:
-        """Run experiments by label, with a progress bar and without pictures; finished ones are not repeated.
-
-        Parameters
-        ----------
-        experiments : mapping of hashable to Experiment
-            What to run, in this order. Put seeds outside: a study cut short then has everything under the seeds it
-            reached.
-        what : str
-            Stands before the progress bar.
-
-        Returns
-        -------
-        dict of hashable to FinishedRun
-            The run of each label; all lie below ``out/runs``.
-        """
+        """Run experiments by label, with a progress bar and without pictures; finished ones are not repeated."""
         with progress_bar(what, 1) as progress:
             folders = run_all(list(experiments.values()), self.out / "runs", self.jobs, progress, plots=False)
         return {
             key: FinishedRun(folder, each) for (key, each), folder in zip(experiments.items(), folders, strict=True)
         }
-
-    def measure(
-        self,
-        experiments: Mapping[tuple[Any, ...], Experiment],
-        labels: Sequence[str],
-        values: Callable[[FinishedRun], Mapping[str, Any]],
-        what: str = "rounds",
-    ) -> pd.DataFrame:
-        """Run experiments, and measure each.
-
-        Parameters
-        ----------
-        experiments : mapping of tuple to Experiment
-            What to run, by the values of the labels.
-        labels : sequence of str
-            Columns that tell the runs apart.
-        values : callable
-            Measures a finished run: its further columns.
-        what : str
-            Stands before the progress bar.
-
-        Returns
-        -------
-        DataFrame
-            One row per run: the labels, the values, and the run itself in the column ``run``.
-        """
-        return pd.DataFrame(
-            dict(zip(labels, key, strict=True)) | dict(values(run)) | {"run": run}
-            for key, run in self.run(experiments, what).items()
-        )
-
-    def cached(self, name: str, compute: Callable[..., Any], *arguments: Any) -> Any:
-        """Compute a part that is no run once: see `cached`; ``name`` is its file below ``out``."""
-        return cached(self.out / name, compute, *arguments)
 
 
 def select_without_training(scenario: Scenario, selector: Choice, sizes: ArrayLike | None = None) -> Iterator[Round]:

@@ -45,7 +45,8 @@ def test_a_method_has_one_pair_of_rates_tuned_over_all_patterns(tmp_path, monkey
     monkeypatch.setattr(fedau, "METHODS", {name: fedau.METHODS[name] for name in fedau.RIVALS})
     grid = {"local": (0.03, 0.3), "server": (1.0, 100.0)}
     scale = replace(TINY, n_clients=5, rounds=4, screening=(2, 2), **grid)
-    rates, tried = fedau.own_rates(Setup(scale, "digits", None, tmp_path))
+    rates, tried = Setup(scale, "digits", None, tmp_path, data=fedau.STUDY.data)["tuning"]
+    tried = fedau.trials(tried)
     assert tried.groupby("rounds").size().to_dict() == {2: 2 * 4, 4: 2 * 2}
     assert tried["objective"].to_numpy() == pytest.approx(tried[list(fedau.PATTERNS)].mean(axis=1))
     for method, own in tried[tried["rounds"] == 4].groupby("method"):
@@ -65,7 +66,7 @@ def test_the_weight_error_without_memory_is_known(finished):
 
 
 def test_nothing_is_run_twice(finished):
-    kept = [*finished.glob("runs/*/*/*"), finished / "weights-1.csv"]
+    kept = [*finished.glob("runs/*/*/*"), finished / "weights" / "1.csv"]
     before = {path: path.stat().st_mtime_ns for path in kept}
     written = (finished / "results.csv").read_bytes()
     assert run_study(fedau.STUDY, finished.parent, jobs=1, scale=TINY) == finished

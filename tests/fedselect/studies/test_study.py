@@ -15,7 +15,9 @@ from fedselect.experiments import Choice, Experiment, build_scenario, run_folder
 from fedselect.studies.comparison import beside_paper, long_form, print_table
 from fedselect.studies.study import (
     FinishedRun,
+    Parts,
     Picture,
+    Runs,
     Setup,
     Study,
     Table,
@@ -145,6 +147,19 @@ def test_a_part_is_computed_once(tmp_path):
         cached(tmp_path / "a.json", state, 3)
 
 
+def squares(split, size):
+    return pd.DataFrame({"split": split, "value": np.arange(size) ** 2})
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_parts_come_in_their_order_whoever_computes_them(tmp_path, jobs):
+    parts = Parts(lambda setup: {("a b", split): (split, setup.scale) for split in (2, 0, 1)}, squares)
+    found = Setup(3, "digits", tmp_path, tmp_path, jobs, {"squares": parts})["squares"]
+    assert list(found) == [("a b", 2), ("a b", 0), ("a b", 1)]
+    assert found["a b", 0].to_dict("list") == {"split": [0] * 3, "value": [0, 1, 4]}
+    assert sorted(path.name for path in tmp_path.glob("squares/*.csv")) == [f"ab-{split}.csv" for split in range(3)]
+
+
 @dataclasses.dataclass(frozen=True)
 class Scale:
     clients: int
@@ -177,8 +192,10 @@ def test_runs_are_measured_by_their_labels(tmp_path):
     base = Experiment(name="grid", rounds=2, clients_per_round=2, data=Choice("digits", {"n_clients": 4}))
     planned = {(name, seed): dataclasses.replace(base, seed=seed, selector=Choice(name))
                for seed in (0, 1) for name in ("uniform", "md-sample")}  # fmt: skip
-    setup = Setup(None, "digits", tmp_path, tmp_path)
-    rows = setup.measure(planned, ("method", "seed"), lambda run: {"rounds": run.summary()["rounds"], "loss": None})
+    grid = Runs(("method", "seed"), lambda _: planned, lambda run: {"rounds": run.summary()["rounds"], "loss": None})
+    setup = Setup(None, "digits", tmp_path, tmp_path, data={"runs": grid})
+    rows = setup["runs"]
+    assert setup["runs"] is rows
     assert list(zip(rows["method"], rows["seed"], strict=True)) == list(planned)
     assert rows["rounds"].tolist() == [2] * 4
     assert [run.folder for run in rows["run"]] == [run_folder(each, tmp_path / "runs") for each in planned.values()]
