@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,7 @@ pytest.importorskip("torch")
 from fedselect.experiments import Choice
 from fedselect.studies import exact_vs_heuristic as study
 from fedselect.studies.exact_vs_heuristic import CONTROLS, PAPER, QUICK, ca_fed, e3cs, fedgs, fedss
-from fedselect.studies.study import run_study
+from fedselect.studies.study import Setup, run_study
 from fedselect.training.settings import TrainingSettings
 
 
@@ -96,6 +98,6 @@ def test_the_regimes_are_distinct_and_say_what_they_are():
         assert len(set(names)) == len(names)
         assert all(set(regime.others) & set(CONTROLS) for regime in scale.regimes)
     assert {paper for paper, _ in names} == {"FedGS", "CA-Fed", "FedSS", "E3CS"}
-    shared = study.planned(QUICK)
+    shared = study.planned(Setup(QUICK, "digits", Path(), Path()))
     few, less = (shared["FedGS", title, "uniform", 0, 0] for title in ("3 a round", "3 a round, α = 0.1"))
     assert few == less  # played once
