@@ -88,8 +88,8 @@ def bench(
     finished, but some row crashed, hung, raised an error or is invalid, or no row is there as every method's package is
     missing; 130: interrupted, the same command continues.
     """
+    from fedselect.reports.suites import publish as publish_run
     from solvers.benchmark import run_benchmark
-    from solvers.benchmark.publishing import publish as publish_run
     from solvers.benchmark.suites import OURS
 
     load_plugins(load)

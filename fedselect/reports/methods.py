@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from solvers.benchmark import Benchmark
     from solvers.benchmark.profiles import Measure
 
-__all__ = ["methods_report"]
+__all__ = ["failures_table", "methods_report"]
 
 #: Columns that are equal in rows that are compared with each other.
 _RACE = ("family", "instance", "seed", "time_limit")
@@ -96,7 +96,7 @@ def methods_report(folder: str | Path) -> Report:
     own = _own(table)
     tables = [_methods_table(table, own), _instances_table(table, own)]
     if len(failed):
-        tables.append(_failures_table(failed))
+        tables.append(failures_table(failed))
     everything = table.drop(columns=list(_NOT_SHOWN))
     tables.append(frame_table("solves", "Every solve: times in seconds, gaps as shares.", everything))
     limits = [f"{limit:g} s" if limit > 0 else "none" for limit in table["time_limit"].unique()]
@@ -220,7 +220,7 @@ def _outcome(solves: pd.DataFrame | None) -> Cell:
     return Cell(f"{mean.text} *", mean.value) if (solves["status"] == "optimal").all() else mean
 
 
-def _failures_table(failed: pd.DataFrame) -> Table:
+def failures_table(failed: pd.DataFrame) -> Table:
     """Tabulate failures by method, verdict and message: where and how often."""
     rows = []
     for (method, verdict, message), each in failed.groupby(["method", "verdict", "message"], sort=False):

@@ -262,8 +262,8 @@ def _check_key(key: str) -> None:
 _MOST_ROWS = 1000
 
 
-def frame_table(key: str, caption: str, frame: pd.DataFrame, order: str = "the first") -> Table:
-    """Turn a data frame into a table to look things up in.
+def frame_table(key: str, caption: str, frame: pd.DataFrame, order: str = "the first", detail: bool = True) -> Table:
+    """Turn a data frame into a table, by default one to look things up in.
 
     Parameters
     ----------
@@ -273,6 +273,8 @@ def frame_table(key: str, caption: str, frame: pd.DataFrame, order: str = "the f
         Names of columns become headings, underscores spaces. Columns without any value are left out.
     order : str
         How the caption calls the rows that stay of a frame of more than a thousand.
+    detail : bool
+        As in `fedselect.reports.document.Table`.
 
     Returns
     -------
@@ -291,7 +293,7 @@ def frame_table(key: str, caption: str, frame: pd.DataFrame, order: str = "the f
         tuple(plain(value) if isnumeric else word(value) for value, isnumeric in zip(row, numeric, strict=True))
         for row in frame.itertuples(index=False, name=None)
     )
-    return Table(key, caption, columns, rows, detail=True)
+    return Table(key, caption, columns, rows, detail)
 
 
 def value_table(key: str, caption: str, values: Mapping[str, Any]) -> Table:

@@ -220,8 +220,8 @@ _RENDERERS = {"html": (as_html, None), "md": (as_markdown, "png"), "tex": (as_la
 KINDS = tuple(_RENDERERS)
 
 
-def save(report: Report, folder: str | Path, kinds: Sequence[str] = ("html", "md")) -> list[Path]:
-    """Write a report as ``report.<kind>``, with its pictures beside it where the kind cannot hold them.
+def save(report: Report, folder: str | Path, kinds: Sequence[str] = ("html", "md"), name: str = "report") -> list[Path]:
+    """Write a report as ``<name>.<kind>``, with its pictures beside it where the kind cannot hold them.
 
     Parameters
     ----------
@@ -231,6 +231,8 @@ def save(report: Report, folder: str | Path, kinds: Sequence[str] = ("html", "md
         Where to; made if missing.
     kinds : sequence of str
         Of ``html`` (one self-contained page), ``md`` and ``tex``.
+    name : str
+        Of the files, without the ending.
 
     Returns
     -------
@@ -249,7 +251,7 @@ def save(report: Report, folder: str | Path, kinds: Sequence[str] = ("html", "md
             raise ConfigError(f"a report is written as {', '.join(KINDS)}; got {kind!r}")
     files: dict[str, bytes] = {}
     for kind in kinds:
-        files[f"report.{kind}"] = _RENDERERS[kind][0](report).encode()
+        files[f"{name}.{kind}"] = _RENDERERS[kind][0](report).encode()
     for kind in kinds:
         form = _RENDERERS[kind][1]
         if form is not None:
@@ -257,8 +259,8 @@ def save(report: Report, folder: str | Path, kinds: Sequence[str] = ("html", "md
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, data in files.items():
-            write_atomically(folder / name, data)
+        for file, data in files.items():
+            write_atomically(folder / file, data)
     except OSError as error:
         raise RunError(f"cannot write the report into {folder}: {error}") from error
-    return [folder / name for name in files]
+    return [folder / file for file in files]

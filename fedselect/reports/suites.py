@@ -1,4 +1,4 @@
-"""The folder of a suite's results that a release keeps: rows, sums, pictures, and the page made of them in Markdown."""
+"""The folder of a suite's results that a release keeps: rows, sums, pictures, and the report made of them."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import datetime
 import importlib.util
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from fedselect.reports.document import Column, Picture, Report, Table, frame_table, number, plain, save, word
+from fedselect.reports.methods import failures_table
 from solvers.benchmark.figures import gap_figure, profile_figure
 from solvers.benchmark.profiles import SHIFT, lost, summary, win_matrix
 from solvers.benchmark.table import Benchmark
 from solvers.environment import commit, machine
-from solvers.files import write_atomically
 from solvers.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Reference", "page", "publish"]
+__all__ = ["Reference", "publish"]
 
 
 @dataclass(frozen=True)
@@ -88,12 +89,21 @@ def publish(folder: str | Path, name: str, benchmark: Benchmark, ours: Sequence[
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     stamped = sums.assign(version=__version__, date=today, reference=round(reference.processor, 3))
     stamped.to_csv(folder / f"{name}-summary.csv", index=False, float_format="%.6g")
-    path = folder / f"{name}.md"
-    facts = _facts(benchmark, reference, command, today)
-    pictures = _pictures(folder, name, benchmark, ours)
-    text = page(f"Suite {name}, {__version__}", facts, sums, table, _releases(folder.parent, name), pictures, ours)
-    write_atomically(path, text.encode())
-    return path
+    failed = table[table["verdict"] != "ok"]
+    tables = [
+        _sums_table(f"sums-{place}", block) for place, (_, block) in enumerate(sums.groupby("time_limit", dropna=False))
+    ]
+    tables += [_lost_table(table, ours), *_win_tables(table), *([failures_table(failed)] if len(failed) else [])]
+    caption = "A row per release: what its first method did at each limit, and the seconds of the reference job there."
+    report = Report(
+        f"Suite {name}, {__version__}",
+        f"{table['method'].nunique()} methods on {table['instance'].nunique()} instances. {_MEANING}",
+        tuple(_facts(benchmark, reference, command, today).items()),
+        () if len(failed) else ("Nothing failed: every row is sound.",),
+        (*tables, frame_table("releases", caption, _releases(folder.parent, name), detail=False)),
+        _pictures(name, benchmark, ours),
+    )
+    return save(report, folder, ["md"], name)[0]
 
 
 def _facts(benchmark: Benchmark, reference: Reference, command: str, today: str) -> dict[str, str]:
@@ -104,7 +114,7 @@ def _facts(benchmark: Benchmark, reference: Reference, command: str, today: str)
     versions = benchmark.manifest.get("versions", {})
     return {
         "date, commit": f"{today}, {commit() or 'no checkout'}",
-        "command": f"`{command}`",
+        "command": command,
         "machine": machine(),
         "versions": ", ".join(f"{package} {version}" for package, version in versions.items()),
         "reference job": f"{reference.processor:.3f} processor s, {reference.wall:.3f} wall s",
@@ -119,24 +129,31 @@ def _facts(benchmark: Benchmark, reference: Reference, command: str, today: str)
     }
 
 
-def _pictures(folder: Path, name: str, benchmark: Benchmark, ours: Sequence[str]) -> list[tuple[str, str]]:
+def _pictures(name: str, benchmark: Benchmark, ours: Sequence[str]) -> tuple[Picture, ...]:
     """Draw performance and anytime profiles at the longest limit: our methods, and each external solver's best form."""
-    table, traces = benchmark.table, benchmark.traces
-    limits = table["time_limit"]
-    if limits.notna().any():
-        table, traces = table[limits == limits.max()], traces[traces["time_limit"] == limits.max()]
-    limit = f"{limits.max():g} s" if limits.notna().any() else "no limit"
+    table, traces = _at_longest(benchmark.table), _at_longest(benchmark.traces)
+    limit = _limit(table["time_limit"].max())
     proofs, answers = (_best_forms(table, ours, measure) for measure in ("time_to_proof", "primal_integral"))
-    anytime = f"Distance to the best value over time, {limit}: median and middle half."
-    drawn: list[tuple[str, str, Any]] = [
-        ("profile", f"Performance profile of the time to a proof, {limit}.", profile_figure(proofs)),
-        ("anytime", anytime, gap_figure(answers, traces)),
-    ]
-    found = []
-    for kind, caption, figure in drawn:
-        figure.savefig(folder / f"{name}-{kind}.png", dpi=100, metadata={"Software": None})
-        found.append((f"{name}-{kind}.png", caption))
-    return found
+    return (
+        Picture(
+            f"{name}-profile",
+            f"Performance profile of the time to a proof, {limit}.",
+            "Step chart, horizontal axis logarithmic, with a rising line for every method.",
+            profile_figure(proofs),
+        ),
+        Picture(
+            f"{name}-anytime",
+            f"Distance to the best value over time, {limit}: median and middle half.",
+            "Line chart, both axes logarithmic, with a falling line for every method.",
+            gap_figure(answers, traces),
+        ),
+    )
+
+
+def _at_longest(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows under the longest time limit; all where there is none."""
+    limits = rows["time_limit"]
+    return rows[limits == limits.max()] if limits.notna().any() else rows
 
 
 def _best_forms(table: pd.DataFrame, ours: Sequence[str], measure: str) -> pd.DataFrame:
@@ -193,117 +210,56 @@ _HEADS = {
 }
 
 _MEANING = (
-    "*proved*: decision and bound meet to 1e-6, by our own check; *says so itself*: what the backend calls optimal, in "
-    f"its own tolerances. Means are shifted geometric ones of the seconds to a proof, shift {SHIFT:g} s: over *all* "
-    "races, with the limit where nothing was proved, and over the *common* races, which every method that proves "
-    "anything has proved. *best value*: races in which the best value known was reached (to 1e-6). The primal integral "
-    "and the processor seconds are means per race. *late*: solves that took more than 10 % or 0.2 s beyond the limit."
+    "Proved: decision and bound meet to 1e-6, by our own check; says so itself: what the backend calls optimal, in "
+    f"its own tolerances. Means are shifted geometric ones of the seconds to a proof, shift {SHIFT:g} s: over all "
+    "races, with the limit where nothing was proved, and over the common races, which every method that proves "
+    "anything has proved. Best value: races in which the best value known was reached (to 1e-6). The primal integral "
+    "and the processor seconds are means per race. Late: solves that took more than 10 % or 0.2 s beyond the limit."
 )
 
 
-def page(
-    title: str,
-    facts: Mapping[str, str],
-    sums: pd.DataFrame,
-    table: pd.DataFrame,
-    releases: pd.DataFrame,
-    pictures: Sequence[tuple[str, str]] = (),
-    ours: Sequence[str] = ("auto",),
-) -> str:
-    """Write facts, a table for each limit, pictures, lost races, wins, what failed, and a row per release.
-
-    Parameters
-    ----------
-    title : str
-        Its heading.
-    facts : mapping of str to str
-        Machine, versions, protocol.
-    sums : DataFrame
-        From `solvers.benchmark.profiles.summary`.
-    table : DataFrame
-        The benchmark's table.
-    releases : DataFrame
-        A row per release and limit, for its first method.
-    pictures : sequence of (file, caption)
-        Beside the page.
-    ours : sequence of str
-        Methods that are this project's: the first is compared with those that are not.
-    """
-    lines = [f"# {title}", "", *(f"* **{name}**: {value}" for name, value in facts.items()), ""]
-    for limit, block in sums.groupby("time_limit", dropna=False):
-        races = int(block["rows"].max())
-        lines += [f"## {_limit(limit)}: {races} races", ""]
-        heads = {**_HEADS, "mean_common": f"mean s, common ({int(block['common'].max())})"}
-        lines += [
-            *_table([heads[key] for key in heads], [[row[key] for key in heads] for _, row in block.iterrows()]),
-            "",
-        ]
-    lines += [_MEANING, ""]
-    for file, caption in pictures:
-        lines += [f"![{caption}]({file})", "", caption, ""]
-    lines += _losses(table, ours)
-    lines += _wins(table)
-    lines += _failures(table)
-    lines += ["## A row per release", "", *_table(list(releases.columns), releases.to_numpy().tolist()), ""]
-    return "\n".join(lines)
+def _sums_table(key: str, block: pd.DataFrame) -> Table:
+    """Tabulate the sums of a time limit by method."""
+    heads = {**_HEADS, "mean_common": f"mean s, common ({int(block['common'].max())})"}
+    rows = tuple((word(row["method"]), *(plain(row[head]) for head in list(heads)[1:])) for _, row in block.iterrows())
+    columns = tuple(Column(text, numeric=head != "method") for head, text in heads.items())
+    return Table(key, f"{_limit(block['time_limit'].iloc[0])}: {int(block['rows'].max())} races", columns, rows)
 
 
-def _losses(table: pd.DataFrame, ours: Sequence[str]) -> list[str]:
+def _lost_table(table: pd.DataFrame, ours: Sequence[str]) -> Table:
+    """Tabulate the races that our first method lost to another's."""
     races = lost(table, ours[0], lambda method: method not in ours)
-    head = ["limit", "instance", "how", "by", "theirs", f"{ours[0]}'s"]
-    rows = [[f"{r.time_limit:g} s", r.instance, r.how, r.by, r.theirs, r.ours] for r in races.itertuples()]
-    more = [f"{len(rows) - _MOST} more are in the Parquet file.", ""] if len(rows) > _MOST else []
-    said = (
-        f"Races in which another's method did better than `{ours[0]}`: *proof*: it proved what `{ours[0]}` did not "
-        "(seconds); *sooner*: it proved in less than half the time, and at least 0.1 s sooner; *decision*: its "
-        "decision is better (objectives); *bound*: neither proved it, and its gap is less than 0.9 of ours."
+    heads = ("limit", "instance", "how", "by", "theirs", f"{ours[0]}'s")
+    rows = tuple(
+        (word(_limit(r.time_limit)), word(r.instance), word(r.how), word(r.by), number(r.theirs), number(r.ours))
+        for r in races.head(_MOST).itertuples()
     )
-    body = _table(head, rows[:_MOST]) if rows else ["None."]
-    return [f"## Lost races: {len(rows)}", "", said, "", *body, "", *more]
+    more = f" {len(races) - _MOST} more are in the file of all rows." if len(races) > _MOST else ""
+    caption = (
+        f"Lost races, {len(races)}: another's method did better than {ours[0]}. Proof: it proved what {ours[0]} did "
+        "not (seconds); sooner: it proved in less than half the time, and at least 0.1 s sooner; decision: its "
+        f"decision is better (objectives); bound: neither proved it, and its gap is less than 0.9 of ours.{more}"
+    )
+    return Table("lost", caption, tuple(Column(head, numeric=place > 3) for place, head in enumerate(heads)), rows)
 
 
-def _wins(table: pd.DataFrame) -> list[str]:
-    last = table[table["time_limit"] == table["time_limit"].max()] if table["time_limit"].notna().any() else table
-    lines = [
-        "## Wins",
-        "",
-        "Races won and lost by the row against the column at the longest limit; the rest are ties.",
-        "",
-    ]
-    for measure, what in (("gap_to_best", "better decision"), ("time_to_proof", "sooner proof, by more than 0.1 s")):
-        pairs = win_matrix(last, measure, 1e-6 if measure == "gap_to_best" else 0.1)  # type: ignore[arg-type]
+def _win_tables(table: pd.DataFrame) -> list[Table]:
+    """Tabulate wins of the row against the column at the longest limit, by decision and by proof."""
+    found = []
+    for measure, least, what in (
+        ("gap_to_best", 1e-6, "better decision"),
+        ("time_to_proof", 0.1, "sooner proof, by more than 0.1 s"),
+    ):
+        pairs = win_matrix(_at_longest(table), measure, least)  # type: ignore[arg-type]
         if pairs.empty:
             continue
         cells = {(r.method, r.against): f"{r.wins}-{r.losses}" for r in pairs.itertuples()}
         names = list(dict.fromkeys(pairs["method"]))
-        rows = [[name, *(cells.get((name, other), "") for other in names)] for name in names]
-        lines += [f"By {what}:", "", *_table([what, *names], rows), ""]
-    return lines
-
-
-def _failures(table: pd.DataFrame) -> list[str]:
-    """Rows that are not sound, and sound ones that left their time limit, by method."""
-    wrong = table[table["verdict"] != "ok"]
-    lines = ["## What failed", ""]
-    if wrong.empty:
-        return [*lines, "Nothing: every row is sound.", ""]
-    rows = [
-        [method, verdict, len(group), ", ".join(f"{limit:g} s" for limit in sorted(set(group["time_limit"]))),
-         str(group["message"].iloc[0])[:160].replace("|", "/").replace("\n", " ")]
-        for (method, verdict), group in wrong.groupby(["method", "verdict"], sort=False)
-    ]  # fmt: skip
-    return [*lines, *_table(["method", "verdict", "rows", "limits", "the first says"], rows), ""]
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    lines = ["| " + " | ".join(map(str, head)) + " |", "|" + " --- |" * len(head)]
-    return lines + ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows]
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return "–" if value != value else f"{value:.7g}" if abs(value) >= 1e4 else f"{value:.4g}"
-    return str(value)
+        rows = tuple((word(name), *(word(cells.get((name, other))) for other in names)) for name in names)
+        caption = f"Wins by {what}: races won and lost by the row against the column; the rest are ties."
+        columns = (Column("method", numeric=False), *map(Column, names))
+        found.append(Table(f"wins-{measure.replace('_', '-')}", caption, columns, rows))
+    return found
 
 
 def _limit(limit: object) -> str:
