@@ -19,16 +19,19 @@ import tokenize
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.options import describe_type, matches
+
 __all__ = [
     "Unreadable",
     "check_archive",
+    "check_facts",
     "expand",
     "is_json",
     "parse_json",
@@ -78,6 +81,35 @@ _DAMAGE = (
 #: Control characters but tabs and line ends, marks that turn the direction of text around, and halves of letters.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _HALVES = re.compile("[\ud800-\udfff]")
+
+
+def check_facts(where: str, table: Any, facts: Mapping[str, Any]) -> None:
+    """Check that a table has facts of these types; NaN and infinity are numbers here.
+
+    Parameters
+    ----------
+    where : str
+        What the table is, for the sentence.
+    table : object
+        What was read.
+    facts : mapping of str to type
+        The type of each fact, as `solvers.options.matches` takes it.
+
+    Raises
+    ------
+    Unreadable
+        When it is no table, or a fact is missing, of another type, or beyond 64 bits.
+    """
+    if not isinstance(table, dict):
+        raise Unreadable(f"{where} must be a table")
+    for key, kind in facts.items():
+        if key not in table:
+            raise Unreadable(f"{where}: {key} is missing")
+        value = table[key]
+        if not (matches(value, kind) or (isinstance(value, float) and matches(0.0, kind))):
+            raise Unreadable(f"{where}: {key} must be {describe_type(kind)}; got {value!r:.80}")
+        if isinstance(value, int) and abs(value) >= 2**63:
+            raise Unreadable(f"{where}: {key} is beyond the range of numbers")
 
 
 def without_controls(text: str) -> str:

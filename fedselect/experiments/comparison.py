@@ -83,21 +83,19 @@ class Comparison:
 
     def rounds_to(self, target: float, column: str = "accuracy") -> pd.DataFrame:
         """Return one row per run: rounds until a target (`fedselect.experiments.metrics.rounds_to`), NaN if never."""
-        rows = [
-            {"selector": label, "seed": seed, "rounds": rounds_to(round_table(read_records(folder)), target, column)}
-            for label, folders in self.folders.items()
-            for seed, folder in zip(self.seeds, folders, strict=True)
-        ]
-        return pd.DataFrame(rows).astype({"rounds": float})
+        return self._until("rounds", rounds_to, target, column)
 
     def seconds_to(self, target: float, column: str = "accuracy") -> pd.DataFrame:
         """Return one row per run: seconds until a target (`fedselect.experiments.metrics.seconds_to`), NaN if never."""
+        return self._until("seconds", seconds_to, target, column)
+
+    def _until(self, unit: str, measure: Callable[..., float | None], *target: Any) -> pd.DataFrame:
         rows = [
-            {"selector": label, "seed": seed, "seconds": seconds_to(round_table(read_records(folder)), target, column)}
+            {"selector": label, "seed": seed, unit: measure(round_table(read_records(folder)), *target)}
             for label, folders in self.folders.items()
             for seed, folder in zip(self.seeds, folders, strict=True)
         ]
-        return pd.DataFrame(rows).astype({"seconds": float})
+        return pd.DataFrame(rows).astype({unit: float})
 
     def differences(self, reference: str | None = None) -> pd.DataFrame:
         """Return the paired differences of loss and accuracy from a label (the first); see `difference_table`."""

@@ -27,7 +27,7 @@ from fedselect.rounds.engine import round_record, solution_record
 from solvers.environment import commit, installed, machine
 from solvers.files import alone, appearing_whole, write_atomically
 from solvers.options import describe_type, matches
-from solvers.reading import Unreadable, parse_json, read_arrays, read_bytes, read_json, read_toml
+from solvers.reading import Unreadable, check_facts, parse_json, read_arrays, read_bytes, read_json, read_toml
 
 if TYPE_CHECKING:
     from fedselect.training.server_round import Server
@@ -146,14 +146,14 @@ def check_record(record: Any, number: int, clients: int) -> dict[str, Any]:
     applied = _as_array(record.get("applied"))
     if applied is None or applied.dtype.kind not in "iuf" or len(applied) != len(record["selected"]):
         raise Unreadable(f"{where}: applied must be a list with a weight for each client that is selected")
-    _check_facts(where, record, _FACTS)
+    check_facts(where, record, _FACTS)
     if record["solution"] is not None:
-        _check_facts(f"{where}: solution", record["solution"], _SOLUTION)
+        check_facts(f"{where}: solution", record["solution"], _SOLUTION)
     _check_clock(where, record, clients)
     if "client_scores" in record:
         kind = list[float | None]
-        _check_facts(f"{where}: client_scores", record["client_scores"], {"loss": kind, "accuracy": kind})
-    _check_facts(f"{where}: metrics", metrics := record.get("metrics", {}), dict.fromkeys(metrics, float | None))
+        check_facts(f"{where}: client_scores", record["client_scores"], {"loss": kind, "accuracy": kind})
+    check_facts(f"{where}: metrics", metrics := record.get("metrics", {}), dict.fromkeys(metrics, float | None))
     return record
 
 
@@ -161,9 +161,9 @@ def _check_clock(where: str, record: dict[str, Any], clients: int) -> None:
     """Raise `Unreadable` where what a record says of seconds is not as `fedselect.rounds.engine` writes it."""
     if "clock" not in record:
         return
-    _check_facts(where, record, {"seconds": float, "clock": dict})
+    check_facts(where, record, {"seconds": float, "clock": dict})
     times = record["clock"]
-    _check_facts(f"{where}: clock", times, _TIMES)
+    check_facts(f"{where}: clock", times, _TIMES)
     if not _are_ids(times.get("late"), clients):
         raise Unreadable(f"{where}: clock: late must be a list of clients below {clients}")
     for key in ("download", "compute", "upload", "begins", "ends", "stops"):
@@ -187,19 +187,6 @@ def _as_array(values: Any) -> NDArray[Any] | None:
     return array if array is not None and array.ndim == 1 else None
 
 
-def _check_facts(where: str, table: Any, facts: Mapping[str, Any]) -> None:
-    """Raise `Unreadable` where a fact is missing or of another type; NaN and infinity are numbers here."""
-    if not isinstance(table, dict):
-        raise Unreadable(f"{where} must be a table")
-    for key, kind in facts.items():
-        value = table.get(key, _MISSING)
-        if not matches(value, kind) and not (isinstance(value, float) and matches(0.0, kind)):
-            raise Unreadable(f"{where}: {key} is {'missing' if value is _MISSING else repr(value)[:80]}")
-
-
-_MISSING = object()
-
-
 def read_summary(folder: str | Path) -> dict[str, Any]:
     """Read the summary of a finished run (see `fedselect.experiments.metrics.summary`).
 
@@ -215,7 +202,7 @@ def read_summary(folder: str | Path) -> dict[str, Any]:
         summary = read_json(path)
         if not isinstance(summary, dict) or {"selector", "seed"} & set(summary):
             raise Unreadable("summary.json must name results by measure")
-        _check_facts("it", summary, dict.fromkeys((*_MEASURES, *summary), float | None))
+        check_facts("it", summary, dict.fromkeys((*_MEASURES, *summary), float | None))
     except (OSError, Unreadable) as error:
         raise RunError(f"cannot read {path}: {error}") from error
     return summary

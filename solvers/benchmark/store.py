@@ -15,8 +15,8 @@ from solvers.benchmark.plan import Cell, Instance
 from solvers.environment import how_to_install
 from solvers.errors import BenchmarkError
 from solvers.files import alone, appearing_whole, own_folder, spreadsheet_csv, write_atomically
-from solvers.options import describe_type, matches
-from solvers.reading import Unreadable, parse_json, read_bytes, read_json
+from solvers.options import matches
+from solvers.reading import Unreadable, check_facts, parse_json, read_bytes, read_json
 
 __all__ = ["FORMAT", "Store", "holds_benchmark", "read_manifest", "read_records"]
 
@@ -120,8 +120,10 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     found = manifest.get("format") if isinstance(manifest, dict) else manifest
     if found != FORMAT:
         raise BenchmarkError(f"{path} has format {found!r:.80}; this version reads {FORMAT!r}")
-    if reason := _wrong_manifest(manifest):
-        raise BenchmarkError(f"{path} cannot be read: {reason}")
+    try:
+        _check_manifest(manifest)
+    except Unreadable as error:
+        raise BenchmarkError(f"{path} cannot be read: {error}") from None
     return manifest
 
 
@@ -137,46 +139,17 @@ _ROW: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _wrong_manifest(manifest: Mapping[str, Any]) -> str:
-    """Describe what a manifest lacks; empty where nothing does."""
-    for key in ("methods", "kinds", "code", "instances", "conditions", "versions"):
-        if not isinstance(manifest.get(key), dict):
-            return f"it has no table {key!r}"
-    if not matches(manifest.get("seeds"), list[int]) or not matches(manifest.get("time_limits"), list[float | None]):
-        return "its seeds and time_limits must be lists of numbers"
+def _check_manifest(manifest: Mapping[str, Any]) -> None:
+    """Raise `Unreadable` where a manifest lacks something."""
+    tables = dict.fromkeys(("methods", "kinds", "code", "instances", "conditions", "versions"), dict)
+    check_facts("it", manifest, {**tables, "seeds": list[int], "time_limits": list[float | None]})
     for name, instance in manifest["instances"].items():
-        if reason := _wrong_facts(instance, _INSTANCE):
-            return f"instance {name!r}: {reason}"
+        check_facts(f"instance {name!r}", instance, _INSTANCE)
     for label, method in manifest["methods"].items():
-        if reason := _wrong_facts(method, {"name": str, "options": dict}):
-            return f"method {label!r}: {reason}"
+        check_facts(f"method {label!r}", method, {"name": str, "options": dict})
         for instance in manifest["instances"].values():
-            if not isinstance(manifest["kinds"].get(f"{instance['type']}:{method['name']}"), str):
-                return f"it does not say the kind of the method {method['name']!r}"
-    if not all(isinstance(each, str) for each in manifest["versions"].values()):
-        return "its versions must be texts"
-    return ""
-
-
-def _wrong_facts(facts: Any, kinds: Mapping[str, Any]) -> str:
-    """Say which fact is missing or of another type, in words.
-
-    Empty where none is. NaN and infinity are numbers here.
-    """
-    if not isinstance(facts, dict):
-        return "it must be a table"
-    for key, kind in kinds.items():
-        value = facts.get(key, _MISSING)
-        if value is _MISSING:
-            return f"it has no {key!r}"
-        if not (matches(value, kind) or (isinstance(value, float) and matches(0.0, kind))):
-            return f"{key} must be {describe_type(kind)}; got {value!r:.80}"
-        if isinstance(value, int) and abs(value) >= 2**63:
-            return f"{key} is beyond the range of numbers"
-    return ""
-
-
-_MISSING = object()
+            check_facts("its kinds", manifest["kinds"], {f"{instance['type']}:{method['name']}": str})
+    check_facts("its versions", manifest["versions"], dict.fromkeys(manifest["versions"], str))
 
 
 def read_records(folder: str | Path) -> list[dict[str, Any]]:
@@ -189,31 +162,24 @@ def read_records(folder: str | Path) -> list[dict[str, Any]]:
     try:
         for number, line in enumerate(read_bytes(path).split(b"\n")[:-1], start=1):
             record = parse_json(line)
-            if reason := _wrong_row(record, manifest):
-                raise Unreadable(f"line {number}: {reason}")
+            _check_row(f"line {number}", record, manifest)
             records.append(record)
     except (OSError, Unreadable) as error:
         raise BenchmarkError(f"{path} cannot be read: {error}") from None
     return records
 
 
-def _wrong_row(record: Any, manifest: Mapping[str, Any]) -> str:
-    """Describe what a row lacks, or that it is of no cell of the benchmark."""
-    if reason := _wrong_facts(record, _ROW):
-        return reason
-    for key, axis in (
-        ("instance", "instances"),
-        ("method", "methods"),
-        ("seed", "seeds"),
-        ("time_limit", "time_limits"),
-    ):
-        value = record.get(key, _MISSING)
-        if value is _MISSING or isinstance(value, list | dict) or value not in manifest[axis]:
-            return f"it is of no {key.replace('_', ' ')} of this benchmark"
+def _check_row(where: str, record: Any, manifest: Mapping[str, Any]) -> None:
+    """Raise `Unreadable` where a row lacks something, or is of no cell of the benchmark."""
+    check_facts(where, record, _ROW)
+    axes = {"instance": "instances", "method": "methods", "seed": "seeds", "time_limit": "time_limits"}
+    for key, axis in axes.items():
+        value = record.get(key, axes)  # a table is in no axis
+        if isinstance(value, list | dict) or value not in manifest[axis]:
+            raise Unreadable(f"{where}: it is of no {key.replace('_', ' ')} of this benchmark")
     for point in record["trace"]:
         if not (isinstance(point, list) and len(point) == 3 and all(map(_is_number, point)) and point[0] is not None):
-            return "its trace must be a list of second, objective and bound"
-    return ""
+            raise Unreadable(f"{where}: its trace must be a list of second, objective and bound")
 
 
 def _is_number(value: Any) -> bool:

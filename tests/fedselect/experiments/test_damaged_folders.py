@@ -153,13 +153,13 @@ RECORD = {
         ({"failed": {}}, "failed must be"),
         ({"applied": ["a"]}, "a weight for each client that is selected"),
         ({"applied": []}, "a weight for each client that is selected"),
-        ({"loss": "low"}, "loss is 'low'"),
-        ({"loss": 10**400}, "loss is 1000000"),
-        ({"solution": []}, "solution is"),
+        ({"loss": "low"}, "loss must be a number; got 'low'"),
+        ({"loss": 10**400}, "loss must be a number; got 1000000"),
+        ({"solution": []}, "solution must be a table"),
         ({"solution": {"status": 1}}, "solution: objective is missing"),
         ({"metrics": [1]}, "metrics must be a table"),
-        ({"metrics": {"f1": "high"}}, "f1 is 'high'"),
-        ({"train_seconds": None}, "train_seconds is None"),
+        ({"metrics": {"f1": "high"}}, "f1 must be a number; got 'high'"),
+        ({"train_seconds": None}, "train_seconds must be a number; got None"),
     ],
 )
 def test_a_record_says_what_a_record_says(finished, tmp_path, change, sentence):
