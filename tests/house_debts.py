@@ -5,7 +5,6 @@ from __future__ import annotations
 #: Modules of fewer than forty lines, and why each stands alone.
 SHORT_FOR_A_REASON = {
     "fedselect/errors.py": "imported by every module of the package",
-    "fedselect/progress.py": "shared by commands and studies, which import nothing of each other",
     "fedselect/simulation.py": "the name by which scripts call simulate",
     "solvers/version.py": "the build reads it without importing anything",
 }

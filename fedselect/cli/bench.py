@@ -20,7 +20,6 @@ from fedselect.cli.common import (
     Threads,
     key_values,
     plain_rows,
-    print_table,
     say,
     seed_list,
     text,
@@ -29,7 +28,7 @@ from fedselect.cli.common import (
 from fedselect.cli.problems import FILES, Size, matched, problem_of
 from fedselect.errors import ConfigError
 from fedselect.plugins import load_plugins
-from fedselect.progress import progress_bar
+from fedselect.terminal import print_table, progress_bar
 from solvers import instances as library
 from solvers import methods as registered
 from solvers.options import did_you_mean

@@ -13,8 +13,9 @@ from typing import Annotated, Any
 
 import typer
 
-from fedselect.cli.common import Format, Load, say, screen_width
+from fedselect.cli.common import Format, Load, say
 from fedselect.errors import ConfigError
+from fedselect.terminal import screen_width
 from solvers.options import did_you_mean
 
 __all__ = ["list_"]

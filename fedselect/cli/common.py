@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from fedselect.errors import ConfigError
 from fedselect.options import check_choice, parsed
@@ -32,16 +28,11 @@ __all__ = [
     "check_writable",
     "key_values",
     "plain_rows",
-    "print_table",
     "say",
-    "screen_width",
     "seed_list",
     "text",
     "writing",
 ]
-
-#: Columns up to this width keep it; wider ones are folded where the terminal is too narrow.
-_NEVER_FOLDED = 16
 
 
 def _check_format(format: str) -> str:
@@ -121,49 +112,6 @@ def key_values(texts: Sequence[str]) -> dict[str, Any]:
             raise ConfigError(f"an option reads key=value; got {each!r}")
         options[key.strip()] = parsed(value)
     return options
-
-
-def screen_width() -> int:
-    """Return the characters of a line: those of the terminal; in a pipe ``COLUMNS``, or 200."""
-    columns = os.environ.get("COLUMNS", "")
-    return Console().width if sys.stdout.isatty() else int(columns) if columns.isascii() and columns.isdigit() else 200
-
-
-def print_table(
-    head: tuple[str, ...], rows: Sequence[tuple[str, ...]], less_needed: Sequence[str] = (), caption: str = ""
-) -> None:
-    """Print a table to stdout, as wide as `screen_width`.
-
-    Parameters
-    ----------
-    head, rows : tuple of str
-        Headings, and cells as they are to be read.
-    less_needed : sequence of str
-        Headings of columns that are left out, in this order, until the rest fits; they are named below the table.
-        What still does not fit is folded, never cut.
-    caption : str
-        Printed below.
-    """
-    console = Console(width=screen_width())
-    widths = {name: max([len(name), *(len(row[place]) for row in rows)]) for place, name in enumerate(head)}
-    dropped: list[str] = []
-    for name in less_needed:
-        if sum(widths.values()) + 3 * len(widths) + 1 <= console.width:
-            break
-        del widths[name]
-        dropped.append(name)
-    table = Table()
-    for name, width in widths.items():
-        table.add_column(without_controls(name), no_wrap=width <= _NEVER_FOLDED, overflow="fold")
-    for row in rows:
-        table.add_row(
-            *(Text(without_controls(cell)) for name, cell in zip(head, row, strict=True) if name not in dropped)
-        )
-    console.print(table)
-    if dropped:
-        print(f"left out for want of width: {', '.join(dropped)}")
-    if caption:
-        console.print(Text(without_controls(caption)))
 
 
 def say(text: str) -> None:

@@ -19,14 +19,13 @@ from fedselect.cli.common import (
     check_writable,
     key_values,
     plain_rows,
-    print_table,
     say,
     seed_list,
     text,
     writing,
 )
 from fedselect.errors import ConfigError
-from fedselect.progress import progress_bar
+from fedselect.terminal import print_table, progress_bar
 from solvers.files import write_atomically
 from solvers.options import did_you_mean
 

@@ -18,7 +18,6 @@ from fedselect.cli.common import (
     Load,
     Overrides,
     key_values,
-    print_table,
     say,
     seed_list,
     text,
@@ -26,6 +25,7 @@ from fedselect.cli.common import (
 )
 from fedselect.cli.problems import Instance, Instances, Size, complete_family, complete_instance, matched, problem_of
 from fedselect.errors import ConfigError
+from fedselect.terminal import print_table
 from solvers import Problem, instances, relative_gap
 from solvers.instances import InstanceInfo, digest
 from solvers.problem import parts

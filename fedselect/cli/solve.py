@@ -24,7 +24,6 @@ from fedselect.cli.common import (
     Threads,
     check_writable,
     key_values,
-    print_table,
     say,
     text,
     writing,
@@ -32,7 +31,7 @@ from fedselect.cli.common import (
 from fedselect.cli.problems import Instances, Size, complete_method, matched, problem_of
 from fedselect.errors import ConfigError
 from fedselect.plugins import load_plugins
-from fedselect.progress import progress_bar
+from fedselect.terminal import print_table, progress_bar
 from solvers import Problem, Solution, TracePoint, instances, relative_gap
 from solvers import solve as solve_problem
 from solvers.certificates import Certificate, CertificateError, problem_digest

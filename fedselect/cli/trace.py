@@ -11,9 +11,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedselect.cli.common import Format, key_values, print_table, text, writing
+from fedselect.cli.common import Format, key_values, text, writing
 from fedselect.errors import ConfigError
 from fedselect.options import check_choice
+from fedselect.terminal import print_table
 
 __all__ = ["app"]
 

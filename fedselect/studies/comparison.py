@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedselect import terminal
 from fedselect.errors import ConfigError
 from fedselect.statistics import compare_means
 
@@ -210,24 +211,15 @@ def print_table(table: pd.DataFrame, title: str, digits: int = 3) -> None:
 
     Reasons (the column ``why``) are long and repeated: each is printed once, below, under a number.
     """
-    from rich.console import Console
-    from rich.table import Table as Printed
-    from rich.text import Text
-
     notes: dict[str, int] = {}
-    printed = Printed(title=title, title_justify="left")
-    for column in map(str, table.columns):
-        printed.add_column(column, overflow="fold")  # a name is never cut
+    rows = []
     for row in table.to_dict("records"):
         if row.get("why"):
             row["why"] = f"[{notes.setdefault(row['why'], len(notes) + 1)}]"
-        printed.add_row(*(Text(_cell(value, digits)) for value in row.values()))
-    console = Console()
-    if not console.is_terminal:  # nothing is to be cut off in a file
-        console = Console(width=max(80, Console(width=10_000).measure(printed).maximum))
-    console.print(printed)
+        rows.append([_cell(value, digits) for value in row.values()])
+    terminal.print_table([str(column) for column in table.columns], rows, title=title, whole=True)
     for note, number in notes.items():
-        console.print(Text(f"[{number}] {note}"), soft_wrap=True)
+        print(f"[{number}] {note}")
 
 
 def _cell(value: Any, digits: int) -> str:

@@ -41,10 +41,10 @@ from fedselect.experiments.metrics import learning_curve, round_table
 from fedselect.experiments.provenance import Origin, code_digest, file_digest, origin_here, place, read_origin
 from fedselect.experiments.running import build_selector, run_all
 from fedselect.plugins import is_user_defined
-from fedselect.progress import progress_bar
 from fedselect.rounds.engine import Round, play
 from fedselect.rounds.scenario import Scenario, World
 from fedselect.studies.comparison import print_table
+from fedselect.terminal import progress_bar
 from fedselect.training.settings import TrainingSettings
 from solvers.benchmark.jobs import JobRunner
 from solvers.environment import commit, installed, processor

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedselect.cli.common import print_table
 from fedselect.errors import missing_extra
+from fedselect.terminal import print_table
 from solvers import instances
 from solvers.files import own_folder, spreadsheet_csv, write_atomically
 from tests.thoroughly import few_of

@@ -1,0 +1,85 @@
+"""Terminals: tables that fit, and a progress bar for whoever sits at one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from solvers.reading import without_controls
+
+__all__ = ["print_table", "progress_bar", "screen_width"]
+
+#: Columns up to this width keep it; wider ones are folded where the terminal is too narrow.
+_NEVER_FOLDED = 16
+
+
+def screen_width() -> int:
+    """Return the characters of a line: those of the terminal; in a pipe ``COLUMNS``, or 200."""
+    columns = os.environ.get("COLUMNS", "")
+    return Console().width if sys.stdout.isatty() else int(columns) if columns.isascii() and columns.isdigit() else 200
+
+
+def print_table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    less_needed: Sequence[str] = (),
+    caption: str = "",
+    *,
+    title: str | None = None,
+    whole: bool = False,
+) -> None:
+    """Print a table to stdout, as wide as `screen_width`.
+
+    Parameters
+    ----------
+    head, rows : tuple of str
+        Headings, and cells as they are to be read.
+    less_needed : sequence of str
+        Headings of columns that are left out, in this order, until the rest fits; they are named below the table.
+        What still does not fit is folded, never cut.
+    caption : str
+        Printed below.
+    title : str, optional
+        Printed above.
+    whole : bool
+        Whether the table is as wide as it needs to be where stdout is no terminal, so that nothing is folded in a file.
+    """
+    console = Console(width=screen_width())
+    widths = {name: max([len(name), *(len(row[place]) for row in rows)]) for place, name in enumerate(head)}
+    dropped: list[str] = []
+    for name in less_needed:
+        if sum(widths.values()) + 3 * len(widths) + 1 <= console.width:
+            break
+        del widths[name]
+        dropped.append(name)
+    table = Table(title=title, title_justify="left")
+    for name, width in widths.items():
+        table.add_column(without_controls(name), no_wrap=width <= _NEVER_FOLDED, overflow="fold")
+    for row in rows:
+        table.add_row(
+            *(Text(without_controls(cell)) for name, cell in zip(head, row, strict=True) if name not in dropped)
+        )
+    if whole and not console.is_terminal:
+        console = Console(width=max(80, Console(width=10_000).measure(table).maximum))
+    console.print(table)
+    if dropped:
+        print(f"left out for want of width: {', '.join(dropped)}")
+    if caption:
+        console.print(Text(without_controls(caption)))
+
+
+@contextmanager
+def progress_bar(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on stderr where that is a terminal, silence elsewhere; yields ``update(done, total)``."""
+    console = Console(stderr=True)
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done, of: bar.update(task, completed=done, total=of)
