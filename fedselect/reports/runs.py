@@ -181,7 +181,8 @@ def selectors_report(name: str, runs: Runs) -> Report:
         Numbers and pictures are over the seeds under which every selector has finished, so that all have met the same
         availability; what is left out is said.
     """
-    seeds = _common_seeds(runs)
+    finished = [{seed for seed, run in each.items() if run and run.finished} for each in runs.values()]
+    seeds = sorted(set.intersection(*finished))
     compared = {label: [run for seed in seeds if (run := each[seed]) is not None] for label, each in runs.items()}
     begun = [run for each in runs.values() for run in each.values() if run is not None]
     notes = _left_out(runs, seeds)
@@ -467,11 +468,6 @@ def _runs_table(runs: Runs) -> Table:
 
 def _columns(*headings: str) -> tuple[Column, ...]:
     return (Column("selector", numeric=False), *map(Column, headings))
-
-
-def _common_seeds(runs: Runs) -> list[int]:
-    finished = [{seed for seed, run in each.items() if run and run.finished} for each in runs.values()]
-    return sorted(set.intersection(*finished))
 
 
 def _left_out(runs: Runs, seeds: list[int]) -> list[str]:

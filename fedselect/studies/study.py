@@ -537,16 +537,15 @@ def tune(
     if len(points) > 1:
         stages = [(None, 1)] if screening is None else [screening, (None, 1)]
         for rounds, kept in stages:
-            planned = {label: [_shortened(each, rounds) for each in own] for label, own in experiments.items()}
+            planned = {
+                label: [replace(each, rounds=rounds or each.rounds) for each in own]
+                for label, own in experiments.items()
+            }
             judged = _judge(planned, candidates, out, jobs, progress, criterion)
             trials += judged
             candidates = {label: _best(label, judged, kept) for label in experiments}
     found = {label: replace(own[0].training, **candidates[label][0]) for label, own in experiments.items()}
     return found, trials
-
-
-def _shortened(experiment: Experiment, rounds: int | None) -> Experiment:
-    return experiment if rounds is None else replace(experiment, rounds=rounds)
 
 
 def _judge(
