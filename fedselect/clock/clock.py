@@ -81,6 +81,11 @@ class ClockSettings:
             check_number(f"clock: {name}", getattr(self, name))
         for name in ("compression", "idle_seconds"):
             check_number(f"clock: {name}", getattr(self, name), open_low=True)
+        for name in ("deadline", "idle_seconds", "server_seconds"):
+            if (getattr(self, name) or 0.0) > _LONGEST:
+                raise ConfigError(
+                    f"clock: {name} of {getattr(self, name):g} s is too long; accepted is at most {_LONGEST:.3g} s"
+                )
         if self.model_bytes is not None:
             check_count("clock: model_bytes", self.model_bytes)
 
@@ -132,11 +137,15 @@ class RoundTimes:
     @property
     def busy(self) -> NDArray[np.float64]:
         """Seconds that each client spent on download, training and upload before the round ended, shape (m,)."""
+        if self.arrived.all():  # the same bits: durations are whole ticks
+            return self.download + self.compute + self.upload
         return np.minimum(self.download + self.compute, self._until) + self._uploading
 
     @property
     def sent(self) -> NDArray[np.float64]:
         """Bytes that were sent to and by each client before the round ended, shape (m,)."""
+        if self.arrived.all():
+            return np.full(self.download.size, self.model_bytes + self.update_bytes)
         down = _share(np.minimum(self._until, self.download), self.download)
         return self.model_bytes * down + self.update_bytes * _share(self._uploading, self.upload)
 
@@ -282,11 +291,17 @@ class Clock:
         down, work, up = self.parts(round, clients)
         ready = down + work
         back = np.ones(clients.size, dtype=bool) if returned is None else returned
-        gone = np.full(clients.size, math.inf) if leaves is None else np.maximum(leaves - start, 0.0)
-        stops = np.where(back, gone, np.minimum(gone, ready))
-        begins, ends = _shared(ready, up, stops) if settings.links == "shared-uplink" else _parallel(ready, up, stops)
-        # A client that leaves counts as leaving only where it does before its upload has ended.
-        stops = np.where(np.isfinite(ends), math.inf, stops)
+        stops = gone = np.full(clients.size, math.inf)
+        is_shared, all_stay = settings.links == "shared-uplink", leaves is None and back.all()
+        if not all_stay:
+            gone = gone if leaves is None else np.maximum(leaves - start, 0.0)
+            stops = np.where(back, gone, np.minimum(gone, ready))
+        if is_shared:
+            begins, ends = _shared(ready, up, stops)
+        else:
+            begins, ends = (ready, ready + up) if all_stay else _parallel(ready, up, stops)
+        if not all_stay:  # a client that leaves counts as leaving only where it does before its upload has ended
+            stops = np.where(np.isfinite(ends), math.inf, stops)
         limit = math.inf if settings.deadline is None else settings.deadline
         arrived = np.isfinite(ends) & (ends <= limit)
         wanted = min((each for each in (enough, self.enough) if each is not None), default=math.inf)
@@ -322,7 +337,8 @@ def _whole(what: str, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _factors(sigma: float, rng: np.random.Generator, n_clients: int) -> NDArray[np.float64]:
-    return np.exp(sigma * rng.standard_normal(n_clients))
+    with np.errstate(over="ignore"):  # a duration that is too long is refused by `_whole`
+        return np.exp(sigma * rng.standard_normal(n_clients))
 
 
 #: When uploads begin, and when they end.

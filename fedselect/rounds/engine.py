@@ -186,11 +186,11 @@ def decide(
         raise ConfigError(f"the selector chose clients that are not available in round {round}: {absent.tolist()}")
     clients = selection.clients
     returned, times = world.dropout.returned(round)[clients], None
-    leaves = np.full(clients.size, np.inf) if timed is None else timed.leaves(seconds)[clients]
+    leaves = None if timed is None else timed.leaves(seconds)[clients]
     if world.clock is not None:
         times = world.clock.play(round, clients, returned, start=seconds, leaves=leaves, enough=selection.enough)
         returned = times.arrived
-    elif timed is not None:
+    elif timed is not None and leaves is not None:
         returned = returned & (leaves >= seconds + timed.round_seconds)
     return Decision(selection, available, returned, spent, times)
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedselect.clock import Clock
 from fedselect.errors import ConfigError
 from fedselect.randomness import generator
 from fedselect.rounds.protocol import Outcome, Probe, RoundContext, RoundFeedback, Selection
@@ -33,6 +34,8 @@ def context(
     time_limit: float | None = None,
     probe: Probe | None = None,
     validation_probe: Probe | None = None,
+    seconds: float = 0.0,
+    clock: Clock | None = None,
 ) -> RoundContext:
     """Make the context of one round; the same draws as in `fedselect.rounds.decide` under the same seed.
 
@@ -50,6 +53,10 @@ def context(
         Seconds the decision may take.
     probe, validation_probe : callable, optional
         ``probe(clients) -> losses``, for selectors that ask for them.
+    seconds : float
+        Start of the round, since the start of the run, by your clock.
+    clock : Clock, optional
+        What is expected of each client's times, for selectors that ask for it (`fedselect.clock.build_clock`).
 
     Returns
     -------
@@ -75,8 +82,13 @@ def context(
             raise ConfigError(f"{name} must be a whole number from 0; got {value!r}")
     if time_limit is not None and not time_limit > 0:
         raise ConfigError(f"time_limit must be a positive number of seconds, or None; got {time_limit}")
+    if clock is not None and len(clock.devices) != samples.size:
+        raise ConfigError(f"the clock must be of {samples.size} clients; it is of {len(clock.devices)}")
     rng = generator(int(seed), "selector", int(round))
-    return RoundContext(int(round), there, samples.astype(np.int64), rng, time_limit, probe, validation_probe)
+    return RoundContext(
+        int(round), there, samples.astype(np.int64), rng, time_limit, probe, validation_probe,
+        seconds=_duration("seconds", seconds), clock=clock,
+    )  # fmt: skip
 
 
 def feedback(
@@ -89,6 +101,8 @@ def feedback(
     norms: Mapping[int, float] | None = None,
     received_losses: Mapping[int, float] | None = None,
     updates: Mapping[int, NDArray[np.float32]] | None = None,
+    durations: Mapping[int, float] | None = None,
+    seconds: float = 0.0,
 ) -> RoundFeedback:
     """Make the feedback of a round, refused where it contradicts the selection.
 
@@ -103,6 +117,12 @@ def feedback(
     losses, norms, received_losses, updates : mapping, optional
         By client, of those that returned (see `RoundFeedback`). Norms are computed from the updates where only these
         are given. A selector that learns from them says what it needs in its description.
+
+    durations : mapping, optional
+        Seconds from the start of the round to the end of the upload, by client, of those that returned: measured in
+        your loop, or by a clock.
+    seconds : float
+        Length of the round.
 
     Returns
     -------
@@ -137,7 +157,20 @@ def feedback(
     given = (("losses", losses), ("norms", norms), ("received_losses", received_losses))
     of_losses, of_norms, of_received = (_numbers(name, values or {}, back) for name, values in given)
     _check_returned("updates", updates or {}, back)
-    return RoundFeedback(context.round, selection, outcomes, of_losses, of_norms, of_received, dict(updates or {}))
+    took = _numbers("durations", durations or {}, back)
+    for client, value in took.items():
+        _duration(f"durations of client {client}", value)
+    return RoundFeedback(
+        context.round, selection, outcomes, of_losses, of_norms, of_received, dict(updates or {}),
+        durations=took, seconds=_duration("seconds", seconds),
+    )  # fmt: skip
+
+
+def _duration(what: str, value: float) -> float:
+    """Return a number of seconds; raise `ConfigError` where it is negative or not finite."""
+    if not 0.0 <= value < math.inf:
+        raise ConfigError(f"{what} must be a number of seconds from 0; got {value}")
+    return float(value)
 
 
 def _clients(what: str, given: Any, chosen: NDArray[np.int64]) -> NDArray[np.int64]:

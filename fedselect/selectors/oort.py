@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -30,7 +31,7 @@ class Oort(SelectorBase):
     Of m clients, :math:`\lfloor (1 - \varepsilon) m \rfloor` are drawn among the explored whose score is at least
     ``cut_off`` times a threshold, in proportion to their scores; the others among the unexplored. ε decays by 0.98 in
     every round. T is a percentile of the durations, which the pacer moves. Where nothing is known of durations (no
-    clock) none is penalised.
+    clock, and none told by a loop of one's own) none is penalised.
 
     ``convention="paper"``: :math:`f(U) = \min(U, q)`, q the ``clip`` quantile of the explored utilities; the threshold
     is the score at place :math:`(1 - \varepsilon) m`; unexplored clients are drawn in proportion to their speed 1/t;
@@ -102,11 +103,11 @@ class Oort(SelectorBase):
 
     def preferred_duration(self) -> float:
         """Return T: the percentile of the durations where it stands now; infinite at 100, and where none is known."""
-        known = np.isfinite(self._duration).all()
-        if self.percentile >= 100 or not self._duration.size or not known:
+        known = self._duration[np.isfinite(self._duration)]
+        if self.percentile >= 100 or not known.size:
             return math.inf
-        place = min(int(self._duration.size * self.percentile / 100), self._duration.size - 1)
-        return float(np.partition(self._duration, place)[place])
+        place = min(int(known.size * self.percentile / 100), known.size - 1)
+        return float(np.partition(known, place)[place])
 
     def scores(self, clients: NDArray[np.int64], round: int, among: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the scores of explored clients in a round, counted from 1; utilities are compared with ``among``."""
@@ -124,7 +125,7 @@ class Oort(SelectorBase):
     def _penalties(self, clients: NDArray[np.int64]) -> NDArray[np.float64]:
         limit = self.preferred_duration()
         took = self._duration[clients]
-        late = took > limit
+        late = (took > limit) & (took < math.inf)
         return np.where(late, (limit / np.where(late, took, 1.0)) ** self.penalty, 1.0)
 
     def select(self, round: RoundContext) -> Selection:
@@ -205,19 +206,18 @@ class Oort(SelectorBase):
             known = np.isfinite(self._duration[fresh])
             return _drawn(rng, fresh, np.where(known, 1.0 / np.maximum(self._duration[fresh], 1e-9), 1.0), wanted)
         prior = self._utility[fresh] * self._penalties(fresh)
-        kept = np.argsort(-prior, kind="stable")[: int(self.window * wanted)]
+        kept = _first_by(-prior, int(self.window * wanted))
         return _drawn(rng, fresh[kept], prior[kept], wanted)
 
     def update(self, feedback: RoundFeedback) -> None:
         """Learn utilities and durations of those that returned."""
         back = np.flatnonzero(feedback.outcomes == Outcome.RETURNED)
-        losses = np.array([feedback.losses.get(client, 1.0) for client in back.tolist()], dtype=np.float64)
-        self._utility[back] = self._sizes[back] * losses
-        for client, seconds in feedback.durations.items():
-            self._duration[client] = seconds
+        losses = _by_client(feedback.losses, np.ones(self._sizes.size))
+        self._utility[back] = self._sizes[back] * losses[back]
+        self._duration = _by_client(feedback.durations, self._duration)
         self._last[back] = feedback.round + 1
         self._turns[back] += 1
-        brought = self._utility[np.intersect1d(self._exploited, back)]
+        brought = self._utility[self._exploited[feedback.outcomes[self._exploited] == Outcome.RETURNED]]
         total = float(brought.sum())
         value = total if self.convention == "paper" else total / (brought.size + 1e-4)
         self._history = np.append(self._history, value)
@@ -231,6 +231,22 @@ def _at_quantile(values: NDArray[np.float64], share: float) -> float:
     return float(np.partition(values, place)[place])
 
 
+def _first_by(keys: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Return the places of the smallest keys in their order, ties by place: a stable sort that sorts no others."""
+    if count >= keys.size:
+        return np.argsort(keys, kind="stable")
+    if not count:
+        return np.empty(0, dtype=np.int64)
+    near = np.flatnonzero(keys <= np.partition(keys, count - 1)[count - 1])
+    return near[np.argsort(keys[near], kind="stable")[:count]]
+
+
+def _by_client(values: Mapping[int, float], before: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Write what is known by client over an array of all clients, (N,)."""
+    before[np.fromiter(values.keys(), np.int64, len(values))] = np.fromiter(values.values(), np.float64, len(values))
+    return before
+
+
 def _drawn(
     rng: np.random.Generator, clients: NDArray[np.int64], weights: NDArray[np.float64], size: int
 ) -> NDArray[np.int64]:
@@ -242,7 +258,8 @@ def _drawn(
         return clients[np.concatenate([positive, more])]
     if not size:
         return np.empty(0, dtype=np.int64)
-    share = weights[positive] / weights[positive].sum()
+    share = weights[positive]
+    share /= share.sum()
     return clients[positive[rng.choice(positive.size, size=size, replace=False, p=share)]]
 
 

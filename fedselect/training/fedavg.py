@@ -279,12 +279,12 @@ class FedAvg(Server):
         """Whether there are validation samples whose moments the noise may have."""
         return bool(self.federation.validation)
 
-    def embedding(self, update: torch.Tensor) -> NDArray[np.float32]:
+    def embedding(self, weights: torch.Tensor) -> NDArray[np.float32]:
         """Average the answers to noise of the model that a client trained; noise with the validation sets' moments."""
         if self._noise is None:
             validation = np.concatenate([samples.features for samples in self.federation.validation])
             self._noise = gaussian_noise(validation, 128, generator(self.world.seed, "noise"))
-        vector_to_parameters(self._weights + update, self._model.parameters())
+        vector_to_parameters(weights, self._model.parameters())
         return embedding(self._model, self._noise).astype(np.float32)
 
     def client_scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

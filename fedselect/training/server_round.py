@@ -252,7 +252,10 @@ class Server:
                 norms=dict(zip(usable, accepted.norms.tolist(), strict=True)),
                 received_losses=dict(zip(usable, accepted.trained.received_losses.tolist(), strict=True)),
                 updates=_OfClients(usable, lambda place: updates[place].cpu().numpy()),
-                embeddings=_OfClients(usable if self.embeds else [], lambda place: self.embedding(updates[place])),
+                embeddings=_OfClients(
+                    usable if self.embeds else [],
+                    lambda place: self.embedding(self._begun(usable[place]) + updates[place]),
+                ),
                 **decision.told(arrived),
             ),
         )
@@ -300,8 +303,12 @@ class Server:
         """Whether this server can compute embeddings: one without the architecture cannot."""
         return False
 
-    def embedding(self, update: torch.Tensor) -> NDArray[np.float32]:
-        """Average the answers to the server's noise of the model that a client trained in the round being concluded."""
+    def _begun(self, client: int) -> torch.Tensor:
+        """Return the model that a client trained from in the round being concluded."""
+        return self._rule.start(client) if self._rule.own_models else self._weights
+
+    def embedding(self, weights: torch.Tensor) -> NDArray[np.float32]:
+        """Average the answers to the server's noise of the model that a client trained."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -91,6 +92,7 @@ def client_app(make: Callable[[Context], LocalClient]) -> ClientApp:
     def train(message: Message, context: Context) -> Message:
         client = make(context)
         weights, round = read_task(message)
+        start = time.perf_counter()
         try:
             update = client.train(weights, round)
         except DroppedOut as reason:
@@ -102,6 +104,7 @@ def client_app(make: Callable[[Context], LocalClient]) -> ClientApp:
             "loss": float(update.loss),
             "received-loss": float(update.received_loss),
             "norm": float(np.linalg.norm(update.change)),
+            "seconds": time.perf_counter() - start,
         }
         return answer(message, numbers, update.change)
 

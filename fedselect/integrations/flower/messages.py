@@ -6,7 +6,7 @@ message   the server sends                                   the client answers
 query     nothing                                            config: ``client``
 train     arrays: ``model`` (d,) float32; config: ``round``  arrays: ``update`` (d,) float32; metrics: ``client``,
                                                              ``round``, ``num-examples``, ``loss``,
-                                                             ``received-loss``, ``norm``
+                                                             ``received-loss``, ``norm``, ``seconds`` of training
 evaluate  as for train, and config: ``part`` where it is     metrics: ``client``, ``round``, ``loss`` of the model
           ``validation`` and not ``training``
 ========  =================================================  =====================================================
@@ -40,6 +40,7 @@ __all__ = [
     "read_identity",
     "read_loss",
     "read_part",
+    "read_seconds",
     "read_task",
     "read_update",
     "reason_of",
@@ -161,6 +162,12 @@ def read_update(reply: Message, client: int, round: int, parameters: int) -> tup
     if not np.isfinite(update).all():
         raise Refused("its update is not finite")
     return update, loss, received
+
+
+def read_seconds(reply: Message) -> float | None:
+    """Read how long a client says that it trained, by its own watch; None where it says nothing that can be."""
+    value = reply.content.metric_records.get("metrics", {}).get("seconds")
+    return float(value) if isinstance(value, int | float) and 0 <= value < math.inf else None
 
 
 def _numbers(reply: Message, client: int, round: int, *names: str) -> list[float]:

@@ -26,6 +26,7 @@ from fedselect.integrations.flower.messages import (
     model_record,
     read_identity,
     read_loss,
+    read_seconds,
     read_update,
     reason_of,
 )
@@ -182,7 +183,8 @@ class SelectorStrategy(Strategy):
         Selector, model, weights; its state, checkpointed after a round, is all that the next round depends on.
     on_round : callable, optional
         Called after every round with its record: the line of a run folder
-        (`fedselect.experiments.folder.round_record`) and, as ``faults``, who failed, why and when.
+        (`fedselect.experiments.folder.round_record`), as ``faults`` who failed, why and when, and as
+        ``client_seconds`` how long each client says that it trained, beside the simulated times of a clock.
     timeout : float
         Seconds to wait for the answers to a set of messages.
     identity_timeout : float
@@ -212,6 +214,7 @@ class SelectorStrategy(Strategy):
         self._wanted = server.world.n_clients  # clients to wait for
         self._last: int | None = None  # the round that is evaluated in any case
         self._faults: list[Fault] = []
+        self._took: dict[int, float] = {}  # seconds that clients say they trained in this round
 
     def run(self, grid: Grid, rounds: int) -> Result:
         """Play rounds until ``rounds`` of them are done, those of earlier processes included.
@@ -231,7 +234,7 @@ class SelectorStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Ask the selector, and make one message to each client that it chose."""
-        t, self._faults = self.server.round, []
+        t, self._faults, self._took = self.server.round, [], {}
         self._meet(grid)
         model = model_record(self.server.weights)
         self._decision = self._decide(grid, model)
@@ -269,7 +272,8 @@ class SelectorStrategy(Strategy):
         for client, reason in done.refused.items():
             self._faults.append(Fault(reason, client, self._sent[client].metadata.dst_node_id))
         record = round_record(done)
-        self._on_round(record | {"faults": [fault.table() for fault in self._faults]})
+        took = {str(client): seconds for client, seconds in sorted(self._took.items())}
+        self._on_round(record | {"faults": [fault.table() for fault in self._faults], "client_seconds": took})
         numbers = {key: len(record[key]) for key in ("available", "selected", "returned", "failed", "missing")}
         scores = {key: record[key] for key in ("loss", "accuracy") if record[key] is not None}
         return model_record(server.weights), MetricRecord(numbers | scores)
@@ -371,6 +375,8 @@ class SelectorStrategy(Strategy):
                 continue
             try:
                 answers[client] = read_update(reply, client, round, self._parameters)
+                if (seconds := read_seconds(reply)) is not None:
+                    self._took[client] = seconds
             except Refused as refusal:
                 blame(str(refusal), client, node)
                 failed.add(client)

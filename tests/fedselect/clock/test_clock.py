@@ -9,6 +9,11 @@ import pytest
 
 from fedselect.clock import Clock, ClockSettings, Devices, build_clock, check_clock, lognormal
 from fedselect.errors import ConfigError
+from fedselect.experiments.metrics import clock_summary, round_table
+from fedselect.rounds import simulate
+from fedselect.rounds.engine import round_record
+from fedselect.rounds.protocol import Outcome
+from fedselect.selectors import Uniform
 
 #: Three clients and a model of 1000 bytes: 8, 4 and 1 s down, 2, 4 and 16 s of training, 4, 4 and 1 s up.
 DEVICES = Devices([0.5, 1.0, 4.0], [1.0, 2.0, 8.0], [2.0, 2.0, 8.0])
@@ -213,3 +218,97 @@ def test_clocks_that_cannot_be_are_refused():
         Clock(DEVICES, [1, 2, 3], enough=2)
     with pytest.raises(ConfigError, match=r"a training of 5e\+12 s is too long; accepted is at most 4.29e\+09 s"):
         Clock(DEVICES, [1e13, 2, 3], ClockSettings(model_bytes=1))
+
+
+class Some:
+    """Availability of a mask that does not change."""
+
+    def __init__(self, mask):
+        self.mask = np.asarray(mask)
+
+    def available(self, round):
+        return self.mask
+
+
+def played(selector, n, *, mask=None, dropout=None, rounds=3, **settings):
+    enough = settings.pop("enough", None)
+    timed = Clock(lognormal(n), np.full(n, 10), ClockSettings(model_bytes=50_000, **settings), enough=enough)
+    there = Some(np.ones(n, dtype=bool) if mask is None else mask)
+    return list(simulate(selector, there, dropout, sizes=np.full(n, 10), rounds=rounds, clock=timed))
+
+
+def test_a_round_in_which_all_are_late_lasts_until_the_deadline():
+    for done in played(Uniform(4), 12, policy="deadline", deadline=1e-3):
+        assert (done.outcomes[done.selection.clients] == Outcome.MISSING).all()
+        assert done.times.late.all()
+        assert done.times.seconds == 1e-3
+        assert not done.applied.any()
+
+
+def test_over_selection_of_fewer_than_are_wanted_waits_for_all_of_them():
+    mask = np.arange(12) < 3
+    for done in played(Uniform(8), 12, mask=mask, policy="over-selection", enough=6):
+        assert done.selection.clients.tolist() == [0, 1, 2]
+        assert done.times.arrived.all()
+        assert done.times.seconds == done.times.ends.max()
+    idle = played(Uniform(8), 12, mask=np.zeros(12, dtype=bool), policy="over-selection", enough=6, idle_seconds=7.0)
+    assert [done.times.end for done in idle] == [7.0, 14.0, 21.0]
+
+
+def test_who_ends_at_the_deadline_is_in_time_and_ties_go_to_the_smaller_id():
+    assert clock(policy="deadline", deadline=18.0).play(0, EVERY).arrived.all()
+    just = clock(policy="deadline", deadline=18.0 - 2.0**-20).play(0, EVERY)
+    assert just.arrived.tolist() == [True, True, False]
+    alike = Clock(Devices([1.0] * 4, [8.0] * 4, [8.0] * 4), [1] * 4, ClockSettings(model_bytes=1000))
+    assert alike.play(0, np.arange(4), enough=2).arrived.tolist() == [True, True, False, False]
+    jittered = clock(policy="deadline", deadline=18.0, jitter=0.5)
+    expected = jittered.play(3, EVERY)
+    ends = sum(jittered.parts(3, EVERY))
+    assert expected.arrived.tolist() == (ends <= 18.0).tolist()
+    exactly = clock(policy="deadline", deadline=float(ends.max()), jitter=0.5).play(3, EVERY)
+    assert exactly.arrived.all()
+
+
+def test_what_takes_no_time_costs_none_and_has_no_rate():
+    quick = Clock(Devices([1e-9] * 2, [1e12] * 2, [1e12] * 2), [1, 1], ClockSettings(model_bytes=1))
+    times = quick.play(0, np.arange(2))
+    assert times.seconds == 0.0
+    assert times.arrived.all()
+    assert times.sent.tolist() == [2.0, 2.0]
+    rounds = simulate(Uniform(2), Some([True, True]), sizes=np.array([1, 1]), rounds=2, clock=quick)
+    found = clock_summary(round_table([round_record(done) | {"loss": None, "accuracy": None} for done in rounds]))
+    assert found["rounds_per_hour"] is None
+    assert found["wasted_seconds"] is None
+
+
+@pytest.mark.parametrize("links", ["parallel", "shared-uplink"])
+def test_late_and_lost_are_missing_and_five_outcomes_stay_five(links):
+    class Half:
+        def returned(self, round):
+            return np.arange(40) % 2 == round % 2
+
+    mask = np.arange(40) < 30
+    seen = set()
+    for done in played(
+        Uniform(20), 40, mask=mask, dropout=Half(), policy="deadline", deadline=0.5, links=links, jitter=1.0
+    ):
+        chosen, times = done.selection.clients, done.times
+        lost = ~Half().returned(done.round)[chosen]
+        assert not (times.arrived & lost).any()
+        assert not (times.late & lost).any()
+        expected = np.where(mask, Outcome.IDLE, Outcome.UNAVAILABLE)
+        expected[chosen] = np.where(times.arrived, Outcome.RETURNED, Outcome.MISSING)
+        assert done.outcomes.tolist() == expected.tolist()
+        seen |= {(bool(a), bool(b)) for a, b in zip(lost, times.late, strict=True)}
+    assert seen == {(True, False), (False, True), (False, False)}
+
+
+@pytest.mark.parametrize("name", ["deadline", "idle_seconds", "server_seconds"])
+def test_seconds_that_a_clock_cannot_add_are_refused(name):
+    with pytest.raises(ConfigError, match=name):
+        ClockSettings(**{"policy": "deadline", "deadline": 1.0, name: 1e12})
+
+
+def test_a_jitter_that_overflows_is_refused():
+    with pytest.raises(ConfigError, match="too long"):
+        clock(jitter=1e6).play(0, EVERY)

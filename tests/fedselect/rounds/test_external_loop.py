@@ -7,9 +7,10 @@ import pytest
 
 from fedselect import rounds
 from fedselect.availability import Independent
+from fedselect.clock import Clock, ClockSettings, lognormal
 from fedselect.errors import ConfigError
 from fedselect.rounds import Outcome, Scenario, Selection, World, play
-from fedselect.selectors import SELECTORS
+from fedselect.selectors import SELECTORS, Oort
 
 N = 12
 SIZES = np.arange(1, N + 1) * 10
@@ -39,6 +40,31 @@ def test_ten_lines_drive_another_training_to_the_decisions_of_our_own_rounds(nam
 def _asked():
     available = np.arange(N) % 2 == 0
     return rounds.context(3, available, SIZES, 1), Selection([2, 4, 8], [0.5, 0.25, 0.25])
+
+
+def test_seconds_of_an_own_loop_reach_the_selector():
+    """Oort learns durations that a loop has measured; with the clock of a run it decides as in the run."""
+    clock = Clock(lognormal(N), SIZES, ClockSettings(model_bytes=100_000))
+    oort, blind = Oort(3), Oort(3)
+    for t in range(4):
+        there = np.ones(N, dtype=bool)
+        for selector, given in ((oort, {"clock": clock, "seconds": 5.0 * t}), (blind, {})):
+            context = rounds.context(t, there, SIZES, 5, **given)
+            selection = selector.select(context)
+            took = dict(zip(selection.clients.tolist(), clock.expected[selection.clients].tolist(), strict=True))
+            selector.update(rounds.feedback(context, selection, durations=took, seconds=max(took.values())))
+            told = clock.expected[selector._last > 0]
+            np.testing.assert_array_equal(selector._duration[selector._last > 0], told)
+    heard = np.sort(clock.expected[blind._last > 0])
+    assert blind.preferred_duration() == heard[int(heard.size * 0.3)]
+    with pytest.raises(ConfigError, match="durations of client 4 must be a number of seconds from 0; got -1"):
+        rounds.feedback(*_asked(), durations={4: -1.0})
+    with pytest.raises(ConfigError, match="seconds must be a number of seconds from 0; got nan"):
+        rounds.context(0, there, SIZES, seconds=float("nan"))
+    with pytest.raises(ConfigError, match="durations are given of clients that did not return"):
+        rounds.feedback(*_asked(), returned=[2], durations={4: 1.0})
+    with pytest.raises(ConfigError, match="the clock must be of 12 clients; it is of 3"):
+        rounds.context(0, there, SIZES, clock=Clock(lognormal(3), [1, 1, 1]))
 
 
 def test_outcomes_and_numbers_of_a_round():

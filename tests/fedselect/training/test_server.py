@@ -16,6 +16,8 @@ from fedselect.selectors import Uniform
 from fedselect.training.settings import TrainingSettings
 
 pytest.importorskip("torch")
+import torch
+
 from fedselect.training.fedavg import FedAvg
 
 N = 12
@@ -153,6 +155,28 @@ def test_fedawe_against_a_literal_implementation(federation):
         for client in range(N):
             np.testing.assert_allclose(run._rule.start(client).numpy(), own[client], atol=2e-5)
     assert echo > 5
+
+
+@pytest.mark.parametrize("server_rule", ["fedavg", "fedawe"])
+def test_embeddings_are_of_the_models_that_clients_trained(server_rule):
+    """Under fedawe a client trains from its own model, which is not the global one once it has been away."""
+
+    class Watching(Told):
+        def update(self, feedback):
+            super().update(feedback)
+            self.seen = {client: feedback.embeddings[client] for client in feedback.embeddings}
+
+    run, differ = loop(digits(n_clients=N, validation_fraction=0.2), Watching(2), server_rule=server_rule), 0
+    for _ in range(12):
+        before = run._weights.clone()
+        starts = {client: run._begun(client).clone() for client in range(N)}
+        run.step()
+        assert run.selector.seen.keys() == run.selector.told[-1][1].keys()
+        for client, update in run.selector.told[-1][1].items():
+            trained = starts[client] + torch.from_numpy(update)
+            np.testing.assert_array_equal(run.selector.seen[client], run.embedding(trained))
+            differ += not torch.equal(starts[client], before)
+    assert (differ > 0) == (server_rule == "fedawe")
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def same(first: Path, second: Path) -> bool:
     """Whether two run folders hold the same model to the bit, the same state and, times aside, the same records."""
 
     def decisions(folder):
-        other = ("select_seconds", "train_seconds", "solution", "faults")
+        other = ("select_seconds", "train_seconds", "solution", "faults", "client_seconds")
         return [{key: value for key, value in line.items() if key not in other} for line in read_records(folder)]
 
     states = [load_checkpoint(folder / "checkpoint.npz") for folder in (first, second)]

@@ -167,6 +167,8 @@ def test_all_five_outcomes_reach_the_selector():
     assert records[0]["available"] == [0, 1, 2, 3]
     faults = {fault["client"]: (fault["code"], fault["reason"]) for fault in records[0]["faults"]}
     assert faults == {2: (2, "RuntimeError: disk full"), 3: (101, "battery empty")}
+    assert list(records[0]["client_seconds"]) == [str(client) for client in records[0]["returned"]]
+    assert all(seconds >= 0 for seconds in records[0]["client_seconds"].values())
     assert all(fault["at"].startswith("20") and fault["node"] for fault in records[0]["faults"])
 
 
@@ -235,6 +237,15 @@ def content(update=None, **numbers):
     metrics = {"client": 1, "round": 0, "loss": 0.5, "received-loss": 0.5} | numbers
     array = Array(delta(1, 0)) if update is None else update
     return RecordDict({"metrics": MetricRecord(metrics), "arrays": ArrayRecord({"update": array})})
+
+
+@pytest.mark.parametrize(("said", "kept"), [(2.5, {"1": 2.5}), (-1.0, {}), (float("nan"), {}), (None, {})])
+def test_seconds_that_a_client_says_are_kept_where_they_can_be(said, kept):
+    numbers = {} if said is None else {"seconds": said}
+    app = answering(1, lambda message: Message(content(**numbers), reply_to=message))
+    _, records = play(Fixed([1], [1.0]), LocalGrid(app, 4), rounds=1)
+    assert records[0]["returned"] == [1]
+    assert records[0]["client_seconds"] == kept
 
 
 def array(values, dtype=np.float32) -> Array:
