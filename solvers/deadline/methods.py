@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.backends import cut_short, follower, run_cp_sat, solver_for
-from solvers.deadline.chain import Chain, multipliers, search
+from solvers.deadline.chain import Chain, counted_bound, exchanged, multipliers, search
 from solvers.deadline.problem import DeadlineProblem
 from solvers.deadline.theory import fedcs_order
 from solvers.errors import InvalidProblem
@@ -147,7 +147,9 @@ def branch_and_bound(problem: DeadlineProblem, run: Run) -> None:
     r"""Enumerate by due date, with dominance and the bound of the relaxation in which uploads may be interrupted.
 
     The relaxation is solved once by taking the densest client first; its multipliers bound every state of the search
-    by a function linear in the time taken. Three passes keep 200, 20 000 and 4 million states. Times are exact: where
+    by a function linear in the time taken. Three passes keep 200, 20 000 and 4 million states. Where values follow
+    times, what the first leaves open is exchanged to a local optimum, bounded with a price of places, too
+    (`solvers.deadline.chain`), and tabulated where the table of ``dynamic-programme`` is small. Times are exact: where
     they take more than 62 bits, one search is over times rounded down, whose bound holds, and one over times rounded
     up, whose selections are in time.
     """
@@ -162,11 +164,55 @@ def branch_and_bound(problem: DeadlineProblem, run: Run) -> None:
     for width in _WIDTHS:
         if not chain.is_exact:
             search(within, multipliers(within), problem, run, width)
-        run.tighten(search(chain, known, problem, run, width))
+        _tighten(problem, run, search(chain, known, problem, run, width))
         if run.proved or run.expired:
             return
+        if width == _WIDTHS[0] and chain.follows_times:
+            _exchange(problem, run, chain, within)
+            if run.proved or run.expired:
+                return
+            if chain.is_exact and _table(problem)[1] * problem.n <= _QUICK_TABLE:
+                dynamic_programme(problem, run)
+                return
     run.stop("iterations", f"more than {_WIDTHS[-1]} pairs of time and value do not dominate each other")
 
+
+def _tighten(problem: DeadlineProblem, run: Run, bound: float) -> None:
+    """Give the run a bound, rounded down where values are whole."""
+    run.tighten(math.floor(bound) if problem.has_whole_values else bound)
+
+
+def _exchange(problem: DeadlineProblem, run: Run, chain: Chain, within: Chain) -> None:
+    """Improve the best selection and one of most clients by exchanges, and bound by the number of these."""
+    by_length = np.argsort(problem.upload, kind="stable")
+    ranks = np.empty(problem.n, dtype=np.int64)
+    ranks[by_length] = -np.arange(problem.n)
+    most = by_length[-np.array(_kept_exactly(problem, by_length, ranks), dtype=np.int64)]
+    _tighten(problem, run, counted_bound(chain, most.size))
+    for chosen in (np.flatnonzero(run.x), most):
+        taken = np.isin(within.clients, chosen)
+        if run.proved or run.expired or not _fits(within, taken):
+            continue
+        run.offer(from_clients(within.clients[exchanged(within, taken, run)].tolist(), problem.n))
+    rng = np.random.default_rng(run.seed)
+    for _ in range(_KICKS):
+        taken = np.isin(within.clients, np.flatnonzero(run.x))
+        if run.proved or run.expired or taken.sum() < 2 or not _fits(within, taken):
+            return
+        taken[rng.choice(np.flatnonzero(taken), size=2, replace=False)] = False
+        run.offer(from_clients(within.clients[exchanged(within, taken, run)].tolist(), problem.n))
+
+
+def _fits(chain: Chain, taken: NDArray[np.bool_]) -> bool:
+    """Return whether a selection ends in time by the chain, which may have rounded times up."""
+    return bool((np.cumsum(np.where(taken, chain.upload, 0)) <= chain.room)[taken].all())
+
+
+#: Restarts of the exchanges, from the incumbent without two clients: enough for ties of floats within the tolerance.
+_KICKS = 20
+
+#: Entries of a table that is filled in about a second.
+_QUICK_TABLE = 400_000_000
 
 #: Bits of the tables that a dynamic programme may keep: half a gigabyte.
 _LARGEST_TABLE = 4_000_000_000
@@ -176,8 +222,7 @@ def _table(problem: DeadlineProblem) -> tuple[str, int]:
     """The smaller of the tables over times and over values, and its columns; no columns where neither is whole."""
     ready, _, deadline, _ = problem.whole
     most = max((deadline - ready[k] for k in problem.sequence), default=0)
-    whole = (problem.worth == np.round(problem.worth)).all() and float(problem.worth.sum()) < 2.0**52
-    by_value = int(problem.worth[problem.sequence].sum()) + 1 if whole else 0
+    by_value = int(problem.worth[problem.sequence].sum()) + 1 if problem.has_whole_values else 0
     if by_value and by_value <= most:
         return "value", by_value
     return "time", most + 1

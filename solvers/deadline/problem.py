@@ -114,6 +114,11 @@ class DeadlineProblem(SubsetProblem):
         return self.values is None or bool((self.values == self.values[0]).all())
 
     @cached_property
+    def has_whole_values(self) -> bool:
+        """Whether all values are whole numbers whose sum is exact, so that an objective between two is none."""
+        return bool((self.worth == np.round(self.worth)).all()) and float(self.worth.sum()) < 2.0**52
+
+    @cached_property
     def whole(self) -> WholeTimes:
         """All times in one unit in which they are whole."""
         times = np.concatenate([self.ready, self.upload, [self.deadline]])

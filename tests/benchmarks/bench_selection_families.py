@@ -1,6 +1,7 @@
 """Speed and proofs of the deadline, coverage, schedule and balance methods; prints a table.
 
     python tests/benchmarks/bench_selection_families.py [deadline] [coverage] [schedule] [balance] [--limit SECONDS]
+    python tests/benchmarks/bench_selection_families.py hard --limit 20 --out docs/benchmarks/deadline_values.csv
 
 Each row is one solve from a problem that is stated already to the finished `Solution`: seconds by the wall and by the
 processor, the status, the gap, and what the row is held against. Kernels and backends are loaded before.
@@ -64,6 +65,47 @@ def deadline(limit: float) -> None:
             )
 
 
+#: Classes of values by upload (Martello and Toth's knapsacks), in units of a thousandth of the longest upload.
+CLASSES = ("uncorrelated", "weakly correlated", "strongly correlated", "inverse strongly correlated", "subset sum")
+
+
+def valued(kind: str, is_whole: bool, seed: int, n: int = 1000) -> DeadlineProblem:
+    """State a deadline problem of a class, in whole numbers or floats: half of the uploads fit."""
+    rng = np.random.default_rng([seed, 7])
+    upload = rng.integers(1, 1001, n).astype(float) if is_whole else rng.uniform(1, 1000, n)
+    values = {
+        "uncorrelated": lambda: rng.uniform(1, 1000, n),
+        "weakly correlated": lambda: np.maximum(upload + rng.uniform(-100, 100, n), 1),
+        "strongly correlated": lambda: upload + 100,
+        "inverse strongly correlated": lambda: np.maximum(upload - 100, 1),
+        "subset sum": upload.copy,
+    }[kind]()
+    deadline = float(np.round(upload.sum() / 2))
+    ready = rng.uniform(0, deadline, n)
+    return DeadlineProblem(
+        np.round(ready) if is_whole else ready, upload, deadline, np.round(values) if is_whole else values
+    )
+
+
+def hard(limit: float, instances: int = 10, out: str = "") -> None:
+    """Measure a thousand valued clients of the hard classes, in processor seconds; a CSV row per class, where asked."""
+    rows = [("values", "numbers", "instances", "proved", "median s", "most s", "largest gap")]
+    for kind in CLASSES:
+        for is_whole in (True, False):
+            took, gaps, proved = [], [], 0
+            for seed in range(instances):
+                problem, start = valued(kind, is_whole, seed), time.process_time()
+                found = solve(problem, time_limit=limit)
+                took.append(time.process_time() - start)
+                gaps.append(found.gap or 0.0)
+                proved += found.status == "optimal"
+            times = f"{np.median(took):.2f}", f"{max(took):.2f}"
+            rows.append((kind, "whole" if is_whole else "floats", instances, proved, *times, f"{max(gaps):.0e}"))
+            print(*rows[-1], sep="  ", flush=True)
+    if out:
+        Path(out).write_text("".join(",".join(map(str, row)) + "\n" for row in rows), encoding="utf-8")
+
+
 def coverage(limit: float) -> None:
     """A thousand clients: points of a square, label distributions, gradients in clusters; ten thousand greedily."""
     rng = np.random.default_rng(0)
@@ -124,8 +166,13 @@ def main() -> None:
     parts = {"deadline": deadline, "coverage": coverage, "schedule": schedule, "balance": balance}
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(parts)}; all by default")
+    parser.add_argument("--instances", type=int, default=10, help="of each class of the part 'hard'")
+    parser.add_argument("--out", default="", help="where the part 'hard' writes its table")
     parser.add_argument("--limit", type=float, default=30.0, help="seconds for each exact solve")
     given = parser.parse_args()
+    if given.parts == ["hard"]:
+        hard(given.limit, given.instances, given.out)
+        return
     print(f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}; wall, processor")
     solve(BalanceProblem(np.random.default_rng(1).multinomial(100, np.full(10, 0.1), 40), 5), time_limit=1.0)
     for name in given.parts or parts:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from solvers import InvalidProblem, methods, solve
 from solvers.deadline import DeadlineProblem, fedcs_order, slowest_download
-from solvers.deadline.chain import Chain, multipliers
+from solvers.deadline.chain import Chain, counted_bound, exchanged, multipliers
+from solvers.run import Run
 from tests.thoroughly import few_of
 
 EXACT = ("branch-and-bound", "auto", "brute-force", "dynamic-programme", "moore-hodgson")
@@ -193,3 +194,39 @@ def test_the_slowest_download_by_enumeration():
                 elapsed = max(elapsed, start + int(train[k])) + int(up[k])
             best = max(best, len(ids) if elapsed <= 12 else 0)
         assert max(solve(problem).objective for problem, _ in slowest_download(down, train, up, 12)) == best
+
+
+@pytest.mark.parametrize("shift", [0.0, 3.0, -1.0])
+def test_exchanges_are_in_time_and_the_price_of_a_place_bounds(shift):
+    """On values that follow times, against enumeration; the price is sharper where each client brings a constant."""
+    rng, sharper = np.random.default_rng(5), 0
+    for _ in range(40):
+        upload = rng.integers(2, 20, 9).astype(float)
+        problem = DeadlineProblem(rng.integers(0, 40, 9), upload, 45.0, np.maximum(upload + shift, 0.0))
+        best = solve(problem, "brute-force").objective
+        chain, run = Chain.of(problem), Run(problem, "test", None, 0)
+        if not chain.clients.size:
+            continue
+        most = solve(DeadlineProblem(problem.ready, upload, 45.0), "moore-hodgson").selected
+        bound, relaxed = counted_bound(chain, most.size), multipliers(chain)
+        assert best <= bound <= relaxed.ahead[0] + 1.01 * relaxed.margin + 1e-9
+        sharper += bound < relaxed.ahead[0] - 1e-6
+        taken = exchanged(chain, np.isin(chain.clients, most), run)
+        x = np.isin(np.arange(9), chain.clients[taken]).astype(int)
+        assert problem.violation(x) == 0
+        assert problem.objective(most_of(most)) <= problem.objective(x) <= best
+    assert (sharper > 0) == (shift > 0)
+
+
+def most_of(clients):
+    return np.isin(np.arange(9), clients).astype(int)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("shift", [0.0, 60.0])
+def test_values_that_follow_times_are_proved(whole, shift):
+    rng = np.random.default_rng(2)
+    upload = rng.integers(1, 1000, 300).astype(float) if whole else rng.uniform(1, 1000, 300)
+    problem = DeadlineProblem(rng.integers(0, 50_000, 300), upload, 60_000.0, upload + (shift if whole else 0.0))
+    assert Chain.of(problem).follows_times
+    assert solve(problem).status == "optimal"
