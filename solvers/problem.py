@@ -83,7 +83,9 @@ class Problem(ABC):
         super().__init_subclass__(**kwargs)
         known = _types.get(cls.__name__)
         # A file names its type, and a namesake defined elsewhere must not be what the toolkit's own files are read as.
-        if known is None or not _is_own(known) or _is_own(cls):
+        # Nor may what cloudpickle makes before it finds that the class is here already, which states nothing.
+        is_skeleton = known is not None and _place(known) == _place(cls) and set(cls.__dict__) <= _SAYING_NOTHING
+        if known is None or not (is_skeleton or (_is_own(known) and not _is_own(cls))):
             _types[cls.__name__] = cls
         if "__repr__" not in cls.__dict__:
             # Here, before the dataclass decorator gives it one that prints whole arrays.
@@ -258,6 +260,22 @@ def assembled(header: dict[str, Any], arrays: dict[str, NDArray[Any]], path: str
         return _types[name](**arrays, **scalars)
     except TypeError as error:  # fields that are missing, unknown, or no numbers
         raise InvalidProblem(f"{path} does not state a {name}: {error}") from error
+
+
+#: Attributes of a class with an empty body.
+_SAYING_NOTHING = {
+    "__module__",
+    "__qualname__",
+    "__doc__",
+    "__dict__",
+    "__weakref__",
+    "__abstractmethods__",
+    "_abc_impl",
+}
+
+
+def _place(kind: type[Problem]) -> tuple[str, str]:
+    return kind.__module__, kind.__qualname__
 
 
 def _is_own(kind: type[Problem]) -> bool:

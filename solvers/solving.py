@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.certificate_writers import with_certificate
 from solvers.checks import integer, number, seconds_or_none
-from solvers.errors import InvalidOption, InvalidProblem, NoSelection
+from solvers.errors import InvalidAnswer, InvalidOption, InvalidProblem, NoSelection
 from solvers.options import AtLeast
 from solvers.problem import Problem
 from solvers.registry import Method, find, methods
@@ -162,7 +162,7 @@ class Plan:
         try:
             decision = self.method.function(problem, run, **self.options)
             if decision is not None:
-                run.offer(decision)
+                run.offer(_returned(problem, decision, self.method.name))
         except NoSelection as error:
             if run.x is None and error.proved:
                 run.infeasible()
@@ -359,6 +359,17 @@ def _start(problem: Problem, start: ArrayLike | Solution) -> ArrayLike:
     return start
 
 
+def _returned(problem: Problem, decision: Any, name: str) -> ArrayLike:
+    """Return what a method has returned, a decision or ids of selected clients, as a decision of the problem."""
+    try:
+        found = _of_ids(problem, np.asarray(decision)) if hasattr(problem, "selected") else decision
+        return problem.decision(found)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidAnswer(
+            f"method {name!r} returned no decision of this {type(problem).__name__}: {error}"
+        ) from error
+
+
 def _of_ids(problem: Any, start: NDArray[Any]) -> NDArray[Any]:
     """Return the decision that selects the clients of these ids; whatever has an entry for each client is one."""
     if start.shape == (problem.n,) or start.ndim != 1 or start.dtype.kind not in "iu":
@@ -366,9 +377,7 @@ def _of_ids(problem: Any, start: NDArray[Any]) -> NDArray[Any]:
     ids = problem.selected(np.ones(problem.n, dtype=np.int64))
     unknown = np.setdiff1d(start, ids)
     if unknown.size:
-        raise InvalidOption(
-            f"start names client {unknown[0]}; this problem's are {problem.n} from {ids[0]} to {ids[-1]}"
-        )
+        raise InvalidOption(f"it names client {unknown[0]}; this problem's are {problem.n} from {ids[0]} to {ids[-1]}")
     if start.size != getattr(problem, "size", start.size):
         raise InvalidOption(f"it names {start.size} clients; this problem selects {problem.size}")
     if np.unique(start).size != start.size:

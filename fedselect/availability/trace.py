@@ -177,15 +177,23 @@ def _states_of(path: str | Path, table: pd.DataFrame, n_clients: int | None) -> 
         there[rounds, rows] = values
         return there
     columns = [str(c) for c in table.columns if c != "round"]
-    if not columns or sorted(columns) != sorted(str(k) for k in range(len(columns))):
-        raise DataError(f"{path}: a wide trace has one column a client, named 0 to N - 1; found {columns[:5]}")
+    order = _order(columns)
+    if not columns or (order is None and all(name.isdigit() for name in columns)):
+        raise DataError(f"{path}: a wide trace has one column a client, numbered 0 to N - 1; found {columns[:5]}")
     if np.unique(rounds).size != rounds.size:
         raise DataError(f"{path}: a wide trace lists every round once")
     states = _states(path, table.drop(columns="round").to_numpy())
     _check_size(path, int(rounds.max()) + 1, len(columns), states.size)
     there = np.zeros((int(rounds.max()) + 1, _fits(path, len(columns), n_clients)), dtype=bool)
-    there[rounds] = states[:, np.argsort([int(column) for column in columns])]
+    there[rounds] = states if order is None else states[:, order]
     return there
+
+
+def _order(names: list[str]) -> NDArray[np.int64] | None:
+    """Return the places of the clients 0 to N - 1 among columns of these names; None where the names are others."""
+    if sorted(names) != sorted(str(k) for k in range(len(names))):
+        return None
+    return np.argsort([int(name) for name in names])
 
 
 def _of_array(path: str | Path, n_clients: int | None) -> NDArray[np.bool_]:
@@ -214,9 +222,8 @@ def _wide(path: str | Path, table: pd.DataFrame, n_clients: int | None) -> NDArr
     if is_index and counts.dtype.kind in "iu" and np.array_equal(counts, np.arange(len(counts))):
         table = table.iloc[:, 1:]
     states = _states(path, table.to_numpy())
-    names = [str(column) for column in table.columns]
-    if sorted(names) == sorted(str(k) for k in range(len(names))):
-        states = states[:, np.argsort([int(name) for name in names])]
+    if (order := _order([str(column) for column in table.columns])) is not None:
+        states = states[:, order]
     _fits(path, states.shape[1], n_clients)
     return states
 

@@ -120,13 +120,13 @@ def bench(
         print(json.dumps({"folder": str(out), "rows": plain_rows(opened)}, indent=1))
     else:
         _print(table)
-        for row in failures.itertuples():
+        for row in table[table["verdict"].isin((*_FAILURES, "refused"))].itertuples():
             say(f"{row.verdict}: {row.method} on {row.instance}, seed {row.seed}: {row.message}")
         say(f"benchmark: {out}")
     if publish is not None and suite is not None:
         with writing(publish):
             say(f"page: {publish_run(publish, suite, benchmark, OURS, _command(suite, tier, limits, jobs, repeat))}")
-    if len(failures) or (table["verdict"] == "missing").all():
+    if len(failures) or table["verdict"].isin(("missing", "refused")).all():
         raise typer.Exit(3)
 
 

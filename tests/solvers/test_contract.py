@@ -268,3 +268,11 @@ def test_frozen_array_copies_what_could_change():
 def test_frozen_array_says_what_is_wrong(value, sentence):
     with pytest.raises(InvalidProblem, match=sentence):
         frozen_array(value, "data")
+
+
+def test_a_class_that_cloudpickle_only_begins_takes_no_types_place():
+    """A process that unpickles two methods of a family makes its class twice, and drops the second, still empty."""
+    from solvers.problem import _types
+
+    type(Nearest)("Nearest", Nearest.__bases__, {"__module__": Nearest.__module__, "__qualname__": "Nearest"})
+    assert _types["Nearest"] is Nearest

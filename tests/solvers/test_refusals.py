@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import numpy as np
 import pytest
 
-from solvers import InvalidOption, InvalidProblem, UnknownMethod, method, methods, registry, solve
+from solvers import InvalidAnswer, InvalidOption, InvalidProblem, UnknownMethod, method, methods, registry, solve
 from solvers.allocation import AllocationProblem
 from solvers.dispersion import DispersionProblem, PointDispersionProblem
 from solvers.options import Above, AtLeast, did_you_mean, matches
@@ -201,3 +201,27 @@ def test_circle_is_listed_where_it_does_not_refuse():
 def test_one_way_to_say_what_was_meant():
     assert did_you_mean("Gredy", ["greedy", "tabu"]) == "; did you mean 'greedy'?"
     assert did_you_mean("xyz", ["greedy"]) == did_you_mean(None, ["greedy"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ([0, 2], None),
+        (np.array([2, 0]), None),
+        ([0, 1, 2], "it names 3 clients; this problem selects 2"),
+        ([0, 7], "it names client 7; this problem's are 4 from 0 to 3"),
+        ([0.5, 0.5], r"x must have one entry per client, 4; got shape \(2,\)"),
+    ],
+)
+def test_a_method_may_return_ids_and_nothing_that_is_no_decision(scratch_registry, answer, sentence):
+    @method(DispersionProblem, "listing", kind="heuristic")
+    def listing(problem, run):
+        """Return what is listed."""
+        return answer
+
+    problem = DispersionProblem(1.0 - np.eye(4), size=2)
+    if sentence is None:
+        assert solve(problem, "listing").selected.tolist() == [0, 2]
+    else:
+        with pytest.raises(InvalidAnswer, match=f"method 'listing' returned no decision .*{sentence}"):
+            solve(problem, "listing")

@@ -78,7 +78,7 @@ def test_files_by_hand(tmp_path):
         ("round,client\n0,12\n", "this trace has 13 clients, the federation 12$"),
         ("round,client\n0,9\n", "this trace has 10 clients, the federation 12; a row of 0 for client 11 would say"),
         ("round,0,1\n0,1,1\n", "this trace has 2 clients, the federation 12; a row of 0"),
-        ("round,0,2\n0,1,1\n", "one column a client, named 0 to N - 1"),
+        ("round,0,2\n0,1,1\n", "one column a client, numbered 0 to N - 1"),
         ("round,0,1\n0,1,1\n0,1,1\n", "lists every round once"),
         ("round,0,1\n0,1,0.5\n", "holds 0 and 1, or false and true"),
         ("round,client,available\n0,11,0\n", "no client is ever there in this trace"),
@@ -147,3 +147,8 @@ def test_wide_tables_are_read_as_people_have_them(tmp_path, text, there):
     assert np.array_equal(read_trace(path), there)
     np.save(tmp_path / "wide.npy", there)
     assert np.array_equal(read_trace(tmp_path / "wide.npy", 3), there)
+
+
+def test_a_wide_trace_with_rounds_may_call_clients_by_any_names(tmp_path):
+    (tmp_path / "t.csv").write_text("round,bob,alice\n1,0,1\n0,1,0\n")
+    np.testing.assert_array_equal(read_trace(tmp_path / "t.csv"), [[True, False], [False, True]])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import types
+
 import numpy as np
 import pytest
 
 from solvers import solve
+from solvers.dispersion.methods import exact
 from tests.solvers.dispersion.instances import KINDS, naive_optimum, random_problem
 
 
@@ -23,3 +27,28 @@ def test_auto_keeps_to_its_time_and_is_no_worse_than_local_search():
     solution = solve(problem, time_limit=1.0)
     assert solution.objective >= solve(problem, "local-search").objective
     assert solution.bound >= solution.objective
+
+
+@pytest.mark.parametrize(
+    ("n", "limit", "bound", "moves"),
+    [(1_000, 8.0, 110.0, 4_000), (999, 8.0, 110.0, 0), (1_000, None, 110.0, 0), (1_000, 8.0, 100.5, 0)],
+)
+def test_search_comes_first_where_no_proof_is_in_reach(n, limit, bound, moves):
+    """Half of the time, of many clients with a far bound; without a limit the trees share their work with a search."""
+
+    class Clock:
+        time_limit, recording, objective, remaining = limit, False, 100.0, limit
+
+        def __init__(self):
+            self.bound, self.moves = bound, 0
+
+        def phase(self, name):
+            return contextlib.nullcontext()
+
+        def advance(self, moves):
+            self.moves, self.remaining = self.moves + moves, self.remaining - 1.0
+            return moves
+
+    clock = Clock()
+    exact._search_on(types.SimpleNamespace(n=n), clock, clock)
+    assert clock.moves == moves
