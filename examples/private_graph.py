@@ -1,6 +1,6 @@
 r"""
-A graph of similarity that nobody could look into
-=================================================
+A graph of similarity from masked vectors
+=========================================
 
 FedGS needs the cosine between clients' vectors, :math:`V_{ij} = x_i^\top x_j`, and nobody wants to show
 :math:`x_i`. With a commodity server that hands out masks :math:`r_i, r_j` and numbers :math:`u + v = r_i^\top r_j`,
@@ -9,7 +9,9 @@ aggregator adds two shares:
 
 .. math:: (x_i^\top \hat x_j + \dots) + (\dots) = x_i^\top x_j .
 
-All arithmetic is modulo :math:`2^{64}`: a masked vector is uniformly random, whatever it hides.
+All arithmetic is modulo :math:`2^{64}`: a masked vector is uniformly random, whatever it hides. The products
+themselves are no secret: all of them together determine the vectors up to a rotation, and the commodity server must
+not collude with a party or the aggregator (`graphs.secure_product` says what each learns).
 """
 
 import matplotlib.pyplot as plt

@@ -38,7 +38,8 @@ def report(
     from fedselect.reports import read_report
     from fedselect.reports.document import KINDS, save
 
-    kinds = list(dict.fromkeys(kind.strip() for kind in as_.split(",")))
+    named = (kind.strip().lower() for kind in as_.split(","))
+    kinds = list(dict.fromkeys({"latex": "tex", "markdown": "md"}.get(kind, kind) for kind in named))
     for kind in kinds:
         if kind not in KINDS:
             raise ConfigError(f"--as takes {', '.join(KINDS)}, with commas; got {as_!r}")
