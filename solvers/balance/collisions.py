@@ -23,6 +23,9 @@ _PARTINGS = 3150
 #: Fours in a list, 16 bytes each; and sums looked up, some 5e7 a second, beyond which the search is not begun.
 _LONGEST, _DEAREST = 4_000_000, 1e9
 
+#: Pairs after which the clock is looked at: some seconds' worth with the longest lists.
+_AT_ONCE = 16
+
 #: Searches at most, of which each is expected to meet a solution: counts that share a factor may have none.
 _TRIES = 8
 
@@ -126,8 +129,13 @@ def _ten(vectors: NDArray[np.int64], need: NDArray[np.int64], logarithm: float, 
     table = np.zeros((2, 1 << 24), dtype=np.uint8)
     missing = wanted - right[0]
     kernel.mark(missing, table)
-    four, pair = np.empty(1 << 20, np.int32), np.empty(1 << 20, np.int32)
-    count = kernel.meet(left[0], sums[pairs], table, four, pair)
+    four, pair, count = np.empty(1 << 20, np.int32), np.empty(1 << 20, np.int32), 0
+    for start in range(0, pairs.size, _AT_ONCE):
+        more = kernel.meet(left[0], sums[pairs[start : start + _AT_ONCE]], table, four[count:], pair[count:])
+        pair[count : count + more] += start
+        count += more
+        if run.expired:
+            break
     totals = left[0][four[:count]] + sums[pairs[pair[:count]]]
     place = np.argsort(missing)
     at = np.searchsorted(missing, totals, sorter=place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,7 +108,12 @@ class Tree:
         ranked = np.sort(problem.similarity[:, np.flatnonzero(run.x)].astype(np.float64), axis=1)
         start = ranked[:, -2].copy() if problem.size > 1 else problem.extremes[0].copy()
         run.nodes = 1
-        root = self.bounded(np.zeros(0, np.int64), np.arange(problem.n), start, _ROOT)
+        # Of candidates that are alike everywhere one is enough, where enough are left.
+        first: dict[bytes, int] = {}
+        for j in range(problem.n):
+            first.setdefault(blake2b(problem.similarity[:, j].tobytes()).digest(), j)
+        free = np.array(list(first.values())) if len(first) > problem.size else np.arange(problem.n)
+        root = self.bounded(np.zeros(0, np.int64), free, start, _ROOT)
         if root is None:
             run.tighten(self.target)
             return

@@ -196,6 +196,15 @@ def test_both_evaluations_of_exchanges_are_those_of_enumeration():
             np.testing.assert_array_equal(service.second, again.second)
 
 
+@pytest.mark.parametrize("size", [2, 3, 4, 9])
+def test_candidates_that_are_alike_are_chosen_where_no_others_are_left(size):
+    similarity = np.repeat(np.random.default_rng(9).random((9, 3)), 3, axis=1)
+    problem = CoverageProblem(similarity, size)
+    solution = solve(problem, "branch-and-bound")
+    assert solution.status == "optimal"
+    assert solution.objective == pytest.approx(best_of(problem), abs=1e-6)
+
+
 def test_representatives_and_files(tmp_path):
     single = np.array([[5, 4, 0], [4, 5, 5]], dtype=np.float32)
     problem = load(CoverageProblem(single, 2).save(tmp_path / "problem.npz"))
