@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from solvers.backends import cut_short, follower, run_cp_sat, solver_for
 from solvers.coverage.lagrangian import Tree
 from solvers.coverage.problem import CoverageProblem
-from solvers.coverage.swaps import ascend, perturb
+from solvers.coverage.swaps import ascend, kernel, perturb
 from solvers.options import Above, AtLeast
 from solvers.registry import method
 from solvers.run import Run
@@ -35,28 +35,10 @@ _EPS = float(np.finfo(np.float64).eps)
 _BLOCK = 500_000
 
 
-def _raise(
-    problem: CoverageProblem, gains: NDArray[np.float64], served: NDArray[np.floating], best: int
-) -> NDArray[np.floating]:
-    """Serve rows by one candidate more and take from all gains what they lose by it; return what rows are served with.
-
-    Only rows that are served better change a gain: of n rows some n/k in step k, so that m steps cost as much as
-    1 + ln m passes over the matrix.
-    """
-    now = np.maximum(served, problem.similarity[:, best])
-    better = np.flatnonzero(now > served)
-    rows = max(1, _BLOCK // problem.n)
-    for start in range(0, better.size, rows):
-        some = better[start : start + rows]
-        # Single precision is kept inside a block: gains steer the heuristic alone.
-        taken = np.clip(problem.similarity[some], served[some, None], now[some, None])
-        gains -= taken.sum(axis=0) - served[some].sum()
-    return now
-
-
 def _greedy(problem: CoverageProblem, run: Run) -> NDArray[np.int64]:
     """Select greedily and return the candidates in the order of their selection; of equal gains the lowest id's."""
-    served: NDArray[np.floating] = problem.extremes[0].astype(problem.similarity.dtype)
+    served = problem.extremes[0].astype(problem.similarity.dtype)
+    lower = kernel(problem, run, steps=20.0 * problem.similarity.size).lower
     gains, rows = np.full(problem.n, -float(served.sum(dtype=np.float64))), max(1, _BLOCK // problem.n)
     for start in range(0, served.size, rows):
         gains += problem.similarity[start : start + rows].sum(axis=0)
@@ -68,7 +50,7 @@ def _greedy(problem: CoverageProblem, run: Run) -> NDArray[np.int64]:
         if run.expired:  # those of the largest gains so far complete the selection
             chosen += np.argsort(-gains, kind="stable")[: problem.size - len(chosen)].tolist()
         elif len(chosen) < problem.size:
-            served = _raise(problem, gains, served, best)
+            lower(problem.similarity, best, served, gains)
     clients = np.array(chosen, dtype=np.int64)
     run.offer(from_clients(clients, problem.n))
     return clients
