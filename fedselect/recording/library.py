@@ -17,7 +17,7 @@ from solvers import Problem
 __all__ = ["Recipe", "recipe", "recipes"]
 
 #: Tables of a recipe that are tables of an experiment's configuration.
-_SECTIONS = ("data", "availability", "dropout", "selector", "training")
+_SECTIONS = ("data", "availability", "dropout", "selector", "training", "clock")
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,8 @@ class Recipe:
             f"{e.data.name}{_options(e.data.options)}",
             f"availability {e.availability.name}{_options(e.availability.options)}",
         ]
+        if e.clock is not None:
+            parts.append(f"clock {e.clock.name}{_options(e.clock.options)}")
         if e.dropout.name != "none":
             parts.append(f"returns {e.dropout.name}{_options(e.dropout.options)}")
         return "; ".join([*parts, f"{'trained, ' if self.train else ''}seed {e.seed}"])
@@ -103,6 +105,8 @@ def _recipe(table: dict[str, Any]) -> Recipe:
         "time_limit": 1e6,
     }
     sections = {name: table[name] for name in _SECTIONS if name in table}
+    if (clients := sections.get("selector", {}).get("clients_file")) is not None:
+        sections["selector"] = sections["selector"] | {"clients_file": str(Path(__file__).with_name(clients))}
     return Recipe(
         name=table["name"],
         equations=table["equations"],
@@ -115,4 +119,7 @@ def _recipe(table: dict[str, Any]) -> Recipe:
 
 
 def _options(options: Mapping[str, Any]) -> str:
-    return f"({', '.join(f'{key}={value}' for key, value in options.items())})" if options else ""
+    shown = {key: Path(value).name if key.endswith("_file") else value for key, value in options.items()}
+    if "constraints" in shown:
+        shown["constraints"] = " + ".join(shown["constraints"])  # by kind; all of them stand in the recipe
+    return f"({', '.join(f'{key}={value}' for key, value in shown.items())})" if shown else ""

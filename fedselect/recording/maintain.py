@@ -190,11 +190,14 @@ def transferred_bound(known: Problem, bound: float, changed: Problem) -> float |
     Returns
     -------
     float or None
-        A bound for ``changed``; ``None`` where the problems are of another kind, weight, size or set of clients.
+        A bound for ``changed``; ``None`` where the problems are of another kind, weight, size or set of clients, or one
+        of them has side constraints, of which some may have gone.
     """
     if not (isinstance(known, DispersionProblem) and isinstance(changed, DispersionProblem)):
         return None
     if known.size != changed.size or known.weight != changed.weight:
+        return None
+    if known.is_constrained or changed.is_constrained:
         return None
     if not np.array_equal(known.clients, changed.clients):
         return None

@@ -1,6 +1,7 @@
 """Suites: fixed sets of instances, methods, seeds and limits, so that results of different days can be compared.
 
 * ``selection``: the recorded rounds of FedGS;
+* ``constrained``: recorded rounds of FedGS under side constraints, for the methods that keep these;
 * ``diversity``: max-sum diversity of foreign origin. Made by recipe: points on spheres and in cubes, distances drawn
   from U(0, 10), k-clusters of random graphs, grey patterns. From a folder, where one is given: instances of MDPLIB and
   TSPLIB, which are not shipped, known by the digest of what they state;
@@ -26,7 +27,10 @@ from solvers.registry import methods as registered
 
 __all__ = ["LIMITS", "OURS", "SEEDS", "SUITES", "Suite", "suite"]
 
-SUITES = ("selection", "diversity", "convex")
+SUITES = ("selection", "constrained", "diversity", "convex")
+
+#: What the names of instances with side constraints begin with.
+_CONSTRAINED = "constrained-"
 
 #: The protocol: solves one after another, these seeds and seconds a solve.
 SEEDS, LIMITS = (0,), (1.0, 10.0, 60.0)
@@ -103,12 +107,15 @@ def suite(name: str, tier: str | None = None, data: str | Path | None = None) ->
         return Suite(name, _selecting(), _foreign() | _filed(data))
     if data is not None:
         raise BenchmarkError("a folder of files is for the suite 'diversity'; the other suites are shipped")
-    families = ["dispersion"] if name == "selection" else [family for family in FAMILIES if family != "dispersion"]
+    selects = name in ("selection", "constrained")
+    families = ["dispersion"] if selects else [family for family in FAMILIES if family != "dispersion"]
     known = [each for family in families for each in instances.names(family)]
+    if selects:
+        known = [each for each in known if each.startswith(_CONSTRAINED) == (name == "constrained")]
     chosen = [each for each in known if tier is None or ledger.entry(each).tier == tier]
     if not chosen:
         raise BenchmarkError(f"the suite {name!r} has no instance of the tier {tier!r} (easy, benchmark, open)")
-    methods = _selecting() if name == "selection" else {each: (each, {}) for each in _common(chosen)}
+    methods = _selecting(chosen[0]) if selects else {each: (each, {}) for each in _common(chosen)}
     return Suite(name, methods, {each: each for each in chosen})
 
 
@@ -123,12 +130,14 @@ def _common(names: list[str]) -> tuple[str, ...]:
     return ("auto", *sorted(shared - {"auto"}))
 
 
-def _selecting() -> dict[str, tuple[str, dict[str, Any]]]:
-    """Ours, then every external solver in each of its forms, labelled ``solver:form``."""
+def _selecting(example: str | None = None) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Ours, then every external solver in each of its forms, labelled ``solver:form``; those that take an instance."""
+    able = None if example is None else {each.name for each in registered(instances.load(example))}
     external = {
         f"{solver}:{form}": (solver, {"formulation": form, **options})
         for solver, (forms, options) in _EXTERNAL.items()
         for form in forms
+        if able is None or solver in able
     }
     return {each: (each, {}) for each in OURS} | external
 

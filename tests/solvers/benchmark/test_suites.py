@@ -23,12 +23,15 @@ def test_suites_are_what_they_were():
         assert next(iter(one.methods)) == "auto"
     made, again = suite("diversity").instances, suite("diversity").instances
     assert all(digest(made[name]) == digest(again[name]) for name in made)
-    assert set(suite("selection").instances) == set(instances.names("dispersion"))
+    rounds, constrained = set(suite("selection").instances), set(suite("constrained").instances)
+    assert rounds | constrained == set(instances.names("dispersion"))
+    assert len(constrained) >= 16
+    assert all(instances.load(name).is_constrained == (name in constrained) for name in sorted(rounds | constrained)[::5])
 
 
 def test_tiers_split_a_suite_and_nonsense_is_refused():
     tiers = [set(suite("selection", tier).instances) for tier in ("easy", "benchmark", "open")]
-    assert set.union(*tiers) == set(instances.names("dispersion")) & set(ledger.entries())
+    assert set.union(*tiers) == set(suite("selection").instances) & set(ledger.entries())
     assert sum(map(len, tiers)) == len(set.union(*tiers))
     for wrong in (("selectoin", None), ("selection", "hard"), ("diversity", "easy"), ("selection", None, ".")):
         with pytest.raises(BenchmarkError):
