@@ -12,9 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.constrained_set import ConstrainedSelections
+from solvers.constraints import ConstrainedProblem
+from solvers.feasible_set import Hypersimplex
 from solvers.run import Run
 
-__all__ = ["clarabel_point", "cut_short", "follower", "into_box", "run_cp_sat", "solver_for"]
+__all__ = [
+    "clarabel_point",
+    "cut_short",
+    "follower",
+    "into_box",
+    "offer_answer",
+    "run_cp_sat",
+    "solver_for",
+    "stated_choice",
+]
 
 
 def solver_for(run: Run, threads: int = 1, spare: float = 0.0) -> Any:
@@ -30,6 +42,39 @@ def solver_for(run: Run, threads: int = 1, spare: float = 0.0) -> Any:
     if math.isfinite(run.remaining):
         solver.parameters.max_time_in_seconds = max(run.remaining - spare, 1e-3)
     return solver
+
+
+#: Whole coefficients of a row from here on are scaled, as fractions are, to this many bits.
+_ROW_BITS = 24
+_LARGEST_WHOLE = 2.0**_ROW_BITS
+
+
+def stated_choice(feasible: Hypersimplex, model: Any) -> list[Any]:
+    """State a feasible set in a CP-SAT model: a Boolean for each client, which are returned, and the rows.
+
+    Coefficients that are no whole numbers are multiplied by a power of two and rounded down, so that no selection that
+    keeps a budget is lost; what a row lets through in excess is some 1e-7 of its largest coefficient. Finer ones are
+    not safe: with coefficients of 2³⁴ CP-SAT 9.15's presolve cuts off optima and calls what is left optimal.
+    """
+    from ortools.sat.python import cp_model
+
+    chosen = [model.new_bool_var(f"s{i}") for i in range(feasible.n)]
+    for _, coefficients, low, high in feasible.rows():
+        largest = float(coefficients.max())
+        if largest >= _LARGEST_WHOLE or (coefficients != np.rint(coefficients)).any():
+            unit = 2.0 ** (_ROW_BITS - math.ceil(math.log2(largest)))
+            coefficients, high = np.floor(coefficients * unit), high * unit
+        total = cp_model.LinearExpr.weighted_sum(chosen, coefficients.astype(np.int64).tolist())
+        limits = (math.ceil(low) if low > -math.inf else 0, math.floor(min(high, 2.0**60)))
+        model.add_linear_constraint(total, *limits)
+    return chosen
+
+
+def offer_answer(problem: ConstrainedProblem, run: Run, x: NDArray[np.int64]) -> None:
+    """Offer an external solver's answer; one that misses a side constraint by its tolerance is repaired before."""
+    if isinstance(problem.feasible, ConstrainedSelections) and problem.violation(x) > 0:
+        x = problem.feasible.repaired(x, x.astype(np.float64))
+    run.offer(x)
 
 
 def follower(run: Run, solver: Any, chosen: Sequence[Any], bound: Callable[[float], float]) -> Any:

@@ -10,20 +10,24 @@ fractions in binary, and 0.1 + 0.2 is to keep a limit of 0.3.
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from solvers.checks import integer, number, vector
 from solvers.errors import InvalidProblem
 from solvers.options import AtLeast
-from solvers.subsets import SubsetProblem
+from solvers.subsets import SubsetProblem, check_enumerable, selection_blocks
+
+if TYPE_CHECKING:
+    from solvers.feasible_set import Hypersimplex
 
 __all__ = [
     "FREE",
@@ -287,9 +291,6 @@ class ConstrainedProblem(SubsetProblem):
     budgets: Sequence[Budget] = ()
     conflicts: Sequence[Sequence[int]] = ()
 
-    if TYPE_CHECKING:
-        clients: NDArray[np.int64]
-
     def _complete_constraints(self, clients: NDArray[np.int64], size: int) -> None:
         """Check, normalise and freeze the side constraints of a problem of these clients."""
         given = (self.include, self.exclude, self.quotas, self.budgets, self.conflicts)
@@ -299,6 +300,36 @@ class ConstrainedProblem(SubsetProblem):
         stated = _checked({name: getattr(self, name) for name in _NAMES})
         _set(self, **stated)
         _set(self, _normal_form=_normal(stated, clients, size))
+        if self.is_constrained and (why := self.feasible.contradiction()) is not None:
+            raise InvalidProblem(f"no selection keeps all constraints: {why}")
+
+    @cached_property
+    def feasible(self) -> Hypersimplex:
+        """The feasible set, relaxed to fractional decisions; a `ConstrainedSelections` where there are constraints."""
+        from solvers.constrained_set import ConstrainedSelections  # which is made of the normal form here
+        from solvers.feasible_set import Hypersimplex
+
+        return ConstrainedSelections.of(self.constraints) if self.is_constrained else Hypersimplex(self.n, self.size)
+
+    def violation(self, x: ArrayLike) -> float:
+        """Return the largest of: excess over 0/1, distance of ``1ᵀx`` from ``size``, misses of side constraints."""
+        return self.feasible.violation(self.decision(x))
+
+    def selection_blocks(self, at_once: int) -> Iterator[NDArray[np.int64]]:
+        """Enumerate the selections that keep all constraints, ``at_once`` rows of positions at a time at most.
+
+        Raises
+        ------
+        InvalidProblem
+            When more than 20 million would be looked at.
+        """
+        if not self.is_constrained:
+            yield from selection_blocks(self.n, self.size, at_once)
+            return
+        check_enumerable(self.feasible.count)
+        every = self.feasible.selections()
+        while block := list(itertools.islice(every, at_once)):
+            yield np.array(block, dtype=np.int64)
 
     @cached_property
     def constraints(self) -> Constraints:
@@ -319,7 +350,8 @@ class ConstrainedProblem(SubsetProblem):
         stated = {name: getattr(self, name) for name in _NAMES}
         if places is None or not self.is_constrained:
             return stated
-        return _kept(stated, set(self.clients[places].tolist()), places)
+        ids: NDArray[np.int64] = getattr(self, "clients", np.arange(self.n))
+        return _kept(stated, set(ids[places].tolist()), places)
 
 
 #: The arguments, in the order of the constructor.

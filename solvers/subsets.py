@@ -15,7 +15,7 @@ from solvers.errors import InvalidProblem
 from solvers.options import AtLeast
 from solvers.problem import Problem
 
-__all__ = ["SubsetProblem", "checked_size", "from_clients", "selection_blocks"]
+__all__ = ["SubsetProblem", "check_enumerable", "checked_size", "from_clients", "selection_blocks"]
 
 
 class SubsetProblem(Problem):
@@ -65,6 +65,14 @@ def checked_size(size: Any, n: int) -> int:
 LARGEST_ENUMERATION = 20_000_000
 
 
+def check_enumerable(count: int) -> None:
+    """Raise `InvalidProblem` for more selections than brute force looks at."""
+    if count > LARGEST_ENUMERATION:
+        raise InvalidProblem(
+            f"brute-force would look at {count:.3g} selections; it accepts at most {LARGEST_ENUMERATION} (use 'auto')"
+        )
+
+
 def selection_blocks(n: int, size: int, at_once: int) -> Iterator[NDArray[np.int64]]:
     """Enumerate the selections of ``size`` of n clients, ``at_once`` rows of ids at a time.
 
@@ -73,10 +81,7 @@ def selection_blocks(n: int, size: int, at_once: int) -> Iterator[NDArray[np.int
     InvalidProblem
         When there are more than 20 million.
     """
-    if (count := math.comb(n, size)) > LARGEST_ENUMERATION:
-        raise InvalidProblem(
-            f"brute-force would look at {count:.3g} selections; it accepts at most {LARGEST_ENUMERATION} (use 'auto')"
-        )
+    check_enumerable(math.comb(n, size))
     every = itertools.combinations(range(n), size)
     while block := list(itertools.islice(every, at_once)):
         yield np.array(block, dtype=np.int64)

@@ -19,26 +19,37 @@ from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import Stateful, availability_rates
 from fedselect.tables import read_table
+from solvers.constrained_set import ConstrainedSelections
 from solvers.constraints import Budget, Constraints, Quota, among, normal_form
-from solvers.dispersion.constrained_set import ConstrainedSelections
 from solvers.errors import InvalidProblem
+from solvers.problem import Problem
+from solvers.registry import find, methods
 
-__all__ = ["ClockBudget", "RoundConstraints", "constraints_of", "describe", "feasible_set"]
+__all__ = [
+    "ClockBudget",
+    "RoundConstraints",
+    "check_constraints",
+    "constraints_of",
+    "describe",
+    "feasible_set",
+    "over",
+]
 
-#: Times of the clock that a budget may be over.
-_TIMES = ("expected", "download", "compute", "upload")
+#: What a budget of the clock may be over: times of a client's round, in seconds, or the bytes sent to and by it.
+_TIMES = ("expected", "download", "compute", "upload", "bytes")
 
 
 @dataclass(frozen=True)
 class ClockBudget:
-    """Largest sum, over the selected clients, of a time that the clock expects of each.
+    """Largest sum, over the selected clients, of a time that the clock expects of each, or of the bytes sent.
 
     Parameters
     ----------
-    time : {"expected", "download", "compute", "upload"}
-        The client's whole round, or a part of it, in seconds: an attribute of `fedselect.clock.Clock`.
+    time : {"expected", "download", "compute", "upload", "bytes"}
+        The client's whole round, or a part of it, in seconds: an attribute of `fedselect.clock.Clock`. ``"bytes"`` are
+        those of the model and of an update.
     limit : float
-        Seconds.
+        Seconds, or bytes.
     name : str
         What messages and records call it; the time by default.
     """
@@ -55,6 +66,9 @@ class ClockBudget:
         """Return the budget of a round, of the times that its clock expects."""
         if round.clock is None:
             raise ConfigError(f"a budget over the clock's {self.time!r} needs a clock, and this run has none ([clock])")
+        if self.time == "bytes":
+            both = round.clock.model_bytes * (1.0 + round.clock.settings.compression)
+            return Budget(np.full(round.available.size, both), self.limit, self.name or self.time)
         return Budget(getattr(round.clock, self.time), self.limit, self.name or self.time)
 
 
@@ -117,7 +131,11 @@ class RoundConstraints(Stateful):
         return {name: getattr(self, name) for name in names}
 
     def of_round(
-        self, round: RoundContext, size: int, candidates: NDArray[np.bool_] | None = None
+        self,
+        round: RoundContext,
+        size: int,
+        candidates: NDArray[np.bool_] | None = None,
+        wanted: Sequence[int] = (),
     ) -> tuple[int, dict[str, Any], dict[str, Any]]:
         """Return the size and the side constraints of a round, and what gave way.
 
@@ -133,6 +151,8 @@ class RoundConstraints(Stateful):
             Clients to select; all of the available if they are fewer.
         candidates : (N,) ndarray of bool, optional
             Clients to select from; all of the available by default.
+        wanted : sequence of int
+            Clients that the selector itself wants included, in order, each as far as the constraints can be kept.
 
         Returns
         -------
@@ -160,7 +180,7 @@ class RoundConstraints(Stateful):
                 why = why or reason
                 continue
             included = list(fixed)
-            for client in due:
+            for client in [*due, *(each for each in wanted if there[each])]:
                 more = [*included, client]
                 if client not in included and len(more) <= m and not self._reason(ids, m, stated | {"include": more}):
                     included = more
@@ -229,6 +249,31 @@ def feasible_set(ids: NDArray[np.int64], size: int, stated: Mapping[str, Any], n
     if feasible.priced:
         feasible.round(np.zeros(ids.size))
     return feasible
+
+
+def over(ids: NDArray[np.int64], stated: Mapping[str, Any], n_clients: int) -> dict[str, Any]:
+    """State constraints over all N clients for a problem whose clients are numbered by their place among ``ids``."""
+    kept = among(stated, ids, n_clients)
+
+    def places(clients: Sequence[int]) -> list[int]:
+        return np.searchsorted(ids, np.asarray(clients, dtype=np.int64)).tolist()
+
+    return {
+        "include": places(kept["include"]),
+        "exclude": places(kept["exclude"]),
+        "quotas": [Quota(places(each.members), each.at_least, each.at_most, each.name) for each in kept["quotas"]],
+        "budgets": kept["budgets"],
+        "conflicts": [places(group) for group in kept["conflicts"]],
+    }
+
+
+def check_constraints(constraints: RoundConstraints, n_clients: int, problem: type[Problem], method: str) -> None:
+    """Raise `ConfigError` where constraints are over other clients, or the method does not keep side constraints."""
+    if constraints.n_clients != n_clients:
+        raise ConfigError(f"constraints are stated over {constraints.n_clients} clients; there are {n_clients}")
+    if not find(problem, method).constraints:
+        able = ", ".join(repr(each.name) for each in methods(problem) if each.constraints)
+        raise ConfigError(f"method {method!r} does not keep side constraints; choose one that does: {able}")
 
 
 def describe(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +23,7 @@ from fedselect.selectors.base import (
     solved,
     target_importance,
 )
+from fedselect.selectors.constraints import RoundConstraints, check_constraints, constraints_of, describe, over
 from fedselect.selectors.updates import UpdateStore
 from graphs.reproducible import gram
 from solvers import Solution
@@ -61,6 +63,9 @@ class DivFL(SelectorBase):
         Rounds in which every available client that was not heard trains for the comparison alone.
     aggregation : {"represented", "samples", "mean", "deadline"}
         Weights of the selected.
+    constraints : RoundConstraints, optional
+        Side constraints of every round but those of the warm-up, for a method that keeps them. Clients that were not
+        heard come first as far as these allow.
 
     Raises
     ------
@@ -78,6 +83,7 @@ class DivFL(SelectorBase):
         bound_by: str | None = None,
         warmup: int = 0,
         aggregation: Weighing = "represented",
+        constraints: RoundConstraints | None = None,
     ) -> None:
         self.size = check_size(size)
         self.importance = check_importance(importance)
@@ -87,9 +93,13 @@ class DivFL(SelectorBase):
         self.aggregation: Weighing = aggregation
         check_choice("aggregation", aggregation, "represented", "samples", "mean", "deadline")
         self.store: UpdateStore | None = None
+        self.constraints = constraints
+        if constraints is not None:
+            check_constraints(constraints, self.importance.size, CoverageProblem, method)
+        kept = {"store": features is None, "constraints": constraints is not None}
+        self.state_names = tuple(name for name in kept if kept[name])  # type: ignore[misc]  # what decisions depend on
         if features is None:
             self.store = UpdateStore(self.importance.size, "divfl")
-            self.state_names = ("store",)  # type: ignore[misc]  # what it compares by is given otherwise
         else:
             rows = np.asarray(features, dtype=np.float64)
             if rows.ndim != 2 or len(rows) != self.importance.size or not np.isfinite(rows).all():
@@ -103,15 +113,55 @@ class DivFL(SelectorBase):
         fresh = present[~known[present]]
         if round.round < self.warmup:
             return Selection(fresh, np.zeros(fresh.size))
+        if self.constraints is not None:
+            return self._constrained(round, present, known, self.constraints)
         m = min(self.size, present.size)
         first = np.sort(round.rng.choice(fresh, min(m, fresh.size), replace=False))
         rows, columns, solution = np.flatnonzero(known), present[known[present]], None
         clients = first
         if first.size < m:
-            d = self._distances[:, columns] if self.store is None else self.store.distances(rows, columns)
-            problem = CoverageProblem(d.max() - d, m - first.size)
+            problem = CoverageProblem(self._similarity(rows, columns), m - first.size)
             _, solution = solved(problem, self.method, round, bound_by=self.bound_by)
             clients = np.sort(np.concatenate([first, columns[solution.selected]]))
+        return self._weighted(round, clients, first, rows, columns, solution)
+
+    def _similarity(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        d = self._distances[:, columns] if self.store is None else self.store.distances(rows, columns)
+        return d.max() - d
+
+    def _constrained(
+        self,
+        round: RoundContext,
+        present: NDArray[np.int64],
+        known: NDArray[np.bool_],
+        constraints: RoundConstraints,
+    ) -> Selection:
+        """Select under side constraints: clients that were not heard are included as far as these allow."""
+        fresh = round.rng.permutation(present[~known[present]])
+        size, stated, gave_way = constraints.of_round(round, self.size, wanted=fresh.tolist())
+        rows, columns = np.flatnonzero(known), present[known[present]]
+        similarity = np.zeros((max(rows.size, 1), present.size))  # of a client that was not heard: the least
+        if columns.size:
+            similarity[:, known[present]] = self._similarity(rows, columns)
+        problem = CoverageProblem(similarity, size, **over(present, stated, known.size))
+        _, solution = solved(problem, self.method, round, bound_by=self.bound_by)
+        assert solution.x is not None
+        clients = present[solution.selected]
+        first = clients[~known[clients]]
+        # Weights speak of those that were compared: all columns have a row, those not heard stand for themselves.
+        found = self._weighted(round, clients, first, rows, present, solution if rows.size else None)
+        notes = {"constraints": describe(problem.constraints, solution.x, stated, gave_way)}
+        return replace(found, solution=solution, notes=notes)
+
+    def _weighted(
+        self,
+        round: RoundContext,
+        clients: NDArray[np.int64],
+        first: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        columns: NDArray[np.int64],
+        solution: Solution | None,
+    ) -> Selection:
         if self.aggregation != "represented":
             plain = aggregate(clients, round.sizes, self.aggregation)
             return Selection(clients, plain.weights, None, plain.on_failure, solution)
@@ -141,7 +191,9 @@ class DivFL(SelectorBase):
         return total[clients] / total[clients].sum()
 
     def update(self, feedback: RoundFeedback) -> None:
-        """Keep the updates that came; in the warm-up, those of all that trained."""
+        """Keep the updates that came; in the warm-up, those of all that trained. Count how long clients wait."""
+        if self.constraints is not None and feedback.round >= self.warmup:
+            self.constraints.update(feedback)
         if self.store is not None and (feedback.outcomes == Outcome.RETURNED).any():
             self.store.observe(feedback)
 
@@ -156,11 +208,14 @@ def divfl(
     warmup: int = 0,
     aggregation: Weighing = "represented",
     importance: Importance = "samples",
+    constraints: dict[str, Any] | None = None,
+    clients_file: str | None = None,
 ) -> DivFL:
     """Select the clients whose updates (or label distributions) represent those of all best.
 
     ``method="auto"`` proves each round's selection, ``"greedy"`` is as published and ``"stochastic-greedy"`` as the
     paper's experiments at scale. ``features="labels"`` compares what the server does not know (an oracle).
+    ``constraints`` and ``clients_file`` are those of ``fedgs``; every method but ``"stochastic-greedy"`` keeps them.
     """
     check_choice("features", features, "updates", "labels")
     return DivFL(
@@ -171,4 +226,5 @@ def divfl(
         bound_by=bound_by,
         warmup=warmup,
         aggregation=aggregation,
+        constraints=constraints_of(scenario, constraints, clients_file),
     )

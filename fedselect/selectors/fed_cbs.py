@@ -21,6 +21,7 @@ from fedselect.selectors.base import (
     check_solving,
     solved,
 )
+from fedselect.selectors.constraints import RoundConstraints, check_constraints, constraints_of, describe, over
 from solvers import InvalidProblem
 from solvers.balance import BalanceProblem
 
@@ -53,6 +54,8 @@ class FedCBS(SelectorBase):
         A second method, whose bound is put beside the decision; see `fedselect.selectors.base.solved`.
     aggregation : {"samples", "mean", "deadline"}
         See `fedselect.selectors.base.aggregate`.
+    constraints : RoundConstraints, optional
+        Side constraints of every round, for a method that keeps them: not ``"fed-cbs"``, which draws.
 
     Raises
     ------
@@ -71,6 +74,7 @@ class FedCBS(SelectorBase):
         method: str = "fed-cbs",
         bound_by: str | None = None,
         aggregation: Aggregation = "samples",
+        constraints: RoundConstraints | None = None,
     ) -> None:
         self.size = check_size(size)
         try:
@@ -82,9 +86,18 @@ class FedCBS(SelectorBase):
         check_solving(BalanceProblem, method, bound_by)
         self.aggregation = check_aggregation(aggregation)
         self.counts = np.zeros(len(self.label_counts), dtype=np.int64)
+        self.constraints = constraints
+        if constraints is not None:
+            check_constraints(constraints, self.counts.size, BalanceProblem, method)
+            self.state_names = ("counts", "constraints")  # type: ignore[misc]  # how long clients have waited
 
     def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
-        problem = BalanceProblem(self.label_counts[present], min(self.size, present.size))
+        size, stated, gave_way = min(self.size, present.size), dict[str, Any](), dict[str, Any]()
+        here = stated
+        if self.constraints is not None:
+            size, stated, gave_way = self.constraints.of_round(round, self.size)
+            here = over(present, stated, self.counts.size)
+        problem = BalanceProblem(self.label_counts[present], size, **here)
         options: dict[str, Any] = {}
         if self.method == "fed-cbs":
             turns = self.counts[present] + 1
@@ -92,11 +105,16 @@ class FedCBS(SelectorBase):
         _, solution = solved(problem, self.method, round, bound_by=self.bound_by, **options)
         clients = present[solution.selected]
         plain = aggregate(clients, round.sizes, self.aggregation)
-        return Selection(clients, plain.weights, None, plain.on_failure, solution)
+        notes = {}
+        if self.constraints is not None and solution.x is not None:
+            notes["constraints"] = describe(problem.constraints, solution.x, stated, gave_way)
+        return Selection(clients, plain.weights, None, plain.on_failure, solution, notes=notes)
 
     def update(self, feedback: RoundFeedback) -> None:
-        """Count the selected clients."""
+        """Count the selected clients, and how long others wait where constraints ask for it."""
         self.counts += feedback.outcomes >= Outcome.RETURNED
+        if self.constraints is not None:
+            self.constraints.update(feedback)
 
 
 @SELECTORS.register("fed-cbs")
@@ -107,10 +125,13 @@ def fed_cbs(
     method: str = "fed-cbs",
     bound_by: str | None = None,
     aggregation: Aggregation = "samples",
+    constraints: dict[str, Any] | None = None,
+    clients_file: str | None = None,
 ) -> FedCBS:
     """Draw clients whose labels together are balanced, exploring the seldom drawn; ``method="auto"`` proves the best.
 
-    It takes the clients' label counts, of which the server learns inner products alone in the paper.
+    It takes the clients' label counts, of which the server learns inner products alone in the paper. ``constraints``
+    and ``clients_file`` are those of ``fedgs``; methods other than ``"fed-cbs"`` keep them.
     """
     return FedCBS(
         scenario.size,
@@ -119,4 +140,5 @@ def fed_cbs(
         method=method,
         bound_by=bound_by,
         aggregation=aggregation,
+        constraints=constraints_of(scenario, constraints, clients_file),
     )

@@ -9,16 +9,19 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.backends import cut_short, run_cp_sat, solver_for
+from solvers.backends import cut_short, offer_answer, run_cp_sat, solver_for, stated_choice
 from solvers.balance.collisions import balance_exactly
 from solvers.balance.problem import BalanceProblem
 from solvers.balance.sampling import draw_fed_cbs
+from solvers.constrained_set import ConstrainedSelections
+from solvers.constraints import ONE
 from solvers.dispersion import DispersionProblem
+from solvers.errors import NoSelection
 from solvers.options import Above, AtLeast
 from solvers.registry import method
 from solvers.run import Run
 from solvers.solving import solve
-from solvers.subsets import from_clients, selection_blocks
+from solvers.subsets import from_clients
 
 __all__ = ["as_dispersion", "auto", "branch_and_bound", "brute_force", "cp_sat", "fed_cbs", "greedy", "local_search"]
 
@@ -26,6 +29,21 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def _greedy(problem: BalanceProblem) -> NDArray[np.int64]:
+    """Return the greedy selection; under side constraints, the next client is the best that leaves a way to keep them.
+
+    Raises
+    ------
+    NoSelection
+        When there is none, or none was found, under side constraints.
+    """
+    if isinstance(problem.feasible, ConstrainedSelections):
+
+        def worth(_: int, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+            sums, total = problem.deviations[chosen].sum(axis=0), problem.samples[chosen].sum()
+            return -problem.imbalances(sums + problem.deviations, total + problem.samples)
+
+        included = np.flatnonzero(problem.constraints.states == ONE)
+        return np.flatnonzero(problem.feasible.grown(worth(-1, included), worth))
     sums, total = np.zeros(problem.classes, dtype=np.int64), 0
     chosen: list[int] = []
     for _ in range(problem.size):
@@ -37,7 +55,7 @@ def _greedy(problem: BalanceProblem) -> NDArray[np.int64]:
     return np.array(chosen, dtype=np.int64)
 
 
-@method(BalanceProblem, "greedy", kind="heuristic")
+@method(BalanceProblem, "greedy", kind="heuristic", constraints=True)
 def greedy(problem: BalanceProblem, run: Run) -> None:
     """Take the client that balances those before best, again and again; ties by id."""
     run.offer(from_clients(_greedy(problem), problem.n))
@@ -58,6 +76,8 @@ def _swap(problem: BalanceProblem, run: Run, chosen: NDArray[np.int64]) -> None:
             deviations = sums + problem.deviations[outside] - problem.deviations[out][:, None]
             totals = total + problem.samples[outside] - problem.samples[out][:, None]
             values = problem.imbalances(deviations, totals)
+            if isinstance(problem.feasible, ConstrainedSelections):
+                values[~problem.feasible.swaps(from_clients(chosen, problem.n), out, outside)] = math.inf
             place = int(values.argmin())
             if values.flat[place] < best:
                 best, swap = float(values.flat[place]), (start + place // outside.size, place % outside.size)
@@ -67,7 +87,7 @@ def _swap(problem: BalanceProblem, run: Run, chosen: NDArray[np.int64]) -> None:
         run.offer(from_clients(chosen, problem.n))
 
 
-@method(BalanceProblem, "local-search", kind="heuristic")
+@method(BalanceProblem, "local-search", kind="heuristic", constraints=True)
 def local_search(problem: BalanceProblem, run: Run, *, kicks: Annotated[int, AtLeast(0)] = 20) -> None:
     """Improve the greedy selection by the best swap until none does; then kick it and improve it again.
 
@@ -80,10 +100,8 @@ def local_search(problem: BalanceProblem, run: Run, *, kicks: Annotated[int, AtL
     exchanged, failed = min(2, problem.size, problem.n - problem.size), 0
     while exchanged and failed < kicks and not (run.proved or run.expired):
         assert run.x is not None
-        best, clients, outside = run.objective, np.flatnonzero(run.x), np.flatnonzero(run.x == 0)
-        places = run.rng.choice(problem.size, exchanged, replace=False)
-        clients[places] = run.rng.choice(outside, exchanged, replace=False)
-        _swap(problem, run, clients)
+        best = run.objective
+        _swap(problem, run, problem.feasible.exchanged(run.x, exchanged, run.rng))
         failed = 0 if run.objective != best else failed + 1
 
 
@@ -141,10 +159,19 @@ def as_dispersion(problem: BalanceProblem, price: float = 0.0) -> tuple[Dispersi
     distances = np.maximum(distances + shift, 0.0)
     np.fill_diagonal(distances, 0.0)
     m = problem.size
-    return DispersionProblem(distances, m * own, size=m), shift * m * (m - 1)
+    return DispersionProblem(distances, m * own, size=m, **problem.stated_constraints()), shift * m * (m - 1)
 
 
-@method(BalanceProblem, "branch-and-bound", kind="exact")
+def _begin(problem: BalanceProblem, run: Run) -> None:
+    """Offer what swaps find, unless side constraints leave nothing in sight, and the bound that needs no search."""
+    run.tighten(problem.bound())
+    try:
+        local_search(problem, run)
+    except NoSelection:
+        run.note("neither a greedy choice nor its repair found a selection that keeps all constraints")
+
+
+@method(BalanceProblem, "branch-and-bound", kind="exact", constraints=True)
 def branch_and_bound(problem: BalanceProblem, run: Run) -> None:
     r"""Prove by the engine of the dispersion problem: once where sizes are equal, else in Dinkelbach's steps.
 
@@ -153,23 +180,26 @@ def branch_and_bound(problem: BalanceProblem, run: Run) -> None:
     :math:`(\kappa - \delta / M_{\min}^2) / B^2` on QCID, wherever the engine ends. Where sizes are equal κ is 0, and
     what is bounded is a whole number, so that the bound is rounded up.
     """
-    run.tighten(problem.bound())
-    local_search(problem, run)
-    balance_exactly(problem, run)
+    _begin(problem, run)
+    if not problem.is_constrained:
+        balance_exactly(problem, run)
     classes, equal = problem.classes, problem.has_equal_sizes
     fewest = classes * problem.fewest_samples
     # Distances and costs have a few roundings of the largest of them, and there are m² of either.
     while not (run.proved or run.expired):
-        assert run.x is not None
-        price = 0.0 if equal else float(run.objective or 0.0) * classes**2
+        # Under side constraints there may be no selection yet: at κ = 0 the engine finds one, or proves that none is.
+        price = 0.0 if equal or run.x is None else float(run.objective or 0.0) * classes**2
         engine, constant = as_dispersion(problem, price)
         left = None if math.isinf(run.remaining) else run.remaining
         known = run.objective
         found = solve(engine, "auto", time_limit=left, seed=run.seed, start=run.x)
         run.message = f"dispersion: {found.status} by {found.stopped}"
         run.nodes = (run.nodes or 0) + (found.nodes or 0)
-        assert found.x is not None
-        run.offer(found.x)
+        if found.x is not None:
+            run.offer(found.x)
+        elif found.status == "infeasible":
+            run.infeasible()
+            return
         if found.bound is not None:
             m = problem.size
             magnitude = float(engine.distances.max()) * m * m + float(np.abs(engine.costs).max()) * m
@@ -181,7 +211,7 @@ def branch_and_bound(problem: BalanceProblem, run: Run) -> None:
         if found.stopped == "interrupted":
             run.stop("interrupted")
             return
-        if equal or found.status != "optimal" or run.objective == known:
+        if equal or found.status != "optimal" or run.objective in (known, None):
             if not run.proved and not run.expired:
                 run.stop("iterations", "the engine's tolerance is reached")
             return
@@ -207,7 +237,7 @@ def _fits(problem: BalanceProblem) -> str | None:
     return f"cp-sat would add up squares to {squares:.3g}, too many for its numbers: state samples in a larger unit"
 
 
-@method(BalanceProblem, "cp-sat", kind="exact", accepts=_fits)
+@method(BalanceProblem, "cp-sat", kind="exact", accepts=_fits, constraints=True)
 def cp_sat(problem: BalanceProblem, run: Run, *, threads: Annotated[int, AtLeast(1)] = 1) -> None:
     """State squares of the classes' sums in CP-SAT; Dinkelbach's steps where clients differ in size.
 
@@ -218,17 +248,14 @@ def cp_sat(problem: BalanceProblem, run: Run, *, threads: Annotated[int, AtLeast
     """
     from ortools.sat.python import cp_model
 
-    run.tighten(problem.bound())
-    local_search(problem, run)
+    _begin(problem, run)
     equal, unit, scale = problem.has_equal_sizes, problem.unit, _needed_scale(problem)
     fewest, most = problem.fewest_samples // unit, problem.most_samples // unit
     reach = problem.classes * most
     while not (run.proved or run.expired):
-        assert run.x is not None
         with run.building():
             model = cp_model.CpModel()
-            chosen = [model.new_bool_var("") for _ in range(problem.n)]
-            model.add(cp_model.LinearExpr.sum(chosen) == problem.size)
+            chosen = stated_choice(problem.feasible, model)
             squares = []
             for column in (problem.deviations // unit).T.tolist():
                 deviation = model.new_int_var(-reach, reach, "")
@@ -245,22 +272,25 @@ def cp_sat(problem: BalanceProblem, run: Run, *, threads: Annotated[int, AtLeast
                 model.minimize(scale * cp_model.LinearExpr.sum(squares) - price * square)
             else:
                 model.minimize(cp_model.LinearExpr.sum(squares))
-            for variable, value in zip(chosen, run.x.tolist(), strict=True):
+            for variable, value in zip(chosen, [] if run.x is None else run.x.tolist(), strict=False):
                 model.add_hint(variable, value)
         solver, known = solver_for(run, threads), run.objective
         status = run_cp_sat(solver, model)
         run.message = f"cp-sat: {solver.status_name(status)}"
         run.nodes = (run.nodes or 0) + solver.num_branches
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            run.offer([int(solver.value(variable)) for variable in chosen])
+            offer_answer(problem, run, np.array([int(solver.value(variable)) for variable in chosen]))
             least = math.ceil(solver.best_objective_bound - 1e-6)
             value = Fraction(least, fewest**2) if equal else price + min(Fraction(0), Fraction(least, fewest**2))
             run.tighten(float(value / (scale * problem.classes**2)) * (1 - 4 * _EPS))
+        if status == cp_model.INFEASIBLE and problem.is_constrained:
+            run.infeasible()
+            return
         if cut_short(run, model, status) or status != cp_model.OPTIMAL or run.objective == known:
             return
 
 
-@method(BalanceProblem, "brute-force", kind="exact")
+@method(BalanceProblem, "brute-force", kind="exact", constraints=True)
 def brute_force(problem: BalanceProblem, run: Run) -> None:
     """Evaluate every selection; the reference that other methods are tested against.
 
@@ -270,7 +300,7 @@ def brute_force(problem: BalanceProblem, run: Run) -> None:
         When there are more than 20 million.
     """
     run.nodes, best = 0, math.inf
-    for clients in selection_blocks(problem.n, problem.size, max(1, 2_000_000 // (problem.size * problem.classes))):
+    for clients in problem.selection_blocks(max(1, 2_000_000 // (problem.size * problem.classes))):
         sums, totals = problem.deviations[clients].sum(axis=1), problem.samples[clients].sum(axis=1)
         values = problem.imbalances(sums, totals)
         top = int(values.argmin())
@@ -280,10 +310,13 @@ def brute_force(problem: BalanceProblem, run: Run) -> None:
         run.nodes += len(clients)
         if run.expired:
             return
+    if run.x is None:
+        run.infeasible()
+        return
     run.tighten(best * (1 - 8 * (problem.classes + 2) * _EPS))
 
 
-@method(BalanceProblem, "auto", kind="exact")
+@method(BalanceProblem, "auto", kind="exact", constraints=True)
 def auto(problem: BalanceProblem, run: Run) -> None:
     """``branch-and-bound``: swaps and meeting in the middle decide, the engine of the dispersion problem proves."""
     branch_and_bound(problem, run)

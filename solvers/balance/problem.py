@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.checks import frozen_array
+from solvers.constraints import ConstrainedProblem
 from solvers.errors import InvalidProblem
-from solvers.subsets import SubsetProblem, checked_size
+from solvers.subsets import checked_size
 
 __all__ = ["BalanceProblem"]
 
@@ -20,7 +21,7 @@ _LARGEST = 10**9
 
 
 @dataclass(frozen=True, eq=False)
-class BalanceProblem(SubsetProblem):
+class BalanceProblem(ConstrainedProblem):
     r"""Select ``size`` of n clients so that the classes of their samples together are as balanced as possible.
 
     .. math:: \min_{|S| = m} \; \mathrm{QCID}(S) = \frac{\sum_b t_b^2}{M^2} - \frac1B, \qquad
@@ -37,6 +38,8 @@ class BalanceProblem(SubsetProblem):
         Samples of each class that each client has; every client has one at least.
     size : int
         Number m of clients to select, 1 ≤ m ≤ n.
+    include, exclude, quotas, budgets, conflicts : optional
+        Side constraints: see `solvers.constraints.ConstrainedProblem`.
 
     Raises
     ------
@@ -74,6 +77,7 @@ class BalanceProblem(SubsetProblem):
         counts.setflags(write=False)
         object.__setattr__(self, "label_counts", counts)
         object.__setattr__(self, "size", checked_size(self.size, counts.shape[0]))
+        self._complete_constraints(np.arange(self.n), self.size)
 
     @property
     def n(self) -> int:

@@ -106,7 +106,10 @@ class Tree:
         run, problem = self.run, self.problem
         assert run.x is not None
         ranked = np.sort(problem.similarity[:, np.flatnonzero(run.x)].astype(np.float64), axis=1)
-        start = ranked[:, -2].copy() if problem.size > 1 else problem.extremes[0].copy()
+        self._search(ranked[:, -2].copy() if problem.size > 1 else problem.extremes[0].copy(), root_only)
+
+    def _search(self, start: NDArray[np.float64], root_only: bool) -> None:
+        run, problem = self.run, self.problem
         run.nodes = 1
         # Of candidates that are alike everywhere one is enough, where enough are left.
         first: dict[bytes, int] = {}
@@ -118,7 +121,7 @@ class Tree:
             run.tighten(self.target)
             return
         run.tighten(root.bound)
-        self.lists = self._restricted(np.concatenate([root.chosen, root.free]))
+        self._keep(np.concatenate([root.chosen, root.free]))
         queue, count = [(-root.bound, 0, root)], 1
         while queue and not root_only and not run.expired:
             if -queue[0][0] <= self.target:
@@ -201,6 +204,10 @@ class Tree:
         if not 0 < left < free.size:
             return None
         return Subproblem(best, chosen, free, best_u, self._branch(free, often))
+
+    def _keep(self, candidates: NDArray[np.int64]) -> None:
+        """Forget the other candidates."""
+        self.lists = self._restricted(candidates)
 
     def _restricted(self, candidates: NDArray[np.int64], lists: Lists | None = None) -> Lists:
         """Return lists, by default those of the root, with these candidates alone."""

@@ -8,14 +8,18 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.backends import cut_short, follower, run_cp_sat, solver_for
+from solvers.backends import cut_short, follower, offer_answer, run_cp_sat, solver_for, stated_choice
+from solvers.constrained_set import ConstrainedSelections
+from solvers.constraints import ONE
+from solvers.coverage.constrained import ConstrainedTree
 from solvers.coverage.lagrangian import Tree
 from solvers.coverage.problem import CoverageProblem
 from solvers.coverage.swaps import ascend, kernel, perturb
+from solvers.errors import NoSelection
 from solvers.options import Above, AtLeast
 from solvers.registry import method
 from solvers.run import Run
-from solvers.subsets import from_clients, selection_blocks
+from solvers.subsets import from_clients
 
 __all__ = [
     "auto",
@@ -36,7 +40,12 @@ _BLOCK = 500_000
 
 
 def _greedy(problem: CoverageProblem, run: Run) -> NDArray[np.int64]:
-    """Select greedily and return the candidates in the order of their selection; of equal gains the lowest id's."""
+    """Select greedily and return the candidates in the order of their selection; of equal gains the lowest id's.
+
+    Under side constraints, the next one is the best that leaves a way to keep them.
+    """
+    if problem.is_constrained:
+        return _greedy_in_constraints(problem, run)
     served = problem.extremes[0].astype(problem.similarity.dtype)
     lower = kernel(problem, run, steps=20.0 * problem.similarity.size).lower
     gains, rows = np.full(problem.n, -float(served.sum(dtype=np.float64))), max(1, _BLOCK // problem.n)
@@ -56,7 +65,20 @@ def _greedy(problem: CoverageProblem, run: Run) -> NDArray[np.int64]:
     return clients
 
 
-@method(CoverageProblem, "greedy", kind="heuristic")
+def _greedy_in_constraints(problem: CoverageProblem, run: Run) -> NDArray[np.int64]:
+    feasible, similarity = problem.feasible, problem.similarity
+    assert isinstance(feasible, ConstrainedSelections)
+
+    def gains(_: int, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+        served = similarity[:, chosen].max(axis=1) if chosen.size else problem.extremes[0]
+        return np.maximum(similarity - served[:, None], 0.0).sum(axis=0, dtype=np.float64)
+
+    x = feasible.grown(gains(-1, np.flatnonzero(feasible.constraints.states == ONE)), gains)
+    run.offer(x)
+    return np.flatnonzero(x)
+
+
+@method(CoverageProblem, "greedy", kind="heuristic", constraints=True)
 def greedy(problem: CoverageProblem, run: Run) -> None:
     """Take the candidate of the largest gain, again and again: 1 − 1/e where similarities are non-negative.
 
@@ -93,31 +115,44 @@ def stochastic_greedy(problem: CoverageProblem, run: Run, *, epsilon: Annotated[
     run.offer(from_clients(chosen, n))
 
 
-@method(CoverageProblem, "local-search", kind="heuristic")
+@method(CoverageProblem, "local-search", kind="heuristic", constraints=True)
 def local_search(problem: CoverageProblem, run: Run) -> None:
     """Improve the greedy selection by swaps until none does, each evaluated in O(n)."""
     ascend(problem, run, _greedy(problem, run))
 
 
-@method(CoverageProblem, "lagrangian", kind="relaxation")
+def _begin(problem: CoverageProblem, run: Run, kicks: int = 0, sweeps: int | None = None) -> None:
+    """Offer the greedy selection, improved by swaps and kicks; none where side constraints leave none in sight."""
+    try:
+        ascend(problem, run, _greedy(problem, run), sweeps)
+    except NoSelection:
+        run.note("neither a greedy choice nor its repair found a selection that keeps all constraints")
+    else:
+        perturb(problem, run, kicks)
+
+
+def _tree(problem: CoverageProblem, run: Run) -> Tree:
+    return ConstrainedTree(problem, run) if problem.is_constrained else Tree(problem, run)
+
+
+@method(CoverageProblem, "lagrangian", kind="relaxation", constraints=True)
 def lagrangian(problem: CoverageProblem, run: Run) -> None:
     """Relax "each row is represented once" with multipliers found by subgradients: the bound of the linear relaxation.
 
     Swaps make the decision, from the greedy selection and from those of the relaxation.
     """
-    ascend(problem, run, _greedy(problem, run))
-    Tree(problem, run).search(root_only=True)
+    _begin(problem, run)
+    _tree(problem, run).search(root_only=True)
 
 
-@method(CoverageProblem, "branch-and-bound", kind="exact")
+@method(CoverageProblem, "branch-and-bound", kind="exact", constraints=True)
 def branch_and_bound(problem: CoverageProblem, run: Run) -> None:
     """Bound by Lagrangian relaxation, fix candidates by reduced costs, and branch on what is left, best bound first.
 
     Swaps from the greedy selection, and from kicks of it, make the incumbent first.
     """
-    ascend(problem, run, _greedy(problem, run))
-    perturb(problem, run, 12)
-    Tree(problem, run).search()
+    _begin(problem, run, kicks=12)
+    _tree(problem, run).search()
 
 
 #: Entries of a similarity matrix that the linear models accept, of a variable and a row each.
@@ -138,14 +173,13 @@ def _is_small(problem: CoverageProblem) -> str | None:
 _TOLERANCE = 4e-6
 
 
-@method(CoverageProblem, "milp", kind="exact", accepts=_is_small)
+@method(CoverageProblem, "milp", kind="exact", accepts=_is_small, constraints=True)
 def milp(problem: CoverageProblem, run: Run) -> None:
     """State the p-median with assignments, x ≤ y, in HiGHS; its bound is widened by 4e-6 of the problem's scale."""
     with run.loading():
         from scipy import optimize, sparse
 
-    start = _greedy(problem, run)
-    ascend(problem, run, start, sweeps=1)
+    _begin(problem, run, sweeps=1)
     rows, n = problem.similarity.shape
     least, largest = problem.extremes
     run.tighten(float(largest.sum()) + problem.rounding)
@@ -155,7 +189,9 @@ def milp(problem: CoverageProblem, run: Run) -> None:
         served = sparse.hstack([sparse.kron(sparse.eye_array(rows), np.ones((1, n))), sparse.coo_array((rows, n))])
         opened = sparse.kron(np.ones((rows, 1)), -sparse.eye_array(n))
         linked = sparse.hstack([sparse.eye_array(rows * n), opened])
-        size = sparse.hstack([sparse.coo_array((1, rows * n)), np.ones((1, n))])
+        stated = [row.scaled() for row in problem.feasible.rows()]
+        none = sparse.coo_array((len(stated), rows * n))
+        kept = sparse.hstack([none, np.array([row.coefficients for row in stated])])
     limit = {"time_limit": max(run.remaining, 0.01)} if math.isfinite(run.remaining) else {}
     answer = optimize.milp(
         np.concatenate([-worth.ravel(), np.zeros(n)]),
@@ -164,7 +200,7 @@ def milp(problem: CoverageProblem, run: Run) -> None:
         constraints=[
             optimize.LinearConstraint(served.tocsr(), -np.inf, 1.0),
             optimize.LinearConstraint(linked.tocsr(), -np.inf, 0.0),
-            optimize.LinearConstraint(size.tocsr(), problem.size, problem.size),
+            optimize.LinearConstraint(kept.tocsr(), [row.low for row in stated], [row.high for row in stated]),
         ],
         options={"mip_rel_gap": max(1e-9, (run.gap or 0.0) / 2), **limit},
     )
@@ -173,14 +209,16 @@ def milp(problem: CoverageProblem, run: Run) -> None:
     if (bound := getattr(answer, "mip_dual_bound", None)) is not None:
         run.tighten((_TOLERANCE - float(bound)) * unit + float(least.sum()) + problem.rounding)
     if answer.x is not None:
-        run.offer(from_clients(np.argsort(-answer.x[rows * n :], kind="stable")[: problem.size], n))
+        offer_answer(problem, run, from_clients(np.argsort(-answer.x[rows * n :], kind="stable")[: problem.size], n))
+    elif answer.status == 2 and problem.is_constrained:
+        run.infeasible()
 
 
 #: What the sum over the rows of the largest differences is scaled to for CP-SAT.
 _UNITS = 2.0**46
 
 
-@method(CoverageProblem, "cp-sat", kind="exact", accepts=_is_small)
+@method(CoverageProblem, "cp-sat", kind="exact", accepts=_is_small, constraints=True)
 def cp_sat(problem: CoverageProblem, run: Run, *, threads: Annotated[int, AtLeast(1)] = 1) -> None:
     """State the p-median with assignments in CP-SAT, similarities scaled and rounded up so that its bound holds.
 
@@ -191,16 +229,14 @@ def cp_sat(problem: CoverageProblem, run: Run, *, threads: Annotated[int, AtLeas
     """
     from ortools.sat.python import cp_model
 
-    ascend(problem, run, _greedy(problem, run), sweeps=1)
-    n = problem.n
+    _begin(problem, run, sweeps=1)
     least, largest = problem.extremes
     spread = float((largest - least).sum())
     factor = _UNITS / spread if spread > 0 else 1.0
     worth = np.ceil((problem.similarity.astype(np.float64) - least[:, None]) * factor * (1 + 4 * _EPS))
     with run.building():
         model = cp_model.CpModel()
-        chosen = [model.new_bool_var("") for _ in range(n)]
-        model.add(cp_model.LinearExpr.sum(chosen) == problem.size)
+        chosen = stated_choice(problem.feasible, model)
         terms, weights = [], []
         for row in worth.astype(np.int64).tolist():
             gains = [(j, value) for j, value in enumerate(row) if value > 0]
@@ -222,12 +258,14 @@ def cp_sat(problem: CoverageProblem, run: Run, *, threads: Annotated[int, AtLeas
     status = run_cp_sat(solver, model, follower(run, solver, chosen, widened))
     run.nodes = solver.num_branches
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        run.offer([int(solver.value(variable)) for variable in chosen])
+        offer_answer(problem, run, np.array([int(solver.value(variable)) for variable in chosen]))
         run.tighten(widened(solver.best_objective_bound))
+    elif status == cp_model.INFEASIBLE and problem.is_constrained:
+        run.infeasible()
     cut_short(run, model, status)
 
 
-@method(CoverageProblem, "brute-force", kind="exact")
+@method(CoverageProblem, "brute-force", kind="exact", constraints=True)
 def brute_force(problem: CoverageProblem, run: Run) -> None:
     """Evaluate every selection; the reference that other methods are tested against.
 
@@ -239,7 +277,7 @@ def brute_force(problem: CoverageProblem, run: Run) -> None:
     similarity, best = problem.similarity.astype(np.float64), -math.inf
     at_once = max(1, 4 * _BLOCK // (similarity.shape[0] * problem.size))
     run.nodes = 0
-    for clients in selection_blocks(problem.n, problem.size, at_once):
+    for clients in problem.selection_blocks(at_once):
         values = similarity[:, clients].max(axis=2).sum(axis=0)
         top = int(values.argmax())
         if values[top] > best:
@@ -248,10 +286,13 @@ def brute_force(problem: CoverageProblem, run: Run) -> None:
         run.nodes += len(clients)
         if run.expired:
             return
+    if run.x is None:
+        run.infeasible()
+        return
     run.tighten(best + problem.rounding)
 
 
-@method(CoverageProblem, "auto", kind="exact")
+@method(CoverageProblem, "auto", kind="exact", constraints=True)
 def auto(problem: CoverageProblem, run: Run) -> None:
     """``branch-and-bound``, which begins with the greedy selection and swaps."""
     branch_and_bound(problem, run)

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.checks import frozen_array
+from solvers.constraints import ConstrainedProblem
 from solvers.errors import InvalidProblem
 from solvers.problem import OPTIMALITY_GAP
-from solvers.subsets import SubsetProblem, checked_size
+from solvers.subsets import checked_size
 
 __all__ = ["CoverageProblem"]
 
@@ -24,7 +25,7 @@ _SMALLEST, _LARGEST = 1e-280, 1e280
 
 
 @dataclass(frozen=True, eq=False)
-class CoverageProblem(SubsetProblem):
+class CoverageProblem(ConstrainedProblem):
     r"""Select ``size`` of n clients so that every client is similar to one of them.
 
     .. math:: \max_{|S| = m} \; \sum_i \max_{j \in S} s_{ij}
@@ -41,6 +42,8 @@ class CoverageProblem(SubsetProblem):
         columns those that are available. An array of float32 is kept as it is, which halves the memory.
     size : int
         Number m of candidates to select, 1 ≤ m ≤ n.
+    include, exclude, quotas, budgets, conflicts : optional
+        Side constraints of the candidates, by their numbers: see `solvers.constraints.ConstrainedProblem`.
 
     Raises
     ------
@@ -80,6 +83,7 @@ class CoverageProblem(SubsetProblem):
             )
         object.__setattr__(self, "similarity", similarity)
         object.__setattr__(self, "size", checked_size(self.size, similarity.shape[1]))
+        self._complete_constraints(np.arange(self.n), self.size)
 
     @property
     def n(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.constrained_set import ConstrainedSelections
 from solvers.coverage.problem import CoverageProblem
 from solvers.dispersion.kernels import load
 from solvers.run import Run
@@ -79,6 +80,9 @@ def ascend(problem: CoverageProblem, run: Run, clients: NDArray[np.int64], sweep
         inner.compare(similarity, start, service.owner, service.first, service.second, gain, loss)
         gain[chosen[(chosen >= start) & (chosen < start + gain.size)] - start] = -np.inf
         loss -= gain
+        if isinstance(problem.feasible, ConstrainedSelections):
+            places = np.arange(start, start + gain.size)
+            loss[~problem.feasible.swaps(from_clients(chosen, n), chosen, places)] = np.inf
         out, into = np.unravel_index(int(loss.argmin()), loss.shape)
         if -loss[out, into] <= least:
             continue
@@ -106,9 +110,5 @@ def perturb(problem: CoverageProblem, run: Run, kicks: int) -> None:
     failed = 0
     while failed < kicks and exchanged and not run.expired:
         best = run.objective
-        clients = np.flatnonzero(run.x)
-        outside = np.flatnonzero(run.x == 0)
-        places = run.rng.choice(problem.size, exchanged, replace=False)
-        clients[places] = run.rng.choice(outside, exchanged, replace=False)
-        ascend(problem, run, clients)
+        ascend(problem, run, problem.feasible.exchanged(run.x, exchanged, run.rng))
         failed = 0 if run.objective != best else failed + 1

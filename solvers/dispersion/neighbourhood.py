@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.constraints import FREE, ONE, ZERO
-from solvers.dispersion.constrained_set import ConstrainedSelections
+from solvers.constrained_set import ConstrainedSelections
+from solvers.constraints import ONE
 from solvers.dispersion.problem import DispersionProblem, SelectionProblem
 from solvers.run import Run
 
@@ -22,7 +22,6 @@ __all__ = [
     "greedy_decision",
     "incumbent",
     "local_ascent",
-    "offer_answer",
     "random_decision",
 ]
 
@@ -53,34 +52,22 @@ def _greedy_in_constraints(problem: SelectionProblem) -> NDArray[np.int64]:
     """Greedy selection under side constraints: the included clients first; repaired where rows tie in their sum."""
     feasible = problem.feasible
     assert isinstance(feasible, ConstrainedSelections)
-    states = feasible.constraints.states.copy()
     g = problem.linear.copy()
-    for included in np.flatnonzero(states == ONE):
+    for included in np.flatnonzero(feasible.constraints.states == ONE):
         g += 2 * problem.weight * problem.geometry.row(int(included))
-    while int((states == ONE).sum()) < problem.size and (states == FREE).any():
-        client = int(np.argmax(np.where(states == FREE, g, -np.inf)))
-        states[client] = ONE
-        _, left = feasible.constraints.restricted(states)
-        if ConstrainedSelections.of(left).contradiction() is not None:
-            states[client] = ZERO
-            continue
-        g += 2 * problem.weight * problem.geometry.row(client)
-    return feasible.repaired(feasible.completed(states == ONE), g)
+
+    def after(client: int, _: NDArray[np.int64]) -> NDArray[np.float64]:
+        nonlocal g
+        g = g + 2 * problem.weight * problem.geometry.row(client)
+        return g
+
+    return feasible.grown(g, after)
 
 
 def incumbent(run: Run) -> NDArray[np.int64]:
     """The run's best decision; there must be one."""
     assert run.x is not None
     return run.x.astype(np.int64)
-
-
-def offer_answer(problem: SelectionProblem, run: Run, x: NDArray[np.int64]) -> None:
-    """Offer an external solver's answer; one that misses a side constraint by its tolerance is repaired before."""
-    if problem.is_constrained and problem.violation(x) > 0:
-        feasible = problem.feasible
-        assert isinstance(feasible, ConstrainedSelections)
-        x = feasible.repaired(x, problem.linear)
-    run.offer(x)
 
 
 def compiled_rows(problem: SelectionProblem) -> tuple[NDArray[Any], ...]:

@@ -20,8 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.checks import frozen_array, integer
 from solvers.constraints import ConstrainedProblem, among
-from solvers.dispersion.constrained_set import ConstrainedSelections
-from solvers.dispersion.feasible_set import Hypersimplex
 from solvers.dispersion.geometry import Geometry, KindGeometry, MatrixGeometry, PointGeometry
 from solvers.errors import InvalidProblem
 from solvers.options import did_you_mean
@@ -89,18 +87,11 @@ class SelectionProblem(ConstrainedProblem):
         for name, value in (("costs", costs), ("size", size), ("weight", weight), ("clients", clients)):
             object.__setattr__(self, name, value)
         self._complete_constraints(clients, size)
-        if self.is_constrained and (why := self.feasible.contradiction()) is not None:
-            raise InvalidProblem(f"no selection keeps all constraints: {why}")
 
     @property
     def geometry(self) -> Geometry:
         """Distances between the clients; every statement has its own."""
         raise NotImplementedError
-
-    @cached_property
-    def feasible(self) -> Hypersimplex:
-        """The feasible set, relaxed to fractional decisions; a `ConstrainedSelections` where there are constraints."""
-        return ConstrainedSelections.of(self.constraints) if self.is_constrained else Hypersimplex(self.n, self.size)
 
     @property
     def n(self) -> int:
@@ -155,10 +146,6 @@ class SelectionProblem(ConstrainedProblem):
     def selected(self, x: ArrayLike) -> NDArray[np.int64]:
         """Sorted client ids that ``x`` selects."""
         return self.clients[np.flatnonzero(self.decision(x))]
-
-    def violation(self, x: ArrayLike) -> float:
-        """Largest of: excess over 0/1, distance of ``1ᵀx`` from ``size``, and misses of side constraints."""
-        return self.feasible.violation(self.decision(x))
 
     def objective(self, x: ArrayLike) -> float:
         """``weight · xᵀHx − costsᵀx``."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.feasible_set import FREE, ONE, ZERO
+from solvers.feasible_set import FREE, ONE, ZERO
 
 __all__ = ["FREE", "ONE", "ZERO", "Form", "Goal", "Log", "Order", "SideScratch", "Sides", "Stack", "Workspace"]
 

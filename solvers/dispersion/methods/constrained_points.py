@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.constrained_set import ConstrainedSelections
 from solvers.constraints import FREE, ONE, ZERO
-from solvers.dispersion.constrained_set import ConstrainedSelections
 from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
 from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.backends import cut_short, follower, run_cp_sat, solver_for
-from solvers.dispersion.neighbourhood import ascend, incumbent, offer_answer
+from solvers.backends import cut_short, follower, offer_answer, run_cp_sat, solver_for, stated_choice
+from solvers.dispersion.neighbourhood import ascend, incumbent
 from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem
 from solvers.run import Run
@@ -21,10 +21,6 @@ FORMULATIONS = ("rlt", "glover", "product", "tangent")
 #: The scaled objective stays below 2⁴⁴ in size: far from CP-SAT's 64-bit overflow, exact in a float64, and fine
 #: enough that rounding the coefficients costs a relative 1e-10 or so.
 _LARGEST_OBJECTIVE = 2.0**44
-
-#: Whole coefficients of a row from here on are scaled, as fractions are, to this many bits.
-_ROW_BITS = 24
-_LARGEST_WHOLE = 2.0**_ROW_BITS
 
 
 @dispersion_method(DispersionProblem, "cp-sat", start="greedy", kind="exact", constraints=True)
@@ -102,7 +98,7 @@ def state(problem: DispersionProblem, formulation: str, run: Run | None = None) 
 
     integers = _Integers(problem)
     model = cp_model.CpModel()
-    chosen = _choice(problem, model)
+    chosen = stated_choice(problem.feasible, model)
     if formulation == "glover":
         integers.counted = 2
         pair_terms = _state_rows(problem, model, chosen, integers, run)
@@ -115,28 +111,6 @@ def state(problem: DispersionProblem, formulation: str, run: Run | None = None) 
     return model, chosen, integers
 
 
-def _choice(problem: DispersionProblem, model: Any) -> list[Any]:
-    """State the feasible set: a Boolean for each client, and its rows.
-
-    Coefficients that are no whole numbers are multiplied by a power of
-    two and rounded down, so that no selection that keeps a budget is lost; what a row lets through in excess is some
-    1e-7 of its largest coefficient. Finer ones are not safe: with coefficients of 2³⁴ CP-SAT 9.15's presolve cuts off
-    optima and calls what is left optimal.
-    """
-    from ortools.sat.python import cp_model
-
-    chosen = [model.new_bool_var(f"s{i}") for i in range(problem.n)]
-    for _, coefficients, low, high in problem.feasible.rows():
-        largest = float(coefficients.max())
-        if largest >= _LARGEST_WHOLE or (coefficients != np.rint(coefficients)).any():
-            unit = 2.0 ** (_ROW_BITS - math.ceil(math.log2(largest)))
-            coefficients, high = np.floor(coefficients * unit), high * unit
-        total = cp_model.LinearExpr.weighted_sum(chosen, coefficients.astype(np.int64).tolist())
-        limits = (math.ceil(low) if low > -math.inf else 0, math.floor(min(high, 2.0**60)))
-        model.add_linear_constraint(total, *limits)
-    return chosen
-
-
 def _tangent(problem: DispersionProblem, run: Run, threads: int) -> None:
     """Outer approximation: solve, add the tangent at the answer, solve again."""
     from ortools.sat.python import cp_model
@@ -147,7 +121,7 @@ def _tangent(problem: DispersionProblem, run: Run, threads: int) -> None:
     scale = 2.0**36  # values are about m in these units
     points = tangents.first(incumbent(run))
     model = cp_model.CpModel()
-    chosen = _choice(problem, model)
+    chosen = stated_choice(problem.feasible, model)
     value = model.new_int_var(-(2**60), 2**60, "value")
     model.maximize(value)
     run.nodes = 0

@@ -11,13 +11,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.dispersion.feasible_set import Row
-from solvers.dispersion.neighbourhood import incumbent, offer_answer
+from solvers.backends import offer_answer
+from solvers.dispersion.neighbourhood import incumbent
 from solvers.dispersion.prelude import dispersion_method, one_thread
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.semidefinite import Tangents
 from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.errors import InvalidOption, InvalidProblem
+from solvers.feasible_set import Row
 from solvers.run import Run
 
 __all__ = [

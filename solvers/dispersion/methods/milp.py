@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.neighbourhood import ascend, incumbent, offer_answer
+from solvers.backends import offer_answer
+from solvers.dispersion.neighbourhood import ascend, incumbent
 from solvers.dispersion.prelude import dispersion_method, one_thread
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.semidefinite import Tangents

@@ -9,8 +9,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.constrained_set import ConstrainedSelections
-from solvers.dispersion.feasible_set import FREE, ONE, ZERO
+from solvers.constrained_set import ConstrainedSelections
 from solvers.dispersion.geometry import OutOfTime, potentials
 from solvers.dispersion.methods.constrained_points import first_selection, search_in_constraints
 from solvers.dispersion.methods.exact import branch_and_bound as branch_and_bound_with_matrix
@@ -20,6 +19,7 @@ from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
 from solvers.dispersion.relaxations.points import Relaxation, Rest
 from solvers.dispersion.restated import QUICK, RestatedRun
+from solvers.feasible_set import FREE, ONE, ZERO
 from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.feasible_set import Hypersimplex
 from solvers.dispersion.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.prelude import one_thread, solve_trivial
 from solvers.dispersion.problem import DispersionProblem
@@ -16,6 +15,7 @@ from solvers.dispersion.relaxations.semidefinite import relax
 from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
 from solvers.errors import InvalidOption, MissingBackend
+from solvers.feasible_set import Hypersimplex
 from solvers.options import Above
 from solvers.registry import method
 from solvers.run import Run

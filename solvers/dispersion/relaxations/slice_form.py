@@ -23,8 +23,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from solvers.dispersion.feasible_set import Hypersimplex
 from solvers.dispersion.problem import DispersionProblem
+from solvers.feasible_set import Hypersimplex
 
 __all__ = [
     "Multipliers",

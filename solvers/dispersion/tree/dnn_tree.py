@@ -35,7 +35,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.feasible_set import Hypersimplex
 from solvers.dispersion.kernels import load
 from solvers.dispersion.kernels.tree_data import FREE, ONE, ZERO
 from solvers.dispersion.neighbourhood import ascend
@@ -43,6 +42,7 @@ from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, WarmSt
 from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
 from solvers.dispersion.tree.first_order import FirstOrderTree
 from solvers.dispersion.tree.policy import DEFAULT_POLICY, Policy
+from solvers.feasible_set import Hypersimplex
 
 __all__ = ["DNNNode", "DNNTree", "NodeResult", "Setting", "process_node"]
 

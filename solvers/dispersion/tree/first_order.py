@@ -36,7 +36,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.certificates import Certificate
-from solvers.dispersion.feasible_set import Hypersimplex
 from solvers.dispersion.kernels import load
 from solvers.dispersion.kernels.tree_data import FREE, ONE, Form, Goal, Log, Order, Stack, Workspace
 from solvers.dispersion.memory import Memory
@@ -48,6 +47,7 @@ from solvers.dispersion.relaxations.slice_form import Multipliers, Normal, Slice
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
 from solvers.dispersion.tree.journal import Journal
 from solvers.dispersion.tree.policy import DEFAULT_POLICY, Policy
+from solvers.feasible_set import Hypersimplex
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
 

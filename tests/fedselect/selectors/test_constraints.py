@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from fedselect.data import digits
 from fedselect.errors import ConfigError, DataError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors import SELECTORS, FedGS, PowerOfChoice
+from fedselect.selectors import SELECTORS, DivFL, FedCBS, FedGS, PowerOfChoice
 from fedselect.selectors.constraints import ClockBudget, RoundConstraints
 from solvers.constraints import Budget, Quota
 
@@ -172,3 +174,62 @@ def test_a_table_that_lacks_clients_is_refused(tmp_path, small_scenario):
         SELECTORS.build("fedgs", small_scenario, constraints={}, clients_file=str(path))
     with pytest.raises(ConfigError, match="constraints speak of, and there are none"):
         SELECTORS.build("fedgs", small_scenario, clients_file=str(path))
+
+
+def kept_by(name, rounds=3, **options):
+    """Selections of a selector under quotas, a budget and an exclusion, each checked; the selector comes with them."""
+    rng = np.random.default_rng(1)
+    constraints = RoundConstraints(
+        N, quotas=by_region(1, 2), budgets=[Budget(SECONDS, 7.0, "seconds")], exclude=[0], include_after=2
+    )
+    if name == "fed-cbs":
+        selector = FedCBS(M, label_counts=1 + rng.integers(0, 9, (N, 4)), constraints=constraints, **options)
+    else:
+        features = None if name == "divfl-updates" else rng.random((N, 3))
+        selector = DivFL(M, importance=np.full(N, 1 / N), features=features, constraints=constraints, **options)
+    selections = []
+    for t in range(rounds):
+        round = a_round(t, available=np.arange(N) % 7 != t)
+        selection = selector.select(round)
+        chosen = selection.clients
+        assert chosen.size == M
+        assert round.available[chosen].all()
+        assert 0 not in chosen
+        assert set(np.bincount(REGION[chosen], minlength=4)) <= {1, 2}
+        assert SECONDS[chosen].sum() <= 7.0 * (1 + 1e-9)
+        assert selection.weights.sum() == pytest.approx(1.0)
+        assert selection.notes["constraints"]["slack"]["seconds"] >= -1e-6
+        outcome = feedback(round, selection)
+        updates = {k: rng.random(3) for k in chosen.tolist()} if name == "divfl-updates" else {}
+        selector.update(replace(outcome, updates=updates))
+        selections.append(selection)
+    return selector, selections
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("fed-cbs", {"method": "auto"}),
+        ("fed-cbs", {"method": "local-search"}),
+        ("divfl", {"method": "auto"}),
+        ("divfl", {"method": "greedy", "aggregation": "mean"}),
+        ("divfl-updates", {"method": "greedy"}),
+    ],
+)
+def test_selectors_of_coverage_and_balance_keep_constraints(name, options):
+    selector, selections = kept_by(name, **options)
+    if options["method"] == "auto":
+        assert all(each.solution.status == "optimal" for each in selections)
+    again, _ = kept_by(name, 1, **options)
+    again.load_state_dict(selector.state_dict())
+    assert again.constraints.waited.tolist() == selector.constraints.waited.tolist()
+
+
+def test_methods_that_do_not_keep_constraints_are_refused():
+    constraints = RoundConstraints(N, exclude=[0])
+    with pytest.raises(ConfigError, match=r"method 'fed-cbs' does not keep side constraints; choose one .*'auto'"):
+        FedCBS(M, label_counts=np.ones((N, 2), dtype=int), constraints=constraints)
+    with pytest.raises(ConfigError, match="'stochastic-greedy' does not keep"):
+        DivFL(M, importance=np.full(N, 1 / N), features=np.eye(N), method="stochastic-greedy", constraints=constraints)
+    with pytest.raises(ConfigError, match="stated over 20 clients; there are 3"):
+        FedCBS(1, label_counts=np.ones((3, 2), dtype=int), method="auto", constraints=constraints)

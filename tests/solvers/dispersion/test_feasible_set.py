@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.dispersion.feasible_set import ONE, ZERO, Hypersimplex
+from solvers.feasible_set import ONE, ZERO, Hypersimplex
 
 
 @st.composite

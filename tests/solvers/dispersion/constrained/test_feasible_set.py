@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from solvers.constrained_set import ConstrainedSelections
 from solvers.constraints import FREE, ONE, ZERO
-from solvers.dispersion.constrained_set import ConstrainedSelections
 from tests.solvers.dispersion.constrained.cases import draw_case, feasible_cases
 from tests.thoroughly import few_of
 

@@ -7,8 +7,8 @@ import pytest
 
 from solvers import methods, solve
 from solvers.dispersion import PointDispersionProblem
-from solvers.dispersion.feasible_set import ONE, ZERO
 from solvers.dispersion.relaxations.points import Relaxation
+from solvers.feasible_set import ONE, ZERO
 from solvers.run import Run
 from tests.solvers.dispersion.circle.cases import circle
 from tests.solvers.dispersion.points.cases import random_points

@@ -89,6 +89,13 @@ class Hypersimplex:
         """Draw a decision, each with the same probability."""
         return self.decision(rng.choice(self.n, size=self.size, replace=False))
 
+    def exchanged(self, x: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return the clients of a selection of which ``count`` were exchanged for others, drawn at random."""
+        clients, outside = np.flatnonzero(x), np.flatnonzero(x == 0)
+        places = rng.choice(self.size, count, replace=False)
+        clients[places] = rng.choice(outside, count, replace=False)
+        return clients
+
     # -- linear functions ----------------------------------------------------------------------------------------
 
     def support(self, g: NDArray[np.float64]) -> float:

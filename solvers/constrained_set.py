@@ -1,6 +1,6 @@
 r"""Feasible set of a selection with side constraints: what `Hypersimplex` answers, with rows.
 
-Groups that are disjoint or nested are handled exactly (`solvers.dispersion.laminar`). All other rows have prices: for
+Groups that are disjoint or nested are handled exactly (`solvers.laminar`). All other rows have prices: for
 any multipliers y, positive on upper limits and negative on lower ones,
 
 .. math:: \max \{g^\top s\} \le \max \{(g - A^\top y)^\top s\} + \sum_r y_r b_r
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.constraints import FREE, ONE, ZERO, Constraints, LinearRow
-from solvers.dispersion.feasible_set import Hypersimplex, Row
-from solvers.dispersion.laminar import LaminarSelections, laminar_rows
 from solvers.errors import NoSelection
+from solvers.feasible_set import Hypersimplex, Row
+from solvers.laminar import LaminarSelections, laminar_rows
 
 __all__ = ["ConstrainedSelections"]
 
@@ -328,6 +328,51 @@ class ConstrainedSelections(Hypersimplex):
                 return x
         keys = rng.random(self.n)
         return self.repaired(self.core.best(keys), keys)
+
+    def exchanged(self, x: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return the clients of a selection after so many swaps, each drawn from those that keep all constraints."""
+        x = x.copy()
+        for _ in range(count):
+            inside, outside = np.flatnonzero(x), np.flatnonzero(x == 0)
+            allowed = np.argwhere(self.swaps(x, inside, outside))
+            if not len(allowed):
+                break
+            a, b = allowed[rng.integers(len(allowed))]
+            x[inside[a]], x[outside[b]] = 0, 1
+        return np.flatnonzero(x)
+
+    def grown(
+        self, g: NDArray[np.float64], after: Callable[[int, NDArray[np.int64]], NDArray[np.float64]]
+    ) -> NDArray[np.int64]:
+        """Add the client of largest gain that leaves a way to keep the constraints, until ``size`` are chosen.
+
+        Parameters
+        ----------
+        g : (n,) ndarray
+            Gains beside the included clients.
+        after : callable
+            ``after(client, chosen)`` returns the gains once this client is chosen, too; ``chosen`` has it among them.
+
+        Returns
+        -------
+        (n,) ndarray of int
+            A selection that keeps all rows: repaired where the sums of several rows left none.
+
+        Raises
+        ------
+        NoSelection
+            When there is none, or none was found in ten seconds.
+        """
+        states = self.constraints.states.copy()
+        while int((states == ONE).sum()) < self.size and (states == FREE).any():
+            client = int(np.argmax(np.where(states == FREE, g, -np.inf)))
+            states[client] = ONE
+            _, left = self.constraints.restricted(states)
+            if ConstrainedSelections.of(left).contradiction() is not None:
+                states[client] = ZERO
+                continue
+            g = after(client, np.flatnonzero(states == ONE))
+        return self.repaired(self.completed(states == ONE), g)
 
     def completed(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return a decision under the laminar rows that has as many of the chosen clients as can be."""
