@@ -1,24 +1,31 @@
 """Side constraints on recorded FedGS rounds: seconds of a proof, or the gap, beside the round without them.
 
-    python tests/benchmarks/bench_constrained.py [--limit 10] [--seeds 0-0] [--method auto]
+    python tests/benchmarks/bench_constrained.py [--limit 10] [--seeds 1] [--method auto]
+    python tests/benchmarks/bench_constrained.py --suite docs/benchmarks/constrained_suite.csv --limit 6
 
 Every round of 100 clients in the library gets five random groups with quotas, one budget at 60 % of what the free
 optimum uses (lognormal uses), two budgets (60 and 80 %), and quotas, two budgets and 100 conflicts at once. Draws that
 the problem refuses, or for which nothing is feasible, are counted. Processor seconds stand beside the clock's.
+
+With ``--suite``, the recorded rounds of the suite ``constrained``: `auto` beside external solvers, as they are called
+and with our reformulation, a row for each in a CSV file.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import math
 import time
 from typing import Any
 
 import numpy as np
 
 from solvers import Solution, solve
+from solvers.benchmark.suites import suite
 from solvers.constraints import Budget, Quota
 from solvers.dispersion import DispersionProblem
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidProblem, SolversError
 from solvers.instances import load, names
 
 KINDS = ("quotas", "budget", "two budgets", "mixed")
@@ -45,13 +52,50 @@ def constraints(problem: DispersionProblem, free: Solution, kind: str, seed: int
     return stated
 
 
+#: External solvers of the table: of those in the suite, the ones that came first on other rounds, in both forms.
+PEERS = ("gurobi:nonconvex", "gurobi:projected", "cplex:nonconvex", "cplex:projected", "scip:projected", "cp-sat:rlt")
+
+
+def beside_peers(path: str, limit: float) -> None:
+    """Write a row for each recorded round and method, and print on how many ``auto`` is ahead of the best other."""
+    chosen = suite("constrained")
+    ahead, rows = 0, []
+    solve(load(next(iter(chosen.instances))), "auto", time_limit=limit)
+    for name in chosen.instances:
+        problem, keys = load(name), {}
+        for label in ("auto", *PEERS):
+            method, options = chosen.methods[label]
+            began = time.process_time()
+            try:
+                found = solve(problem, method, time_limit=limit, **options)
+            except SolversError as error:
+                rows.append([name, label, "refused", "", "", "", "", str(error).partition("\n")[0][:60]])
+                continue
+            cpu, proved = time.process_time() - began, found.status == "optimal"
+            gap = math.inf if found.gap is None else found.gap
+            rows.append([name, label, found.status, found.objective, found.bound, gap, round(cpu, 3), ""])
+            # A proof before none, then the sooner in processor seconds, else the smaller gap.
+            keys[label] = (not proved, cpu if proved else gap)
+            print(*rows[-1], flush=True)
+        ahead += keys["auto"] <= min(value for label, value in keys.items() if label != "auto")
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["instance", "method", "status", "objective", "bound", "gap", "processor seconds", "note"])
+        writer.writerows(rows)
+    print(f"auto is ahead of the best other, or level with it, on {ahead} of {len(chosen.instances)}")
+
+
 def main() -> None:
     """Print a line for each round and kind, and a summary for each kind."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--limit", type=float, default=10.0)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--method", default="auto")
+    parser.add_argument("--suite", metavar="FILE", help="the recorded rounds beside external solvers, into this file")
     options = parser.parse_args()
+    if options.suite:
+        beside_peers(options.suite, options.limit)
+        return
     rounds = [name for name in names() if name.startswith("fedgs") and "-n100-" in name]
     solve(load(rounds[0]), "auto", time_limit=1.0)
     results: dict[str, list[tuple[float, float, bool, float]]] = {kind: [] for kind in KINDS}
