@@ -80,6 +80,25 @@ def draw_trace(
     axes.ticklabel_format(useOffset=False)
 
 
+def draw_constraints(axes: Axes, rows: Sequence[Any], x: NDArray[Any]) -> None:
+    """Draw what a selection uses of each quota and budget as a share of its limit, a line at the least that it must.
+
+    A row without an upper limit is drawn as a share of its lower one. Conflicts are left out.
+    """
+    shown = [row for row in rows if row.kind != "conflict"]
+    for place, row in enumerate(shown):
+        upper = row.high if math.isfinite(row.high) else row.low
+        unit = upper if upper > 0 else 1.0
+        binds = row.slack(x) <= 1e-9 * unit
+        axes.barh(place, row.activity(x) / unit, color="C1" if binds else "C0", hatch="//" if binds else None)
+        if row.low > 0:
+            axes.plot([row.low / unit] * 2, [place - 0.4, place + 0.4], color="black")
+    axes.axvline(1.0, color="0.4", linestyle=":")
+    axes.set_yticks(range(len(shown)), [row.label for row in shown], fontsize=8)
+    axes.set_xlabel("used, as a share of the limit (hatched: it binds)")
+    axes.invert_yaxis()
+
+
 def relative_gap(objective: float, bound: float) -> float:
     """``|bound − objective| / |objective|``, as MIP solvers state it.
 
@@ -392,11 +411,18 @@ class Solution:
         return "\n".join(f"{name:<14} {value}" for name, value in self._rows())
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw objective and bound over the seconds, the gap between them shaded, on ``axes`` or on a new figure."""
+        """Draw objective and bound over the seconds, the gap between them shaded, on ``axes`` or on a new figure.
+
+        On a new figure side constraints stand beside them: what the selection uses of each group and budget.
+        """
         if axes is None:
             from matplotlib.figure import Figure
 
-            axes = Figure(figsize=(5.6, 3.8), layout="constrained").subplots()
+            if self.x is not None and self.problem.is_constrained:
+                axes, beside = Figure(figsize=(9.6, 3.8), layout="constrained").subplots(1, 2)
+                draw_constraints(beside, self.problem.constraints.rows, self.x)  # type: ignore[attr-defined]
+            else:
+                axes = Figure(figsize=(5.6, 3.8), layout="constrained").subplots()
         draw_trace(axes, self.trace, ({"linestyle": "-"}, {"linestyle": "--"}), self.seconds)
         axes.set_title(f"{self.method}: {self.status}", fontsize=10)
         if self.trace:

@@ -17,6 +17,7 @@ from fedselect.experiments.comparison import Comparison, difference_table, mean_
 from fedselect.experiments.folder import RecordedRun
 from fedselect.experiments.metrics import mean_weight_sum, run_gaps, summary
 from fedselect.experiments.seconds import time_table
+from fedselect.reports.constraints import constraints_table
 from fedselect.reports.document import (
     Cell,
     Column,
@@ -66,8 +67,10 @@ def run_report(run: RecordedRun) -> Report:
         return Report(f"{head['name']}: {label}", summary_line, facts_of([run]), tuple(notes))
     # What the updates were worth is not known before the end: it needs the sizes, which the federation has.
     results = run.results or summary(run.records, np.full(run.n_clients, math.nan))
+    stated = constraints_table({label: run.records})
     tables = [
         value_table("results", "The run in a few numbers.", results),
+        *([stated] if stated else []),
         frame_table("clients", "Every client.", _clients(run)),
         frame_table("rounds", _ROUNDS, run.table.assign(gap=run_gaps(run.table))),
     ]
@@ -196,7 +199,9 @@ def selectors_report(name: str, runs: Runs) -> Report:
         notes += [*_warnings(means), *missing]
         differences = [differences_table(difference_table(every))] if len(compared) > 1 else []
         clocked = [_seconds_table(means), _time_table(compared)] if "seconds" in means else []
-        timed = [each for each in clocked if each]
+        records = {label: [record for run in each for record in run.records] for label, each in compared.items()}
+        stated = constraints_table(records)
+        timed = [each for each in (*clocked, stated) if each]
         tested = bool(begun[0].config["data"].get("client_test_fraction"))
         tables = [results_table(means), *differences, *timed, _course_table(means, tested), *tables]
         result = _result(means, difference_table(every))

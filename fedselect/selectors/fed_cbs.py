@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,7 +63,7 @@ class FedCBS(SelectorBase):
         When an argument is not as described.
     """
 
-    state_names = ("counts",)
+    state_names: ClassVar[tuple[str, ...]] = ("counts",)
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ import pytest
 
 from solvers import InvalidAnswer, InvalidProblem, Solution, relative_gap, solve, with_bound
 from solvers.allocation import AllocationProblem
+from solvers.constraints import Budget, Quota
 from solvers.dispersion import DispersionProblem
 from solvers.problem import digest
 from solvers.solution import TracePoint, jsonable, proves
@@ -83,6 +84,23 @@ def test_plot_draws_objective_and_bound():
     axes = solution.plot()
     assert [line.get_label() for line in axes.get_lines()] == ["objective", "bound"]
     assert axes.get_lines()[0].get_ydata()[-1] == solution.objective
+
+
+def test_plot_draws_what_is_used_of_groups_and_budgets():
+    free = points(12, 4)
+    seconds = Budget(np.arange(12.0), 20.0, "seconds")
+    quotas = [Quota([0, 1, 2], at_least=2, name="north"), Quota([3, 4, 5, 6], 1, 1, name="south")]
+    problem = DispersionProblem(free.distances, free.costs, size=4, quotas=quotas, budgets=[seconds])
+    solution = solve(problem, "brute-force")
+    beside = solution.plot().figure.axes[1]
+    assert [text.get_text() for text in beside.get_yticklabels()] == [
+        "quota 'north'",
+        "quota 'south'",
+        "budget 'seconds'",
+    ]
+    used = [row.activity(solution.x) / unit for row, unit in zip(problem.constraints.rows, (2, 1, 20), strict=True)]
+    assert [bar.get_width() for bar in beside.patches] == pytest.approx(used, abs=1e-6)
+    assert len(solution.plot(beside).figure.axes) == 2  # on given axes the course alone
 
 
 def test_a_second_method_certifies_a_decision():

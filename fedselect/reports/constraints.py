@@ -1,0 +1,64 @@
+"""Side constraints in reports: what each left unused in a run's rounds, what it cost, and where it gave way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fedselect.reports.document import Column, Table, count, number, word
+
+__all__ = ["constraints_table"]
+
+#: Slack that counts as none, as a share of what is used: budgets may be exceeded by 1e-9 of their limit.
+_BINDS = 1e-6
+
+_HEADINGS = ("rounds", "mean used", "mean slack", "least slack", "rounds it binds", "mean price", "largest price")
+
+
+def constraints_table(records: Mapping[str, Iterable[Mapping[str, Any]]]) -> Table | None:
+    """Tabulate what the records of rounds say of quotas and budgets; None where no selector has any.
+
+    Parameters
+    ----------
+    records : mapping of str to iterable of mapping
+        Records of rounds by selector, of all its runs.
+
+    Returns
+    -------
+    Table or None
+    """
+    rows = []
+    gave_way = []
+    for label, each in records.items():
+        kept = [note for record in each if (note := record.get("notes", {}).get("constraints"))]
+        names = dict.fromkeys(name for note in kept for name in note["used"])
+        rows += [(word(label), word(name), *_numbers(name, kept)) for name in names]
+        if missed := sum(any(key in note for key in ("size", "short", "not_included")) for note in kept):
+            gave_way.append(f"{label}: {missed} of {len(kept)}")
+    if not rows:
+        return None
+    said = f" Rounds in which one gave way: {'; '.join(gave_way)}." if gave_way else ""
+    caption = (
+        "Side constraints: what the selected use of each, and leave. A price is what a bound on the objective rises by "
+        f"with one unit more of the limit, where a method says so.{said}"
+    )
+    columns = (Column("selector", numeric=False), Column("constraint", numeric=False), *map(Column, _HEADINGS))
+    return Table("constraints", caption, columns, tuple(rows))
+
+
+def _numbers(name: str, kept: list[Mapping[str, Any]]) -> tuple[Any, ...]:
+    noted = [note for note in kept if name in note["used"]]
+    used, slack = (np.array([note[key][name] for note in noted], dtype=np.float64) for key in ("used", "slack"))
+    prices = [float(note["prices"][name]) for note in noted if name in note.get("prices", {})]
+    binds = int((slack <= _BINDS * np.maximum(np.abs(used), 1e-9)).sum())
+    return (
+        count(len(noted)),
+        number(used.mean()),
+        number(slack.mean()),
+        number(slack.min()),
+        count(binds),
+        number(np.mean(prices) if prices else None),
+        number(max(prices, key=abs) if prices else None),
+    )
