@@ -19,6 +19,7 @@ from solvers.coverage.lagrangian import Subproblem, Tree
 from solvers.coverage.problem import CoverageProblem
 from solvers.coverage.swaps import ascend
 from solvers.run import Run
+from solvers.subsets import from_clients
 
 __all__ = ["ConstrainedTree"]
 

@@ -4,12 +4,14 @@
 
 The round is a recorded one: 100 clients, 10 to select, no constraints. Uses are lognormal seconds, drawn once.
 Limits are shares of what the free optimum uses. A price is `Solution.prices`: what a bound rises by with a second more.
+A picture of the same name is written beside the table.
 """
 
 from __future__ import annotations
 
 import csv
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -46,6 +48,25 @@ def main(path: str) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["share", "limit", "objective", "bound", "price", "status", "objective without"])
         writer.writerows(rows)
+    draw(Path(path))
+
+
+def draw(path: Path) -> None:
+    """Draw objective and price over the limit, from the table."""
+    from matplotlib.figure import Figure
+
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    share, objective, price = ([float(row[name]) for row in rows] for name in ("share", "objective", "price"))
+    figure = Figure(figsize=(8, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.plot(share, objective, marker="o")
+    left.axhline(float(rows[0]["objective without"]), color="0.5", linestyle=":", label="without the budget")
+    left.set(xlabel="limit, as a share of the free use", ylabel="objective")
+    left.legend()
+    right.plot(share, price, marker="s", color="C1")
+    right.set(xlabel="limit, as a share of the free use", ylabel="price of a second", yscale="log")
+    figure.savefig(path.with_suffix(".png"), dpi=110)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import argparse
 import csv
 import math
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -56,14 +57,14 @@ def constraints(problem: DispersionProblem, free: Solution, kind: str, seed: int
 PEERS = ("gurobi:nonconvex", "gurobi:projected", "cplex:nonconvex", "cplex:projected", "scip:projected", "cp-sat:rlt")
 
 
-def beside_peers(path: str, limit: float) -> None:
+def beside_peers(path: str, limit: float, peers: Sequence[str]) -> None:
     """Write a row for each recorded round and method, and print on how many ``auto`` is ahead of the best other."""
     chosen = suite("constrained")
     ahead, rows = 0, []
     solve(load(next(iter(chosen.instances))), "auto", time_limit=limit)
     for name in chosen.instances:
         problem, keys = load(name), {}
-        for label in ("auto", *PEERS):
+        for label in ("auto", *peers):
             method, options = chosen.methods[label]
             began = time.process_time()
             try:
@@ -92,9 +93,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--method", default="auto")
     parser.add_argument("--suite", metavar="FILE", help="the recorded rounds beside external solvers, into this file")
+    parser.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS, help="of the external solvers, these")
     options = parser.parse_args()
     if options.suite:
-        beside_peers(options.suite, options.limit)
+        beside_peers(options.suite, options.limit, options.peers)
         return
     rounds = [name for name in names() if name.startswith("fedgs") and "-n100-" in name]
     solve(load(rounds[0]), "auto", time_limit=1.0)
