@@ -20,16 +20,12 @@ from solvers.run import Run
 __all__ = ["solve_constrained"]
 
 
-#: Tabu moves before the first bound, and spells of the tree before the others. 2026-11-23, on rounds with quotas.
-_FEW_MOVES, _LOOKS = 300, 1
-
-
 def solve_constrained(
     problem: DispersionProblem,
     run: Run,
     *,
     cuts: float = 3.0,
-    moves: int = 1_000,
+    moves: int = 3_000,
     memory: Memory | None = None,
     policy: Policy = DEFAULT_POLICY,
 ) -> None:
@@ -51,19 +47,10 @@ def solve_constrained(
                 run.offer(ascend(problem, x, run))
     tree = ConstrainedTree(problem, run, cuts, policy=policy)
     try:
-        is_contradictory = tree.is_contradictory()
-        few = min(moves, _FEW_MOVES)
-        if not is_contradictory:
-            _begin(problem, run, few)
+        if not tree.is_contradictory():
+            _begin(problem, run, moves)
             tree.refresh_incumbent()
-        # One shift for all clients takes milliseconds, is enough for many rounds, and then saves the relaxation.
-        tree.start(relax=False)
-        for _ in range(_LOOKS):
-            if tree.open and not (run.expired or run.proved):
-                tree.advance()
-        if tree.open and not is_contradictory and not (run.expired or run.proved):
-            _begin(problem, run, moves - few)
-            tree.refresh_incumbent()
+        tree.start()
         _round(tree)
         while tree.open and not (run.expired or run.proved):
             tree.advance()

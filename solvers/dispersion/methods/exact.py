@@ -248,6 +248,9 @@ def _search_on(problem: DispersionProblem, run: Run, search: Relay) -> None:
 #: Up to this many selections are looked at one by one, which takes milliseconds.
 _ENUMERABLE = 5_000
 
+#: Side constraints leave few of them, and other methods take longer.
+_ENUMERABLE_IN_CONSTRAINTS = 100_000
+
 #: Share of the time for the tree over counts, which proves what it can prove at once.
 _KINDS = 0.1
 
@@ -303,7 +306,7 @@ def auto(
     policy : Policy
         Tuning constants of the trees, for experiments.
     """
-    if problem.feasible.count <= _ENUMERABLE:
+    if problem.feasible.count <= (_ENUMERABLE_IN_CONSTRAINTS if problem.is_constrained else _ENUMERABLE):
         brute_force(problem, run)
         return
     if problem.is_constrained:

@@ -275,7 +275,7 @@ class ConstrainedTree(FirstOrderTree):
     def _explore(self, subproblem: Subproblem, stack: Stack, known: float, best: NDArray[np.int8]) -> int:
         assert isinstance(subproblem, ConstrainedSubproblem)
         policy, n = self.policy, subproblem.ids.size
-        budget = self._spell(subproblem)
+        budget = int(min(policy.spell, 1e5 + 1e8 * self.run.remaining))
         node, scratch = self._workspace(subproblem.sides, n)
         done, left = 0, 1
         while left and done < budget and not best.any():

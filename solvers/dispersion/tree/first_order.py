@@ -357,7 +357,10 @@ class FirstOrderTree:
         Returns how many nodes are left on the stack.
         """
         policy, n = self.policy, subproblem.ids.size
-        budget = self._spell(subproblem)
+        budget = int(min(policy.spell, 1e5 + 1e8 * self.run.remaining))
+        if self._root_can_improve(subproblem):  # which is to happen as soon as it is due
+            due = self.work.deficit(self._relaxation_work(subproblem, subproblem.ids))
+            budget = min(budget, due) if due > 0 else budget
         log, off = Log.empty(0, n), 0.0
         if self.journal is not None:
             log, off = self.journal.log(n), self.journal.margin
@@ -375,14 +378,6 @@ class FirstOrderTree:
             self.journal.keep(subproblem.number, log)
         self.work.nodes += done
         return left
-
-    def _spell(self, subproblem: Subproblem) -> int:
-        """Work of a spell below an open node."""
-        budget = int(min(self.policy.spell, 1e5 + 1e8 * self.run.remaining))
-        if self._root_can_improve(subproblem):  # which is to happen as soon as it is due
-            due = self.work.deficit(self._relaxation_work(subproblem, subproblem.ids))
-            budget = min(budget, due) if due > 0 else budget
-        return budget
 
     def _push(self, bound: float, subproblem: Subproblem, state: NDArray[np.int8], point: Reals, origin: int) -> None:
         if bound > self.incumbent + self.prune_tolerance:
