@@ -189,6 +189,7 @@ def _exchange(problem: DeadlineProblem, run: Run, chain: Chain, within: Chain) -
     ranks[by_length] = -np.arange(problem.n)
     most = by_length[-np.array(_kept_exactly(problem, by_length, ranks), dtype=np.int64)]
     _tighten(problem, run, counted_bound(chain, most.size))
+    assert run.x is not None
     for chosen in (np.flatnonzero(run.x), most):
         taken = np.isin(within.clients, chosen)
         if run.proved or run.expired or not _fits(within, taken):
