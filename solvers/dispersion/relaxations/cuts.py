@@ -66,11 +66,6 @@ class Cuts:
         """Right-hand sides."""
         return self.k * (self.k + 1) / 2
 
-    @property
-    def homogeneous(self) -> NDArray[np.bool_]:
-        """Which have the right-hand side 0; they hold for any 0/1 vector, also when some clients are left out."""
-        return (self.k == 0) | (self.k == -1)
-
     def matrix(self) -> Any:
         """The maps T as a sparse (cuts, n²) matrix of symmetric rows."""
         from scipy.sparse import csr_matrix
@@ -254,10 +249,6 @@ class CutMultipliers:
             return 0.0
         most = int(np.bincount(self._place).max())
         return most * float(np.bincount(self._place, abs(self._value) * self.weights[self._cut]).max())
-
-    def homogeneous(self) -> NDArray[np.float64]:
-        """``Tᵀt`` of the cuts whose right-hand side is 0."""
-        return self._spread(np.where(self.cuts.homogeneous, self.weights, 0.0)) if len(self.cuts) else self.sum
 
     def _spread(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         n = self.cuts.n

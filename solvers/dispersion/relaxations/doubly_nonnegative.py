@@ -53,6 +53,11 @@ _BIAS = 16.0
 #: The penalty's range, in units of 1/m: residuals that are mere rounding must not drive it away.
 _LEAST, _MOST = 1e-4, 1e4
 
+#: Swaps of weight for each client's bound, the part of the gap for each of m - 1 partners that swaps are worth, and the
+#: cost of a partner that a client cannot have. 2026-11-23, two rounds of 300 clients: 40 swaps left out a tenth of what
+#: 200 did, in half of the time.
+_SWAPS, _EXACT, _NEVER = 300, 0.02, 1e3
+
 #: A fractional value as near as this to the one that a client is fixed to changes nothing.
 _SURE = 1e-3
 
@@ -335,15 +340,55 @@ class Relaxation:
     # -- for a tree ----------------------------------------------------------------------------------------------
 
     def form(self) -> SliceForm:
-        """The multipliers as a function concave on the slice, for first-order bounds; only homogeneous cuts."""
-        raised = self.nonnegative - self.cuts.homogeneous()
-        curved, exact, linear = self.quadratic + raised, self.quadratic.copy(), self.linear.copy()
-        diagonal = self.diagonal + certified_excess(curved, self.diagonal)
+        """The multipliers as a function concave on the slice, for first-order bounds."""
+        curved = self.quadratic + self.nonnegative - self.cuts.sum
+        curved += self.cuts.constant / self.size**2  # times 1 1ᵀ, which is m² on the slice
+        diagonal = self.level + self.diagonal - self.linear  # Diag(diagonal) - curved is the slack where 1ᵀz = 0
+        diagonal += certified_excess(curved, diagonal)
+        exact, linear = self.quadratic.copy(), self.linear + diagonal
         curved[self.index, self.index] -= diagonal
         exact[self.index, self.index] -= diagonal
-        linear += diagonal
         margin = tangent_margin(curved, linear, self.size) + self.size**2 * _EPS * self.cuts.rounding
         return SliceForm(curved, exact, linear, self.size, margin)
+
+    def bounds_with(self, gap: float) -> NDArray[np.float64]:
+        r"""For each client a certified bound on the selections that contain it and no forbidden pair.
+
+        With the slack :math:`M = τI + B(d) - C + T^\top t - S` a selection s is worth
+        :math:`c^\top t + m τ - s^\top M s - s^\top S s` at most. With client i in it, s = e_i + y, that is
+
+        .. math:: c^\top t + m τ - M_{ii} - 2 (M_i + S_i) y - y^\top M y
+
+        at most, and the tangent of a concave function at any y bounds it: its m - 1 largest entries. The gradient of
+        the whole at the fractional solution says nothing about a client whose share is small because the others'
+        products with it are.
+
+        Parameters
+        ----------
+        gap : float
+            Difference of bound and incumbent: bounds need not be much more exact than that.
+        """
+        m, index = self.size, self.index
+        slack, largest = self._certificate()
+        level = certified_level(slack, largest)
+        slack[index, index] += level
+        slack = (slack + slack.T) / 2
+        is_partner = ~self.forbidden
+        is_partner[index, index] = False
+        y = np.where(is_partner, np.clip(self.x, 0.0, 1.0), 0.0)
+        for _ in range(20):  # onto the slice of m - 1, nearly; what is cut off at 1 goes to the rest
+            below = np.where(y < 1, y, 0.0)
+            y += below * ((m - 1 - y.sum(axis=1)) / np.maximum(below.sum(axis=1), _SURE))[:, None]
+            np.clip(y, 0.0, 1.0, out=y)
+        linear = np.where(is_partner, -2 * (slack + self.nonnegative), -_NEVER * (1 + largest))
+        load("rlt").weigh(slack, _EXACT * max(gap, 0.0) / m, _SWAPS, linear - 2 * (y @ slack), y)
+        image = y @ slack
+        gradient = np.partition(linear - 2 * image, self.n - m + 1, axis=1)[:, self.n - m + 1 :]
+        values = gradient.sum(axis=1) + np.einsum("ij,ij->i", image, y) - slack.diagonal()
+        # An entry of M is as it was formed; the rest are sums of n products with y, and of m of those.
+        reach = m + float(y.sum(axis=1).max())
+        margin = 8 * self.n * _EPS * reach**2 * (largest + abs(level) + float(np.abs(self.nonnegative).max()))
+        return np.minimum(self._value(level), self._value(level) + values + margin)
 
 
 def condition_products(

@@ -14,6 +14,7 @@ its ``ids`` only — up to a symmetry of the problem, where symmetries are given
         take the ``batch`` of largest bounds                     (threads process them; results are merged in order)
         process_node:
             enumerate, where there are few selections
+            at the root, every ``shrinking`` chunks: leave out clients that no better selection contains
             tighten_until_fathomed: ADMM iterations and cuts, a certified bound every ``chunk`` iterations
             fathom where bound <= target
             offer the m largest entries of x
@@ -66,6 +67,8 @@ class DNNNode:
         The parent's relaxation, to start from; ``None`` at the root.
     warm_state : (Relaxation, list of float), optional
         The node's own relaxation and the bounds it has had, where the clock stopped it before it was done.
+    is_root : bool
+        Whether nothing has been branched on; clients may have been left out.
     """
 
     ids: Clients
@@ -73,11 +76,7 @@ class DNNNode:
     bound: float
     parent: WarmStart | None = None
     warm_state: tuple[Relaxation, list[float]] | None = None
-
-    @property
-    def is_root(self) -> bool:
-        """Whether it has no parent."""
-        return self.parent is None
+    is_root: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ class DNNTree:
         self.nodes = self.iterations = 0
         self.stopping = False
         self.clock_looks = math.inf  # after so many the root is left for a while
-        for name in ("admm", "cuts"):
+        for name in ("admm", "cuts", "rlt"):
             load(name, self.run)  # here, where the clock can be stopped
         self.iteration_seconds = self.policy.iteration_seconds
 
@@ -157,7 +156,7 @@ class DNNTree:
     def open_root(self) -> None:
         """Put the root on the queue."""
         n = self.setting.normal.linear.size
-        self._push(DNNNode(np.arange(n), np.zeros(0, dtype=np.int64), math.inf))
+        self._push(DNNNode(np.arange(n), np.zeros(0, dtype=np.int64), math.inf, is_root=True))
 
     def solve_root(self) -> None:
         """Bound the root and branch on it."""
@@ -176,7 +175,7 @@ class DNNTree:
             return
         nodes = self.nodes
         for node, result in zip(batch, self._processed(batch, self.target), strict=True):
-            self.nodes += all(child.ids.size < node.ids.size for child in result.children)  # else it is not done
+            self.nodes += not any(child.is_root or child.warm_state for child in result.children)  # else it is not done
             self.iterations += result.iterations
             for selection in result.selections:
                 self._offer(selection)
@@ -281,7 +280,7 @@ def process_node(
         if node.parent is not None:
             relaxation.start(node.parent, ids, ones)
     before = relaxation.iterations
-    rules = StoppingRules(policy, known, is_root=node.is_root)
+    rules = StoppingRules(policy, known, is_root=node.is_root, shrinks=node.is_root)
     tighten_until_fathomed(
         relaxation, rules, bounds, expired, lambda better: progress(min(node.bound, constant + better))
     )
@@ -291,12 +290,26 @@ def process_node(
     x = np.clip(relaxation.x, 0.0, 1.0)
     result.selections.append(np.sort(np.concatenate([ones, ids[np.argsort(-x, kind="stable")[:m]]])))
     if expired():
-        result.children = [DNNNode(ids, ones, result.bound, node.parent, (relaxation, bounds))]
+        result.children = [replace(node, bound=result.bound, warm_state=(relaxation, bounds))]
         return result
-    relaxation.forbid(relaxation.bound() - known)  # of these multipliers, not of the best ones on the way
+    gap = relaxation.bound() - known  # of these multipliers, not of the best ones on the way
+    if rules.pauses:
+        kept = relaxation.bounds_with(gap) > known
+        if kept.sum() > policy.shrunk * kept.size or kept.sum() <= m:
+            result.children = [replace(node, bound=result.bound, warm_state=(relaxation, bounds))]
+        else:
+            relaxation.forbid(gap)
+            result.children = [DNNNode(ids[kept], ones, result.bound, relaxation.warm(ids), is_root=True)]
+        return result
+    relaxation.forbid(gap)
     form = relaxation.form()
     state, better = fix_clients(
-        form, Hypersimplex(x.size, m).project(x), known, relaxation.forbidden, _among(setting, ids)
+        form,
+        Hypersimplex(x.size, m).project(x),
+        known,
+        relaxation.forbidden,
+        _among(setting, ids),
+        relaxation.bounds_with(gap) <= known,
     )
     result.bound = min(result.bound, constant + better)
     if state is None:
@@ -319,9 +332,10 @@ class StoppingRules:
             ▲ L = 0     ▲ estimate of the limit: where it is above L, near b_4, it has_converged
     """
 
-    def __init__(self, policy: Policy, known: float, *, is_root: bool) -> None:
-        self.policy, self.known, self.is_root = policy, known, is_root
+    def __init__(self, policy: Policy, known: float, *, is_root: bool, shrinks: bool = False) -> None:
+        self.policy, self.known, self.is_root, self.shrinks = policy, known, is_root, shrinks
         self.gaps: list[float] = []
+        self.pauses = False
         self.most = policy.root_iterations if is_root else policy.node_iterations
         self.memory = policy.root_memory if is_root else policy.node_memory
         self.progress = policy.root_progress if is_root else policy.node_progress
@@ -330,6 +344,11 @@ class StoppingRules:
     def cuts_are_due(self) -> bool:
         """Every other chunk begins with a search for violated cuts: at the root the second, the fourth, ..."""
         return len(self.gaps) % 2 == (1 if self.is_root else 0)
+
+    @property
+    def is_due_for_shrinking(self) -> bool:
+        """Now and then clients of the root are left out, so that later iterations take less time."""
+        return self.shrinks and len(self.gaps) % self.policy.shrinking == 0
 
     def will_not_be_fathomed(self, relaxation: Relaxation) -> bool:
         """The estimated limit leaves much of the first gap, and iterations have got under way: branching is better."""
@@ -376,6 +395,9 @@ def tighten_until_fathomed(
             best = bounds[-1]
             progress(best)
         rules.gaps.append(best - known)
+        if rules.is_due_for_shrinking:
+            rules.pauses = True
+            break
         if rules.will_not_be_fathomed(relaxation):
             break
         if rules.is_too_early(fresh, relaxation.n):
@@ -390,6 +412,7 @@ def fix_clients(
     known: float,
     forbidden: NDArray[np.bool_],
     dominated: Clients,
+    left_out: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.int8] | None, float]:
     r"""Fix clients by reduced costs, forbidden pairs and dominance, until nothing follows.
 
@@ -409,6 +432,8 @@ def fix_clients(
         Pairs that are together in no selection of interest.
     dominated : (k, 2) ndarray of int
         Pairs (i, j): a selection with j contains i.
+    left_out : (n,) ndarray of bool, optional
+        Clients that are in no selection of interest.
 
     Returns
     -------
@@ -427,6 +452,10 @@ def fix_clients(
     ascending = np.sort(gradient)
     state[gradient - ascending[n - m - 1] >= room * (1 + 1e-9)] = ONE
     state[ascending[n - m] - gradient >= room * (1 + 1e-9)] = ZERO
+    if left_out is not None:
+        if left_out[state == ONE].any():
+            return None, value
+        state[left_out] = ZERO
     while True:
         before = state.copy()
         chosen, free = state == ONE, state == FREE

@@ -87,6 +87,10 @@ class Policy:
     chunk: int = 20
     node_iterations: int = 120
     root_iterations: int = 1_000
+    #: Chunks of the root between two looks at which clients can be left out, and the part of them that may at most stay
+    #: for it to be worth a start with fewer. 2026-11-23.
+    shrinking: int = 5
+    shrunk: float = 0.9
     #: Violated cuts added at once, per free client; 2026-11-21. The bound is not judged while more than one new cut
     #: per so many clients has just been added; 2026-11-21.
     cuts: int = 5

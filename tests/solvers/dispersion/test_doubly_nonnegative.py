@@ -10,6 +10,7 @@ import pytest
 
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem
+from solvers.dispersion.feasible_set import Hypersimplex
 from solvers.dispersion.relaxations.cuts import CutMultipliers, Cuts, gap_inequalities, triangle_inequalities
 from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, condition_products
 from solvers.dispersion.relaxations.slice_form import Normal
@@ -52,6 +53,46 @@ def test_never_below_the_optimum(seed):
     again.start(relaxation.warm(np.arange(problem.n)), np.arange(problem.n), np.zeros(0, dtype=np.int64))
     again.iterate(30)
     assert again.bound() + 2 * normal.error >= v.max()
+
+
+@pytest.mark.parametrize("seed", few_of(range(1_000), 60))
+def test_bounds_with_a_client_hold_for_all_selections_that_contain_it(seed):
+    """Stopped anywhere, with cuts and with pairs that are forbidden; none is above the bound on all by much."""
+    rng = np.random.default_rng(seed)
+    problem = problem_with_a_choice(rng, 9)
+    normal = Normal.of(problem)
+    relaxation = relaxed(normal, rng, int(rng.integers(0, 4)))
+    s, v = values(normal)
+    if seed % 2:
+        relaxation.forbid(float(rng.random() * (relaxation.bound() - np.median(v))))
+    products = s[:, :, None] * s[:, None, :]
+    allowed = ~(products.astype(bool) & relaxation.forbidden).any(axis=(1, 2))
+    found = relaxation.bounds_with(float(rng.random()))
+    for client in range(problem.n):
+        best = v[allowed & (s[:, client] == 1)].max(initial=-np.inf)
+        assert best <= found[client] + 2 * normal.error
+    assert (found <= relaxation.bound() + 1e-9).all()
+
+
+def test_a_converged_relaxation_fixes_clients_and_its_tangent_is_its_bound():
+    """The two bounds are one in theory; the tangent was four times the gap's unit where costs were not in its slack."""
+    rng = np.random.default_rng(1)
+    points = rng.dirichlet(np.full(8, 0.5), 30)
+    h = np.linalg.norm(points[:, None] - points, axis=2)
+    problem = DispersionProblem(h, rng.random(30) * 0.3, size=4, weight=1 / 12)
+    normal = Normal.of(problem)
+    relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
+    for _ in range(6):
+        relaxation.iterate(60)
+        relaxation.separate(90)
+    relaxation.iterate(200)
+    bound, s, v = relaxation.bound(), *values(normal)
+    assert relaxation.cuts.constant >= 0
+    tangent = relaxation.form().tangent(Hypersimplex(30, 4).project(relaxation.x))
+    assert bound - 1e-9 <= tangent <= bound + 0.01
+    left = relaxation.bounds_with(bound - v.max()) > v.max() - 1e-9
+    assert left.sum() < 20
+    assert left[s[v.argmax()] == 1].all()
 
 
 def positive_semidefinite(matrix: list[list[Fraction]]) -> bool:

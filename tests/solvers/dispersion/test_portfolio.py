@@ -101,7 +101,8 @@ def test_a_root_in_slices_gets_as_far():
     truth = max(
         normal.value(problem.objective(np.isin(np.arange(12), s))) for s in itertools.combinations(range(12), 4)
     )
-    node, bounds, iterations = DNNNode(np.arange(12), np.zeros(0, dtype=np.int64), np.inf), [], 0
+    root = DNNNode(np.arange(12), np.zeros(0, dtype=np.int64), np.inf, is_root=True)
+    node, bounds, iterations = root, [], 0
     for _ in range(6):
         looks = itertools.count()
         outcome = process_node(setting, node, truth - 1.0, lambda looks=looks: next(looks) >= 15)
