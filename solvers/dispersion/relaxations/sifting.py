@@ -52,6 +52,11 @@ _FIRST_STEPS, _STEPS, _CHUNK = 150, 75, 25
 #: Swaps of weight for each client outside the core, first over the core, then over all; RLT steps on what is left.
 _SWAPS, _SECOND_SWAPS, _ROW_STEPS = 300, 100, 400
 
+#: Where more than so many others are worth this part of τ and more beside the first core, so many join it before it is
+#: extended; swaps that their worth is estimated with. 2026-11-23, six rounds of 1 000 clients: after 5 s of processor
+#: time the gaps were .4 to 4.5 % instead of .4 to 10.5.
+_MANY_NEAR, _NEAR, _GROWTH, _PRICING_SWAPS = 150, 0.9, 160, 150
+
 #: A swap is worth its while from this part of τ/m on, and weights are shortened as if their own part cost so much more:
 #: long ones raise pairs outside the core.
 _NEARLY, _THRIFT = 1e-4, 1.0
@@ -87,7 +92,7 @@ class SiftedRelaxation:
     def __init__(self, rows: RowRelaxation, chosen: Clients, first: int = _FIRST, more: int = _MORE) -> None:
         self.normal, self.rows, self.run, self.m = rows.normal, rows, rows.run, rows.m
         best = rows.ids[np.argsort(-rows.values, kind="stable")[: max(first - chosen.size, first // 2)]]
-        self.core, self.more = np.union1d(best, chosen), more
+        self.core, self.first, self.more = np.union1d(best, chosen), first, more
         self.x = np.zeros(self.normal.linear.size)
         self.relaxation: Relaxation | None = None
         self.is_done = False
@@ -105,7 +110,8 @@ class SiftedRelaxation:
         Returns
         -------
         bool
-            Whether ``rows`` has been replaced: not where numbers are too large, or the time was too short.
+            Whether it got on: not where numbers are too large, or the time was too short. ``rows`` stay as they are
+            where the first core grows before it is extended.
         """
         if self.relaxation is None:
             self.relaxation = self._over(self.core)
@@ -114,6 +120,8 @@ class SiftedRelaxation:
             self._solve(_STEPS, expired)
         if expired():
             return False
+        if self._grows():
+            return True
         raised, values = self._raised()
         largest = max(float(np.abs(each).max()) for each in (raised.quadratic, raised.linear, raised.prices))
         if not largest < LARGEST_GAIN:
@@ -175,11 +183,7 @@ class SiftedRelaxation:
 
     def _weights(self, others: Clients) -> Reals:
         """For each of the others its weights over the core, no longer than they are worth."""
-        weights = np.repeat(self._start_weights()[None], others.size, axis=0)
-        worth = 2 * self.normal.quadratic[np.ix_(others, self.core)] - self.prices
-        worth -= 2 * (weights @ self.slack)
-        self._weigh(self.slack, _SWAPS, worth, weights)
-        image = weights @ self.slack
+        weights, worth, image = self._longest_weights(others, _SWAPS)
         own = np.einsum("ij,ij->i", image, weights)
         least, best = np.full(others.size, np.inf), np.ones(others.size)
         for share in np.linspace(0.0, 1.0, 9):
@@ -187,6 +191,26 @@ class SiftedRelaxation:
             best = np.where(value < least, share, best)
             least = np.minimum(value, least)
         return weights * best[:, None]
+
+    def _longest_weights(self, others: Clients, swaps: int) -> tuple[Reals, Reals, Reals]:
+        """Weights of the others over the core, what partners are worth beside them, and M times the weights."""
+        weights = np.repeat(self._start_weights()[None], others.size, axis=0)
+        worth = 2 * self.normal.quadratic[np.ix_(others, self.core)] - self.prices
+        worth -= 2 * (weights @ self.slack)
+        self._weigh(self.slack, swaps, worth, weights)
+        return weights, worth, weights @ self.slack
+
+    def _grows(self) -> bool:
+        """Let the clients of largest v join the first core before it is extended, where many are worth nearly τ."""
+        if self.core.size > self.first:
+            return False
+        others = np.setdiff1d(self.rows.ids, self.core)
+        weights, worth, image = self._longest_weights(others, _PRICING_SWAPS)
+        values = self.normal.linear[others] + np.einsum("ij,ij->i", worth + image, weights)
+        if np.count_nonzero(values > _NEAR * self.level) <= _MANY_NEAR:
+            return False
+        self._start(np.union1d(self.core, others[np.argsort(-values, kind="stable")[:_GROWTH]]))
+        return True
 
     def _raised(self) -> tuple[Raised, Reals]:
         """The objective raised by M over core and others, and the others' values v (-∞ for the core)."""
