@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from solvers import solve
-from solvers.dispersion import DispersionProblem
+from solvers.dispersion import DispersionProblem, relaxations
 from solvers.dispersion.memory import Memory
 from solvers.dispersion.relaxations.rlt import RowRelaxation
 from solvers.dispersion.relaxations.sifting import SiftedRelaxation
@@ -169,9 +169,8 @@ def test_a_raised_objective_is_never_less_whatever_the_weights(seed, kind, wild)
         assert raised_value(raised, places) >= exact_values(rows.normal, [chosen])[0]
 
 
-@settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 2**31), kind=st.sampled_from(KINDS), short=st.floats(0, 0.2))
-def test_sifting_keeps_every_better_selection_and_its_bound_holds(seed, kind, short):
+def check_sifting(seed, kind, short):
+    """Better selections stay among the clients left, and the bound holds, core after core; return the cores' sizes."""
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, 14, int(rng.integers(2, 5)), kind)
     rows = relaxation_of(problem)
@@ -180,12 +179,43 @@ def test_sifting_keeps_every_better_selection_and_its_bound_holds(seed, kind, sh
     best, target = max(values), max(values) - short
     rows.descend(target, 50)
     sifting = SiftedRelaxation(rows, np.array(selections[int(np.argmax(values))]), first=4, more=2)
+    sizes = [sifting.core.size]
     for _ in range(4):
         if sifting.is_done or not sifting.advance(target, lambda: False):
             break
+        sizes.append(sifting.core.size)
         ids = set(sifting.rows.ids.tolist())
         assert all(set(each) <= ids for each, value in zip(selections, values, strict=True) if value > target + 1e-12)
         assert max(sifting.rows.bound(), target) >= best - 1e-12
+    return sizes
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**31), kind=st.sampled_from(KINDS), short=st.floats(0, 0.2))
+def test_sifting_keeps_every_better_selection_and_its_bound_holds(seed, kind, short):
+    check_sifting(seed, kind, short)
+
+
+def test_a_first_core_that_grows_before_it_is_extended_is_as_sound(monkeypatch):
+    monkeypatch.setattr(relaxations.sifting, "_MANY_NEAR", 0)
+    monkeypatch.setattr(relaxations.sifting, "_GROWTH", 3)
+    sizes = [check_sifting(seed, kind, 0.1) for seed, kind in enumerate(KINDS)]
+    assert any(first <= 4 and second == first + 3 for first, second, *_ in sizes)
+
+
+def test_steps_end_where_as_many_clients_are_left_as_are_chosen():
+    """Rows that choose each other leave nothing to do: the bound is their value, and no step is made."""
+    problem = random_problem(np.random.default_rng(2), 12, 4, "euclidean")
+    relaxation, best = relaxation_of(problem), solve(problem, "brute-force")
+    kept = np.flatnonzero(best.x)
+    relaxation.ids, relaxation.linear = kept, np.ascontiguousarray(relaxation.linear[kept])
+    relaxation.shares = np.ascontiguousarray(relaxation.shares[np.ix_(kept, kept)])
+    relaxation._appraise()
+    target = relaxation.normal.value(best.objective) - 1.0
+    assert relaxation.descend(target, 50) == 0
+    assert relaxation.has_converged
+    assert relaxation.leave_out(target) == 0
+    assert relaxation.normal.original(relaxation.bound()) == pytest.approx(best.objective, abs=1e-9 * problem.scale)
 
 
 def test_a_core_comes_near_the_doubly_nonnegative_bound_of_all():
