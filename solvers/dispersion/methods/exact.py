@@ -15,7 +15,7 @@ from solvers.dispersion.methods.constrained import solve_constrained
 from solvers.dispersion.methods.kinds import solve_by_kinds
 from solvers.dispersion.methods.memetic import Relay
 from solvers.dispersion.methods.rlt import LARGEST as LARGEST_RLT
-from solvers.dispersion.methods.rlt import descend, sift
+from solvers.dispersion.methods.rlt import descend, sift, survivors
 from solvers.dispersion.neighbourhood import ascend, incumbent
 from solvers.dispersion.prelude import begin, dispersion_method, is_trivial, one_thread, solve_trivial
 from solvers.dispersion.problem import (
@@ -365,13 +365,13 @@ def _reduced_by_rlt(problem: DispersionProblem, run: Run, memory: Memory | None)
     descend(problem, RestatedRun(problem, run, 0.0, share=_RLT), relaxation, _FIRST_ITERATIONS)
     if relaxation.ids.size < problem.n or problem.n < _MANY:  # it is near: further
         descend(problem, RestatedRun(problem, run, 0.0, share=_RLT), relaxation)
+    sifting = None
     if relaxation.ids.size >= _MANY:
         known = None if memory is None else memory.core(problem)
         sifting = sift(problem, RestatedRun(problem, run, 0.0, share=_SIFTING), relaxation, known)
-        relaxation = sifting.rows
         if memory is not None:
             memory.keep_core(problem, sifting.core[np.argsort(-sifting.x[sifting.core], kind="stable")[:_KEPT]])
-    ids = relaxation.ids
+    ids = relaxation.ids if sifting is None else survivors(problem, run, sifting)
     if ids.size == problem.n:
         return problem, run
     few = DispersionProblem(

@@ -134,6 +134,20 @@ class SiftedRelaxation:
         self._choose(raised, values)
         return True
 
+    def survivors(self, target: float, expired: Callable[[], bool]) -> Clients:
+        """Return the clients of ``rows`` that some selection worth more than ``target`` may contain.
+
+        RLT rows leave out none of the core, whose rows are all worth τ; the relaxation over all that are left does.
+        """
+        ids = self.rows.ids
+        if ids.size <= self.m + 1:
+            return ids
+        self._solve(_CHUNK, expired)
+        self._start(ids)
+        assert self.relaxation is not None
+        kept = self.relaxation.bounds_with(self.m * self.level - target) > target
+        return ids[kept] if np.count_nonzero(kept) > self.m else ids
+
     # -- over the core -------------------------------------------------------------------------------------------------
 
     def _over(self, core: Clients) -> Relaxation:

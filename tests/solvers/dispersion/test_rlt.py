@@ -187,6 +187,9 @@ def check_sifting(seed, kind, short):
         ids = set(sifting.rows.ids.tolist())
         assert all(set(each) <= ids for each, value in zip(selections, values, strict=True) if value > target + 1e-12)
         assert max(sifting.rows.bound(), target) >= best - 1e-12
+    if sifting.relaxation is not None:
+        ids = set(sifting.survivors(target - 1e-12, lambda: False).tolist())
+        assert all(set(each) <= ids for each, value in zip(selections, values, strict=True) if value > target + 1e-12)
     return sizes
 
 
