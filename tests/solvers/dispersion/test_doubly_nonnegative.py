@@ -10,10 +10,10 @@ import pytest
 
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem
-from solvers.dispersion.feasible_set import Hypersimplex
 from solvers.dispersion.relaxations.cuts import CutMultipliers, Cuts, gap_inequalities, triangle_inequalities
 from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, condition_products
 from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.feasible_set import Hypersimplex
 from tests.solvers.dispersion.cases import problem_with_a_choice, selections, uniform_problem
 from tests.thoroughly import few_of
 
