@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 __all__ = ["commit", "how_to_install", "installed", "machine", "processor"]
@@ -17,13 +18,17 @@ _HERE = Path(__file__).parent
 
 def installed(packages: Iterable[str]) -> dict[str, str]:
     """Return the versions of Python and of those of the ``packages`` that are installed here."""
-    versions = {"python": platform.python_version()}
-    for package in packages:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
+    found = {package: version for package in packages if (version := _version(package)) is not None}
+    return {"python": platform.python_version()} | found
+
+
+@cache
+def _version(package: str) -> str | None:
+    """Version of a package, read once in a process: hundreds of short runs write it down."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def how_to_install(extra: str) -> str:

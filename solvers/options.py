@@ -88,9 +88,15 @@ class Below(Limit):
     words, keeps = "below", operator.lt
 
 
+@functools.lru_cache(maxsize=1024)
+def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Return a function's parameters by name; read once, because every solve asks for them."""
+    return inspect.signature(function).parameters
+
+
 def options(function: Callable[..., Any]) -> dict[str, Any]:
     """Return a function's options and their defaults (``inspect.Parameter.empty`` where one is required)."""
-    parameters = inspect.signature(function).parameters.values()
+    parameters = parameters_of(function).values()
     return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
@@ -153,7 +159,7 @@ def check_keywords(
     takes : sequence of str, optional
         The function's arguments in the order in which the message lists them.
     """
-    known = inspect.signature(function).parameters
+    known = parameters_of(function)
     if any(each.kind is each.VAR_KEYWORD for each in known.values()):
         return
     for name in given:
@@ -193,7 +199,7 @@ def annotation_of(function: Callable[..., Any], option: str) -> Any:
 
     ``None`` where there is none, or where it names something that is not there at run time.
     """
-    annotation = inspect.signature(function).parameters[option].annotation
+    annotation = parameters_of(function)[option].annotation
     if annotation is inspect.Parameter.empty:
         return None
     alone = type("_", (), {"__annotations__": {option: annotation}, "__module__": function.__module__})

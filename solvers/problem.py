@@ -19,7 +19,7 @@ from solvers.certificates.certificate import problem_digest as digest
 from solvers.certificates.certificate import problem_fields
 from solvers.errors import InvalidProblem
 from solvers.files import appearing_whole
-from solvers.options import check_keywords
+from solvers.options import check_keywords, parameters_of
 from solvers.reading import Unreadable, is_json, parse_json, read_arrays
 
 __all__ = [
@@ -140,7 +140,7 @@ class Problem(ABC):
 
     def __new__(cls, *values: Any, **given: Any) -> Self:
         """Refuse an argument that there is not, with the name that was meant."""
-        known = inspect.signature(cls.__init__).parameters
+        known = parameters_of(cls.__init__)
         check_keywords(cls.__name__, cls.__init__, given, _ELSEWHERE, _own_first(cls, [*known][1:]))
         if values and all(each.kind is each.KEYWORD_ONLY for name, each in known.items() if name != "self"):
             named = ", ".join(f"{name}=" for name in known if name != "self")

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from solvers import registry
+from solvers.dispersion.kernels import loader
 from tests.waiting import HANG
 
 # Some two hundred tests start Python anew. Where bytecode is not to be written each of them compiles the toolkit first.
@@ -21,6 +22,26 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # An example's time is the machine's affair: beside other work, or with kernels to compile, any of them may be slow.
 settings.register_profile("fedselect", deadline=None)
 settings.load_profile("fedselect")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compile_once(tmp_path_factory):
+    """Let one of the processes that run the suite compile a kernel, and the others take it from the cache."""
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        yield
+        return
+    compiled, folder = loader._compiled, tmp_path_factory.getbasetemp().parent
+
+    def one_at_a_time(name, precision):
+        with (folder / f"{name}-{precision}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return compiled(name, precision)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loader, "_compiled", one_at_a_time)
+        yield
 
 
 @pytest.fixture

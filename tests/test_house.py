@@ -7,7 +7,7 @@ import importlib
 import keyword
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -292,6 +292,25 @@ def _shape(line: str) -> str:
     return re.sub(r"[A-Za-z_]\w*", lambda name: name[0] if keyword.iskeyword(name[0]) else "n", line)
 
 
+def _in_statements(body: Sequence[ast.stmt | ast.ExceptHandler]) -> Iterator[tuple[int, str]]:
+    """Numbered shapes of the statements at every depth, one line each however they are wrapped, without data."""
+    for node in body:
+        if isinstance(node, ast.ClassDef):  # fields are data
+            yield from _in_statements([each for each in node.body if not isinstance(each, ast.AnnAssign)])
+            continue
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if is_text or isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        parts = [getattr(node, name, []) for name in ("body", "handlers", "orelse", "finalbody", "cases")]
+        if any(parts):  # the head of a block
+            said = [ast.unparse(value) for value in ast.iter_child_nodes(node) if isinstance(value, ast.expr)]
+            yield node.lineno, _shape(f"{type(node).__name__} {said}")
+            for part in parts:
+                yield from _in_statements(part)
+        else:
+            yield node.lineno, _shape(ast.unparse(node))
+
+
 def _repeated(texts: dict[str, list[tuple[int, str]]]) -> dict[tuple[str, str], list[int]]:
     """Pairs of files (or a file twice) with equal windows of lines, and the lines of the first where they begin."""
     windows = defaultdict(list)
@@ -308,10 +327,15 @@ def _repeated(texts: dict[str, list[tuple[int, str]]]) -> dict[tuple[str, str], 
     return found
 
 
-@pytest.mark.parametrize("alike", ["lines", "shapes"])
+@pytest.mark.parametrize("alike", ["lines", "shapes", "statements"])
 def test_nothing_stands_twice(alike):
-    """Ten lines or more, docstrings with them; or ten of code that differ in names, numbers and texts alone."""
-    if alike == "lines":
+    """Ten lines or more, docstrings with them; or ten of code that differ in names, numbers and texts alone.
+
+    Statements are compared whole, too: a line that is wrapped in one place and not in the other hides nothing.
+    """
+    if alike == "statements":
+        texts = {_place(path): list(_in_statements(_tree(path).body)) for path in _sources()}
+    elif alike == "lines":
         texts = {_place(path): _telling(path, docstrings=True) for path in _sources()}
     else:
         code = {_place(path): _telling(path, docstrings=False) for path in _sources()}
@@ -322,4 +346,6 @@ def test_nothing_stands_twice(alike):
 def test_a_repetition_is_found():
     lines = [(number, f"step({number})") for number in range(1, 12)]
     assert _repeated({"a": lines, "b": lines[1:], "c": lines[2:]}) == {("a", "b"): [2]}
+    wrapped = "total = (\n    one\n    + two\n)\nif total:\n    show(total)"
+    assert [line for _, line in _in_statements(ast.parse(wrapped).body)] == ["n = n + n", "n ['n']", "n(n)"]
     assert _shape('total = 3 * cost["x"] if new else 0') == 'n = 0 * n[""] if n else 0'

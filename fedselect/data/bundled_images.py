@@ -59,11 +59,9 @@ def digits(
     DataError, ConfigError
         When the test set or the split cannot be made as asked.
     """
-    from sklearn.datasets import load_digits
-
-    bunch = load_digits()
+    images, labels = _digits()
     return Federation.from_split(
-        (bunch.data / 16.0, bunch.target),
+        (images / 16.0, labels.copy()),
         partition,
         n_clients,
         test_fraction=test_fraction,
@@ -73,6 +71,15 @@ def digits(
         name="digits",
         **options,
     )
+
+
+@lru_cache(maxsize=1)
+def _digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the digits as scikit-learn's file has them; unpacking it takes longer than a short run."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    return bunch.data, bunch.target
 
 
 #: Faces of DejaVu, STIX and Computer Modern, all free to use and to pass on, as files of Matplotlib's.

@@ -301,7 +301,7 @@ def save_figure(figure: Figure, path: Path, dpi: int = 150) -> Path:
     from PIL import Image
 
     drawn = BytesIO()
-    figure.savefig(drawn, format="png", dpi=dpi)
+    figure.savefig(drawn, format="png", dpi=dpi, pil_kwargs={"compress_level": 0})
     own_folder(path.parent)
     with appearing_whole(path) as stream:
         Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(stream, "PNG", optimize=True)

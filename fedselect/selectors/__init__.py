@@ -7,6 +7,7 @@ from fedselect.selectors.clustered import ClusteredSampling
 from fedselect.selectors.divfl import DivFL
 from fedselect.selectors.e3cs import E3CS
 from fedselect.selectors.fed_cbs import FedCBS
+from fedselect.selectors.fedau import FedAU
 from fedselect.selectors.fedcor import FedCor
 from fedselect.selectors.fedcs import TimedFedCS
 from fedselect.selectors.fedgs import FedGS
@@ -15,7 +16,7 @@ from fedselect.selectors.hindsight import Clairvoyant, Rolling
 from fedselect.selectors.oort import Oort
 from fedselect.selectors.ranking import CSUCBQ, F3AST, FedCS, OracleF3AST, PowerOfChoice
 from fedselect.selectors.sampling import MDSample, Uniform
-from fedselect.selectors.select_all import FedAU, SelectAll
+from fedselect.selectors.select_all import SelectAll
 from fedselect.selectors.tifl import TiFL
 
 __all__ = [

@@ -25,7 +25,7 @@ from fedselect.selectors.base import (
 )
 from fedselect.selectors.constraints import RoundConstraints, constraints_of, describe
 from fedselect.selectors.geometry import (
-    Geometry,
+    ClientDistances,
     Kinds,
     LearnedGraph,
     Matrix,
@@ -128,8 +128,8 @@ class FedGS(SelectorBase):
         self.alpha, self.scale = alpha, scale
         self.ties = check_choice("ties", ties, "id", "random")
         self.method, self.bound_by, self.time_limit = method, bound_by, time_limit
-        self.geometry: Geometry = (
-            distances if isinstance(distances, Geometry) else Matrix(np.asarray(distances, dtype=np.float64))
+        self.geometry: ClientDistances = (
+            distances if isinstance(distances, ClientDistances) else Matrix(np.asarray(distances, dtype=np.float64))
         )
         check_solving(self.geometry.problem, method, bound_by, time_limit)
         n = self.geometry.n_clients

@@ -31,7 +31,7 @@ from solvers.dispersion.formats import read_points
 from solvers.dispersion.kinds import equal_rows
 
 __all__ = [
-    "Geometry",
+    "ClientDistances",
     "Kinds",
     "LearnedGraph",
     "Matrix",
@@ -52,7 +52,7 @@ Metric = Literal["hellinger", "euclidean"]
 Scale = Literal["pairs", "paper", "turns"]
 
 
-class Geometry:
+class ClientDistances:
     """Clients and their distances, which state a round's problem over those available."""
 
     problem: ClassVar[Any]  #: the type of the problems
@@ -81,7 +81,7 @@ class Geometry:
 
 
 @dataclass(frozen=True, eq=False)
-class Matrix(Geometry):
+class Matrix(ClientDistances):
     """Distances between all clients, (N, N)."""
 
     distances: NDArray[np.float64]
@@ -93,7 +93,7 @@ class Matrix(Geometry):
 
 
 @dataclass(frozen=True, eq=False)
-class Points(Geometry):
+class Points(ClientDistances):
     """A point for each client, (N, d): label distributions or embeddings; no matrix, in O(N·d).
 
     Rounds are stated between ``roots``, at Euclidean distances: the points, or the roots that Hellinger's are between.
@@ -121,7 +121,7 @@ class Points(Geometry):
 
 
 @dataclass(frozen=True, eq=False)
-class Kinds(Geometry):
+class Kinds(ClientDistances):
     """Distances between kinds of clients, (k, k), and the kind of each client, (N,)."""
 
     distances: NDArray[np.float64]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager, nullcontext
 
 import pytest
 
@@ -11,6 +12,34 @@ import pytest
 def _one_thread():
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+
+
+#: Rooms whose tests read what a picture is made of at most, not how it looks.
+_ROOMS_OF_SMALL_PICTURES = {"cli", "data", "flower", "integrations", "studies", "experiments"}
+
+
+@contextmanager
+def small_pictures():
+    """Draw pictures small and without arranging them: at full size they take nine tenths of a run of some rounds."""
+    from matplotlib.figure import Figure
+
+    savefig = Figure.savefig
+
+    def small(figure, *arguments, **options):
+        figure.set_layout_engine("none")
+        savefig(figure, *arguments, **options | {"dpi": 20})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", small)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _pictures(request):
+    """Draw small where the looks are not the point; tests of the figures and of the reports draw as people get it."""
+    is_small = request.path.parent.name in _ROOMS_OF_SMALL_PICTURES and request.path.stem != "test_figures"
+    with small_pictures() if is_small else nullcontext():
+        yield
 
 
 #: A label that would do harm in a page, a Markdown table, LaTeX or a formula if it were not escaped.
@@ -32,7 +61,8 @@ def compared(tmp_path_factory):
     )
     variants = {HOSTILE: Choice("fedgs", {"method": "brute-force"}), "even": Choice("uniform")}
     out = tmp_path_factory.mktemp("runs")
-    compare(experiment, variants, [0, 1], out)
+    with small_pictures():
+        compare(experiment, variants, [0, 1], out)
     return out / "compared"
 
 

@@ -5,6 +5,8 @@ The sizes are small here; ``tests/benchmarks/bench_images.py`` writes files as l
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,8 @@ from fedselect.training.settings import TrainingSettings
 from tests.fedselect.data import test_images
 from tests.fedselect.data.test_images import write
 
-pytest.importorskip("torchvision")
+if find_spec("torchvision") is None:  # importing it takes seconds, which only a test that runs should
+    pytest.skip("torchvision is not installed", allow_module_level=True)
 
 #: The papers' models, and training and test images in the real files.
 REAL = {

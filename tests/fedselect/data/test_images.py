@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import pickle
+from importlib.util import find_spec
 from urllib.error import URLError
 
 import numpy as np
@@ -15,7 +16,8 @@ from fedselect.data import DATASETS, cinic10, load_data
 from fedselect.errors import ConfigError, DataError
 from fedselect.experiments import read_config
 
-pytest.importorskip("torchvision")
+if find_spec("torchvision") is None:  # importing it takes seconds, which only a test that runs should
+    pytest.skip("torchvision is not installed", allow_module_level=True)
 
 TRAIN, TEST = 60, 20
 CLASSES = {

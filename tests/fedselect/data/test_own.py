@@ -108,11 +108,10 @@ def test_who_has_what_in_a_table_and_a_picture(digits):
     assert table["labels"].tolist() == (counts > 0).sum(axis=1).tolist()
     assert table["commonest"].tolist() == counts.argmax(axis=1).tolist()
     above, below = digits.plot().get_axes()
-    tops = np.zeros(len(digits))
-    for bar in above.patches:
-        tops[round(bar.get_x() + 0.5)] += bar.get_height()
-    np.testing.assert_array_equal(tops, digits.sizes)
-    assert max(bar.get_y() + bar.get_height() for bar in below.patches) == pytest.approx(1)
+    bars = [patch.get_data() for patch in above.patches]
+    np.testing.assert_array_equal([top - bottom for top, _, bottom in bars], counts.T)  # each on the one before
+    np.testing.assert_array_equal(bars[-1][0], digits.sizes)
+    assert below.patches[-1].get_data()[0] == pytest.approx(np.ones(len(digits)))
 
 
 X, Y = np.zeros((4, 2)), np.array([0, 1, 0, 1])

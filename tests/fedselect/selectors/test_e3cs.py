@@ -32,7 +32,7 @@ def success_ratio(selector, rounds, seed=0):
             (0.5, "dep-round", 0.6810, 0.0021),
             (0.8, "madow", 0.5536, 0.0025),
         ],
-        2,
+        1,
     ),
 )
 def test_success_ratios_of_the_papers_setting(quota, draw, mean, deviation):
@@ -69,13 +69,13 @@ def test_the_one_pass_mistake_can_be_played():
     selector = E3CS(2, 4, quota=0.0, draw="successive", method="one-pass")
     selector.log_weights = np.log([10.0, 1.0, 1.0, 1.0])
     drawn = np.zeros(4)
-    for t in range(2000):
+    for t in range(600):
         selection = selector.select(context(np.ones(4), t))
         assert selection.clients.size == 2
-        drawn[selection.clients] += 1 / 2000
+        drawn[selection.clients] += 1 / 600
     assert selection.solution.details["shortfall"] == pytest.approx(2 - 1 - 6 / 13)
     # First 13/19 and second (6/19)(13/17) in the race of 13 against 2, 2, 2; four deviations of a share.
-    assert drawn[0] == pytest.approx(13 / 19 + 6 / 19 * 13 / 17, abs=0.023)
+    assert drawn[0] == pytest.approx(13 / 19 + 6 / 19 * 13 / 17, abs=0.043)
     before = selector.log_weights - selector.log_weights[0]
     selector.update(RoundFeedback(0, selection, outcomes(np.ones(4), selection)))
     after = selector.log_weights - selector.log_weights[0]
@@ -103,17 +103,18 @@ def test_missing_clients_learn_nothing():
     assert selector.log_weights.tolist() == [0, 0, 0, 0]
 
 
+@pytest.mark.parametrize("rounds", few_of([1000, 4000], 1))
 @pytest.mark.parametrize(("draw", "exact"), [("madow", True), ("dep-round", True), ("successive", False)])
-def test_only_exact_draws_include_with_the_stated_probabilities(draw, exact):
-    """Weights (1, .6, .4) with k = 2 give p = w; `successive` includes with (.839, .675, .486). 4 000 rounds, 5 sd."""
+def test_only_exact_draws_include_with_the_stated_probabilities(draw, exact, rounds):
+    """Weights (1, .6, .4) with k = 2 give p = w; `successive` includes with (.839, .675, .486). Five deviations."""
     selector = E3CS(2, 3, quota=0.0, draw=draw)
     selector.log_weights = np.log([1.0, 0.6, 0.4])
     counts = np.zeros(3)
-    for t in range(4000):
+    for t in range(rounds):
         selection = selector.select(context(np.ones(3), t))
         counts[selection.clients] += 1
     wanted = np.array([1, 0.6, 0.4] if exact else [0.83929, 0.675, 0.48571])
-    assert np.abs(counts / 4000 - wanted).max() < 5 * math.sqrt(0.25 / 4000)
+    assert np.abs(counts / rounds - wanted).max() < 5 * math.sqrt(0.25 / rounds)
     assert (selection.inclusion is not None) == exact
 
 

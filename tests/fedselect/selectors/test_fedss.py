@@ -13,6 +13,7 @@ from fedselect.rounds.scenario import Scenario
 from fedselect.selectors import CSUCBQ, SELECTORS, FedSS, Uniform
 from solvers.allocation import availability_bias
 from tests.fedselect.driving import bernoulli, context, drive, everybody, outcomes
+from tests.thoroughly import few_of
 
 SIXTY_FORTY = np.repeat([0, 1], [60, 40])
 
@@ -40,11 +41,12 @@ def test_the_coefficients_of_fedavgs_bias():
     assert coefficients == pytest.approx(availability_bias([60, 40], [10, 30]), abs=0.0135)
 
 
+@pytest.mark.parametrize("rounds", few_of([600, 3000], 1))
 @pytest.mark.parametrize("variant", ["optimal", "proportional"])
-def test_stratified_sampling_gives_groups_their_weight_in_the_population(variant):
+def test_stratified_sampling_gives_groups_their_weight_in_the_population(variant, rounds):
     """Lemma 2: every round the groups weigh 0.6 and 0.4 exactly, whoever is there; 5 sd for every client's 1/100."""
     selector = FedSS(10, groups=SIXTY_FORTY, variant=variant)
-    rng, rounds = np.random.default_rng(1), 3000
+    rng = np.random.default_rng(1)
     total, squares = np.zeros(100), np.zeros(100)
     for t in range(rounds):
         selection = selector.select(context(ten_and_thirty(rng), t))
@@ -55,18 +57,20 @@ def test_stratified_sampling_gives_groups_their_weight_in_the_population(variant
     mean = total / rounds
     error = np.sqrt((squares / rounds - mean**2) / rounds)
     assert np.all(np.abs(mean - 0.01) < 5 * error)
-    assert error.max() < 0.002
+    assert error.max() < 0.002 * np.sqrt(3000 / rounds)
 
 
-def test_given_who_is_there_it_estimates_the_mean_over_those():
+@pytest.mark.parametrize("rounds", few_of([600, 3000], 1))
+def test_given_who_is_there_it_estimates_the_mean_over_those(rounds):
     present = ten_and_thirty(np.random.default_rng(2))
     selector = FedSS(10, groups=SIXTY_FORTY)
     total = np.zeros(100)
-    for t in range(3000):
+    for t in range(rounds):
         selection = selector.select(context(present, t))
         total[selection.clients] += selection.weights
     assert not total[~present].any()
-    assert total[:60][present[:60]] / 3000 == pytest.approx(np.full(10, 0.06), abs=0.0075)  # 5 sd
+    sd = 0.0015 * np.sqrt(3000 / rounds)
+    assert total[:60][present[:60]] / rounds == pytest.approx(np.full(10, 0.06), abs=5 * sd)
 
 
 def test_inclusion_is_by_group_and_sums_to_the_draws():

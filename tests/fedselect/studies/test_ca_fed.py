@@ -12,7 +12,7 @@ from fedselect.studies import ca_fed
 from fedselect.studies.study import run_study
 from tests.fedselect.data import test_images
 
-TINY = ca_fed.Scale(rounds=6, seeds=(12,), local=(0.05,), server=(0.5,))
+TINY = ca_fed.Scale(rounds=3, seeds=(12,), local=(0.05,), server=(0.5,))
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from importlib.util import find_spec
 
 import pandas as pd
 import pytest
@@ -13,7 +14,8 @@ from fedselect.studies import fedss
 from tests.fedselect.data import test_images
 from tests.fedselect.data.test_images import write
 
-pytest.importorskip("torchvision")
+if find_spec("torchvision") is None:  # importing it takes seconds, which only a test that runs should
+    pytest.skip("torchvision is not installed", allow_module_level=True)
 
 
 @pytest.mark.deployment

@@ -5,13 +5,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import InvalidProblem, solve
 from solvers.allocation import AllocationProblem, neyman
 from solvers.allocation.methods import allocate_whole
-from tests.thoroughly import few_of
+from tests.thoroughly import few_of, tried
 
 WHOLE = ("greedy", "cp-sat", "brute-force", "auto")
 REAL = ("kkt", "cvxpy")
@@ -146,8 +145,9 @@ def test_cp_sat_and_cvxpy_agree_on_random_problems():
         assert real.bound <= convex.objective
 
 
-@settings(max_examples=200, deadline=None)
-@given(
+@tried(
+    40,
+    200,
     groups=st.lists(st.tuples(st.integers(1, 10**6), st.floats(1e-3, 1e3)), min_size=1, max_size=30),
     part=st.floats(0, 1),
 )

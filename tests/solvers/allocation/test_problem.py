@@ -5,11 +5,11 @@ import importlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import InvalidOption, InvalidProblem, load, solve
 from solvers.allocation import AllocationProblem
+from tests.thoroughly import tried
 
 problem_module = importlib.import_module("solvers.allocation.problem")
 
@@ -143,8 +143,9 @@ def test_the_problem_is_immutable_and_survives_a_file(tmp_path):
     assert solve(again).x.tolist() == [5, 3, 2]
 
 
-@settings(max_examples=200, deadline=None)
-@given(
+@tried(
+    40,
+    200,
     groups=st.lists(st.tuples(st.integers(1, 9), st.floats(0, 5)), min_size=1, max_size=8),
     part=st.floats(0, 1),
     price=st.floats(0, 10),

@@ -4,12 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import methods, solve
 from solvers.capping import CappingProblem
-from tests.thoroughly import few_of
+from tests.thoroughly import few_of, tried
 
 EXACT = ("exact-search", "bisection", "cvxpy", "auto")
 
@@ -132,8 +131,9 @@ def test_cvxpy_agrees_on_random_problems():
         np.testing.assert_allclose(convex.x, exact.x, atol=1e-3)
 
 
-@settings(max_examples=300, deadline=None)
-@given(
+@tried(
+    40,
+    300,
     logs=st.lists(st.floats(-1e4, 1e4), min_size=2, max_size=25),
     part=st.floats(0, 1),
     quota=st.floats(0, 1),

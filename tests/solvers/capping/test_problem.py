@@ -7,11 +7,11 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import InvalidProblem, load, solve
 from solvers.capping import CappingProblem
+from tests.thoroughly import tried
 
 # The package exports functions under some of its modules' names, so the module is fetched by its path.
 problem_module = importlib.import_module("solvers.capping.problem")
@@ -83,8 +83,9 @@ def test_the_problem_is_immutable_and_survives_a_file(tmp_path):
     np.testing.assert_array_equal(CappingProblem.load(logs.save(tmp_path / "logs.npz")).log_weights, [1e4, -1e4, 0])
 
 
-@settings(max_examples=200, deadline=None)
-@given(
+@tried(
+    40,
+    200,
     logs=st.lists(st.floats(-20, 20), min_size=2, max_size=12),
     size=st.integers(1, 12),
     quota=st.floats(0, 1),

@@ -6,11 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import solve
 from solvers.dispersion import DispersionProblem
+from tests.thoroughly import tried
 
 OURS = ["auto", "branch-and-bound", "brute-force", "sdp", "milp", "cp-sat"]
 
@@ -43,16 +43,14 @@ def test_one_client_has_no_gap_however_far_the_others_are(method, seed):
     assert found.status == "optimal"
 
 
-@settings(max_examples=200)
-@given(st.integers(0, 2**32 - 1))
+@tried(40, 200, st.integers(0, 2**32 - 1))
 def test_one_client_by_the_tree(seed):
     problem = problem_of(seed, None)
     found = solve(problem, "branch-and-bound")
     assert found.bound == found.objective == -problem.costs.min()
 
 
-@settings(max_examples=200)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([0, 1]), st.sampled_from(["branch-and-bound", "auto"]))
+@tried(40, 200, st.integers(0, 2**32 - 1), st.sampled_from([0, 1]), st.sampled_from(["branch-and-bound", "auto"]))
 def test_no_bound_below_the_exact_value(seed, left_out, method):
     problem = problem_of(seed, left_out)
     decisions = np.ones((1, problem.n)) if left_out == 0 else 1 - np.eye(problem.n)

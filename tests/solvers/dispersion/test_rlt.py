@@ -18,7 +18,7 @@ from solvers.dispersion.relaxations.sifting import SiftedRelaxation
 from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.run import Run
 from tests.solvers.dispersion.instances import KINDS, naive_optimum, problems, random_problem
-from tests.thoroughly import few_of
+from tests.thoroughly import few_of, tried
 
 
 def relaxation_of(problem):
@@ -35,8 +35,7 @@ def exact_values(normal, selections):
     return found
 
 
-@settings(max_examples=200, deadline=None)
-@given(problem=problems(most=8), seed=st.integers(0, 2**31), size=st.sampled_from([0, 1, 2**20, 2**40]))
+@tried(40, 200, problem=problems(most=8), seed=st.integers(0, 2**31), size=st.sampled_from([0, 1, 2**20, 2**40]))
 def test_any_multipliers_give_a_bound_in_exact_arithmetic(problem, seed, size):
     assume(2 <= problem.size < problem.n)
     relaxation, rng = relaxation_of(problem), np.random.default_rng(seed)
@@ -90,8 +89,7 @@ def test_it_comes_near_its_linear_programme_and_never_below(kind, seed):
     assert found <= max(least, problem.objective(problem.feasible.decision(relaxation.chosen()))) + 0.02 * problem.scale
 
 
-@settings(max_examples=100, deadline=None)
-@given(seed=st.integers(0, 2**31), kind=st.sampled_from(KINDS), short=st.floats(0, 0.2))
+@tried(40, 100, seed=st.integers(0, 2**31), kind=st.sampled_from(KINDS), short=st.floats(0, 0.2))
 def test_shares_stay_opposite_and_no_better_selection_is_left_out(seed, kind, short):
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, 9, int(rng.integers(2, 8)), kind)

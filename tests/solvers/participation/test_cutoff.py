@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import solvers
 from solvers import InvalidProblem, methods, solve
 from solvers.participation import CutoffProblem
+from tests.thoroughly import tried
 
 
 def bound_of_theorem_3(k, rates, horizon):
@@ -32,8 +32,7 @@ def test_corollary_4_at_the_edges():
     assert solve(CutoffProblem([1 - math.sqrt(0.1)], 10_000), "corollary").x == 4  # log₁₀ 10⁴ exactly
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.floats(1e-3, 1.0), min_size=1, max_size=6), st.integers(2, 400))
+@tried(40, 200, st.lists(st.floats(1e-3, 1.0), min_size=1, max_size=6), st.integers(2, 400))
 def test_enumerate_is_the_best_of_all(rates, horizon):
     problem = CutoffProblem(rates, horizon)
     values = [bound_of_theorem_3(k, rates, horizon) for k in range(1, 2 * horizon)]

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import InvalidProblem
 from solvers.participation import ParticipationWeights, expected_weight
+from tests.thoroughly import tried
 
 
 def algorithm_2(history, cutoff):
@@ -71,8 +71,7 @@ def test_by_hand():
     assert [w[2] for w in seen] == [1] * 8
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.booleans(), max_size=40), st.one_of(st.none(), st.integers(1, 10)))
+@tried(40, 200, st.lists(st.booleans(), max_size=40), st.one_of(st.none(), st.integers(1, 10)))
 def test_intervals_add_up(history, cutoff):
     """ω·M is the number of rounds up to the last completed interval; every interval lies in 1 … K."""
     online = ParticipationWeights(1, cutoff)

@@ -4,12 +4,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import solvers
 from solvers import InvalidOption, InvalidProblem, solve
 from solvers.weighting import OptimizationErrorProblem
+from tests.thoroughly import tried
 
 
 def instance(rng, n):
@@ -103,8 +103,7 @@ def test_residuals_can_fail():
     assert problem.kkt_residuals(solution.x, **duals)["theta_identity"] > 1e-2
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.data())
+@tried(40, 300, st.data())
 def test_any_weights_give_a_bound_below_any_weights(data):
     n = data.draw(st.integers(1, 6))
 

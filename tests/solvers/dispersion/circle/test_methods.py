@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import InvalidProblem, solve
 from solvers.dispersion import DispersionProblem, PointDispersionProblem
 from tests.solvers.dispersion.cases import euclidean_problem
 from tests.solvers.dispersion.circle.cases import circle, plane, random_circle
+from tests.thoroughly import tried
 
 
 def _same(problem, solution, best):
@@ -33,8 +33,9 @@ def test_the_optimum_by_enumeration(seed):
         _same(matrix, solve(matrix, "circle"), best)
 
 
-@settings(max_examples=60, deadline=None)
-@given(
+@tried(
+    15,
+    60,
     st.lists(st.integers(0, 23), min_size=2, max_size=10),
     st.lists(st.integers(-3, 3), min_size=10, max_size=10),
     st.integers(1, 10),

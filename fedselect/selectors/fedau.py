@@ -1,0 +1,79 @@
+"""Selector ``fedau``: weights for those that participate, without knowing their rates (Wang & Ji, ICLR 2024)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedselect.errors import ConfigError
+from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
+from fedselect.rounds.scenario import Scenario
+from fedselect.selectors.base import (
+    SELECTORS,
+    Importance,
+    SelectorBase,
+    check_importance,
+    equal_importance,
+    target_importance,
+)
+from solvers import InvalidProblem
+from solvers.participation import ParticipationWeights
+
+__all__ = ["FedAU"]
+
+
+class FedAU(SelectorBase):
+    r"""Weigh participating clients by mean participation interval: :math:`a_n = \omega_t^n / N` (Algorithms 1-2).
+
+    FedAU decides weights, not clients. *Selected* means here: asked to train because it is available, which
+    every available client is; *participated* means that its update arrived. So ω, which tends to one over the rate of
+    participation, makes up for unavailability and for failures after selection alike. ω depends on earlier rounds
+    alone; a client that has never participated has ω = 1, so its very first update counts little.
+
+    The poster leaves the server learning rate η to the training loop. Its code, which keeps a list of all intervals,
+    and its Algorithm 2 are the same weights.
+
+    Parameters
+    ----------
+    n_clients : int
+        Number of clients N.
+    cutoff : int, optional
+        K ≥ 1: an interval is cut when it reaches K rounds, which bounds ω by K and biases clients with rates far below
+        1/K. ``None`` for no cutoff (K = ∞); the paper's experiments have K = 50 and ∞.
+    importance : (N,) array-like, optional
+        Target importance α; :math:`a_n = \alpha_n \omega_t^n`. FedAU's objective has 1/N, the default.
+    """
+
+    def __init__(self, n_clients: int, *, cutoff: int | None = None, importance: ArrayLike | None = None) -> None:
+        self.importance = check_importance(equal_importance(n_clients) if importance is None else importance)
+        if self.importance.size != n_clients:
+            raise ConfigError(f"the importance must have one entry per client, {n_clients}; got {self.importance.size}")
+        try:
+            self.intervals = ParticipationWeights(n_clients, cutoff)
+        except InvalidProblem as error:
+            raise ConfigError(f"selector 'fedau': {error}") from error
+
+    def select(self, round: RoundContext) -> Selection:
+        """Select every available client, weighted by importance times mean interval so far."""
+        clients = np.flatnonzero(round.available)
+        return Selection(clients, self.importance[clients] * self.intervals.weights[clients])
+
+    def update(self, feedback: RoundFeedback) -> None:
+        """Record which updates arrived."""
+        self.intervals.update(feedback.outcomes == Outcome.RETURNED)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the intervals of every client."""
+        return self.intervals.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the intervals."""
+        self.intervals.load_state_dict(state)
+
+
+@SELECTORS.register("fedau")
+def fedau(scenario: Scenario, *, cutoff: int | None = None, importance: Importance = "equal") -> FedAU:
+    """Weigh participating clients by their mean participation intervals, online estimates of one over their rates."""
+    return FedAU(scenario.n_clients, cutoff=cutoff, importance=target_importance(scenario, importance))
