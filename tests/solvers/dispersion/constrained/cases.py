@@ -157,6 +157,8 @@ def draw_case(seed: int, largest: int = 9) -> tuple[DispersionProblem | None, li
 
 
 def feasible_cases(seeds: range, largest: int = 9) -> list[tuple[DispersionProblem, list[tuple[int, ...]]]]:
-    """The problems of `draw_case` that have constraints and a selection."""
+    """The problems of `draw_case` that have constraints and a selection; there are some."""
     drawn = (draw_case(seed, largest) for seed in seeds)
-    return [(problem, kept) for problem, kept in drawn if problem is not None and kept and problem.is_constrained]
+    found = [(problem, kept) for problem, kept in drawn if problem is not None and kept and problem.is_constrained]
+    assert found
+    return found
