@@ -84,7 +84,7 @@ class Table:
     Attributes
     ----------
     frame : DataFrame
-        The rows; the column ``run`` (see `Setup.measure`) is neither printed nor written.
+        The rows; the column ``run`` (see `Runs`) is neither printed nor written.
     title : str, optional
         Printed above the table.
     file : str, optional

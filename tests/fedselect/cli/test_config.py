@@ -29,7 +29,8 @@ def test_every_key_has_a_meaning_and_its_default(call):
         "clock",
         "training",
     }
-    assert set(found) == training | choices | {f"experiment.{name}" for name in head}
+    choices |= {"data.client_test_fraction"} | {f"experiment.{name}" for name in head}
+    assert set(found) == training | choices
     assert all(len(entry["meaning"]) > 10 and "`" not in entry["meaning"] for entry in found.values())
     assert found["training.decay"]["default"] == TrainingSettings().decay
     assert found["experiment.time_limit"]["default"] == Experiment().time_limit

@@ -461,6 +461,7 @@ def test_everyone_met_the_same_availability(comparison):
         assert [r["available"] for r in read_records(even)] == [r["available"] for r in read_records(apart)]
 
 
+@pytest.mark.thorough
 def test_workers_change_nothing(comparison, tmp_path):
     done, _ = comparison
     together = compare(done.experiment, done.variants, done.seeds[:1], tmp_path, jobs=2)

@@ -47,6 +47,7 @@ def test_it_writes_a_row_a_run_tables_and_figures(finished):
         assert (finished / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.thorough
 def test_a_method_has_one_pair_of_rates_tuned_over_all_patterns(tmp_path, monkeypatch):
     monkeypatch.setattr(fedau, "METHODS", {name: fedau.METHODS[name] for name in fedau.RIVALS})
     only(["Bernoulli", "cyclic"], monkeypatch)
@@ -147,6 +148,7 @@ def test_published_numbers_are_ordered_as_the_poster_has_them():
     assert fedau.PUBLISHED["Markov"]["known participation"] == (88.6, 76.9, 50.3, 60.7)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:An input array is constant")  # one round teaches little
 def test_the_papers_data_are_held_against_its_own_numbers(tmp_path, monkeypatch):
     write("svhn", tmp_path, monkeypatch)
@@ -159,4 +161,4 @@ def test_the_papers_data_are_held_against_its_own_numbers(tmp_path, monkeypatch)
 
 def test_missing_files_are_a_sentence(tmp_path):
     with pytest.raises(DataError, match="svhn is not there: put the files"):
-        run_study(fedau.STUDY, tmp_path, dataset="svhn", root=tmp_path)
+        run_study(fedau.STUDY, tmp_path, dataset="svhn", root=tmp_path, jobs=1)

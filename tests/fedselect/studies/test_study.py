@@ -26,6 +26,7 @@ from fedselect.studies.study import (
     run_study,
     select_without_training,
 )
+from tests.thoroughly import few_of
 
 
 def measured(**cells):
@@ -151,7 +152,7 @@ def squares(split, size):
     return pd.DataFrame({"split": split, "value": np.arange(size) ** 2})
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", few_of([1, 2], 1))
 def test_parts_come_in_their_order_whoever_computes_them(tmp_path, jobs):
     parts = Parts(lambda setup: {("a b", split): (split, setup.scale) for split in (2, 0, 1)}, squares)
     found = Setup(3, "digits", tmp_path, tmp_path, jobs, {"squares": parts})["squares"]
