@@ -262,8 +262,8 @@ _AS_MATRIX = {PointDispersionProblem: 150, KindDispersionProblem: 60}
 _MOST_CONSTRAINED = 2_000
 
 #: Clients to one that is chosen from which on the level-1 RLT bound comes before the trees, and its share of the time.
-#: 2026-11-23, 18 rounds with 30 % of 1 000 clients there (tests/benchmarks/bench_few_of_many.py): 11 were proved in 5
-#: seconds, and 6 where it began at 20 to one, with cores for 300 clients and more.
+#: 2026-11-23, 18 rounds with 30 % of 1 000 clients there, one run each on a busy machine: with 10 to one, and cores for
+#: 150 clients and more, 11 were proved in 5 seconds; with 20 and 300, 6. The 12 here lies between; it was not measured.
 _FEW_OF_MANY, _RLT = 12, 0.3
 
 #: Tabu moves before it, some tens of milliseconds for a thousand clients, in so many parts.
