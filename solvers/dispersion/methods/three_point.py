@@ -40,6 +40,9 @@ _ITERATION, _BUILDING = 4e-10, 5e-7
 #: It ends when an iteration lowers the bound by less than this part of it.
 _LEAST = 1e-7
 
+#: A certificate that is weaker than the bound by more than this share of the problem's scale is not kept.
+_NEAR = 1e-6
+
 
 @method(DispersionProblem, "three-point", kind="relaxation")
 @one_thread
@@ -112,5 +115,8 @@ def _converge(problem: DispersionProblem, run: Run, given: Averages, generators:
             break
         best = min(best, value)
     if run.recording:
-        run.recorded = written(problem, generators, given, bases, point)
-        run.tighten(run.recorded.bound)
+        found = written(problem, generators, given, bases, point)
+        run.tighten(found.bound)
+        # Where another bound had proved the incumbent, the multipliers of the first iterations prove far less.
+        if run.bound is not None and found.bound <= run.bound + _NEAR * problem.scale:
+            run.recorded = found
