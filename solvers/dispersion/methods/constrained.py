@@ -41,6 +41,8 @@ def solve_constrained(
         As for ``branch-and-bound``.
     """
     run.tighten(problem.trivial_bound())
+    if problem.size == 1 and not _choose_one(problem, run):
+        return
     if memory is not None:
         for x in memory.start(problem):
             if problem.violation(x) == 0:
@@ -59,6 +61,21 @@ def solve_constrained(
         if memory is not None:
             memory.keep(problem, run.x)
         keep_prices(tree)
+
+
+def _choose_one(problem: DispersionProblem, run: Run) -> bool:
+    """Offer the cheapest client that keeps all constraints, which proves itself; say whether there is one."""
+    one = np.ones(problem.n, dtype=bool)
+    for row in problem.constraints.rows:
+        used = row.dense(problem.n)
+        one &= (row.low <= used) & (used <= row.high)
+    for client in np.flatnonzero(one)[np.argsort(problem.costs[one], kind="stable")].tolist():
+        x = problem.feasible.decision([client])
+        if problem.violation(x) == 0:
+            run.tighten(run.offer(x))
+            return True
+    run.infeasible()
+    return False
 
 
 def _begin(problem: DispersionProblem, run: Run, moves: int) -> None:

@@ -170,3 +170,15 @@ def test_points_in_conflict_are_searched(name):
     assert solve(problem, name).objective == solve(problem, "auto").objective
     tight = PointDispersionProblem(points, size=1, budgets=[Budget(np.full(8, 0.1), 0.1 * (1 - 0.9e-9))])
     assert solve(tight, name).x is not None
+
+
+@pytest.mark.parametrize("options", [{}, {"certificate": True}])
+def test_one_client_beside_a_cost_that_dwarfs_the_others(options):
+    """Costs less their common part had lost five digits, and the bound of the tree lay below its own decision."""
+    distances = np.array([[0.0, 1e6], [1e6, 0.0]])
+    costs = [2.2691996347275357e11, -1.4789300043990061]
+    problem = DispersionProblem(distances, costs, size=1, conflicts=[[0, 1]])
+    solution = solve(problem, "branch-and-bound", **options)
+    assert (solution.status, solution.objective, solution.bound) == ("optimal", -costs[1], -costs[1])
+    left = DispersionProblem(distances, costs, size=1, conflicts=[[0, 1]], budgets=[Budget([1.0, 5.0], 2.0, "s")])
+    assert solve(left, "branch-and-bound", **options).objective == -costs[0]
