@@ -43,7 +43,7 @@ def test_exact_and_over(kind, batch):
 
 
 @pytest.mark.parametrize(
-    ("kind", "batch"), few_of([(kind, b) for b in range(10) for kind in ("matrix", "points", "kinds", "single")], 1)
+    ("kind", "batch"), few_of([(kind, b) for b in range(5) for kind in ("matrix", "points", "kinds", "single")], 1)
 )
 def test_exact_under_side_constraints_at_their_edges(kind, batch):
     """What is feasible, answers and bounds of all methods, CP-SAT and HiGHS among them, and both checkers."""
