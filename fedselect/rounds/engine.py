@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedselect.availability import Availability, Dropout, TimedAvailability
+from fedselect.availability import Availability, Dropout
 from fedselect.clock import Clock, RoundTimes
 from fedselect.errors import ConfigError
 from fedselect.randomness import generator
@@ -161,7 +161,7 @@ def decide(
     ConfigError
         When the selector chose clients that are not available.
     """
-    timed = world.availability if isinstance(world.availability, TimedAvailability) else None
+    timed = world.timed
     if timed is not None and world.clock is None:
         seconds = round * timed.round_seconds
     available = world.availability.available(round) if timed is None else timed.available_at(seconds)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedselect.availability import Availability, Dropout, no_dropout
+from fedselect.availability import Availability, Dropout, TimedAvailability, no_dropout
 from fedselect.clock import Clock
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
@@ -69,6 +70,11 @@ class World:
     def n_clients(self) -> int:
         """Number of clients N."""
         return self.sizes.size
+
+    @cached_property
+    def timed(self) -> TimedAvailability | None:
+        """The availability where it knows seconds; None where it knows rounds alone."""
+        return self.availability if isinstance(self.availability, TimedAvailability) else None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
