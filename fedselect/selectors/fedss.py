@@ -12,7 +12,16 @@ from fedselect.errors import ConfigError
 from fedselect.options import check_choice, check_count, check_number
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors.base import SELECTORS, SelectorBase, check_size, check_solving, solved
+from fedselect.selectors.base import (
+    SELECTORS,
+    Rates,
+    SelectorBase,
+    availability_rates,
+    check_size,
+    check_solving,
+    positive_rates,
+    solved,
+)
 from solvers.allocation import AllocationProblem, group_clients
 
 __all__ = ["FedSS"]
@@ -59,6 +68,8 @@ class FedSS(SelectorBase):
         Share in (0, 1] that a new measurement of :math:`H_k^2` has in the estimate.
     bound_by : str, optional
         A second method, whose bound is put beside the decision; see `fedselect.selectors.base.solved`.
+    presence : (K,) array-like, or callable ``round -> (K,)``, optional
+        Probability π in (0, 1] that a group has a client there, for weights that make up for absent groups.
     """
 
     state_names = ("variances",)
@@ -75,8 +86,9 @@ class FedSS(SelectorBase):
         method: str | None = None,
         smoothing: float = 0.2,
         bound_by: str | None = None,
+        presence: Rates | None = None,
     ) -> None:
-        self.size = check_size(size)
+        self.size, self.presence = check_size(size), presence
         self.variant = check_choice("variant", variant, "optimal", "proportional")
         self.method = method or ("auto" if variant == "optimal" else "proportional")
         self.bound_by = bound_by
@@ -129,7 +141,7 @@ class FedSS(SelectorBase):
         clients = np.sort(np.concatenate(samples))
         share = np.divide(drawn, counts, out=np.zeros(counts.size), where=counts > 0)
         inclusion = np.where(round.available, share[self.groups], 0.0)
-        return Selection(clients, self._weights(round.sizes, clients, counts > 0), inclusion, solution=solution)
+        return Selection(clients, self._weights(round, clients, counts > 0), inclusion, solution=solution)
 
     def update(self, feedback: RoundFeedback) -> None:
         """Measure the deviations within the groups that had two returns or more (FedSS-O)."""
@@ -144,13 +156,17 @@ class FedSS(SelectorBase):
             self.variances[k] = variance if np.isnan(old) else old + self.smoothing * (variance - old)
 
     def _weights(
-        self, sizes: NDArray[np.int64], clients: NDArray[np.int64], present: NDArray[np.bool_]
+        self, round: RoundContext, clients: NDArray[np.int64], present: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
-        k = self.group_sizes.size
-        population = np.where(present, np.bincount(self.groups, sizes, minlength=k), 0.0)
+        sizes, k = round.sizes, self.group_sizes.size
+        population = np.bincount(self.groups, sizes, minlength=k)
         sampled = np.bincount(self.groups[clients], sizes[clients], minlength=k)
         labels = self.groups[clients]
-        return population[labels] / population.sum() * sizes[clients] / sampled[labels]
+        shares = population / population[present].sum()
+        if self.presence is not None:
+            shares = population / population.sum()
+            shares[present] /= positive_rates(self.presence, round.round, np.flatnonzero(present))
+        return shares[labels] * sizes[clients] / sampled[labels]
 
 
 def _sample_variance(vectors: Iterable[ArrayLike]) -> float:
@@ -175,12 +191,17 @@ def fedss(
     method: str | None = None,
     smoothing: float = 0.2,
     bound_by: str | None = None,
+    absent: Literal["rescale", "horvitz-thompson"] = "rescale",
 ) -> FedSS:
     """Draw from every group of similar clients, and give each group its weight in the population.
 
     Clients are grouped by their label distributions (§V-A, `solvers.allocation.group_clients`) into at most
     ``largest`` groups, by default as many as clients to draw, unless ``groups`` lists the group of each client.
+    Where a group may be absent, ``absent="horvitz-thompson"`` divides each group's weight by the probability that it
+    has a client there, instead of scaling the weights of those present to sum to 1: an oracle, of the true availability
+    of clients that are independent of each other within a round.
     """
+    check_choice("absent", absent, "rescale", "horvitz-thompson")
     if groups is None:
         most = min(scenario.size if largest is None else largest, scenario.size)
         distributions = scenario.federation.label_distributions
@@ -191,4 +212,17 @@ def fedss(
         labels = np.array(groups, dtype=np.int64)
         if labels.size != scenario.n_clients:
             raise ConfigError(f"groups must have one entry per client, {scenario.n_clients}; got {labels.size}")
-    return FedSS(scenario.size, groups=labels, variant=variant, method=method, smoothing=smoothing, bound_by=bound_by)
+    selector = FedSS(
+        scenario.size, groups=labels, variant=variant, method=method, smoothing=smoothing, bound_by=bound_by
+    )
+    if absent == "horvitz-thompson":
+        rates = availability_rates(scenario)
+        selector.presence = lambda round: group_presence(rates(round), selector.groups)
+    return selector
+
+
+def group_presence(rates: ArrayLike, groups: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the probability that each group has a client there, (K,), where clients (N,) are independent."""
+    absent = np.ones(int(groups.max()) + 1)
+    np.multiply.at(absent, groups, 1.0 - np.asarray(rates, dtype=np.float64))
+    return 1.0 - absent

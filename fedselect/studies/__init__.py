@@ -16,4 +16,5 @@ STUDIES: Final = (
     "graph-worth",
     "optimisers-curse",
     "price-of-myopia",
+    "bias-and-variance",
 )

@@ -37,7 +37,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from fedselect.availability import ideal
-from fedselect.data import digits
+from fedselect.data import Federation, digits
 from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
 from fedselect.selectors import Uniform
 from fedselect.statistics import compare_means, half_width, holm
@@ -81,42 +81,65 @@ PAPER = Scale(splits=50, rounds=(0, 10, 50), sizes=(3, 10, 20))
 # -- updates of all clients --------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """What every client sends that trains from one model.
+
+    Attributes
+    ----------
+    updates : (N, d) ndarray of float32
+        Updates Δ.
+    losses, norms, received, probed : (N,) ndarray
+        Mean losses over the local steps, norms of the updates, losses of the first batches, and of all samples.
+    """
+
+    updates: NDArray[np.float32]
+    losses: NDArray[np.float64]
+    norms: NDArray[np.float64]
+    received: NDArray[np.float64]
+    probed: NDArray[np.float64]
+
+
 class Observed(Uniform):
-    """Uniform selection, but for rounds in which every client trains, its update is kept, and nothing is applied."""
+    """Uniform selection, but for rounds in which every client trains, its answer is kept, and nothing is applied."""
 
     def __init__(self, size: int, rounds: tuple[int, ...]) -> None:
         super().__init__(size)
         self.rounds = rounds
-        self.updates: dict[int, NDArray[np.float64]] = {}
+        self.models: dict[int, Checkpoint] = {}
+        self._probed = np.empty(0)
 
     def select(self, round: RoundContext) -> Selection:
         """Select all clients, of weight 0, in a round that is looked at."""
         if round.round not in self.rounds:
             return super().select(round)
         clients = np.flatnonzero(round.available)
+        assert round.probe is not None
+        self._probed = round.probe(clients.tolist())
         return Selection(clients, np.zeros(clients.size))
 
     def update(self, feedback: RoundFeedback) -> None:
-        """Keep the updates, one row per client."""
+        """Keep what the clients sent."""
         if feedback.round in self.rounds:
-            rows = [feedback.updates[client] for client in feedback.selection.clients.tolist()]
-            self.updates[feedback.round] = np.stack(rows).astype(np.float64)
+            clients = feedback.selection.clients.tolist()
+            sent = (feedback.losses, feedback.norms, feedback.received_losses)
+            losses, norms, received = (np.array([each[client] for client in clients]) for each in sent)
+            updates = np.stack([feedback.updates[client] for client in clients])
+            self.models[feedback.round] = Checkpoint(updates, losses, norms, received, self._probed)
 
 
-def observed(data: str, n: int, rounds: tuple[int, ...], split: int) -> tuple[NDArray, NDArray, dict[int, NDArray]]:
-    """Train a federation, and return its samples (N,), distances on the 3DG (N, N), and updates by round."""
+def observed(federation: Federation, rounds: tuple[int, ...], seed: int) -> dict[int, Checkpoint]:
+    """Train a federation by uniform selection of a tenth of the clients, and return what all send in some rounds."""
     import torch
 
     from fedselect.training.fedavg import FedAvg
 
     torch.set_num_threads(1)
-    federation = digits(n_clients=n, seed=split, **DATA[data])  # type: ignore[arg-type]
-    selector = Observed(max(1, n // 10), rounds)
-    loop = FedAvg(federation, selector, ideal(federation, split), seed=split)
+    selector = Observed(max(1, len(federation) // 10), rounds)
+    loop = FedAvg(federation, selector, ideal(federation, seed), seed=seed)
     for _ in range(max(rounds) + 1):
         loop.step(evaluate=False)
-    graph = distances(dependency_graph(similarity(federation.label_distributions)))
-    return federation.sizes, graph, selector.updates
+    return selector.models
 
 
 def errors_of(selected: NDArray[np.bool_], sizes: NDArray, updates: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -207,11 +230,14 @@ def surrogates(
 
 def curse_of(data: str, n: int, rounds: tuple[int, ...], sizes: tuple[int, ...], split: int) -> pd.DataFrame:
     """Measure one split: a row per selection, with its gap to the bound in per cent and the percentile of its error."""
-    samples, graph, updates = observed(data, n, rounds, split)
+    federation = digits(n_clients=n, seed=split, **DATA[data])  # type: ignore[arg-type]
+    samples, graph = federation.sizes, distances(dependency_graph(similarity(federation.label_distributions)))
+    models = observed(federation, rounds, split)
     rng = np.random.default_rng(split)
     rows: list[dict[str, object]] = []
     known: dict[int, tuple[Solution, Solution]] = {}  # the graph's surrogate is the same in all rounds
-    for t, of_round in updates.items():
+    for t, model in models.items():
+        of_round = model.updates.astype(np.float64)
         for size in sizes:
             drawn = np.argsort(rng.random((RANDOM, n)), axis=1)[:, :size]
             random = np.sort(errors_of(_masks(drawn, n), samples, of_round))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundFeedback
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors import CSUCBQ, SELECTORS, FedSS, Uniform
+from fedselect.selectors.fedss import group_presence
 from solvers.allocation import availability_bias
 from tests.fedselect.driving import bernoulli, context, drive, everybody, outcomes
 from tests.thoroughly import few_of
@@ -115,6 +118,37 @@ def test_weights_follow_the_data_within_and_between_groups():
     assert selection.weights == pytest.approx([1 / 16, 3 / 16, 4 / 16, 8 / 16])
     alone = FedSS(4, groups=[0, 0, 1, 1]).select(context([1, 0, 0, 1], sizes=[1, 3, 4, 8]))
     assert alone.weights == pytest.approx([4 / 16, 12 / 16])
+
+
+def test_horvitz_thompson_weights_are_unbiased_where_groups_may_be_absent():
+    """All 32 cases of who is there, clients of a group alike: every client's mean weight is 1/5; else it is not."""
+    groups, rates = np.array([0, 0, 1, 1, 1]), np.array([0.2, 0.2, 0.5, 0.5, 0.5])
+    assert group_presence(rates, groups) == pytest.approx([0.36, 0.875])
+    means = []
+    for presence in (group_presence(rates, groups), None):
+        selector, mean = FedSS(2, groups=groups, presence=presence), np.zeros(5)
+        for there in itertools.product((False, True), repeat=5):
+            selection = selector.select(context(there))
+            weight = np.zeros(2)
+            weight[groups[selection.clients]] = selection.weights  # one client of each group present
+            given = 0.0 if selection.inclusion is None else selection.inclusion * weight[groups]
+            mean += given * np.where(there, rates, 1 - rates).prod()
+        means.append(mean)
+    assert means[0] == pytest.approx(np.full(5, 0.2))
+    assert means[1][0] < 0.15
+    with pytest.raises(ConfigError, match=r"rate must lie in \(0, 1\]"):
+        FedSS(2, groups=groups, presence=[0.0, 1.0]).select(context(np.ones(5)))
+
+
+def test_the_oracle_of_absent_groups_comes_from_the_scenario():
+    federation = digits(n_clients=20)
+    there = AVAILABILITY.build("bernoulli", federation, 0, rate=0.1)
+    world = Scenario(federation.sizes, there, size=4, rounds=5, data=federation)
+    groups = np.arange(20) % 4
+    oracle = SELECTORS.build("fedss", world, groups=groups.tolist(), absent="horvitz-thompson")
+    assert oracle.presence(0) == pytest.approx(group_presence(there.rates(0), groups))
+    with pytest.raises(ConfigError, match="'absent' must be 'rescale' or 'horvitz-thompson'; got 'drop'"):
+        SELECTORS.build("fedss", world, absent="drop")
 
 
 @pytest.mark.parametrize("told", ["updates", "norms"])
