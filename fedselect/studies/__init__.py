@@ -17,4 +17,5 @@ STUDIES: Final = (
     "optimisers-curse",
     "price-of-myopia",
     "bias-and-variance",
+    "bounds",
 )

@@ -83,7 +83,7 @@ PAPER = Scale(splits=50, rounds=(0, 10, 50), sizes=(3, 10, 20))
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """What every client sends that trains from one model.
+    """Answers of all clients that train from one model.
 
     Attributes
     ----------
