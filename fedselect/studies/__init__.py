@@ -18,4 +18,5 @@ STUDIES: Final = (
     "price-of-myopia",
     "bias-and-variance",
     "bounds",
+    "frontier",
 )

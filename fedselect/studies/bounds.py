@@ -73,8 +73,8 @@ class Scale:
     local_steps: int = 5
 
 
-QUICK = Scale(splits=20, seeds=6, horizons=(100, 400), rounds=100)
-PAPER = Scale(splits=50, seeds=20, horizons=(100, 400, 3000), rounds=1000)
+QUICK = Scale(splits=20, seeds=4, horizons=(50, 200), rounds=60)
+PAPER = Scale(splits=50, seeds=20, horizons=(50, 200, 3000), rounds=1000)
 
 
 # -- clients of which everything is known ------------------------------------------------------------------------------
