@@ -128,10 +128,25 @@ THREE_POINT = {
     "slope": (1 - MULTIPLIER, MULTIPLIER - 1, None),
     "level": (1 - 2**62, 2**62 - 1, 1),
 }
+COVERAGE = {
+    "goal": (1 - 2**62, 2**62 - 1, 1),
+    "origin": (-1, 2 * ENTRIES, "client"),
+    "client": (-1, ENTRIES, None),
+    "looks": (0, ENTRIES, "client"),
+    "multiplier": (1 - 2**62, 2**62 - 1, None),
+}
 # Of each kind: 1 where it maximises, else -1; the type of problem, its field with one entry for each client, the widest
 # grid, and the arrays.
 SCHEMAS = {
     "allocation": (-1, "AllocationProblem", "sizes", 1200, {"price": (0, ANY, 1), "whole": (0, 1, 1)}),
+    "balance": (
+        -1,
+        "BalanceProblem",
+        "label_counts",
+        900,
+        SEARCH | {"level": (0, MULTIPLIER - 1, None), "fine": (0, 60, "level")},
+    ),
+    "coverage": (1, "CoverageProblem", "similarity", 900, COVERAGE),
     "capping": (-1, "CappingProblem", "weights", 1200, {"multiplier": (-ANY, ANY, 1)}),
     "cutoff": (-1, "CutoffProblem", "rates", 0, {"cutoff": (1, 10**12, 1)}),
     "exclusion": (-1, "ExclusionProblem", "importance", 1200, {"target": (-ANY, ANY, 1), "tree": (-ANY, ANY, None)}),
@@ -699,6 +714,99 @@ def check_dispersion(problem, unit, given):
     return best * unit + data.error
 
 
+def check_balance(problem, unit, given):
+    """With b = B a - q, |sum of b|^2 / (B M)^2 is the imbalance of M samples: at least k less what a bound leaves to k.
+
+    |sum of b|^2 - k M^2 is stated with distances and costs, for k = level / 2^fine, and M lies between the samples of
+    the smallest clients and of the largest. Whole counts that add up to M have an imbalance of their own.
+    """
+    counts, m, classes = problem.label_counts, problem.size, len(problem.label_counts[0])
+    need(max(len(counts), classes) <= 1 << 12 and 1 <= m <= len(counts), "the problem is out of range")
+    need(all(type(a) is int and a >= 0 for row in counts for a in row), "label counts must be whole, and not negative")
+    samples = [sum(row) for row in counts]
+    order = sorted(samples)
+    fewest, most = sum(order[:m]), sum(order[-m:])
+    need(order[0] > 0, "a client has no sample")
+    rest = fewest % classes if order[0] == order[-1] else 0
+    bound = Fraction(rest * (classes - rest), classes * fewest**2)
+    if not given.level:
+        return bound
+    need(len(given.level) == 1, "more than one level is given")
+    (level,), (fine,) = given.level, given.fine
+    beta = [[classes * a - q for a in row] for row, q in zip(counts, samples)]
+    half = 2 << fine
+    gram = [
+        [half * sum(map(mul, x, y)) - 2 * level * p * q for y, q in zip(beta, samples)] for x, p in zip(beta, samples)
+    ]
+    own = [row[i] for i, row in enumerate(gram)]
+    apart = [[(own[i] + own[j]) // 2 - g for j, g in enumerate(row)] for i, row in enumerate(gram)]
+    shift = max(0, -min(map(min, apart)))
+    apart = [[0 if i == j else d + shift for j, d in enumerate(row)] for i, row in enumerate(apart)]
+    error = Fraction(m * m * (max(map(max, apart)) + max(map(abs, own))), half << 53)
+    problem.distances = [[math.ldexp(float(d), -fine - 1) for d in row] for row in apart]
+    problem.costs, problem.weight = [math.ldexp(float(m * g), -fine - 1) for g in own], 1.0
+    worth = attainable(problem, check_dispersion(problem, unit, given))
+    least = Fraction(shift * m * (m - 1), half) - worth - error
+    if level == 0:
+        return max(bound, Fraction(max(0, math.ceil(least)), (classes * most) ** 2))
+    return max(bound, (Fraction(level, 1 << fine) + least / (fewest if least < 0 else most) ** 2) / classes**2)
+
+
+def check_coverage(problem, unit, given):
+    """For any u, max over S of s <= u + sum over S of max(0, s - u): a bound, summed over rows, of the m best sums.
+
+    Similarities are rounded up. Of candidates alike in every row one serves for all, where m are left. Side constraints
+    are left out.
+    """
+    rows, m, (goal,) = len(problem.similarity), problem.size, given.goal
+    reach = max(abs(x) for row in problem.similarity for x in row)
+    widest = int(Fraction(reach) / unit) + 1 + max(map(abs, given.multiplier), default=0)
+    need(widest * rows < 1 << 61, "the grid is too fine for the problem's numbers")
+    worth = [[math.ceil(Fraction(x) / unit) for x in column] for column in zip(*problem.similarity)]
+    n, alike, node = len(worth), {}, {origin: k for k, origin in enumerate(given.origin)}
+    need(1 <= m <= n and max(given.client, default=0) < n, "a candidate is out of range")
+    need(len(node) == len(given.origin) and all(at < 2 * k for at, k in node.items()), "two nodes lie at one place")
+    need(len(given.multiplier) == rows * sum(given.looks), "there is not one multiplier for each row at each look")
+    vectors = [given.multiplier[k : k + rows] for k in range(0, len(given.multiplier), rows)]
+    first = list(accumulate(given.looks, initial=0))
+    for j, column in enumerate(worth):
+        alike.setdefault(tuple(column), j)
+    kept = set(alike.values()) if len(alike) >= m else set(range(n))
+    best, stack = goal, [(-1, bytearray(FREE if j in kept else ZERO for j in range(n)))]
+
+    def several(state):
+        return 0 < m - state.count(ONE) < state.count(FREE)
+
+    def look(u, state):
+        """Fix the candidates whose other side is closed; False where all is."""
+        rho = {j: sum(s - v for s, v in zip(worth[j], u) if s > v) for j in range(n) if state[j] != ZERO}
+        free, missing = sorted((rho[j] for j in rho if state[j] == FREE), reverse=True), m - state.count(ONE)
+        loss = sum(u) + sum(rho[j] for j in rho if state[j] == ONE) + sum(free[:missing]) - goal
+        for j in [j for j in rho if state[j] == FREE]:
+            is_top = rho[j] >= free[missing - 1]
+            if (rho[j] - free[missing] if is_top else free[missing - 1] - rho[j]) >= loss:
+                state[j] = ONE if is_top else ZERO
+        return loss > 0
+
+    while stack:
+        origin, state = stack.pop()
+        k = node.get(origin)
+        here = [] if k is None else vectors[first[k] : first[k + 1]]
+        if not all(look(u, state) for u in here if several(state)):
+            continue
+        if not several(state):
+            chosen = [j for j in range(n) if state[j] == ONE or (state[j] == FREE and state.count(ONE) < m)]
+            if len(chosen) == m:
+                best = max(best, sum(map(max, zip(*(worth[j] for j in chosen)))))
+            continue
+        need(k is not None and given.client[k] >= 0, "a side is missing, or a node is open and has no sides")
+        for side in (ZERO, ONE):
+            if state[given.client[k]] in (FREE, side):
+                stack.append((2 * k + (side == ONE), bytearray(state)))
+                stack[-1][1][given.client[k]] = side
+    return best * unit
+
+
 def check_three_point(problem, unit, given):
     """The objective, plus terms that no selection makes negative, averaged over symmetries that do not change it.
 
@@ -807,6 +915,8 @@ def sums(values, count):
 
 CHECKS = {
     "allocation": check_allocation,
+    "balance": check_balance,
+    "coverage": check_coverage,
     "capping": check_capping,
     "cutoff": check_cutoff,
     "exclusion": check_exclusion,

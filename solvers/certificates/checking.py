@@ -11,7 +11,9 @@ import numpy as np
 
 from solvers.certificates.allocation import check_allocation
 from solvers.certificates.attainable import attainable
+from solvers.certificates.balance import check_balance
 from solvers.certificates.certificate import Certificate, problem_digest
+from solvers.certificates.coverage import check_coverage
 from solvers.certificates.decimals import check_capping, check_cutoff
 from solvers.certificates.dispersion import by_client, check_dispersion
 from solvers.certificates.exclusion import check_exclusion
@@ -29,6 +31,8 @@ CHECKERS: dict[str, Callable[[Any, int, Mapping[str, Any]], Fraction]] = {
     "kinds": check_dispersion,
     "points": check_points,
     "three-point": check_three_point,
+    "balance": check_balance,
+    "coverage": check_coverage,
     "allocation": check_allocation,
     "exclusion": check_exclusion,
     "optimization-error": check_optimization_error,

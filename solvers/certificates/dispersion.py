@@ -44,6 +44,7 @@ from solvers.errors import CertificateError
 __all__ = [
     "FREE",
     "ONE",
+    "SIDES",
     "ZERO",
     "Multipliers",
     "States",
@@ -56,7 +57,7 @@ __all__ = [
 ]
 
 #: Fields of a problem that state side constraints, in the ids of its clients.
-_SIDES = ("clients", "include", "exclude", "quotas", "budgets", "conflicts")
+SIDES = ("clients", "include", "exclude", "quotas", "budgets", "conflicts")
 
 #: The origin of what has no node of its own.
 _SPENT = -2
@@ -294,7 +295,7 @@ def by_client(problem: Any) -> Any:
         raise CertificateError(f"certificates of kinds are read up to {_EXPANDED} clients; here are {kinds.size}")
     distances = np.asarray(problem.distances, dtype=np.float64)[np.ix_(kinds, kinds)]
     np.fill_diagonal(distances, 0.0)
-    same = {name: getattr(problem, name) for name in ("costs", "size", "weight", *_SIDES) if hasattr(problem, name)}
+    same = {name: getattr(problem, name) for name in ("costs", "size", "weight", *SIDES) if hasattr(problem, name)}
     return SimpleNamespace(distances=distances, **same)
 
 

@@ -130,6 +130,22 @@ SCHEMAS: dict[str, Schema] = {
         },
         (-900, 900),
     ),
+    "balance": Schema(
+        "BalanceProblem",
+        {**_SEARCH, "level": Array(0, MULTIPLIER - 1), "fine": Array(0, 60, "level")},
+        (-900, 900),
+    ),
+    "coverage": Schema(
+        "CoverageProblem",
+        {
+            "goal": Array(-_WIDE, _WIDE, 1),
+            "origin": Array(-1, 2 * ENTRIES, "client"),
+            "client": Array(-1, ENTRIES),
+            "looks": Array(0, ENTRIES, "client"),
+            "multiplier": Array(-_WIDE, _WIDE),
+        },
+        (-900, 900),
+    ),
     "allocation": Schema("AllocationProblem", {"price": Array(0, _ANY, 1), "whole": Array(0, 1, 1)}, _DOUBLES),
     "exclusion": Schema("ExclusionProblem", {"target": Array(-_ANY, _ANY, 1), "tree": Array(-_ANY, _ANY)}, _DOUBLES),
     "optimization-error": Schema("OptimizationErrorProblem", {"q": Array(0, _ANY, "clients")}, _DOUBLES),

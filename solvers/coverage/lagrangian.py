@@ -94,6 +94,8 @@ class Tree:
         self.floor = np.full(len(self.lists.values), -np.inf) if whole else self.lists.values[:, -1].copy()
         self.units = 2.0 * (problem.similarity.shape[0] + problem.size + 8) * _EPS
         self.improved: set[bytes] = set()
+        #: Iterations from one that fixes candidates to the next.
+        self.every = 1
 
     @property
     def target(self) -> float:
@@ -128,8 +130,8 @@ class Tree:
                 break
             node = heapq.heappop(queue)[2]
             rest = node.free[node.free != node.branch]
-            for chosen in (np.append(node.chosen, node.branch), node.chosen):
-                child = self.bounded(chosen, rest, node.multipliers, _NODE, node.bound)
+            for is_with, chosen in ((True, np.append(node.chosen, node.branch)), (False, node.chosen)):
+                child = self._child(node, is_with, chosen, rest)
                 run.nodes += 1
                 if child is not None:
                     heapq.heappush(queue, (-child.bound, count, child))
@@ -141,6 +143,15 @@ class Tree:
             run.tighten(max(self.target, -queue[0][0] if queue else self.target))
         if not queue or -queue[0][0] <= self.target:
             run.tighten(self.target)
+
+    def _child(
+        self, node: Subproblem, is_with: bool, chosen: NDArray[np.int64], free: NDArray[np.int64]
+    ) -> Subproblem | None:
+        """Bound what lies below a node, with the candidate that it branches on or without."""
+        return self.bounded(chosen, free, node.multipliers, _NODE, node.bound)
+
+    def _used(self, u: NDArray[np.float64]) -> None:
+        """Note multipliers that fixed candidates or fathomed a subproblem: nothing, unless these are recorded."""
 
     def bounded(
         self,
@@ -177,6 +188,7 @@ class Tree:
             if value < best:
                 best, best_u, stalled = value, u, 0
             if best <= self.target:
+                self._used(best_u)
                 return None
             if iteration % _IMPROVED == 0 if is_root else iteration == _IMPROVED - 1:
                 self._improve(selection, lists)
@@ -188,7 +200,8 @@ class Tree:
             goes_in[top] = free_worth[top] - most > room
             stays = free_worth - least >= -room
             stays[top] = True
-            if goes_in.any() or not stays.all():
+            if iteration % self.every == 0 and (goes_in.any() or not stays.all()):
+                self._used(u)
                 chosen = np.concatenate([chosen, free[goes_in]])
                 free = free[stays & ~goes_in]
                 if free.size + chosen.size < 0.9 * listed:

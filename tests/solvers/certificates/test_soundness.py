@@ -451,6 +451,8 @@ def test_a_kind_is_one_of_those_known(kind):
 
 def certificates(seed=5):
     """One small certificate of each kind, with its problem."""
+    from solvers.balance import BalanceProblem
+    from solvers.coverage import CoverageProblem
     from solvers.dispersion import PointDispersionProblem
     from solvers.weighting import ExclusionProblem, OptimizationErrorProblem, TotalErrorProblem
 
@@ -466,6 +468,8 @@ def certificates(seed=5):
         PointDispersionProblem(rng.normal(size=(6, 2)), size=3),
         uniform(seed, 7, 3),
         KindDispersionProblem(np.array([[2.0, 5.0], [5.0, 0.0]]), [0, 1, 0, 1, 1, 0], rng.random(6), size=3),
+        CoverageProblem(rng.random((5, 6)), 2),
+        BalanceProblem(rng.integers(1, 9, (6, 3)), 3),
     ]
     found = [(problem, solve(problem, certificate=True).certificate) for problem in problems]
     clients = alike(6, 3)

@@ -317,5 +317,5 @@ def _fuzzed(seed):
 def _optimum(problem):
     from solvers import solve
 
-    methods = {"DispersionProblem": "brute-force", "ExclusionProblem": "brute-force"}
-    return solve(problem, methods.get(type(problem).__name__, "auto")).objective
+    enumerated = {"BalanceProblem", "CoverageProblem", "DispersionProblem", "ExclusionProblem"}
+    return solve(problem, "brute-force" if type(problem).__name__ in enumerated else "auto").objective
