@@ -264,11 +264,21 @@ class Solution:
 
         In units of the objective per unit of the constraint: positive where an upper limit costs (``at_most``, a
         budget's ``limit``, a conflict), negative where a lower one does (``at_least``), 0 where the bound does not rest
-        on it. The bound is ``details["priced_bound"]``: with a limit moved by d, no decision is worth more than that
-        plus the price times d. Empty where a method has none.
+        on it. The bound is `priced_bound`: with a limit moved by d, no decision is worth more than that plus the price
+        times d. The exact methods compute prices when they are first looked at. Empty where a method has none.
         """
         found: Mapping[str, float] = self.details.get("prices", {})
         return found
+
+    @property
+    def priced_bound(self) -> float | None:
+        """Bound that `prices` are the multipliers of; None where there are none."""
+        return getattr(self.prices, "bound", self.details.get("priced_bound")) if self.prices else None
+
+    def _plain_details(self) -> Any:
+        """Return ``details`` as JSON can hold them, with what is computed when it is looked at."""
+        priced = {"priced_bound": self.priced_bound} if self.prices else {}
+        return jsonable({**self.details, **priced})
 
     @property
     def slack(self) -> Mapping[str, float]:
@@ -325,7 +335,7 @@ class Solution:
             values["selected"] = jsonable(self.selected)
         values["trace"] = [list(point) for point in self.trace]
         values["certificate"] = None if self.certificate is None else _claim(self.certificate)
-        return values | {"duals": jsonable(self.duals), "details": jsonable(self.details)}
+        return values | {"duals": jsonable(self.duals), "details": self._plain_details()}
 
     def to_json(self, indent: int | None = None) -> str:
         """Return `to_dict` as JSON text."""
@@ -343,7 +353,7 @@ class Solution:
             kept["x"] = np.asarray(self.x)
         kept |= {f"duals.{name}": np.asarray(value) for name, value in self.duals.items()}
         values = {name: getattr(self, name) for name in _FACTS}
-        values |= {"format": FORMAT, "problem": header, "details": jsonable(self.details)}
+        values |= {"format": FORMAT, "problem": header, "details": self._plain_details()}
         values["trace"] = [list(point) for point in self.trace]
         if self.certificate is not None:
             values["certificate"] = _claim(self.certificate)

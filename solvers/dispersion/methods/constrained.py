@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvers.dispersion.memory import Memory
+from solvers.dispersion.methods.tabu import Search
 from solvers.dispersion.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.relaxations.prices import priced_bound
 from solvers.dispersion.tree.constrained import ConstrainedTree
 from solvers.dispersion.tree.policy import DEFAULT_POLICY, Policy
 from solvers.errors import NoSelection
-from solvers.registry import methods
 from solvers.run import Run
 
-__all__ = ["solve_constrained"]
+__all__ = ["RowPrices", "solve_constrained"]
+
+#: Tabu moves before the first nodes, and between two looks at whether the bound is met: some milliseconds.
+_FIRST = 300
 
 
 def solve_constrained(
@@ -49,18 +53,25 @@ def solve_constrained(
                 run.offer(ascend(problem, x, run))
     tree = ConstrainedTree(problem, run, cuts, policy=policy)
     try:
-        if not tree.is_contradictory():
-            _begin(problem, run, moves)
-            tree.refresh_incumbent()
-        tree.start()
-        _round(tree)
+        # One shift for all clients takes milliseconds; relaxations come when the search has earned them.
+        tree.start(relax=False)
+        if not (run.proved or tree.is_contradictory()) and _begin(tree):
+            search, root = Search(problem, run), tree.root
+            while tree.open and not (run.expired or run.proved):
+                moves -= _search(search, tree, min(moves, _FIRST if tree.root is root and not run.nodes else moves))
+                if tree.open and not run.proved:
+                    tree.advance()
+                if tree.root is not root:
+                    root = tree.root
+                    _round(tree)
         while tree.open and not (run.expired or run.proved):
             tree.advance()
         tree.report()
     finally:
         if memory is not None:
             memory.keep(problem, run.x)
-        keep_prices(tree)
+        if run.x is not None:
+            run.details["prices"] = RowPrices(problem, run.x)
 
 
 def _choose_one(problem: DispersionProblem, run: Run) -> bool:
@@ -78,16 +89,26 @@ def _choose_one(problem: DispersionProblem, run: Run) -> bool:
     return False
 
 
-def _begin(problem: DispersionProblem, run: Run, moves: int) -> None:
-    """Offer the greedy selection and what swaps and tabu search make of it, where one is found quickly."""
+def _begin(tree: ConstrainedTree) -> bool:
+    """Offer a selection near the root's point, or else a greedy one; say whether there is one."""
+    problem, run = tree.problem, tree.run
+    _round(tree)
     try:
         if run.x is None:
             run.offer(ascend(problem, greedy_decision(problem), run))
-        tabu = next((each for each in methods(problem) if each.name == "tabu"), None)
-        if moves > 0 and tabu is not None:
-            tabu.function(problem, run, moves=moves)
+            tree.refresh_incumbent()
     except NoSelection:
         run.note("neither a greedy choice nor its repair found a selection that keeps all constraints")
+    return run.x is not None
+
+
+def _search(search: Search, tree: ConstrainedTree, moves: int) -> int:
+    """Make so many tabu moves, fewer where the bound is met; return how many."""
+    made, run = 0, tree.run
+    while made < moves and not (run.expired or run.proved) and (done := search.advance(min(moves - made, _FIRST))):
+        made += done
+    tree.refresh_incumbent()
+    return made or moves
 
 
 def _round(tree: ConstrainedTree) -> None:
@@ -103,16 +124,36 @@ def _round(tree: ConstrainedTree) -> None:
         tree.refresh_incumbent()
 
 
-def keep_prices(tree: ConstrainedTree) -> None:
-    """Keep what the root's bound pays for each constraint, and that bound, in units of the objective."""
-    root, rows, factor = tree.root, tree.rows, tree.normal.factor
-    if root is None or not math.isfinite(root.value) or tree.run.x is None or root.ids.size == 0:
-        return
-    found = priced_bound(root.form, root.sides, *tree.multipliers(root))
-    prices: dict[str, float] = dict.fromkeys((row.name for row in tree.constraints.rows), 0.0)
-    for name, price in zip(rows.names, (rows.signs * found.rows * rows.scale).tolist(), strict=True):
-        prices[name] += price / factor
-    for name, price in zip(rows.group_names, found.groups.tolist(), strict=False):
-        prices[name] += price / factor
-    details: dict[str, Any] = {"prices": prices, "priced_bound": tree.certified(found.value + root.constant)}
-    tree.run.details.update(details)
+class RowPrices(Mapping[str, float]):
+    """Prices of side constraints, computed when they are first looked at: a relaxation of the root.
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        A problem with side constraints.
+    x : (n,) ndarray of int
+        A selection.
+    """
+
+    def __init__(self, problem: DispersionProblem, x: NDArray[np.int64]) -> None:
+        self.problem, self.x = problem, x
+
+    @cached_property
+    def _found(self) -> tuple[dict[str, float], float]:
+        run = Run(self.problem, "prices", None, 0)
+        run.offer(self.x)
+        return ConstrainedTree(self.problem, run, 0.0).prices() or ({}, math.inf)
+
+    @property
+    def bound(self) -> float:
+        """The bound that they are multipliers of, in units of the objective."""
+        return self._found[1]
+
+    def __getitem__(self, name: str) -> float:
+        return self._found[0][name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found[0])
+
+    def __len__(self) -> int:
+        return len(self._found[0])

@@ -248,9 +248,6 @@ def _search_on(problem: DispersionProblem, run: Run, search: Relay) -> None:
 #: Up to this many selections are looked at one by one, which takes milliseconds.
 _ENUMERABLE = 5_000
 
-#: Side constraints leave few of them, and other methods take longer.
-_ENUMERABLE_IN_CONSTRAINTS = 100_000
-
 #: Share of the time for the tree over counts, which proves what it can prove at once.
 _KINDS = 0.1
 
@@ -306,7 +303,7 @@ def auto(
     policy : Policy
         Tuning constants of the trees, for experiments.
     """
-    if problem.feasible.count <= (_ENUMERABLE_IN_CONSTRAINTS if problem.is_constrained else _ENUMERABLE):
+    if problem.feasible.count <= _ENUMERABLE:
         brute_force(problem, run)
         return
     if problem.is_constrained:

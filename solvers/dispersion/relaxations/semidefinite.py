@@ -8,7 +8,8 @@ constraints that are products of two sparse vectors,
 
 * binary: :math:`z_i^2 = 1`, that is :math:`u = v = e_i`;
 * dominance, :math:`s_i s_j = s_j` where i is chosen whenever j is: :math:`(z_i - z_0)(z_j + z_0) = 0`;
-* :math:`s_i s_j \ge 0`: :math:`(z_i + z_0)(z_j + z_0) \ge 0`.
+* :math:`s_i s_j \ge 0`: :math:`(z_i + z_0)(z_j + z_0) \ge 0`;
+* products of two affine functions that no feasible selection makes negative: what rows of side constraints leave.
 
 :math:`1^\top s = m` is a direction in which :math:`zz^\top` vanishes: reflected onto the first axis, it is left out.
 
@@ -34,7 +35,7 @@ from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.slice_form import Multipliers, Normal, SliceForm, apply
 from solvers.run import Run
 
-__all__ = ["Constraints", "Tangents", "relax"]
+__all__ = ["NO_ROWS", "Constraints", "Tangents", "relax"]
 
 #: Steps that Python needs for a pair of constraints, where nothing is compiled yet.
 _STEPS = 25
@@ -48,15 +49,29 @@ class Constraints:
     n, size : int
         The slice.
     dominated, nonnegative : (k, 2) ndarray of int
-        Pairs (i, j) of the last two kinds; the n + 1 binary constraints come first, then these.
+        Pairs (i, j) of two kinds; the n + 1 binary constraints come first, then these.
+    rows : (2, l, n + 1) ndarray
+        Pairs of affine functions of s, constants first, whose products are not negative; they come last.
     run : Run, optional
         Its clock stands still while kernels are compiled.
     """
 
     def __init__(
-        self, n: int, size: int, dominated: NDArray[np.int64], nonnegative: NDArray[np.int64], run: Run | None = None
+        self,
+        n: int,
+        size: int,
+        dominated: NDArray[np.int64],
+        nonnegative: NDArray[np.int64],
+        rows: NDArray[np.float64],
+        run: Run | None = None,
     ) -> None:
         self._run = run
+        # In z = 2s - 1, and of norm 1 there.
+        self.factors = rows.reshape(2, -1, n + 1) / 2
+        self.factors[:, :, 0] += self.factors.sum(axis=2)
+        norms = np.maximum(np.linalg.norm(self.factors, axis=2), 1e-300)
+        self.factors /= norms[:, :, None]
+        self.unit = norms.prod(axis=0)
         normal = np.ones(n + 1)
         normal[0] = n - 2 * size
         self.mirror = _mirror(normal)
@@ -68,8 +83,9 @@ class Constraints:
         self.a = self.b.copy()
         self.a[n + 1 : n + 1 + len(dominated)] = -1.0
         self.plain = self.i.size == n + 1
-        self.inequality = np.arange(self.i.size) > n + len(dominated)
-        self.rhs = (np.arange(self.i.size) <= n).astype(np.float64)
+        every = np.arange(self.i.size + self.unit.size)
+        self.inequality = every > n + len(dominated)
+        self.rhs = (every <= n).astype(np.float64)
 
     def restrict(self, full: NDArray[np.float64]) -> NDArray[np.float64]:
         """A matrix over (1, s) as one over the hyperplane."""
@@ -83,16 +99,22 @@ class Constraints:
 
     def values(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         """Evaluate every constraint at a matrix over the hyperplane."""
+        return self._at(self.extend(matrix))
+
+    def _at(self, full: NDArray[np.float64]) -> NDArray[np.float64]:
         i, j, a, b = self.i, self.j, self.a, self.b
-        full = self.extend(matrix)
-        return full[i, j] + b * full[i, 0] + a * full[0, j] + a * b * full[0, 0]
+        found = full[i, j] + b * full[i, 0] + a * full[0, j] + a * b * full[0, 0]
+        if not self.unit.size:
+            return found
+        return np.concatenate([found, ((self.factors[0] @ full) * self.factors[1]).sum(axis=1)])
 
     def adjoint(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """The constraints' matrices, times ``y``, in sum."""
-        if self.plain:
+        if self.plain and not self.unit.size:
             return self.restrict(np.diag(y))
-        n, (i, j, a, b) = len(self.mirror), (self.i, self.j, self.a, self.b)
-        total = np.zeros((n, n))
+        i, j, a, b = self.i, self.j, self.a, self.b
+        y, prices = y[: i.size], y[i.size :]
+        total = (self.factors[0].T * prices) @ self.factors[1]
         np.add.at(total, (i, j), y)
         np.add.at(total, (i, np.zeros_like(i)), b * y)
         np.add.at(total, (np.zeros_like(j), j), a * y)
@@ -103,9 +125,20 @@ class Constraints:
         """``<A_k, z A_l inverse>`` for all pairs of constraints."""
         outer, inner = self.extend(z), self.extend(inverse)
         if self.plain:
-            return outer * inner
-        schur = load("schur", self._run, steps=_STEPS * self.i.size**2)
-        return schur.assemble(outer, inner, self.i, self.j, self.a, self.b)
+            sparse = outer * inner
+        else:
+            schur = load("schur", self._run, steps=_STEPS * self.i.size**2)
+            sparse = schur.assemble(outer, inner, self.i, self.j, self.a, self.b)
+        if not self.unit.size:
+            return sparse
+        count = self.i.size
+        whole = np.empty((self.rhs.size, self.rhs.size))
+        whole[:count, :count] = sparse
+        (first, second), (third, fourth) = self.factors @ outer, self.factors @ inner
+        for k in range(self.unit.size):
+            mixed = np.outer(first[k], fourth[k]) + np.outer(second[k], third[k])
+            whole[count + k] = whole[:, count + k] = self._at((mixed + mixed.T) / 4)
+        return whole
 
 
 def _mirror(normal: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -123,6 +156,8 @@ def _reflect(matrix: NDArray[np.float64], mirror: NDArray[np.float64]) -> NDArra
 
 
 _NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
+#: No products of affine functions.
+NO_ROWS = np.zeros((2, 0, 0))
 
 
 def relax(
@@ -132,6 +167,7 @@ def relax(
     *,
     dominated: NDArray[np.int64] = _NO_PAIRS,
     nonnegative: NDArray[np.int64] = _NO_PAIRS,
+    rows: NDArray[np.float64] = NO_ROWS,
     tolerance: float = 1e-6,
     incumbent: float | None = None,
     stop_below: float = -np.inf,
@@ -150,7 +186,9 @@ def relax(
     size : int
         m.
     dominated, nonnegative : (k, 2) ndarray of int
-        Pairs (i, j) of the last two kinds of constraint above.
+        Pairs (i, j) of the second and third kind of constraint above.
+    rows : (2, l, n + 1) ndarray
+        Pairs of affine functions of s, constants first: their products are not negative at what is asked for.
     tolerance : float
         Stop when the duality gap is below this, in units of the objective,
     incumbent : float, optional
@@ -164,7 +202,7 @@ def relax(
     run : Run, optional
         Stop early when it has expired; its clock stands still while kernels are compiled.
     """
-    constraints = Constraints(linear.size, size, dominated, nonnegative, run)
+    constraints = Constraints(linear.size, size, dominated, nonnegative, rows, run)
     n, held = linear.size, constraints.inequality
     cost = np.zeros((n + 1, n + 1))
     cost[1:, 1:] = quadratic / 4
@@ -194,12 +232,13 @@ def relax(
     return Multipliers(
         diagonal=4 * here.y[1 : n + 1],
         dominated=4 * here.y[n + 1 : n + 1 + len(dominated)],
-        nonnegative=np.maximum(-4 * here.y[held], 0.0),
+        nonnegative=np.maximum(-4 * here.y[n + 1 + len(dominated) : constraints.i.size], 0.0),
         x=np.clip((1 + signs) / 2, 0.0, 1.0),
         products=(lifted[1:, 1:] + signs[:, None] + signs + 1) / 4,
         bound=float(constraints.rhs @ here.y),
         gap=gap,
         iterations=step,
+        rows=np.maximum(-here.y[constraints.i.size :], 0.0) / constraints.unit,
     )
 
 
@@ -339,9 +378,6 @@ def _step(
     while step > 1e-8 and not _definite(matrix + step * change):
         step *= 0.85
     return step
-
-
-_NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
 
 
 class Tangents:

@@ -17,7 +17,7 @@ entries of the gradient. This is the reformulation of Billionnet, Elloumi and Pl
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy
@@ -63,6 +63,8 @@ class Multipliers:
         The relaxed products X.
     bound, gap : float
         Dual value (not certified) and its distance to the primal one.
+    rows : (r,) ndarray
+        Multiplier, at least 0, of each product of affine functions.
     """
 
     diagonal: NDArray[np.float64]
@@ -73,6 +75,7 @@ class Multipliers:
     bound: float
     gap: float
     iterations: int
+    rows: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(cls, diagonal: NDArray[np.float64], x: NDArray[np.float64]) -> Multipliers:

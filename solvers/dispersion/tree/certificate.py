@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +110,14 @@ class Multipliers:
         return self.checked.form.ids
 
 
+class _Node(NamedTuple):
+    """A tangent at a node, its point in units of 1 / POINT, and the prices of the rows that it charges."""
+
+    tangent: Tangent
+    point: NDArray[np.int64]
+    prices: NDArray[np.int64]
+
+
 class CertificateTree:
     """A certificate in the making.
 
@@ -165,11 +174,11 @@ class CertificateTree:
         forms = [self._shifted()]
         if self.problem.n <= _LARGE and seconds > _RELAXING * self.problem.n**3:
             forms.append(self._multipliers(state, None, _ROUNDS_LEAF, _PAIRS_LEAF, closing=False))
-        found = [(form, *self._tangent(state, form, form.point)) for form in forms]
-        bounds = [tangent.order(state, self.problem.size)[0] for _, tangent, _ in found]
-        form, _, point = found[bounds.index(min(bounds))]
+        found = [self._tangent(state, form, form.point) for form in forms]
+        bounds = [each.tangent.order(state, self.problem.size)[0] for each in found]
+        best = bounds.index(min(bounds))
         self.goal = -(-min(bounds) // POINT**2)
-        self._write(-1, -1, form, point)
+        self._write(-1, -1, forms[best], found[best])
         return float(self.goal * self.data.unit + self.data.error)
 
     def enumerated(self) -> None:
@@ -177,7 +186,7 @@ class CertificateTree:
         self.goal, m = _NOTHING, self.problem.size
         for client in range(self.problem.n - 1 if m < self.problem.n else 0):
             # Where one alone is chosen, the side without whom was branched on is open; else that with.
-            self._write(-1 if client == 0 else 2 * (client - 1) + (m > 1), client, None, None)
+            self._write(-1 if client == 0 else 2 * (client - 1) + (m > 1), client)
 
     def certificate(self, bound: float) -> Certificate:
         """Return what was written as a certificate that claims ``bound``."""
@@ -207,23 +216,27 @@ class CertificateTree:
         if any(tangent.closes(state, size, self.goal) for tangent in reversed(above)):
             return True
         found = None if form is None or y is None else self._tangent(state, form, y)
-        if form is None or found is None or (not found[0].closes(state, size, self.goal) and self._worth(form, state)):
+        if (
+            form is None
+            or found is None
+            or (not found.tangent.closes(state, size, self.goal) and self._worth(form, state))
+        ):
             form = self._multipliers(state, form, _ROUNDS if form is not None else _ROUNDS_ROOT)
             found = self._tangent(state, form, form.point)
-            if self.prices is not None and self.prices.row.any() and not found[0].closes(state, size, self.goal):
+            if found.prices.any() and not found.tangent.closes(state, size, self.goal):
                 form = self._multipliers(state, form)  # for the prices that are known now
                 found = self._tangent(state, form, form.point)
-        tangent, point = found
+        tangent = found.tangent
         left = fixed(tangent, state, size, self.goal)
         if left is not None and not self.sides.is_empty:
             left = self.sides.consequences(left)
         if left is None or not implied(left, form.checked.better) or decided(self.data, left) is not None:
-            self._write(origin, -1, form, point)
+            self._write(origin, -1, form, found)
             return True
         y = np.zeros(self.problem.n)
-        y[form.ids] = point / POINT
+        y[form.ids] = found.point / POINT
         client, number = self._branching(left, form, y), len(self.nodes)
-        self._write(origin, client, form, point)
+        self._write(origin, client, form, found)
         for value in (ONE, ZERO):
             child = left.copy()
             child[client] = value
@@ -233,11 +246,11 @@ class CertificateTree:
                     return False
         return True
 
-    def _worth(self, form: Multipliers, state: NDArray[np.int8]) -> bool:
-        """Whether what is open here is so much less than where its form was made that it gets one of its own."""
+    def _lasts(self, form: Multipliers, state: NDArray[np.int8]) -> bool:
+        """Whether what is open here is not so much less than where its form was made that it gets one of its own."""
         free, left = int((state == FREE).sum()), self.problem.size - int((state == ONE).sum())
         is_smaller = free < form.ids.size if form.warm is not None else free <= _SHRUNK * form.ids.size
-        return free >= _LEAST and 2 <= left <= free - 2 and is_smaller
+        return not (free >= _LEAST and 2 <= left <= free - 2 and is_smaller)
 
     def _branching(self, state: NDArray[np.int8], form: Multipliers, y: NDArray[np.float64]) -> int:
         """The client whose share is farthest from 0 and 1, by its curvature."""
@@ -246,18 +259,16 @@ class CertificateTree:
         weight[form.ids] = np.maximum(2 * means - means.mean() - form.matrix.diagonal(), 1e-12)
         return int(free[(weight[free] * np.minimum(y[free], 1 - y[free])).argmax()])
 
-    def _write(self, origin: int, client: int, form: Multipliers | None, point: NDArray[np.int64] | None) -> None:
-        points = np.zeros((1, 0), dtype=np.int64) if point is None else point[None]
+    def _write(self, origin: int, client: int, form: Multipliers | None = None, found: _Node | None = None) -> None:
+        points = np.zeros((1, 0), dtype=np.int64) if found is None else found.point[None]
         self.nodes.append((-1 if form is None else form.index, np.array([origin]), np.array([client]), points))
-        self.charges.append(np.zeros(0, np.int64) if self.prices is None else self.prices.row.copy())
+        self.charges.append(np.zeros(len(self.sides.limits), np.int64) if found is None else found.prices)
         self.written += 2 + points.size
 
     # -- bounds --------------------------------------------------------------------------------------------------
 
-    def _tangent(
-        self, state: NDArray[np.int8], form: Multipliers, y: NDArray[np.float64]
-    ) -> tuple[Tangent, NDArray[np.int64]]:
-        """The best tangent of a form at a node that is found from ``y``, and its point in units of 1 / POINT."""
+    def _tangent(self, state: NDArray[np.int8], form: Multipliers, y: NDArray[np.float64]) -> _Node:
+        """The best tangent of a form at a node that is found from ``y``."""
         kept = form.checked.form
         free, chosen = np.flatnonzero(state[kept.ids] == FREE), np.flatnonzero(state[kept.ids] == ONE)
         left = kept.open - chosen.size
@@ -274,7 +285,7 @@ class CertificateTree:
             full[chosen], full[free] = 1.0, inner
             point = on_grain(full, kept.open, POINT)
             tangent = form.checked.tangent(point, state)
-            return tangent.charged(*self.sides.charge(self.prices.row)), point
+            return _Node(tangent.charged(*self.sides.charge(self.prices.row)), point, self.prices.row.copy())
         _bound_point(
             form.matrix[np.ix_(free, free)],
             slope,
@@ -286,7 +297,7 @@ class CertificateTree:
         full = np.zeros(kept.ids.size)
         full[chosen], full[free] = 1.0, inner
         point = on_grain(full, kept.open, POINT)
-        return form.checked.tangent(point, state), point
+        return _Node(form.checked.tangent(point, state), point, np.zeros(0, dtype=np.int64))
 
     def _multipliers(
         self,

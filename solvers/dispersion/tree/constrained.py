@@ -8,14 +8,14 @@ are those of `solvers.dispersion.kernels.constrained_tree`. Constraints enter in
 * every other row has a multiplier λ ≥ 0, of an augmented Lagrangian at each node. Conflicts that are in no group are
   kept by branching alone.
 
-The root's concave form is optimised for the multipliers as well: for fixed prices of groups and rows the semidefinite
-relaxation of the objective less these prices is solved, for a fixed form the prices are, in turn.
+The semidefinite relaxation of the root, and of nodes that earn one, holds products of rows
+(`solvers.dispersion.relaxations.row_products`), and the concave form has their multipliers.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -23,19 +23,26 @@ from numpy.typing import NDArray
 
 from solvers.constraints import Constraints
 from solvers.dispersion.kernels import load
-from solvers.dispersion.kernels.tree_data import FREE, ONE, Goal, Sides, SideScratch, Stack, Workspace
+from solvers.dispersion.kernels.tree_data import FREE, ONE, Form, Goal, Order, Sides, SideScratch, Stack, Workspace
 from solvers.dispersion.relaxations.dominance import Dominance
-from solvers.dispersion.relaxations.slice_form import apply
-from solvers.dispersion.tree.first_order import Clients, FirstOrderTree, Reals, Subproblem
+from solvers.dispersion.relaxations.prices import priced_bound
+from solvers.dispersion.relaxations.row_products import row_charges, row_form, row_products
+from solvers.dispersion.relaxations.semidefinite import relax
+from solvers.dispersion.relaxations.slice_form import SliceForm, apply
+from solvers.dispersion.tree.first_order import (
+    Clients,
+    FirstOrderTree,
+    Reals,
+    Subproblem,
+    inherited_pairs,
+    violated_pairs,
+)
 from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["ConstrainedSubproblem", "ConstrainedTree", "SideRows"]
 
 _EPS = float(np.finfo(np.float64).eps)
 _NO_PAIRS: Clients = np.zeros((0, 2), dtype=np.int64)
-
-#: Alternations between prices and form, and the part of the gap that one more must have taken off.
-_ROUNDS, _PROGRESS = 4, 0.02
 
 #: Penalty of the augmented Lagrangian, in units of the form's curvature over the row's squared coefficients.
 #: Where the form is hardly curved, in units of the spread of the linear term.
@@ -119,7 +126,7 @@ class SideRows:
             m, group, least, most, table, bound, scale, np.array(signs), tuple(names), tuple(group_names), conflicts
         )
 
-    def within(self, ids: Clients, ones: Clients, penalty: float) -> Sides:
+    def within(self, ids: Clients, ones: Clients, penalty: float = 1.0) -> Sides:
         """Return the kernel's data over ``ids`` beside ``ones``, with a penalty for rows of unit coefficients."""
         taken = np.bincount(self.group[ones], minlength=self.low.size)
         rows = np.ascontiguousarray(self.rows[:, ids])
@@ -164,7 +171,6 @@ class ConstrainedSubproblem(Subproblem):
 
     sides: Sides = field(kw_only=True)
     value: float = math.inf
-    group_prices: Reals = field(default_factory=lambda: np.zeros(0))
 
     def tangent_bound(self) -> float:
         """Upper bound on its selections, as found with its multipliers."""
@@ -236,7 +242,7 @@ class ConstrainedTree(FirstOrderTree):
         """Whether the constraints alone show that there is no selection."""
         states = self.constraints.states
         ids, ones = np.flatnonzero(states == FREE), np.flatnonzero(states == ONE)
-        sides = self.rows.within(ids, ones, 0.0)
+        sides = self.rows.within(ids, ones)
         node, scratch = self._workspace(sides, ids.size)
         node.state[:] = FREE
         kernel = load("constrained_tree", self.run, steps=1e3 * ids.size)
@@ -247,6 +253,7 @@ class ConstrainedTree(FirstOrderTree):
     def start(self, relax: bool = True) -> None:
         """Bound the root over the clients that are neither included nor excluded, and open it."""
         self.journal = None  # dominance and reduced costs are others here
+        self.open.clear()
         states = self.constraints.states
         ids, ones = np.flatnonzero(states == FREE), np.flatnonzero(states == ONE)
         if not ids.size:  # include and exclude leave one selection, or none
@@ -283,7 +290,7 @@ class ConstrainedTree(FirstOrderTree):
     def _explore(self, subproblem: Subproblem, stack: Stack, known: float, best: NDArray[np.int8]) -> int:
         assert isinstance(subproblem, ConstrainedSubproblem)
         policy, n = self.policy, subproblem.ids.size
-        budget = int(min(policy.spell, 1e5 + 1e8 * self.run.remaining))
+        budget = self._spell(subproblem)
         node, scratch = self._workspace(subproblem.sides, n)
         done, left = 0, 1
         while left and done < budget and not best.any():
@@ -313,44 +320,34 @@ class ConstrainedTree(FirstOrderTree):
         return not subproblem.is_final and n == whole and self.is_affordable(n, share)
 
     def _subproblem(self, ids: Clients, ones: Clients, parent: Subproblem | None, *, relax: bool) -> Subproblem:
-        """Restrict the problem to ``ids`` beside ``ones``: multipliers of the form and of the rows, in turn."""
+        """Restrict the problem to ``ids`` beside ``ones``, with multipliers of the rows' products, and bound it."""
         n, m = ids.size, self.normal.size - ones.size
         q, linear, constant = self.normal.restricted(ids, ones)
         order = self._ordered(q, linear, m, ids, ones)
-        is_open = 2 <= m <= n - 2
-        relaxes = relax and is_open and self.is_affordable(n)
-        pairs = _NO_PAIRS
-        best: ConstrainedSubproblem | None = None
-        prices, charge = np.zeros(n), 0.0
+        sides = self.rows.within(ids, ones)
+        relaxes = relax and 2 <= m <= n - 2 and self.is_affordable(n)
+        pairs, further, off = _NO_PAIRS, _NO_PAIRS, 0.0
         x = self._first_point(ids, m, n, parent)
-        for _ in range(_ROUNDS if relaxes else 1):
-            if relaxes:
-                known = -2.0 if self.run.objective is None else self.incumbent  # values are below 1
-                found = self._relaxed(q, linear - prices, m, pairs, known - constant - charge)
-                x[:n] = found.x
-            else:
-                found = self._shifted(q, m, parent)
-            form = apply(q, linear, m, found, _NO_PAIRS, pairs)
-            curvature = -2.0 * float(form.curved.diagonal().mean())
-            penalty = max(_PENALTY * curvature, _LINEAR * float(np.ptp(linear)), 1e-12)
-            sides = self.rows.within(ids, ones, penalty)
-            fresh = ConstrainedSubproblem(
-                ids, ones, constant, form, order, x, _NO_PAIRS, relax, has_active_products=len(pairs) > 0, sides=sides
-            )
-            prices, charge = self._solve(fresh)
-            if best is None or fresh.value < best.value:
-                gained = math.inf if best is None else best.value - fresh.value
-                best = fresh
-            else:
-                gained = 0.0
-            enough = max(self.prune_tolerance, _PROGRESS * (best.value - self.incumbent))
-            if best.value <= self.incumbent + self.prune_tolerance or gained <= enough or not prices.any():
-                break
-            x = best.x.copy()
-        assert best is not None
-        if parent is None or (self.root is not None and best.value < self.root.value and n == self.root.ids.size):
-            self.root = best
-        return best
+        if relaxes:
+            pairs = inherited_pairs(parent, ids, self.problem.n, self.cuts)
+            factors = row_products(sides, m)
+            known = -2.0 if self.run.objective is None else self.incumbent  # values are below 1
+            found = self._relaxed(q, linear, m, pairs, known - constant, factors)
+            further, x[:n] = violated_pairs(found, pairs, int(self.cuts * n)), found.x
+            raised, off = row_form(factors, found.rows, m)
+            q = q + raised
+        else:
+            found = self._shifted(q, m, parent)
+        form = apply(q, linear, m, found, _NO_PAIRS, pairs)
+        form = replace(form, margin=form.margin + off)
+        sides = _penalised(sides, form, linear)
+        fresh = ConstrainedSubproblem(
+            ids, ones, constant, form, order, x, further, relaxes, has_active_products=len(pairs) > 0, sides=sides
+        )
+        self._solve(fresh)
+        if parent is None or (self.root is not None and fresh.value < self.root.value and n == self.root.ids.size):
+            self.root = fresh
+        return fresh
 
     def _first_point(self, ids: Clients, m: int, n: int, parent: Subproblem | None) -> Reals:
         """Shares m/n, and the parent's multipliers."""
@@ -358,10 +355,10 @@ class ConstrainedTree(FirstOrderTree):
         mu = np.zeros(count) if parent is None else parent.x[parent.ids.size :]
         return np.concatenate([np.full(n, m / max(n, 1)), mu])
 
-    def _solve(self, subproblem: ConstrainedSubproblem) -> tuple[Reals, float]:
-        """Bound a subproblem by its form; return what groups and rows charge for each client, and pay back in all.
+    def _solve(self, subproblem: ConstrainedSubproblem) -> None:
+        """Bound a subproblem by its form; its point becomes the one that was found.
 
-        Its point becomes the one that was found; a bound below the incumbent needs no better one.
+        A bound below the incumbent needs no better one.
         """
         n, sides = subproblem.ids.size, subproblem.sides
         node, scratch = self._workspace(sides, n)
@@ -373,55 +370,56 @@ class ConstrainedTree(FirstOrderTree):
         form, order = subproblem.kernel_data()
         value, free = kernel.look(form, order, sides, subproblem.x, goal, node, scratch, 1)
         subproblem.value = value + subproblem.constant
-        if free == 0:
-            return np.zeros(n), 0.0
-        fixed = node.state != FREE
-        shares = np.where(fixed, (node.state == ONE).astype(np.float64), node.y)
-        subproblem.x = np.concatenate([shares, scratch.price])
-        nu = self._group_prices(sides, node, scratch, shares)
-        subproblem.group_prices = nu
-        low, high = sides.low.astype(np.float64), sides.high.astype(np.float64)
-        paid = float(np.where(nu > 0, nu * high, nu * low).sum())
-        return scratch.price @ sides.rows + nu[sides.group], float(scratch.price @ sides.limits) + paid
+        if free:
+            shares = np.where(node.state != FREE, (node.state == ONE).astype(np.float64), node.y)
+            subproblem.x = np.concatenate([shares, scratch.price])
 
-    def multipliers(self, subproblem: ConstrainedSubproblem) -> tuple[Reals, Reals]:
-        """Return point and multipliers of a subproblem as its form alone has them, whatever the constraints fix."""
-        n, sides = subproblem.ids.size, subproblem.sides
+    def prices(self) -> tuple[dict[str, float], float] | None:
+        """Return a price for each constraint, and the bound that they are multipliers of; None without a choice.
+
+        In the units of the objective. What the rows' products charge at the root goes into the linear term of a
+        relaxation without them, since a bound with products is no linear function of the limits.
+        """
+        states = self.constraints.states
+        ids, ones = np.flatnonzero(states == FREE), np.flatnonzero(states == ONE)
+        n, m = ids.size, self.normal.size - ones.size
+        if not 0 < m < n:
+            return None
+        q, linear, constant = self.normal.restricted(ids, ones)
+        sides = self.rows.within(ids, ones)
+        start, near = np.zeros(sides.limits.size), 1e-6
+        if self.is_small and 2 <= m <= n - 2:
+            factors = row_products(sides, m)
+            found = relax(q, linear, m, rows=factors, tolerance=near)
+            charges = row_charges(factors, found.rows, found.x)
+            start = np.maximum(charges[charges.size - start.size :], 0.0)
+            found = relax(q, linear - charges @ factors[1, :, 1:], m, tolerance=near)
+        else:
+            found = self._shifted(q, m, None)
+        form = apply(q, linear, m, found, _NO_PAIRS, _NO_PAIRS)
+        sides = _penalised(sides, form, linear)
+        priced = priced_bound(form, sides, *self._multipliers(form, sides, np.concatenate([found.x, start])))
+        prices = dict.fromkeys((row.name for row in self.constraints.rows), 0.0)
+        each = [self.rows.signs * priced.rows * self.rows.scale, priced.groups[: len(self.rows.group_names)]]
+        for name, price in zip((*self.rows.names, *self.rows.group_names), np.concatenate(each).tolist(), strict=True):
+            prices[name] += price / self.normal.factor
+        return prices, self.certified(priced.value + constant)
+
+    def _multipliers(self, form: SliceForm, sides: Sides, x: Reals) -> tuple[Reals, Reals]:
+        """Return point and multipliers of rows that are best for a form alone, whatever the constraints fix."""
+        n = form.linear.size
         node, scratch = self._workspace(sides, n)
         node.state[:] = FREE
-        kernel = load("constrained_tree", self.run, steps=2e4 * n)
-        form, order = subproblem.kernel_data()
-        kernel.look(form, order, sides, subproblem.x, Goal(-100.0, 0.0, 1e-7, 0), node, scratch, 0)
+        kernel, none = load("constrained_tree", self.run, steps=2e4 * n), np.zeros(0, dtype=np.int64)
+        start = np.zeros(n + 1, dtype=np.int64)
+        data = Form(form.curved, form.exact, form.linear, form.size, form.margin, np.ones(n))
+        goal = Goal(-100.0, 0.0, 1e-7, 0)
+        kernel.look(data, Order(start, none, start, none), sides, x, goal, node, scratch, 0)
         return node.y.copy(), scratch.price.copy()
 
-    @staticmethod
-    def _group_prices(sides: Sides, node: Workspace, scratch: SideScratch, shares: Reals) -> Reals:
-        """Price a place in each group beside a place in the groups whose quotas do not bind, at the point."""
-        groups = sides.low.size
-        free = node.state == FREE
-        weight = np.where(free, shares * (1 - shares), 0.0)
-        counts = np.bincount(sides.group, shares, groups)
-        own = np.full(groups, np.nan)
-        for g in range(groups):
-            there = free & (sides.group == g)
-            if weight[there].sum() > 1e-6:
-                own[g] = np.average(scratch.key[there], weights=weight[there])
-            elif there.any():
-                inside, outside = there & (shares > 0.5), there & (shares <= 0.5)
-                ends = [scratch.key[inside].min()] if inside.any() else []
-                ends += [scratch.key[outside].max()] if outside.any() else []
-                own[g] = float(np.mean(ends))
-        at_low, at_high = counts <= sides.low + 1e-9, counts >= sides.high - 1e-9
-        known = ~np.isnan(own)
-        loose = known & ~at_low & ~at_high
-        if loose.any():
-            level = float(np.average(own[loose], weights=np.maximum(counts[loose], 1e-9)))
-        elif known.any():
-            above, below = own[known & at_low], own[known & at_high]
-            ends = [above.max()] if above.size else []
-            ends += [below.min()] if below.size else []
-            level = float(np.mean(ends))
-        else:
-            return np.zeros(groups)
-        nu = np.where(known, own - level, 0.0)
-        return np.where(nu > 0, np.where(at_high, nu, 0.0), np.where(at_low, nu, 0.0))
+
+def _penalised(sides: Sides, form: SliceForm, linear: Reals) -> Sides:
+    """Return constraints with the penalties of the augmented Lagrangian of a form."""
+    curvature = -2.0 * float(form.curved.diagonal().mean())
+    penalty = max(_PENALTY * curvature, _LINEAR * float(np.ptp(linear)), 1e-12)
+    return sides._replace(penalty=penalty * sides.penalty)

@@ -42,7 +42,7 @@ from solvers.dispersion.memory import Memory
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.attainable import Attainable
 from solvers.dispersion.relaxations.dominance import Dominance, dominance
-from solvers.dispersion.relaxations.semidefinite import relax
+from solvers.dispersion.relaxations.semidefinite import NO_ROWS, relax
 from solvers.dispersion.relaxations.slice_form import Multipliers, Normal, SliceForm, apply
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
 from solvers.dispersion.tree.journal import Journal
@@ -351,16 +351,21 @@ class FirstOrderTree:
     def _offer(self, x: NDArray[np.int64]) -> None:
         self.run.offer(x)
 
+    def _spell(self, subproblem: Subproblem) -> int:
+        """Work until the next look at the queue and at the clock; less where better multipliers of the root are due."""
+        spell = int(min(self.policy.spell, 1e5 + 1e8 * self.run.remaining))
+        due = 0
+        if self._root_can_improve(subproblem):
+            due = self.work.deficit(self._relaxation_work(subproblem, subproblem.ids))
+        return min(spell, due) if due > 0 else spell
+
     def _explore(self, subproblem: Subproblem, stack: Stack, known: float, best: NDArray[np.int8]) -> int:
         """Search below the one node on the stack for a spell; write a better selection to ``best``.
 
         Returns how many nodes are left on the stack.
         """
         policy, n = self.policy, subproblem.ids.size
-        budget = int(min(policy.spell, 1e5 + 1e8 * self.run.remaining))
-        if self._root_can_improve(subproblem):  # which is to happen as soon as it is due
-            due = self.work.deficit(self._relaxation_work(subproblem, subproblem.ids))
-            budget = min(budget, due) if due > 0 else budget
+        budget = self._spell(subproblem)
         log, off = Log.empty(0, n), 0.0
         if self.journal is not None:
             log, off = self.journal.log(n), self.journal.margin
@@ -456,11 +461,15 @@ class FirstOrderTree:
         x = Hypersimplex(found.x.size, m).project(found.x, 0.0 if self.journal is None else self.journal.grain)
         return Subproblem(ids, ones, constant, form, order, x, further, relax, number, len(pairs) > 0)
 
-    def _relaxed(self, q: Reals, linear: Reals, m: int, pairs: Clients, incumbent: float) -> Multipliers:
+    def _relaxed(
+        self, q: Reals, linear: Reals, m: int, pairs: Clients, incumbent: float, rows: Reals = NO_ROWS
+    ) -> Multipliers:
         """Solve the semidefinite relaxation with these products held non-negative, as far as the incumbent needs it."""
         near, low = self.prune_tolerance / 2, incumbent
-        found = relax(q, linear, m, nonnegative=pairs, tolerance=near, incumbent=low, stop_below=low, run=self.run)
-        self.work.relaxations += self.policy.relaxation_work(len(q), len(pairs))
+        found = relax(
+            q, linear, m, nonnegative=pairs, rows=rows, tolerance=near, incumbent=low, stop_below=low, run=self.run
+        )
+        self.work.relaxations += self.policy.relaxation_work(len(q), len(pairs) + rows.shape[1])
         return found
 
     def _shifted(self, q: Reals, m: int, parent: Subproblem | None) -> Multipliers:
