@@ -113,6 +113,7 @@ SEARCH = {
     "form_better": (0, "n", None, 2),
     "form_cut": (-POINT, MULTIPLIER - 1, None, 3),
     "form_cut_member": (-(1 << 10), CLIENTS, None, 2),
+    "form_row": (0, MULTIPLIER - 1, None, 3),
     "price": (0, MULTIPLIER - 1, None),
 }
 THREE_POINT = {
@@ -171,8 +172,10 @@ def validated(kind, problem, grid, arrays):
     if "form_cut" in rules and not any(name.startswith("form_cut") for name in arrays):  # no form has any
         none = [0] * len(arrays.get("form_ids_start", ()))
         arrays = arrays | {"form_cut": [], "form_cut_member": [], "form_cut_start": none, "form_cut_member_start": none}
-    if "price" in rules:  # left out where no node has one
+    if "price" in rules:  # left out where no node, or no form, has one
         arrays = {"price": [], **arrays}
+    if "form_row" in rules and not {"form_row", "form_row_start"} & set(arrays):
+        arrays = arrays | {"form_row": [], "form_row_start": [0] * len(arrays.get("form_ids_start", ()))}
     need(set(arrays) == set(rules), f"the arrays must be {', '.join(sorted(rules))}")
     size = {name: len(values) for name, values in arrays.items()}
     size |= {
@@ -496,6 +499,28 @@ class Sides:
                 slope[i] -= price * a // unit * grain
         return base, slope
 
+    def products(self, triples, ones, ids):
+        """Return constant, linear and quadratic terms of products of what rows leave, none of them negative.
+
+        For t = r the other factor is what row r comes to beyond the least of any selection. Rounded up, times products
+        of clients, which are not negative either, a term only rises.
+        """
+        constant, linear, matrix = 0, [0] * len(ids), [[0] * len(ids) for _ in ids]
+        need(sum(price for _, _, price in triples) < 1 << 40, "the multipliers of rows' products are too large in sum")
+        for r, t, price in triples:
+            need(max(r, t) < len(self.rows), "a product is of a row that there is not")
+            (row, b, unit), (column, d, other) = self.rows[r], self.rows[t]
+            if r == t:
+                column, d = [-a for a in row], -sum(sorted(row)[: self.m])
+            need(abs(b) <= self.m * unit and abs(d) <= self.m * other, "a product is of a row whose limit is no limit")
+            b, d, unit = b - sum(row[i] for i in ones), d - sum(column[i] for i in ones), unit * other
+            constant += -(-price * b * d // unit)
+            for k, i in enumerate(ids):
+                linear[k] -= price * (d * row[i] + b * column[i]) // unit
+                for j, h in enumerate(ids):
+                    matrix[k][j] -= -price * (row[i] * column[h] + row[h] * column[i]) // (2 * unit)
+        return constant, linear, matrix
+
     def keep(self, state):
         """Fix whom no selection of a state can be with, or without; None where a row leaves none.
 
@@ -526,7 +551,7 @@ class Sides:
 class Form:
     """Multipliers that leave no selection worth less, and make the objective concave where the shares' sum is fixed."""
 
-    def __init__(self, data, given, number):
+    def __init__(self, data, given, number, rules=None):
         ones, ids, diagonal, room = (getattr(given, f"form_{x}")[number] for x in ("ones", "ids", "diagonal", "room"))
         n, self.ones, self.ids, self.open = len(ids), ones, ids, data.m - len(ones)
         need(len({*ones, *ids}) == len(ones) + n and len(diagonal) == n, "a form names a client twice")
@@ -547,6 +572,10 @@ class Form:
                     self.linear[j] += 2 * half
                     data.require_exchange(ids[i], ids[j], ones, ids)
         self.add_cuts(list(zip(*[iter(given.form_cut[number])] * 3)), zip(*[iter(given.form_cut_member[number])] * 2))
+        if given.form_row[number]:
+            constant, linear, matrix = rules.products(list(zip(*[iter(given.form_row[number])] * 3)), ones, ids)
+            self.constant, self.linear = self.constant + constant, [x + y for x, y in zip(self.linear, linear)]
+            self.matrix = [[x + y for x, y in zip(*both)] for both in zip(self.matrix, matrix)]
         self.follow = {}  # (client, state): clients that then have the same
         self.is_plain = not given.form_better[number] and not given.form_dominated[number]
         for i, j in zip(*[iter(given.form_better[number])] * 2):
@@ -658,7 +687,7 @@ def shares_of_nodes(given):
 def check_dispersion(problem, unit, given):
     """No selection is worth more than the goal, or the best of those evaluated on the way through the tree."""
     data = Data(problem, unit, given.grid, given.order)
-    form, (goal,), (grain,) = functools.cache(lambda number: Form(data, given, number)), given.goal, given.grain
+    form, (goal,), (grain,) = functools.cache(lambda number: Form(data, given, number, rules)), given.goal, given.grain
     node = {origin: k for k, origin in enumerate(given.origin)}
     need(len(node) == len(given.origin), "two nodes lie at one place")
     need(all(origin < 2 * k for origin, k in node.items()), "a node lies above itself")

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.certificates.schema import CLIENTS, FACTOR, WIDTH
+from solvers.certificates.sides import Sides
 from solvers.errors import CertificateError
 
 __all__ = ["FORM", "Form", "Rounded", "largest_of", "level", "part_of"]
@@ -28,7 +29,7 @@ LARGEST = 1 << 40
 _VANISHED = Fraction(1, 1 << 100)
 
 #: Arrays of a form; those of all forms stand one after the other.
-FORM = ("ones", "ids", "diagonal", "nonnegative", "dominated", "cut", "cut_member")
+FORM = ("ones", "ids", "diagonal", "nonnegative", "dominated", "cut", "cut_member", "row")
 
 Integers = NDArray[np.int64]
 
@@ -78,10 +79,12 @@ class Form:
     """One set of multipliers where ``ones`` are chosen and ``ids`` open, made concave there.
 
     The diagonal is raised by ``room``, which must suffice; by twice what that takes where it is left out, and 64, since
-    other machines round otherwise.
+    other machines round otherwise. Side constraints are needed where it has multipliers of products of their rows.
     """
 
-    def __init__(self, data: Rounded, part: Mapping[str, Integers], room: int | None = None) -> None:
+    def __init__(
+        self, data: Rounded, part: Mapping[str, Integers], room: int | None = None, sides: Sides | None = None
+    ) -> None:
         ones, ids = part["ones"], part["ids"]
         n = data.cost.size
         if np.unique(np.concatenate([ones, ids])).size != ones.size + ids.size:
@@ -112,6 +115,13 @@ class Form:
         # At most one for each other client: with the above, below 2^40 (1 + 2 m + 2 n) <= 2^59.
         np.add.at(self.linear, dominated[:, 1], 2 * dominated[:, 2])
         self._add_cuts(matrix, part["cut"].reshape(-1, 3).tolist(), part["cut_member"].reshape(-1, 2).tolist())
+        if (rows := part.get("row", diagonal[:0])).size:
+            if sides is None:
+                raise CertificateError("products of rows are given where there are none")
+            # Below 2^40 in an entry of the matrix, and 2^59 in one of the linear term.
+            constant, linear, products = sides.products(rows.reshape(-1, 3).tolist(), ones, ids)
+            self.constant, self.linear = self.constant + constant, self.linear + linear
+            matrix += products
         self.dominated = [(int(ids[i]), int(ids[j])) for i, j, _ in dominated]
         self.raised = raised
         least = excess(matrix, diagonal)

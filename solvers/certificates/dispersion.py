@@ -270,7 +270,7 @@ class _Search:
             before = part_of(self.arrays, "form_better", index).reshape(-1, 2)
             if before.size and int(before.max()) >= part["ids"].size:
                 raise CertificateError("a pair of one client before another is not one of its form's clients")
-            form = Form(self.data, part, int(self.arrays["form_room"][index]))
+            form = Form(self.data, part, int(self.arrays["form_room"][index]), self.sides)
             if not self.sides.is_empty and (before.size or form.dominated):
                 raise CertificateError("beside side constraints no client is chosen because another one is")
             before = form.ids[before]

@@ -98,6 +98,7 @@ _SEARCH = {
     "form_cut": Array(-POINT, MULTIPLIER - 1, parts="forms", group=3, optional=True),
     "form_cut_member": Array(-FACTOR, CLIENTS, parts="forms", group=2, optional=True),
     "form_better": Array(0, "last", parts="forms", group=2),
+    "form_row": Array(0, MULTIPLIER - 1, parts="forms", group=3, optional=True),
     "goal": Array(-_WIDE, _WIDE, 1),
     "grain": Array(1, POINT, 1),
     "origin": Array(-1, 2 * ENTRIES, "form"),

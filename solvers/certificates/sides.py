@@ -99,6 +99,36 @@ class Sides:
                 each += price * row.astype(object) // unit
         return paid, each
 
+    def products(
+        self, triples: list[list[int]], ones: Integers, ids: Integers
+    ) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
+        """Return constant, linear and quadratic terms over ``ids`` beside ``ones`` of products of what rows leave.
+
+        A triple (r, t, p) is p times what row r leaves of its limit, times what row t leaves; for t = r times what row
+        r comes to beyond the least that ``size`` clients do. No selection makes it negative, nor a product of clients:
+        so every coefficient may be rounded up. Multipliers below 2^40 in sum leave coefficients below 2^59.
+        """
+        if sum(price for _, _, price in triples) >= 1 << 40:
+            raise CertificateError("the multipliers of rows' products are too large in sum")
+        constant, linear = 0, np.zeros(ids.size, dtype=object)
+        matrix = np.zeros((ids.size, ids.size), dtype=object)
+        for r, t, price in triples:
+            if max(r, t) >= len(self.limits):
+                raise CertificateError("a product is of a row that the constraints do not have")
+            a, b, unit = self.rows[r], self.limits[r], self.units[r]
+            c, d, other = self.rows[t], self.limits[t], self.units[t]
+            if t == r:
+                c, d = -a, -int(np.sort(a)[: self.size].sum())
+            if abs(b) > self.size * unit or abs(d) > self.size * other:
+                raise CertificateError("a product is of a row whose limit is no limit")
+            b, d, whole = b - int(a[ones].sum()), d - int(c[ones].sum()), unit * other
+            a, c = a[ids].astype(object), c[ids].astype(object)
+            both = np.outer(a, c)
+            constant += -(-price * b * d // whole)
+            linear += -(price * (d * a + b * c) // whole)
+            matrix += -(-price * (both + both.T) // (2 * whole))
+        return constant, linear.astype(np.int64), matrix.astype(np.int64)
+
     def consequences(self, state: States) -> States | None:
         """Fix the clients that no selection of a state can do with, or without; None where a row leaves no selection.
 

@@ -40,12 +40,18 @@ def row_products(sides: Sides, size: int) -> Reals:
     members = np.bincount(sides.group, minlength=sides.low.size)
     low, high = np.maximum(sides.low, 0), np.minimum(np.minimum(sides.high, members), size)
     kept = np.flatnonzero((low > np.maximum(size - (n - members), 0)) | (high < np.minimum(members, size)))
+    # Equal limits in one product would need an infinite multiplier for a price: each goes with a wider one.
+    exact = low[kept] == high[kept]
+    kept = np.concatenate([kept, kept[exact]])
+    upper, lower = high[kept], low[kept]
+    lower[: exact.size] -= exact
+    upper[exact.size :] += 1
     groups = (sides.group == kept[:, None]).astype(np.float64)
     sums = np.sort(sides.rows, axis=1)[:, :size].sum(axis=1)
     least = sums - 4 * (size + 4) * _EPS * size * sides.largest
     table = np.concatenate([groups, sides.rows])
-    upper, lower = np.concatenate([high[kept], sides.limits]), np.concatenate([low[kept], least])
-    return np.array([np.column_stack([upper, -table]), np.column_stack([-lower, table])])
+    left = np.column_stack([np.concatenate([upper, sides.limits]), -table])
+    return np.array([left, np.column_stack([-np.concatenate([lower, least]), table])])
 
 
 def row_form(factors: Reals, multipliers: Reals, size: int) -> tuple[Reals, float]:

@@ -69,7 +69,8 @@ class Constraints:
         # In z = 2s - 1, and of norm 1 there.
         self.factors = rows.reshape(2, -1, n + 1) / 2
         self.factors[:, :, 0] += self.factors.sum(axis=2)
-        norms = np.maximum(np.linalg.norm(self.factors, axis=2), 1e-300)
+        norms = np.linalg.norm(self.factors, axis=2)
+        norms[norms == 0] = 1.0
         self.factors /= norms[:, :, None]
         self.unit = norms.prod(axis=0)
         normal = np.ones(n + 1)

@@ -28,6 +28,7 @@ from solvers.dispersion.relaxations.cuts import Cuts
 from solvers.dispersion.relaxations.dominance import dominance
 from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, WarmStart
 from solvers.dispersion.relaxations.prices import priced_bound
+from solvers.dispersion.relaxations.row_products import row_form
 from solvers.dispersion.relaxations.semidefinite import Multipliers as SdpMultipliers
 from solvers.dispersion.relaxations.semidefinite import relax
 from solvers.dispersion.relaxations.slice_form import SliceForm
@@ -147,12 +148,13 @@ class CertificateTree:
         n, m = problem.n, problem.size
         pair = np.ascontiguousarray(problem.weight * problem.distances.astype(np.float64))
         order = np.lexsort((np.arange(n), -(2 * (m - 1) / max(n - 2, 1) * pair.sum(axis=1) - problem.costs)))
-        self.record = Record(problem, order)
+        self.sides = Sides(problem)
+        self.record = Record(problem, order, self.sides)
         self.data = self.record.data
         self.unit = float(self.data.unit)
         self.goal = math.floor((target - float(self.data.error) - 4 * problem.rounding) / self.unit)
         self.accuracy = 0.1 * OPTIMALITY_GAP * min(max(1.0, abs(target)), problem.scale)
-        self.sides = Sides(problem)
+        self.rows, self.factors = _row_products(self.sides)
         self.prices = None if self.sides.is_empty else NodePrices(problem, self.sides)
         pairs = dominance(pair, -problem.costs, m).pairs if self.sides.is_empty else _NO_PAIRS
         self.dominated = _certain(problem, pairs)
@@ -219,7 +221,7 @@ class CertificateTree:
         if (
             form is None
             or found is None
-            or (not found.tangent.closes(state, size, self.goal) and self._worth(form, state))
+            or not (found.tangent.closes(state, size, self.goal) or self._lasts(form, state))
         ):
             form = self._multipliers(state, form, _ROUNDS if form is not None else _ROUNDS_ROOT)
             found = self._tangent(state, form, form.point)
@@ -328,8 +330,10 @@ class CertificateTree:
         pairs = _NO_PAIRS if parent is None else place[parent.ids[parent.pairs]]
         pairs = pairs[(pairs >= 0).all(axis=1)][: most * n]
         known = (self.goal - _SPARE * abs(self.goal)) * scale - constant
-        if parent is not None and parent.warm is not None:
+        if parent is not None and parent.warm is not None and self.sides.is_empty:
             return self._doubly_nonnegative(ones, ids, q, linear, known, parent.warm)
+        factors = np.ascontiguousarray(self.factors[:, :, np.concatenate([[0], ids + 1])])
+        factors[:, :, 0] += self.factors[:, :, ones + 1].sum(axis=2)
         best: tuple[SdpMultipliers, NDArray[np.int64]] | None = None
         for _ in range(rounds):
             self.work += n**3
@@ -339,6 +343,7 @@ class CertificateTree:
                 m,
                 dominated=equal,
                 nonnegative=pairs,
+                rows=factors,
                 tolerance=self.accuracy * scale / self.unit,
                 incumbent=self.goal * scale - constant,
                 stop_below=known if closing else -np.inf,
@@ -351,13 +356,15 @@ class CertificateTree:
                 break
         assert best is not None
         found, used = best
-        if closing and found.bound > known and n >= _LEAST_DNN and not self.expired():
-            return self._doubly_nonnegative(ones, ids, q, linear, known, None)
         back = self.unit / scale
+        rows = self.rows, found.rows * back
+        if closing and found.bound > known and n >= _LEAST_DNN and not self.expired():
+            q = q + row_form(factors, found.rows, m)[0]
+            return self._doubly_nonnegative(ones, ids, q, linear, known, None, rows)
         held, free = (used, found.nonnegative * back), (equal, found.dominated * back)
         x = np.zeros(self.problem.n)
         x[ids] = found.x
-        return self._keep(ones, ids, found.diagonal * back, held, free, pairs, x)
+        return self._keep(ones, ids, found.diagonal * back, held, free, pairs, x, rows=rows)
 
     def _doubly_nonnegative(
         self,
@@ -367,6 +374,7 @@ class CertificateTree:
         linear: NDArray[np.float64],
         known: float,
         warm: WarmStart | None,
+        rows: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None,
     ) -> Multipliers:
         """Multipliers of all products and of cuts, which a tree of few nodes needs: as a node of `DNNTree` has them."""
         n, m = ids.size, self.problem.size - ones.size
@@ -400,7 +408,7 @@ class CertificateTree:
         held = np.column_stack([first, second]), products * back
         x = np.zeros(self.problem.n)
         x[ids] = np.clip(relaxation.x, 0.0, 1.0)
-        form = self._keep(ones, ids, diagonal * back, held, None, _NO_PAIRS, x, (cuts, weights * back))
+        form = self._keep(ones, ids, diagonal * back, held, None, _NO_PAIRS, x, (cuts, weights * back), rows)
         return replace(form, warm=relaxation.warm(ids))
 
     def _shifted(self) -> Multipliers:
@@ -422,12 +430,13 @@ class CertificateTree:
         pairs: NDArray[np.int64],
         x: NDArray[np.float64],
         cuts: tuple[Cuts, NDArray[np.float64]] | None = None,
+        rows: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None,
     ) -> Multipliers:
         place = np.full(self.problem.n, -1)
         place[ids] = np.arange(ids.size)
         better = place[self.dominated]
         better = better[(better >= 0).all(axis=1)]
-        index, form = self.record.form(ones, ids, diagonal, held, dominated, better, cuts)
+        index, form = self.record.form(ones, ids, diagonal, held, dominated, better, cuts, rows)
         self.written += sum(part.size for part in self.record.forms[index])
         checked = Checked(form, ids[better], POINT)
         return Multipliers(index, checked, form.matrix.astype(np.float64), form.linear.astype(np.float64), pairs, x)
@@ -495,6 +504,25 @@ class NodePrices:
     def _set(self, key: tuple[str, bool], price: float) -> None:
         if price > 0 and key in self.place:
             self.row[self.place[key]] += round(min(price * self.unit[key[0]], MULTIPLIER / 4))
+
+
+def _row_products(sides: Sides) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Pairs of rows whose products a form may hold, and their factors, constants first, in units of the constraints.
+
+    A quota's two limits go together; any other row goes with what it comes to beyond the least.
+    """
+    pairs, factors = list[tuple[int, int]](), list[list[NDArray[np.float64]]]()
+    for r, (row, limit, unit) in enumerate(zip(sides.rows, sides.limits, sides.units, strict=True)):
+        if pairs and pairs[-1][1] == r:
+            continue
+        paired = r + 1 < len(sides.limits) and np.array_equal(sides.rows[r + 1], -row)
+        t = r + 1 if paired and sides.limits[r + 1] > -limit else r  # equal ones each go with a wider one
+        least = sides.limits[t] if t > r else -int(np.sort(row)[: sides.size].sum())
+        if abs(limit) <= sides.size * unit and abs(least) <= sides.size * unit:
+            pairs.append((r, t))
+            factors.append([np.array([limit, *-row]) / unit, np.array([least, *row]) / unit])
+    n = sides.start.size
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2), np.array(factors).reshape(-1, 2, n + 1).swapaxes(0, 1)
 
 
 def _unordered(n: int) -> Order:

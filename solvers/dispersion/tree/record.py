@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from solvers.certificates import Certificate, problem_digest
 from solvers.certificates.concave import FORM, Form, Rounded
+from solvers.certificates.sides import Sides
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.cuts import Cuts
 
@@ -36,10 +37,14 @@ class Record:
     order : (n,) array-like of int, optional
         The clients in the order that decides exchanges that gain nothing, first the one to prefer; by index if left
         out.
+    sides : Sides, optional
+        Side constraints as the checker has them.
     """
 
-    def __init__(self, problem: DispersionProblem, order: Iterable[int] | None = None) -> None:
-        self.problem = problem
+    def __init__(
+        self, problem: DispersionProblem, order: Iterable[int] | None = None, sides: Sides | None = None
+    ) -> None:
+        self.problem, self.sides = problem, sides
         n = problem.n
         largest = max(problem.weight * problem.diameter, float(np.abs(problem.costs).max()), 1e-270)
         # What the largest number leaves is room for multipliers; the checker refuses beyond 2^40.
@@ -60,6 +65,7 @@ class Record:
         dominated: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None,
         better: NDArray[np.int64] = _NO_PAIRS,
         cuts: tuple[Cuts, NDArray[np.float64]] | None = None,
+        rows: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None,
     ) -> tuple[int, Form]:
         r"""Keep multipliers; return their number and the form that the checker will make of them.
 
@@ -75,6 +81,8 @@ class Record:
             Pairs by place in ``ids``: the first is chosen whenever the second is.
         cuts : (Cuts, values), optional
             Cuts among ``ids``, and the multipliers of :math:`(b^\top s - k)(b^\top s - k - 1)`.
+        rows : (pairs, values), optional
+            Pairs of the checker's rows of side constraints, and the multipliers of the products of what they leave.
         """
         parts = [ones, ids, self._whole(diagonal)]
         for given, least in ((nonnegative, 0.0), (dominated, -math.inf)):
@@ -83,8 +91,13 @@ class Record:
             kept = halves != 0
             parts.append(np.column_stack([pairs[kept], halves[kept]]).astype(np.int64).ravel())
         parts += [np.zeros(0, dtype=np.int64)] * 2 if cuts is None else self._whole_cuts(*cuts)
+        if rows is None:
+            rows = _NO_PAIRS, np.zeros(0)
+        # Those of equal quotas may be anything, and 2^40 in sum is what the checker allows.
+        prices = np.minimum(self._whole(np.maximum(rows[1], 0.0)), int(_MOST) // max(rows[1].size, 1))
+        parts.append(np.column_stack([rows[0], prices])[prices > 0].ravel())
         kept_parts = tuple(np.asarray(part, dtype=np.int64) for part in parts)
-        whole = Form(self.data, dict(zip(FORM, kept_parts, strict=True)))
+        whole = Form(self.data, dict(zip(FORM, kept_parts, strict=True)), sides=self.sides)
         self.forms.append(kept_parts)
         self.betters.append(_covering(better, ids.size))
         self.rooms.append(whole.room)
@@ -133,9 +146,10 @@ class Record:
             ),
             "form_room": np.array(self.rooms, dtype=np.int64)[used],
         }
-        has_cuts = any(self.forms[form][-1].size for form in used)
-        for k, name in enumerate(FORM if has_cuts else FORM[:-2]):
-            arrays |= _one_after_the_other(f"form_{name}", [self.forms[form][k] for form in used])
+        for k, name in enumerate(FORM):
+            parts = [self.forms[form][k] for form in used]
+            if name not in ("cut", "cut_member", "row") or any(part.size for part in parts):
+                arrays |= _one_after_the_other(f"form_{name}", parts)
         arrays |= _one_after_the_other("form_better", betters)
         if prices is not None and prices.any():
             arrays["price"] = prices.ravel()

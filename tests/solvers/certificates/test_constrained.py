@@ -80,6 +80,56 @@ def test_rows_are_those_of_the_statement():
     assert (paid, each.tolist()) == (-3 + 4, [-3, -3 + 1, 2, 5])
 
 
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_products_of_rows_are_not_negative_and_rounded_alike(seeds):
+    for seed, (problem, kept) in enumerate(feasible_cases(seeds)):
+        rng, sides = np.random.default_rng(seed), Sides(problem)
+        fine = [r for r, limit in enumerate(sides.limits) if abs(limit) <= problem.size * sides.units[r]]
+        if not fine:
+            continue
+        triples = [[*rng.choice(fine, 2).tolist(), int(rng.integers(2**39) >> rng.integers(39))] for _ in range(2)]
+        chosen = kept[rng.integers(len(kept))]
+        ones = np.array(chosen[: rng.integers(len(chosen) + 1)], dtype=int)
+        ids = np.setdiff1d(np.arange(problem.n), ones)
+        constant, linear, matrix = sides.products(triples, ones, ids)
+        rules = check_certificate.Sides(as_read(problem), problem.n, problem.size, SimpleNamespace(price=[], origin=[]))
+        assert rules.products(triples, ones.tolist(), ids.tolist()) == (constant, linear.tolist(), matrix.tolist())
+        for x in (np.isin(np.arange(problem.n), each) for each in kept if set(ones.tolist()) <= set(each)):
+            exact = Fraction(0)
+            for r, t, price in triples:
+                left = Fraction(sides.limits[r] - int(sides.rows[r][x].sum()), sides.units[r])
+                other = Fraction(sides.limits[t] - int(sides.rows[t][x].sum()), sides.units[t])
+                if r == t:
+                    other = Fraction(
+                        int(sides.rows[r][x].sum() - np.sort(sides.rows[r])[: problem.size].sum()), sides.units[r]
+                    )
+                exact += price * left * other
+            value = constant + int(linear[x[ids]].sum()) + int(matrix[np.ix_(x[ids], x[ids])].sum())
+            assert 0 <= exact <= value <= exact + len(triples) * (problem.size + 1) ** 2
+
+
+def test_products_of_no_rows_are_refused():
+    problem = told(quotas=[Quota([0, 1, 2], 0, 1), Quota([3, 4], 0, 9)])
+    point = np.array([0, 1, 1, 0, 0])
+    for triple, why in (
+        ([2, 0, 1], "row"), ([0, 1, 1], "no limit"), ([0, 0, 2**40 - 1, 0, 0, 1], "too large in sum"),
+    ):  # fmt: skip
+        refused(problem, one_form(problem, bound=5e3, goal=5000, point=point, form_row=np.array(triple)), why)
+    lie = one_form(problem, bound=5e3, goal=5000, point=point, form_row=np.array([0, 0, -1]))
+    refused(problem, lie, "'form_row' must lie between 0")
+
+
+def test_products_of_rows_close_a_root():
+    """Equal quotas split what is equally far: without products of rows the root's bound is that of any split."""
+    n, half = 12, np.arange(12) < 6
+    h = np.where(half[:, None] == half, 0.2, 1.0) * (1 - np.eye(n))
+    problem = DispersionProblem(h, np.linspace(0, 0.1, n), size=6, quotas=[Quota(range(6), 4, 4, "first")])
+    certificate = proved(problem)
+    assert "form_row" in certificate.arrays
+    assert certificate.arrays["origin"].size == 1
+    assert second(problem, certificate) == pytest.approx(check(problem, certificate), rel=1e-12)
+
+
 def test_liars_are_refused():
     problem = round_of_clients()
     good = proved(problem)
