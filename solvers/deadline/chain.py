@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Literal, NamedTuple
 
@@ -12,7 +13,7 @@ from solvers.deadline.problem import DeadlineProblem
 from solvers.run import Run
 from solvers.subsets import from_clients
 
-__all__ = ["Chain", "Multipliers", "counted_bound", "exchanged", "multipliers", "search"]
+__all__ = ["Chain", "Counts", "Multipliers", "exchanged", "multipliers", "search"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -48,14 +49,6 @@ class Chain(NamedTuple):
         return Chain(order, np.array(times, np.int64), np.array(rooms, np.int64), values, coarser == 0)
 
     @property
-    def follows_times(self) -> bool:
-        """Whether values are a constant plus a multiple of the uploads, but for a hundredth of their mean."""
-        time = self.upload / max(float(self.upload.max()), 1.0)
-        columns = np.stack([time, np.ones(time.size)], axis=1)
-        rest = self.values - columns @ np.linalg.lstsq(columns, self.values, rcond=None)[0]
-        return bool(np.abs(rest).max() <= 0.01 * self.values.mean())
-
-    @property
     def density(self) -> NDArray[np.float64]:
         """Value per unit of time; infinite for an upload that takes none."""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -65,12 +58,23 @@ class Chain(NamedTuple):
 class Multipliers(NamedTuple):
     """Prices of time that fall along the chain, and the bound they give to what is left from each place on.
 
-    ``ahead[j] − price[j]·t`` bounds the value of clients j, j+1, … where those before them take the time t.
+    ``ahead[j] − price[j]·t`` bounds the value of clients j, j+1, … where those before them take the time t; with
+    numbers of some of the clients in ranges (`Counts`), less ``place[j]`` for each of these before j.
     """
 
     price: NDArray[np.float64]
     ahead: NDArray[np.float64]
     margin: float
+    counts: Counts | None = None
+
+
+class Counts(NamedTuple):
+    """Ranges for the number of members among the first k + 1 clients, (n,), and prices of a place ahead, (n + 1,)."""
+
+    members: NDArray[np.bool_]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    place: NDArray[np.float64]
 
 
 def multipliers(chain: Chain) -> Multipliers:
@@ -105,31 +109,6 @@ def multipliers(chain: Chain) -> Multipliers:
     # A term has a few roundings, a sum n of them; the largest term in which prices take part is price · room.
     size = float(chain.values.sum()) + float(ahead[0]) + float((price * chain.room).max(initial=0.0))
     return Multipliers(np.append(price, 0.0), ahead, 8.0 * (n + 8) * _EPS * size)
-
-
-#: Evaluations of the bound with a price of places; each third of the interval is left out in turn.
-_PRICES = 24
-
-
-def counted_bound(chain: Chain, most: int) -> float:
-    r"""Bound by the relaxation in which no more clients are selected than can be, at a price of a place.
-
-    Where all values are a constant more than what time is worth, the relaxation takes a part of a client too many.
-    With K the number that Moore and Hodgson select, :math:`\mu K + \max \sum_j (w_j - \mu) x_j` bounds the optimum for
-    every :math:`\mu \ge 0`; it is convex in the price, and the least is looked for.
-    """
-
-    def bound(price: float) -> float:
-        rest = multipliers(chain._replace(values=np.maximum(chain.values - price, 0.0)))
-        return float(rest.ahead[0]) + rest.margin + price * most * (1.0 + 4.0 * _EPS)
-
-    low, high = 0.0, float(chain.values.max())
-    known = [bound(low)]
-    while len(known) < _PRICES:
-        left, right = low + (high - low) / 3.0, high - (high - low) / 3.0
-        known += [bound(left), bound(right)]
-        low, high = (low, right) if known[-2] <= known[-1] else (left, high)
-    return min(known)
 
 
 def exchanged(chain: Chain, taken: NDArray[np.bool_], run: Run) -> NDArray[np.bool_]:
@@ -187,7 +166,8 @@ def search(chain: Chain, known: Multipliers, problem: DeadlineProblem, run: Run,
     # Half of what still counts as proved is given up at once: it ends the search among near ties.
     best = run.objective + max(0.5 * problem.tolerance_at(run.objective), 0.999 if problem.has_whole_values else 0.0)
     lost = best
-    times, values = np.zeros(1, np.int64), np.zeros(1)
+    times, values, numbers = np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64)
+    counts = known.counts
     nodes = np.zeros(1, np.int64)  # place of each state's last selected client in the log of those
     log_client, log_before, count = [np.full(1, -1)], [np.full(1, -1)], 1
     top = 0.0
@@ -196,20 +176,28 @@ def search(chain: Chain, known: Multipliers, problem: DeadlineProblem, run: Run,
         longer, richer = times[fits] + chain.upload[j], values[fits] + chain.values[j]
         times = np.concatenate([times, longer])
         values = np.concatenate([values, richer])
+        numbers = np.concatenate([numbers, numbers[fits] + int(counts is not None and counts.members[j])])
         taken = np.concatenate([np.full(nodes.size, -1), nodes[fits]])
         nodes = np.concatenate([nodes, np.zeros(longer.size, np.int64)])
-        order = np.lexsort((-values, times))
-        values, times, taken, nodes = values[order], times[order], taken[order], nodes[order]
-        before = np.maximum.accumulate(np.append(-math.inf, values[:-1]))
+        order = np.lexsort((-values, times) if counts is None else (-values, times, numbers))
+        values, times, numbers, taken, nodes = values[order], times[order], numbers[order], taken[order], nodes[order]
+        before, edges = np.full(values.size, -math.inf), np.flatnonzero(np.diff(numbers)) + 1
+        for start, stop in itertools.pairwise((0, *edges.tolist(), values.size)):  # states of the same number
+            np.maximum.accumulate(values[start : stop - 1], out=before[start + 1 : stop])
         bounds = values + known.ahead[j + 1] - known.price[j + 1] * times + known.margin
-        alive = (values > before) & (bounds > best)
+        alive = values > before
+        if counts is not None:
+            bounds -= counts.place[j + 1] * numbers
+            alive &= (counts.low[j] <= numbers) & (numbers <= counts.high[j])
+        alive &= bounds > best
         if int(alive.sum()) > width:
             places = np.flatnonzero(alive)
             places = places[np.argpartition(-bounds[places], width)]
             lost = max(lost, float(bounds[places[width:]].max()))
             alive = np.zeros(alive.size, dtype=bool)
             alive[places[:width]] = True
-        values, times, taken, nodes, bounds = values[alive], times[alive], taken[alive], nodes[alive], bounds[alive]
+        values, times, taken, nodes = values[alive], times[alive], taken[alive], nodes[alive]
+        numbers, bounds = numbers[alive], bounds[alive]
         new = np.flatnonzero(taken >= 0)
         log_client.append(np.full(new.size, chain.clients[j]))
         log_before.append(taken[new])

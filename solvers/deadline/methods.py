@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.backends import cut_short, follower, run_cp_sat, solver_for
-from solvers.deadline.chain import Chain, counted_bound, exchanged, multipliers, search
+from solvers.deadline.chain import Chain, exchanged, multipliers, search
+from solvers.deadline.counting import branch_on_counts, on_a_line
 from solvers.deadline.problem import DeadlineProblem
 from solvers.deadline.theory import fedcs_order
 from solvers.errors import InvalidProblem
@@ -148,8 +149,8 @@ def branch_and_bound(problem: DeadlineProblem, run: Run) -> None:
 
     The relaxation is solved once by taking the densest client first; its multipliers bound every state of the search
     by a function linear in the time taken. Three passes keep 200, 20 000 and 4 million states. Where values follow
-    times, what the first leaves open is exchanged to a local optimum, bounded with a price of places, too
-    (`solvers.deadline.chain`), and tabulated where the table of ``dynamic-programme`` is small. Times are exact: where
+    times, what the first leaves open is branched on the numbers of clients (`solvers.deadline.counting`), exchanged to
+    a local optimum, and tabulated where the table of ``dynamic-programme`` is small. Times are exact: where
     they take more than 62 bits, one search is over times rounded down, whose bound holds, and one over times rounded
     up, whose selections are in time.
     """
@@ -167,8 +168,12 @@ def branch_and_bound(problem: DeadlineProblem, run: Run) -> None:
         _tighten(problem, run, search(chain, known, problem, run, width))
         if run.proved or run.expired:
             return
-        if width == _WIDTHS[0] and chain.follows_times:
-            _exchange(problem, run, chain, within)
+        if width == _WIDTHS[0] and (line := on_a_line(chain)) is not None:
+            members, has_constant = line
+            if has_constant:
+                _tighten(problem, run, branch_on_counts(problem, run, chain, within, members))
+            if not run.proved:
+                _exchange(problem, run, within)
             if run.proved or run.expired:
                 return
             if chain.is_exact and _table(problem)[1] * problem.n <= _QUICK_TABLE:
@@ -182,13 +187,12 @@ def _tighten(problem: DeadlineProblem, run: Run, bound: float) -> None:
     run.tighten(math.floor(bound) if problem.has_whole_values else bound)
 
 
-def _exchange(problem: DeadlineProblem, run: Run, chain: Chain, within: Chain) -> None:
-    """Improve the best selection and one of most clients by exchanges, and bound by the number of these."""
+def _exchange(problem: DeadlineProblem, run: Run, within: Chain) -> None:
+    """Improve the best selection and one of most clients by exchanges."""
     by_length = np.argsort(problem.upload, kind="stable")
     ranks = np.empty(problem.n, dtype=np.int64)
     ranks[by_length] = -np.arange(problem.n)
     most = by_length[-np.array(_kept_exactly(problem, by_length, ranks), dtype=np.int64)]
-    _tighten(problem, run, counted_bound(chain, most.size))
     assert run.x is not None
     for chosen in (np.flatnonzero(run.x), most):
         taken = np.isin(within.clients, chosen)

@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
+from scipy.stats import binom  # noqa: E402
 
 from fedselect.availability import ideal  # noqa: E402
 from fedselect.clock import Clock, ClockSettings, build_clock, lognormal  # noqa: E402
@@ -50,6 +51,7 @@ RULES: dict[str, tuple[str, dict[str, Any]]] = {
 DEVICES = ("constant", "lognormal", "tiers")
 #: Accuracies to reach, near and far.
 TARGETS = {"digits": (0.80, 0.90), "letters": (0.25, 0.35)}
+LOCAL: dict[str, Any] = {"method": "local-search"}
 CLIENTS, SIZE, HORIZON, EVERY = 60, 10, 900.0, 60
 CLOCK = {"policy": "deadline", "deadline": 6.0, "links": "shared-uplink", "model_bytes": 500_000, "jitter": 0.2}
 TRAINING = {
@@ -93,9 +95,11 @@ def row_of(data: str, devices: str, label: str, seed: int, federation: Federatio
     } | at  # fmt: skip
 
 
-def cost_of_clock(rule: str, options: dict[str, Any], turns: int = 10, rounds: int = 40) -> dict[str, Any]:
+def cost_of_clock(
+    rule: str, options: dict[str, Any], model: str = "linear", turns: int = 40, rounds: int = 40
+) -> dict[str, Any]:
     """Measure rounds with and without a clock in turns, one by one; a ratio of medians of processor time per turn."""
-    federation, settings = digits(n_clients=100), TrainingSettings()
+    federation, settings = digits(n_clients=100), TrainingSettings(model=model)
     ratios, plain = [], []
     for turn in range(turns):
         loops = []
@@ -123,9 +127,10 @@ def cost_of_clock(rule: str, options: dict[str, Any], turns: int = 10, rounds: i
         without, with_clock = np.median(took[2:], axis=0)
         ratios.append(with_clock / without)
         plain.append(without)
-    low, high = np.sort(ratios)[[1, -2]]  # covers the median with probability 0.98 for ten turns
+    inner = int(binom.ppf(0.025, turns, 0.5))  # order statistics that cover the median with probability 0.95 or more
+    low, high = np.sort(ratios)[[inner - 1, turns - inner]]
     return {
-        "what": f"a run with a clock beside one without, {rule}", "number": f"{np.median(ratios):.3f}",
+        "what": f"a run with a clock beside one without, {rule}, {model}", "number": f"{np.median(ratios):.3f}",
         "interval or worst": f"{low:.3f} to {high:.3f}", "unit": "ratio",
         "of": f"rounds of {1e3 * np.median(plain):.2f} ms",
     }  # fmt: skip
@@ -167,8 +172,8 @@ def cost_of_oort(size: int, convention: Literal["paper", "code"], clients: int =
 def measure_cost(out: Path) -> None:
     """Write what a clock and an Oort decision cost."""
     rows: list[dict[str, Any]] = []
-    for rule, options in (("uniform", {}), ("fedgs", {"method": "local-search"})):
-        rows.append(cost_of_clock(rule, options))
+    for rule, options, model in (("uniform", {}, "linear"), ("uniform", {}, "mlp"), ("fedgs", LOCAL, "linear")):
+        rows.append(cost_of_clock(rule, options, model))
         print(rows[-1], flush=True)
     for convention in ("paper", "code"):
         for size in (100, 1000, 10_000):

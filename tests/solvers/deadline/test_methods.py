@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from solvers import InvalidProblem, methods, solve
 from solvers.deadline import DeadlineProblem, fedcs_order, slowest_download
-from solvers.deadline.chain import Chain, counted_bound, exchanged, multipliers
+from solvers.deadline.chain import Chain, exchanged, multipliers
+from solvers.deadline.counting import branch_on_counts, on_a_line
 from solvers.run import Run
 from tests.thoroughly import few_of
 
@@ -197,10 +198,10 @@ def test_the_slowest_download_by_enumeration():
 
 
 @pytest.mark.parametrize("shift", [0.0, 3.0, -1.0])
-def test_exchanges_are_in_time_and_the_price_of_a_place_bounds(shift):
-    """On values that follow times, against enumeration; the price is sharper where each client brings a constant."""
+def test_exchanges_are_in_time_and_branching_on_counts_bounds(shift):
+    """On values that follow times, against enumeration; counts are sharper where each client brings a constant."""
     rng, sharper = np.random.default_rng(5), 0
-    for _ in range(40):
+    for _ in range(8):
         upload = rng.integers(2, 20, 9).astype(float)
         problem = DeadlineProblem(rng.integers(0, 40, 9), upload, 45.0, np.maximum(upload + shift, 0.0))
         best = solve(problem, "brute-force").objective
@@ -208,14 +209,16 @@ def test_exchanges_are_in_time_and_the_price_of_a_place_bounds(shift):
         if not chain.clients.size:
             continue
         most = solve(DeadlineProblem(problem.ready, upload, 45.0), "moore-hodgson").selected
-        bound, relaxed = counted_bound(chain, most.size), multipliers(chain)
-        assert best <= bound <= relaxed.ahead[0] + 1.01 * relaxed.margin + 1e-9
-        sharper += bound < relaxed.ahead[0] - 1e-6
+        free = multipliers(chain).ahead[0]
+        run.offer(np.zeros(9, dtype=np.int64))
+        bound = branch_on_counts(problem, run, chain, chain, np.ones(chain.clients.size, dtype=bool))
+        assert best <= bound <= free + 1e-6
+        sharper += bound < free - 1e-6
         taken = exchanged(chain, np.isin(chain.clients, most), run)
         x = np.isin(np.arange(9), chain.clients[taken]).astype(int)
         assert problem.violation(x) == 0
         assert problem.objective(most_of(most)) <= problem.objective(x) <= best
-    assert (sharper > 0) == (shift > 0)
+    assert sharper > 0
 
 
 def most_of(clients):
@@ -228,5 +231,8 @@ def test_values_that_follow_times_are_proved(whole, shift):
     rng = np.random.default_rng(2)
     upload = rng.integers(1, 1000, 300).astype(float) if whole else rng.uniform(1, 1000, 300)
     problem = DeadlineProblem(rng.integers(0, 50_000, 300), upload, 60_000.0, upload + (shift if whole else 0.0))
-    assert Chain.of(problem).follows_times
+    line = on_a_line(Chain.of(problem))
+    assert line is not None
+    assert line[0].all()
+    assert line[1] == (whole and shift > 0)
     assert solve(problem).status == "optimal"
