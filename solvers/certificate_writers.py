@@ -62,7 +62,8 @@ def with_certificate(
 
     The certificate is read by `solvers.certificates.check` before it is kept, and claims what that verifies: the bound
     of the solution, or a weaker one where the rounding of its numbers, or the time, does not allow more. One that the
-    search itself wrote down is kept as it is: reading it would cost more than it did.
+    search itself wrote down is kept as it is, since reading it would cost more than it did; where it proves less than
+    the solution states, it is what the writer begins with, and is kept where that finds nothing better.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ def with_certificate(
         solution's, or why there is no certificate. Where what was proved is tighter, it is the solution's bound from
         then on.
     """
-    if recorded is not None:
+    if recorded is not None and _is_near(solution, recorded.bound):
         told = {"seconds": 0.0, "check_seconds": 0.0, "bound": recorded.bound}
         told["distance"] = abs(recorded.bound - float(solution.bound))  # type: ignore[arg-type]
         return replace(_told(solution, **told), certificate=recorded)
@@ -97,8 +98,12 @@ def with_certificate(
         return _told(solution, none=f"bounds under side constraints have no certificate for a {named}")
     if solution.bound is None or time_limit <= 0:
         return _told(solution, none="there is no bound to prove" if solution.bound is None else "no time was left")
+    begin = {} if recorded is None else {"recorded": recorded}
+    sign = 1.0 if solution.problem.sense == "max" else -1.0
     try:
-        found = function(solution, time_limit, relaxed=relaxed)
+        found = function(solution, time_limit, relaxed=relaxed, **begin)
+        if recorded is not None and (found is None or sign * (found.bound - recorded.bound) > 0):
+            found = recorded
         if found is None:
             return _told(solution, none="no certificate was found in the time that was left")
         seconds, begun = time.perf_counter() - begun, time.perf_counter()
@@ -111,6 +116,13 @@ def with_certificate(
     told = {"seconds": seconds, "check_seconds": time.perf_counter() - begun, "bound": claim}
     told["distance"] = abs(claim - float(solution.bound))  # type: ignore[arg-type]
     return replace(_told(solution, **told), certificate=replace(found, bound=claim))
+
+
+def _is_near(solution: Solution, bound: float) -> bool:
+    """Whether what a certificate proves is the bound of a solution, but for rounding or a thousandth of the gap."""
+    assert solution.bound is not None
+    gap = 0.0 if solution.objective is None or solution.status == "optimal" else solution.bound - solution.objective
+    return abs(bound - solution.bound) <= max(1e-3 * abs(gap), 1e-6 * solution.problem.scale)
 
 
 def _tighter(solution: Solution, claim: float) -> bool:

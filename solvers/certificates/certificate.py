@@ -63,8 +63,9 @@ class Certificate:
           (`solvers.certificates.sides`), in units of 2^grid; a budget's is that of its largest use. Left out where
           there are none.
 
-        The other kinds are described where they are read: ``solvers.certificates.points``, ``three_point``,
-        ``exclusion``, ``allocation``, ``weighting`` and ``decimals``.
+        The other kinds are described where they are read: ``solvers.certificates.rlt`` (the same, with stages of
+        multipliers before it), ``points``, ``three_point``, ``exclusion``, ``allocation``, ``weighting`` and
+        ``decimals``.
     """
 
     kind: str

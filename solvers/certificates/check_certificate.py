@@ -94,8 +94,9 @@ def exact(value):
 ANY, ENTRIES, POINT, CLIENTS = 2**63 - 1, 1 << 23, 1 << 20, 1 << 16
 MULTIPLIER, ROOM = 1 << 40, 1 << 44
 
-# Arrays: least and largest entry, length ("n": one for each client, "forms": one for each form, or that of an array).
-# With a fourth entry: one part for each form, in groups of so many; where they begin is in the array NAME_start.
+# Arrays: least and largest entry, length ("n": one for each client, "forms": one for each form, "stages": for each
+# stage, or that of an array). With a fourth entry: one part for each form, where the name begins so, or stage, in
+# groups of so many; where they begin is in the array NAME_start.
 SEARCH = {
     "order": (0, "n", "n"),
     "goal": (1 - 2**62, 2**62 - 1, 1),
@@ -115,6 +116,14 @@ SEARCH = {
     "form_cut_member": (-(1 << 10), CLIENTS, None, 2),
     "form_row": (0, MULTIPLIER - 1, None, 3),
     "price": (0, MULTIPLIER - 1, None),
+}
+STAGES = {
+    "stage_ids": (0, "n", None, 1),
+    "stage_price": (1 - MULTIPLIER, MULTIPLIER - 1, None, 1),
+    "stage_core": (0, "n", None, 1),
+    "stage_factor": (-(1 << 26), 1 << 26, None, 1),
+    "stage_moved": (1 - MULTIPLIER, MULTIPLIER - 1, None, 3),
+    "stage_halvings": (0, 40, "stages"),
 }
 THREE_POINT = {
     "symmetry": (0, "n", None),
@@ -156,6 +165,7 @@ SCHEMAS = {
     "points": (1, "PointDispersionProblem", "points", 0, {"clients": (0, "n", "shares"), "shares": (0, POINT, None)}),
     "three-point": (1, "DispersionProblem", "costs", 900, THREE_POINT),
     "dispersion": (1, "DispersionProblem", "costs", 900, SEARCH),
+    "rlt": (1, "DispersionProblem", "costs", 900, SEARCH | STAGES),
     "kinds": (1, "KindDispersionProblem", "costs", 900, SEARCH),
 }
 
@@ -181,6 +191,7 @@ def validated(kind, problem, grid, arrays):
     size |= {
         "n": len(getattr(problem, field) or problem.log_weights),
         "forms": max(size.get("form_ids_start", 1) - 1, 0),
+        "stages": max(size.get("stage_ids_start", 1) - 1, 0),
     }
     found = dict(arrays)
     for name, (least, most, length, *group) in rules.items():
@@ -190,7 +201,8 @@ def validated(kind, problem, grid, arrays):
         need(length is None or len(values) == length, f"{name} must have {length} entries")
         for step in group:
             starts = arrays[f"{name}_start"]
-            need(len(starts) == size["forms"] + 1, f"{name} must have one part for each form")
+            count = size[name.partition("_")[0] + "s"]
+            need(len(starts) == count + 1, f"{name} must have one part for each form, or stage")
             need(starts[0] == 0 and starts[-1] == len(values), f"the parts of {name} must be all of it")
             parts = list(pairwise(starts))
             need(all(a <= b and (b - a) % step == 0 for a, b in parts), f"the parts of {name} do not follow each other")
@@ -684,6 +696,55 @@ def shares_of_nodes(given):
     return points
 
 
+def left_by_rows(data, given):
+    """Stages of multipliers leave out clients that no selection worth more than the goal contains; return the others.
+
+    Squares |F's|^2 2^-h are never negative, nor are products s_i s_j, so that entries of F F' may be rounded up. The
+    value 2 q of a pair is divided, i's share and j's: half each and p_i - p_j more for i, but 2 p_i for i of the core
+    where j is not; then multipliers move some of it. With the m - 1 largest shares of each, a selection is worth the
+    sum of its clients' values at most.
+    """
+    n, m, left, (goal,) = data.n, data.m, list(range(data.n)), given.goal
+    limit = 2**61 // m**2
+    stages, prices = (vars(given).get(f"stage_{name}", []) for name in ("ids", "price"))
+    need(list(map(len, stages)) == list(map(len, prices)), "there is not one price for each client of a stage")
+    for number, ids in enumerate(stages):
+        if len(left) <= m:
+            break
+        need(len(set(ids)) == len(ids), "a stage names a client twice")
+        price, core = dict(zip(ids, prices[number])), set(given.stage_core[number])
+        factor, columns = given.stage_factor[number], len(given.stage_factor[number]) // max(len(ids), 1)
+        need(columns * len(ids) == len(factor) and columns <= 512, "factors of a stage are no rows")
+        row = {i: factor[k * columns : (k + 1) * columns] for k, i in enumerate(ids)} if columns else {}
+        change, halvings = [defaultdict(int) for _ in range(n)], given.stage_halvings[number]
+        for i, j, amount in zip(*[iter(given.stage_moved[number])] * 3):
+            need(min(i, j) >= 0 and max(i, j) < n, "a multiplier is not of two clients")
+            change[i][j] += amount
+            change[j][i] -= amount
+        values = {}
+        for i in left:
+            pairs, own, here, mine = data.pair[i], row.get(i), price.get(i, 0), i in core
+            shares, moves, alone = [], change[i], -data.cost[i]
+            for j in left:
+                pair = pairs[j]
+                if own and (other := row.get(j)):
+                    pair += -(-sum(map(mul, own, other)) >> halvings)
+                if i == j:
+                    alone += pair
+                    continue
+                need(abs(pair) <= limit, "the factors of a stage are too large")
+                if mine == (j in core):
+                    pair += here - price.get(j, 0)
+                else:
+                    pair = 2 * here if mine else 2 * (pair - price.get(j, 0))
+                shares.append(pair + moves[j] if j in moves else pair)
+            need(max(*map(abs, shares), abs(alone)) <= limit, "the multipliers of a stage are too large")
+            values[i] = alone + sum(sorted(shares)[len(shares) - (m - 1) :])
+        top = sorted(values.values())[-m:]
+        left = [i for i in left if min(sum(top[1:]) + values[i], sum(top)) > goal]
+    return set(left)
+
+
 def check_dispersion(problem, unit, given):
     """No selection is worth more than the goal, or the best of those evaluated on the way through the tree."""
     data = Data(problem, unit, given.grid, given.order)
@@ -730,7 +791,9 @@ def check_dispersion(problem, unit, given):
                     found.append((2 * k + (value == ONE), child, above))
         return found
 
-    best, stack = goal, [(-1, rules.start, ())]
+    left = left_by_rows(data, given)
+    start = bytearray(known if i in left else ZERO for i, known in enumerate(rules.start))
+    best, stack = goal, [(-1, start, ())]
     while stack:
         origin, state, above = stack.pop()
         if (value := data.settled(state := rules.keep(state))) is not None:
@@ -955,6 +1018,7 @@ CHECKS = {
     "three-point": check_three_point,
     "dispersion": check_dispersion,
     "kinds": check_dispersion,
+    "rlt": check_dispersion,
 }
 
 
@@ -977,7 +1041,7 @@ def check(problem, kind, digest, bound, grid, arrays):
         problem.distances = [[0.0 if i == j else h[a][b] for j, b in enumerate(of)] for i, a in enumerate(of)]
     try:
         proved = CHECKS[kind](problem, unit, given)
-        if kind in ("dispersion", "kinds") and proved > claim:
+        if kind in ("dispersion", "kinds", "rlt") and proved > claim:
             proved = attainable(problem, proved)
         safe = float(proved)
     except ArithmeticError as error:

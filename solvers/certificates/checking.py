@@ -18,6 +18,7 @@ from solvers.certificates.decimals import check_capping, check_cutoff
 from solvers.certificates.dispersion import by_client, check_dispersion
 from solvers.certificates.exclusion import check_exclusion
 from solvers.certificates.points import check_points
+from solvers.certificates.rlt import check_rlt
 from solvers.certificates.schema import SCHEMAS, validated
 from solvers.certificates.three_point import check_three_point
 from solvers.certificates.weighting import check_optimization_error, check_total_error
@@ -29,6 +30,7 @@ __all__ = ["CHECKERS", "check"]
 CHECKERS: dict[str, Callable[[Any, int, Mapping[str, Any]], Fraction]] = {
     "dispersion": check_dispersion,
     "kinds": check_dispersion,
+    "rlt": check_rlt,
     "points": check_points,
     "three-point": check_three_point,
     "balance": check_balance,
@@ -91,7 +93,7 @@ def check(problem: Any, certificate: Certificate) -> float:
         problem = by_client(problem)
     try:
         proved = CHECKERS[kind](problem, certificate.grid, arrays)
-        if kind in ("dispersion", "kinds") and proved > Fraction(claim):
+        if kind in ("dispersion", "kinds", "rlt") and proved > Fraction(claim):
             proved = attainable(problem, proved)
         safe = _away(proved, sign)
     except ArithmeticError as error:

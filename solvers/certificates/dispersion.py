@@ -178,7 +178,7 @@ def decided(data: Rounded, state: States) -> float | None:
 class _Search:
     """The walk over what was written down."""
 
-    def __init__(self, problem: Any, data: Rounded, arrays: Mapping[str, Integers]) -> None:
+    def __init__(self, problem: Any, data: Rounded, arrays: Mapping[str, Integers], left: Integers | None) -> None:
         self.data, self.arrays = data, arrays
         self.exchanges = Exchanges(problem, arrays["order"])
         self.forms: dict[int, Multipliers] = {}
@@ -189,6 +189,9 @@ class _Search:
             raise CertificateError("two nodes lie on the same side of one, or one lies above itself")
         self.points = self._by_node()
         self.sides, prices = Sides(problem), arrays["price"]
+        self.start = self.sides.start.copy()
+        if left is not None:
+            self.start[np.delete(np.arange(data.cost.size), left)] = ZERO
         if prices.size not in (0, len(self.sides.limits) * len(origins)):
             raise CertificateError("there is not one price for each row of the constraints at each node")
         self.prices = prices.reshape(len(origins), -1) if prices.size else None
@@ -213,7 +216,7 @@ class _Search:
     def walk(self) -> Fraction:
         """Return a number that no selection is worth more than, in units of the problem."""
         best: float = self.goal
-        stack: list[tuple[int, States, tuple[Tangent, ...]]] = [(-1, self.sides.start, ())]
+        stack: list[tuple[int, States, tuple[Tangent, ...]]] = [(-1, self.start, ())]
         if self.sides.is_contradictory:
             raise CertificateError("a client is both included and excluded")
         while stack:
@@ -299,7 +302,7 @@ def by_client(problem: Any) -> Any:
     return SimpleNamespace(distances=distances, **same)
 
 
-def check_dispersion(problem: Any, grid: int, arrays: Mapping[str, Integers]) -> Fraction:
+def check_dispersion(problem: Any, grid: int, arrays: Mapping[str, Integers], left: Integers | None = None) -> Fraction:
     """Walk over a search that was written down and return the bound it proves, exactly.
 
     Parameters
@@ -310,6 +313,8 @@ def check_dispersion(problem: Any, grid: int, arrays: Mapping[str, Integers]) ->
         The whole numbers of the certificate are multiples of 2^grid, in the units of the objective.
     arrays : mapping of str to array of int
         As `solvers.certificates.schema` passes them.
+    left : (k,) ndarray of int, optional
+        Clients that selections worth more than the goal may contain; all by default.
 
     Returns
     -------
@@ -321,4 +326,4 @@ def check_dispersion(problem: Any, grid: int, arrays: Mapping[str, Integers]) ->
     CertificateError
         When a side is missing, or a node is not closed by what is said about it; the sentence names the node.
     """
-    return _Search(problem, Rounded.of(problem, grid), arrays).walk()
+    return _Search(problem, Rounded.of(problem, grid), arrays, left).walk()

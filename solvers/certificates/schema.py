@@ -21,9 +21,11 @@ __all__ = [
     "CLIENTS",
     "ENTRIES",
     "FACTOR",
+    "HALVINGS",
     "MULTIPLIER",
     "POINT",
     "ROOM",
+    "ROOT",
     "SCHEMAS",
     "WIDTH",
     "Array",
@@ -45,6 +47,9 @@ FACTOR, WIDTH = 1 << 10, 64
 #: Shares of points are multiples of 1 / POINT, or of a part of it.
 POINT = 1 << 20
 
+#: Factors of squares that raise an objective are no larger, and squares are divided by two so often at most.
+ROOT, HALVINGS = 1 << 26, 40
+
 #: Most entries of an array: what is read is tested in minutes.
 ENTRIES = 1 << 23
 
@@ -56,9 +61,10 @@ _ANY, _WIDE = (1 << 63) - 1, (1 << 62) - 1
 class Array:
     """Entries from ``least`` to ``most`` (``"last"``: the last client; ``"last form"``: the last form).
 
-    ``length`` is a number, ``"clients"``, or the name of an array of the same length. Where ``parts`` is given, the
-    array holds one part after the other, each of which is a whole number of groups of ``group`` entries; part k has
-    the entries from ``<name>_start[k]`` to ``<name>_start[k + 1]``. There is one part for each ``parts``, and it is as
+    ``length`` is a number, ``"clients"``, ``"forms"``, ``"stages"``, or the name of an array of the same length. Where
+    ``parts`` is given, the array holds one part after the other, each of which is a whole number of groups of ``group``
+    entries; part k has the entries from ``<name>_start[k]`` to ``<name>_start[k + 1]``. There is one part for each
+    of ``parts`` (``"forms"``, as many as ``form_ids`` has, or ``"stages"``, as many as ``stage_ids``), and it is as
     long as that of the array ``like``. What is ``optional`` may be left out, where every part of it is empty.
     """
 
@@ -108,9 +114,19 @@ _SEARCH = {
     "price": Array(0, MULTIPLIER - 1, optional=True),
 }
 
+_STAGES = {
+    "stage_ids": Array(0, "last", parts="stages"),
+    "stage_price": Array(1 - MULTIPLIER, MULTIPLIER - 1, parts="stages", like="stage_ids"),
+    "stage_core": Array(0, "last", parts="stages"),
+    "stage_factor": Array(-ROOT, ROOT, parts="stages"),
+    "stage_moved": Array(1 - MULTIPLIER, MULTIPLIER - 1, parts="stages", group=3),
+    "stage_halvings": Array(0, HALVINGS, "stages"),
+}
+
 SCHEMAS: dict[str, Schema] = {
     "dispersion": Schema("DispersionProblem", _SEARCH, (-900, 900)),
     "kinds": Schema("KindDispersionProblem", _SEARCH, (-900, 900), "kinds"),
+    "rlt": Schema("DispersionProblem", _SEARCH | _STAGES, (-900, 900)),
     "points": Schema(
         "PointDispersionProblem", {"clients": Array(0, "last", "shares"), "shares": Array(0, POINT)}, (0, 0)
     ),
@@ -193,7 +209,7 @@ def validated(schema: Schema, problem: Any, grid: Any, arrays: Any) -> dict[str,
             raise CertificateError(f"the certificate lacks the array {name!r}")
         found[name] = _integers(name, arrays[name])
     n = len(getattr(problem, schema.clients)) if schema.clients is not None else _clients(problem)
-    counts = {"clients": n, "forms": _parts(found, "form_ids") if "form_ids" in found else 0}
+    counts = {"clients": n} | {f"{name}s": _parts(found, f"{name}_ids") for name in ("form", "stage")}
     lasts = {"last": n - 1, "last form": counts["forms"] - 1}
     for name, array in wanted.items():
         most = lasts[array.most] if isinstance(array.most, str) else array.most
@@ -248,7 +264,7 @@ def _of_length(name: str, size: int, wanted: int) -> None:
 
 
 def _parts(found: Mapping[str, Integers], name: str) -> int:
-    return max(found[f"{name}_start"].size - 1, 0)
+    return max(found[f"{name}_start"].size - 1, 0) if name in found else 0
 
 
 def _in_parts(name: str, array: Array, found: Mapping[str, Integers], count: int) -> None:

@@ -44,12 +44,18 @@ def write_kinds_certificate(solution: Solution, time_limit: float, *, relaxed: b
 
 @certificate_writer(DispersionProblem, constraints=True)
 def write_certificate(
-    solution: Solution, time_limit: float, *, relaxed: bool, most_work: float = MOST_WORK
+    solution: Solution,
+    time_limit: float,
+    *,
+    relaxed: bool,
+    recorded: Certificate | None = None,
+    most_work: float = MOST_WORK,
 ) -> Certificate | None:
     """A tree that proves the bound, or where time does not allow it (or ``relaxed``) the root's tangent alone.
 
     Where the bound rests on the values that a selection can have at all (`solvers.dispersion.relaxations.attainable`),
-    the tree proves that none is better than the next of them, and the checker lists them itself.
+    the tree proves that none is better than the next of them, and the checker lists them itself. ``recorded`` is one of
+    kind ``rlt``: the tree has the clients that its multipliers leave.
     """
     problem = solution.problem
     assert isinstance(problem, DispersionProblem)
@@ -69,7 +75,7 @@ def write_certificate(
             for target in _targets(problem, solution, claim):
                 # Without a time limit a tree that took far longer than the solve would end only when it is written.
                 work = math.inf if math.isfinite(time_limit) else most_work
-                tree = CertificateTree(problem, target, expired, most_work=work)
+                tree = CertificateTree(problem, target, expired, most_work=work, stages=recorded)
                 if tree.tree():
                     return tree.certificate(claim)
         tree = CertificateTree(problem, solution.bound, lambda: expired(_SHARE_LEAF))

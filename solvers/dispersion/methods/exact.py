@@ -35,6 +35,7 @@ from solvers.dispersion.tree.circle import fits, search, too_large
 from solvers.dispersion.tree.first_order import FirstOrderTree
 from solvers.dispersion.tree.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.tree.portfolio import TreePortfolio
+from solvers.dispersion.tree.stages import Stages
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.options import AtLeast
 from solvers.registry import find, method
@@ -317,9 +318,13 @@ def auto(
     if not (run.proved or run.expired or is_trivial(problem)):
         solve_if_circular(problem, run)
     if not (run.proved or run.expired):
-        few, inner = _reduced_by_rlt(problem, run, memory)
-        branch_and_bound(few, inner, memory=memory, threads=threads, policy=policy)
+        stages = Stages(problem) if run.recording and problem.n >= _MANY else None
+        few, inner = _reduced_by_rlt(problem, run, memory, stages)
+        if not (stages is not None and run.proved):
+            branch_and_bound(few, inner, memory=memory, threads=threads, policy=policy)
         run.nodes = inner.nodes
+        if stages is not None and run.recorded is None:
+            run.recorded = stages.certificate(incumbent(run))
     if run.x is None:
         begin(problem, run)  # however short the time was
 
@@ -345,10 +350,12 @@ def auto_without_matrix(problem: SelectionProblem, run: Run) -> None:
             find(problem, "branch-and-bound").function(problem, run)
 
 
-def _reduced_by_rlt(problem: DispersionProblem, run: Run, memory: Memory | None) -> tuple[DispersionProblem, Run]:
+def _reduced_by_rlt(
+    problem: DispersionProblem, run: Run, memory: Memory | None, stages: Stages | None
+) -> tuple[DispersionProblem, Run]:
     """Bound by ``rlt`` where few of many are chosen; return the problem over the clients that are left, and its run."""
     is_few = _FEW_OF_MANY * problem.size <= problem.n <= LARGEST_RLT and problem.n >= FEW
-    if not is_few or is_trivial(problem) or run.recording:
+    if not is_few or is_trivial(problem) or (run.recording and stages is None):
         return problem, run
     begin(problem, run)
     if memory is not None:
@@ -359,13 +366,13 @@ def _reduced_by_rlt(problem: DispersionProblem, run: Run, memory: Memory | None)
         if not search.advance(_MOVES):
             break
     relaxation = RowRelaxation(Normal.of(problem), run)
-    descend(problem, RestatedRun(problem, run, 0.0, share=_RLT), relaxation, _FIRST_ITERATIONS)
+    descend(problem, RestatedRun(problem, run, 0.0, share=_RLT), relaxation, _FIRST_ITERATIONS, stages)
     if relaxation.ids.size < problem.n or problem.n < _MANY:  # it is near: further
-        descend(problem, RestatedRun(problem, run, 0.0, share=_RLT), relaxation)
+        descend(problem, RestatedRun(problem, run, 0.0, share=_RLT), relaxation, stages=stages)
     sifting = None
     if relaxation.ids.size >= _MANY:
         known = None if memory is None else memory.core(problem)
-        sifting = sift(problem, RestatedRun(problem, run, 0.0, share=_SIFTING), relaxation, known)
+        sifting = sift(problem, RestatedRun(problem, run, 0.0, share=_SIFTING), relaxation, known, stages)
         if memory is not None:
             memory.keep_core(problem, sifting.core[np.argsort(-sifting.x[sifting.core], kind="stable")[:_KEPT]])
     ids = relaxation.ids if sifting is None else survivors(problem, run, sifting)

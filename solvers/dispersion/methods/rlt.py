@@ -13,6 +13,7 @@ from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.rlt import RowRelaxation
 from solvers.dispersion.relaxations.sifting import SiftedRelaxation
 from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.tree.stages import Stages
 from solvers.options import AtLeast
 from solvers.run import Run
 
@@ -55,22 +56,45 @@ def rlt(problem: DispersionProblem, run: Run, *, iterations: Annotated[int, AtLe
             f"no level-1 RLT bound: multipliers are kept for {LARGEST} clients at most; there are {problem.n}",
         )
         return
-    descend(problem, run, RowRelaxation(Normal.of(problem), run), iterations)
+    stages = Stages(problem) if run.recording else None
+    descend(problem, run, RowRelaxation(Normal.of(problem), run), iterations, stages)
+    if stages is not None:
+        run.recorded = stages.certificate(incumbent(run))
 
 
-def descend(problem: DispersionProblem, run: Run, relaxation: RowRelaxation, iterations: int = 100_000) -> None:
-    """Lower the bound until it has converged, and leave out clients that no better selection contains."""
+def descend(
+    problem: DispersionProblem,
+    run: Run,
+    relaxation: RowRelaxation,
+    iterations: int = 100_000,
+    stages: Stages | None = None,
+) -> None:
+    """Lower the bound until it has converged, and leave out clients that no better selection contains.
+
+    Where the multipliers are written down as ``stages``, clients are left out at the end alone, by the best of them.
+    """
     while relaxation.iterations < iterations and not (relaxation.has_converged or run.expired or run.proved):
         target = _target(problem, run, relaxation)
         relaxation.descend(target, min(_CHUNK, iterations - relaxation.iterations))
         _report(problem, run, relaxation)
-        relaxation.leave_out(target)
+        if stages is None:
+            relaxation.leave_out(target)
+        else:
+            relaxation.remember()
+    if stages is not None and relaxation.least is not None:
+        relaxation.restore()
+        stages.add(relaxation)
+        relaxation.leave_out(_target(problem, run, relaxation))
     run.details["iterations"] = relaxation.iterations
     run.details["left"] = relaxation.ids.size
 
 
 def sift(
-    problem: DispersionProblem, run: Run, rows: RowRelaxation, core: NDArray[np.int64] | None = None
+    problem: DispersionProblem,
+    run: Run,
+    rows: RowRelaxation,
+    core: NDArray[np.int64] | None = None,
+    stages: Stages | None = None,
 ) -> SiftedRelaxation:
     """Strengthen the rows by a doubly nonnegative relaxation over a core, while it helps, from ``core`` on."""
     wanted = np.flatnonzero(incumbent(run))
@@ -78,7 +102,9 @@ def sift(
         wanted = np.union1d(wanted, np.intersect1d(core, rows.ids))
     sifting, idle, least, cores = SiftedRelaxation(rows, wanted), 0, run.bound, 0
     while idle < _IDLE_CORES and not (sifting.is_done or run.expired or run.proved):
-        if not sifting.advance(_target(problem, run, rows), lambda: run.expired):
+        if not sifting.advance(
+            _target(problem, run, rows), lambda: run.expired, None if stages is None else stages.add
+        ):
             break
         cores += 1
         _report(problem, run, sifting.rows)

@@ -93,23 +93,30 @@ class RowRelaxation:
 
     def __init__(self, normal: Normal, run: Run, raised: Raised | None = None) -> None:
         n, m = normal.linear.size, normal.size
-        self.normal, self.m, self.ids = normal, m, np.arange(n)
+        self.normal, self.m, self.ids, self.raised = normal, m, np.arange(n), raised
         # Gains are about 1 in these units, an entry at most 1: of 2⁶² m² shares take m² · 2¹², which steps may use up.
         self.grid = math.ldexp(1.0, 49 - 2 * m.bit_length())
         self.most = 2**61 // m**2
-        if raised is None:
-            self.shares = np.ceil(normal.quadratic * self.grid).astype(np.int64)
-            self.linear = np.ceil(normal.linear * self.grid).astype(np.int64)
-        else:
-            self.ids, k = raised.ids, raised.ids.size
-            self.shares = np.empty((k, k), dtype=np.int64)
-            load("rlt", run, steps=10 * k * k).divide(
-                raised.quadratic, raised.prices, raised.is_core, self.grid, self.shares
-            )
-            self.linear = np.ceil(raised.linear * self.grid).astype(np.int64)
         self.run, self.iterations, self.step = run, 0, _STEP
+        if raised is not None:
+            self.ids = raised.ids
+        self.shares = self._divided()
+        linear = normal.linear if raised is None else raised.linear
+        self.linear = np.ceil(linear * self.grid).astype(np.int64)
         self.state = np.full(3, np.iinfo(np.int64).max // 4)
+        self.least: tuple[int, NDArray[np.int64]] | None = None
         self._appraise()
+
+    def _divided(self) -> NDArray[np.int64]:
+        """Divide the pairs' values, before any step."""
+        raised = self.raised
+        if raised is None:
+            return np.ceil(self.normal.quadratic * self.grid).astype(np.int64)
+        k = raised.ids.size
+        shares = np.empty((k, k), dtype=np.int64)
+        kernel = load("rlt", self.run, steps=10 * k * k)
+        kernel.divide(raised.quadratic, raised.prices, raised.is_core, self.grid, shares)
+        return shares
 
     def _appraise(self) -> None:
         k = self.ids.size
@@ -157,6 +164,26 @@ class RowRelaxation:
         if made < iterations:  # the clients chosen are each other's partners, or the target is reached
             self.step = 0.0
         return int(made)
+
+    def remember(self) -> None:
+        """Keep the shares as they are, where they give the least bound of those looked at."""
+        bound = int(np.sort(self.values)[-self.m :].sum())
+        if self.least is None or bound < self.least[0]:
+            self.least = bound, self.shares.copy()
+
+    def restore(self) -> None:
+        """Go back to the shares that were remembered, of the same clients."""
+        assert self.least is not None
+        self.shares, self.least = self.least[1], None
+        self._appraise()
+
+    def moves(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Return pairs of clients and what steps have moved to the first from the second, in the units of `Normal`."""
+        first = np.arange(self.normal.linear.size) if self.raised is None else self.raised.ids
+        places = np.searchsorted(first, self.ids)
+        moved = np.triu(self.shares - self._divided()[np.ix_(places, places)], 1)
+        i, j = np.nonzero(moved)
+        return self.ids[i], self.ids[j], moved[i, j] / self.grid
 
     def leave_out(self, target: float) -> int:
         """Leave out clients that only selections of at most ``target`` contain; return how many.

@@ -97,7 +97,12 @@ class SiftedRelaxation:
         self.relaxation: Relaxation | None = None
         self.is_done = False
 
-    def advance(self, target: float, expired: Callable[[], bool]) -> bool:
+    def advance(
+        self,
+        target: float,
+        expired: Callable[[], bool],
+        keep: Callable[[RowRelaxation, Reals, Reals], None] | None = None,
+    ) -> bool:
         """Solve over the core, extend to all, leave out clients, and choose the next core.
 
         Parameters
@@ -106,6 +111,8 @@ class SiftedRelaxation:
             The incumbent's value: selections worth no more do not count.
         expired : callable
             Whether the time is over.
+        keep : callable, optional
+            Given the rows at their least bound, before they leave out clients, with E and :math:`M_K`.
 
         Returns
         -------
@@ -122,7 +129,7 @@ class SiftedRelaxation:
             return False
         if self._grows():
             return True
-        raised, values = self._raised()
+        raised, values, embedding = self._raised()
         largest = max(float(np.abs(each).max()) for each in (raised.quadratic, raised.linear, raised.prices))
         if not largest < LARGEST_GAIN:
             self.is_done = True
@@ -130,6 +137,13 @@ class SiftedRelaxation:
         self.rows = RowRelaxation(self.normal, self.run, raised)
         while self.rows.iterations < _ROW_STEPS and not self.rows.has_converged:
             self.rows.descend(target, 50)
+            if keep is None:
+                self.rows.leave_out(target)
+            else:
+                self.rows.remember()
+        if keep is not None:
+            self.rows.restore()
+            keep(self.rows, embedding, self.slack)
             self.rows.leave_out(target)
         self._choose(raised, values)
         return True
@@ -226,8 +240,8 @@ class SiftedRelaxation:
         self._start(np.union1d(self.core, others[np.argsort(-values, kind="stable")[:_GROWTH]]))
         return True
 
-    def _raised(self) -> tuple[Raised, Reals]:
-        """The objective raised by M over core and others, and the others' values v (-∞ for the core)."""
+    def _raised(self) -> tuple[Raised, Reals, Reals]:
+        """The objective raised by M over core and others, the others' values v (-∞ for the core), and E."""
         normal, m, core = self.normal, self.m, self.core
         others = np.setdiff1d(self.rows.ids, core)
         ids = np.union1d(core, others)
@@ -261,7 +275,7 @@ class SiftedRelaxation:
         reach = float(np.abs(embedding).sum(axis=1).max()) ** 2 * float(np.abs(self.slack).max())
         largest = reach + float(np.abs(quadratic).max()) + float(np.abs(normal.linear).max())
         linear += m * (core.size + 8) * 4 * _EPS * largest
-        return Raised(ids, quadratic, linear, prices, np.isin(ids, core, assume_unique=True)), values
+        return Raised(ids, quadratic, linear, prices, np.isin(ids, core, assume_unique=True)), values, embedding
 
     @property
     def _limit(self) -> float:

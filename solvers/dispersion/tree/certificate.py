@@ -37,6 +37,7 @@ from solvers.dispersion.tree.constrained import SideRows
 from solvers.dispersion.tree.dnn_tree import StoppingRules, tighten_until_fathomed
 from solvers.dispersion.tree.policy import DEFAULT_POLICY
 from solvers.dispersion.tree.record import BITS, Nodes, Record, on_grain
+from solvers.dispersion.tree.stages import left_by_stages, with_stages
 from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["MOST_WORK", "CertificateTree"]
@@ -134,6 +135,8 @@ class CertificateTree:
         Most numbers written, some bytes each; no more than an array of a certificate may hold.
     most_work : float
         Most clients cubed that relaxations take.
+    stages : Certificate, optional
+        One of kind ``rlt``, whose multipliers leave out clients before the tree.
     """
 
     def __init__(
@@ -143,6 +146,7 @@ class CertificateTree:
         expired: Callable[[], bool],
         most: int = ENTRIES,
         most_work: float = math.inf,
+        stages: Certificate | None = None,
     ) -> None:
         self.problem, self.expired, self.most, self.most_work = problem, expired, most, most_work
         n, m = problem.n, problem.size
@@ -155,8 +159,12 @@ class CertificateTree:
         self.goal = math.floor((target - float(self.data.error) - 4 * problem.rounding) / self.unit)
         self.accuracy = 0.1 * OPTIMALITY_GAP * min(max(1.0, abs(target)), problem.scale)
         self.rows, self.factors = _row_products(self.sides)
+        self.start, self.stages = self.sides.start.copy(), stages
+        if stages is not None:
+            self.start[np.delete(np.arange(n), left_by_stages(stages, self.data, self.goal))] = ZERO
         self.prices = None if self.sides.is_empty else NodePrices(problem, self.sides)
-        pairs = dominance(pair, -problem.costs, m).pairs if self.sides.is_empty else _NO_PAIRS
+        has_pairs = self.sides.is_empty and stages is None
+        pairs = dominance(pair, -problem.costs, m).pairs if has_pairs else _NO_PAIRS
         self.dominated = _certain(problem, pairs)
         self.nodes: list[Nodes] = []
         self.charges: list[NDArray[np.int64]] = []  # prices of the rows at each node
@@ -165,7 +173,7 @@ class CertificateTree:
 
     def tree(self) -> bool:
         """Write a tree that proves the target; False where it was given up."""
-        return self._visit(-1, self.sides.start.copy(), None, None, ())
+        return self._visit(-1, self.start.copy(), None, None, ())
 
     def root(self, seconds: float = math.inf) -> float:
         """Write one node, the best tangent that so many seconds allow, and return its bound.
@@ -193,7 +201,8 @@ class CertificateTree:
     def certificate(self, bound: float) -> Certificate:
         """Return what was written as a certificate that claims ``bound``."""
         prices = np.array(self.charges) if len(self.sides.limits) and self.charges else None
-        return self.record.certificate(bound, self.goal, POINT, self.nodes, prices=prices)
+        found = self.record.certificate(bound, self.goal, POINT, self.nodes, prices=prices)
+        return found if self.stages is None else with_stages(found, self.stages)
 
     # -- the tree ------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from solvers.certificates.sides import Sides
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.cuts import Cuts
 
-__all__ = ["BITS", "Nodes", "Record", "on_grain"]
+__all__ = ["BITS", "Nodes", "Record", "narrow", "on_grain", "one_after_the_other"]
 
 #: The largest number of the problem has so many bits on the grid.
 BITS = 32
@@ -149,11 +149,11 @@ class Record:
         for k, name in enumerate(FORM):
             parts = [self.forms[form][k] for form in used]
             if name not in ("cut", "cut_member", "row") or any(part.size for part in parts):
-                arrays |= _one_after_the_other(f"form_{name}", parts)
-        arrays |= _one_after_the_other("form_better", betters)
+                arrays |= one_after_the_other(f"form_{name}", parts)
+        arrays |= one_after_the_other("form_better", betters)
         if prices is not None and prices.any():
             arrays["price"] = prices.ravel()
-        narrowed = {name: _narrow(array) for name, array in arrays.items()}
+        narrowed = {name: narrow(array) for name, array in arrays.items()}
         return Certificate("dispersion", problem_digest(self.problem), float(bound), self.grid, narrowed)
 
     def _whole_cuts(self, cuts: Cuts, values: NDArray[np.float64]) -> list[NDArray[np.int64]]:
@@ -194,12 +194,12 @@ def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
 
-def _one_after_the_other(name: str, parts: list[NDArray[np.int64]]) -> dict[str, NDArray[Any]]:
+def one_after_the_other(name: str, parts: list[NDArray[np.int64]]) -> dict[str, NDArray[Any]]:
     """The parts as one array ``name``, and where each of them starts."""
     return {name: _joined(parts), f"{name}_start": np.cumsum([0, *(part.size for part in parts)])}
 
 
-def _narrow(array: NDArray[Any]) -> NDArray[Any]:
+def narrow(array: NDArray[Any]) -> NDArray[Any]:
     """The same numbers in the smallest type, so that files are small."""
     if array.size == 0:
         return array.astype(np.int8)

@@ -96,6 +96,31 @@ def every_branch(problem, *, grid, room=100, goal=0):
     return replace(one, arrays={**one.arrays, **nodes, "point": np.full(count * n, m)})
 
 
+def with_stages(problem, rng, *, bits=7, grid=-8):
+    """A search without nodes after two stages of any multipliers, and a goal that no sum of theirs exceeds."""
+    n, arrays = problem.n, dict(one_node(problem, bound=0.0, grid=grid, goal=1 << 60).arrays)
+    for name in ("origin", "client", "form", "point", "form_room"):
+        arrays[name] = NONE
+    arrays |= {name: NONE for name in arrays if name.startswith("form_") and not name.endswith("_start")}
+    arrays |= {name: integers(0) for name in arrays if name.endswith("_start")}
+    parts = {name: [] for name in ("ids", "price", "core", "factor", "moved")}
+    for _ in range(2):
+        ids = np.sort(rng.choice(n, int(rng.integers(0, n + 1)), replace=False))
+        moved = int(rng.integers(0, 3 * n))
+        most = 1 << bits
+        parts["ids"].append(ids)
+        parts["price"].append(rng.integers(-most, most, ids.size))
+        parts["core"].append(rng.integers(0, n, int(rng.integers(0, n))))
+        parts["factor"].append(rng.integers(-most, most, ids.size * int(rng.integers(0, 4))))
+        triples = [rng.integers(0, n, moved), rng.integers(0, n, moved), rng.integers(-most, most, moved)]
+        parts["moved"].append(np.column_stack(triples).ravel())
+    for name, each in parts.items():
+        arrays[f"stage_{name}"] = np.concatenate(each).astype(np.int64)
+        arrays[f"stage_{name}_start"] = np.cumsum([0, *(part.size for part in each)])
+    arrays["stage_halvings"] = rng.integers(0, 2 * bits, 2)
+    return Certificate("rlt", problem_digest(problem), 1e300, grid, arrays)
+
+
 def with_cuts(certificate, cuts, members):
     """The same with cuts in its only form: multiplier, k and number of members of each; place and factor of these."""
     new = {"form_cut": integers(*cuts), "form_cut_member": integers(*members)}
@@ -477,6 +502,8 @@ def certificates(seed=5):
     torus = grey_pattern(3, 3, 4)
     averaged = solve(torus, "three-point", symmetries=torus_symmetries(3, 3), certificate=True).certificate
     found.append((torus, averaged))
+    few = uniform(seed, 8, 2)
+    found.append((few, solve(few, "rlt", certificate=True).certificate))
     return [*found, (clients, searched), (clients, with_cuts(searched, [1, 0, 3], [0, 1, 4, 1, 2, -1]))]
 
 

@@ -161,7 +161,7 @@ def test_a_raised_objective_is_never_less_whatever_the_weights(seed, kind, wild)
     sifting._solve(int(rng.integers(1, 60)), lambda: False)
     if wild:
         sifting._weights = lambda others: rng.normal(size=(others.size, sifting.core.size))
-    raised, _ = sifting._raised()
+    raised, *_ = sifting._raised()
     for chosen in problem.feasible.selections():
         places = np.searchsorted(raised.ids, chosen)
         assert raised_value(raised, places) >= exact_values(rows.normal, [chosen])[0]
