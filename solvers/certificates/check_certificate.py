@@ -721,14 +721,14 @@ def left_by_rows(data, given):
             need(min(i, j) >= 0 and max(i, j) < n, "a multiplier is not of two clients")
             change[i][j] += amount
             change[j][i] -= amount
-        values = {}
-        for i in left:
+        values, squares = {}, []  # of each client those with the clients from it on: the others stand there already
+        for at, i in enumerate(left):
             pairs, own, here, mine = data.pair[i], row.get(i), price.get(i, 0), i in core
             shares, moves, alone = [], change[i], -data.cost[i]
-            for j in left:
-                pair = pairs[j]
-                if own and (other := row.get(j)):
-                    pair += -(-sum(map(mul, own, other)) >> halvings)
+            with_own = (own and row.get(j) for j in left[at:])
+            squares.append([-(-sum(map(mul, own, other)) >> halvings) if other else 0 for other in with_own])
+            for j, square in zip(left, [squares[k][at - k] for k in range(at)] + squares[at]):
+                pair = pairs[j] + square
                 if i == j:
                     alone += pair
                     continue

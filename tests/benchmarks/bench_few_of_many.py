@@ -6,6 +6,11 @@ Clients hold 26 labels in Dirichlet shares (a parameter), or two labels in halve
 so many rounds of greedy selections among those who are there. A line for each round: the value, the gap in per cent,
 seconds, and the clients that the core or ``rlt`` leaves; ``--csv`` writes the same to a file. With ``--processor`` the
 clock is the process's, for machines that do other work as well. Constants were chosen with ``--seed 0``.
+
+``--play K`` plays so many rounds instead, each with the selection of ``auto``, and a memory goes from one
+to the next (``--forget``: a fresh one each time); a line for each round. ``--traces`` writes every bound as it is
+found. A method is a name, or a name and a formulation (``gurobi:projected``); ``uniform`` shares are
+distances U(0, 10).
 """
 
 # ruff: noqa: E402
@@ -24,6 +29,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +38,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fedselect.data.partitions import dirichlet
 from graphs import dependency_graph, distances, similarity
-from solvers import solve
-from solvers.dispersion import DispersionProblem
+from solvers import Solution, solve
+from solvers.dispersion import DispersionProblem, Memory
 from solvers.dispersion.kernels import load, preload
 
 CLASSES = 26
@@ -49,6 +55,15 @@ def holdings(share: str, n_clients: int, rng: np.random.Generator) -> np.ndarray
     return np.array([np.bincount(labels[part], minlength=CLASSES) / len(part) for part in parts])
 
 
+def distances_of(share: str, n_clients: int, seed: int) -> np.ndarray:
+    """Distances of clients with such holdings, or uniform ones."""
+    rng = np.random.default_rng(seed)
+    if share == "uniform":
+        h = np.triu(rng.uniform(0, 10, (n_clients, n_clients)), 1)
+        return h + h.T
+    return distances(dependency_graph(similarity(holdings(share, n_clients, rng)), preset="reference"))
+
+
 def rounds(
     h: np.ndarray, size: int, there: float, after: list[int], seed: int
 ) -> Iterator[tuple[int, DispersionProblem]]:
@@ -59,6 +74,29 @@ def rounds(
         if played in after:
             yield played, problem
         counts[solve(problem, "greedy").selected] += 1
+
+
+def played_rounds(
+    h: np.ndarray, size: int, there: float, options: argparse.Namespace
+) -> Iterator[tuple[int, Solution]]:
+    """Rounds of FedGS with the selections of ``auto`` itself, and a memory."""
+    counts, rng, memory = np.zeros(len(h)), np.random.default_rng(options.seed), Memory()
+    for played in range(options.play):
+        problem = DispersionProblem.fedgs(h, counts, rng.random(len(h)) < there, size, 1.0)
+        if options.forget:
+            memory = Memory()
+        found = solve(problem, "auto", time_limit=options.seconds, memory=memory)
+        yield played, found
+        counts[found.selected] += 1
+
+
+def compared(h: np.ndarray, size: int, there: float, options: argparse.Namespace) -> Iterator[tuple[int, Solution]]:
+    """Recorded rounds by each of the methods."""
+    for played, problem in rounds(h, size, there, options.after, options.seed):
+        for name in options.methods:
+            method, _, formulation = name.partition(":")
+            more = {"formulation": formulation} if formulation else {}
+            yield played, replace(solve(problem, method, time_limit=options.seconds, **more), method=name)
 
 
 def main() -> None:
@@ -75,6 +113,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--csv", type=Path)
+    parser.add_argument("--traces", type=Path, help="file to which traces are appended")
+    parser.add_argument("--play", type=int, default=0, help="rounds to play one after the other")
+    parser.add_argument("--forget", action="store_true", help="play them without a memory")
     parser.add_argument("--processor", action="store_true", help="seconds of the process")
     options = parser.parse_args()
     preload()
@@ -86,16 +127,18 @@ def main() -> None:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(names)
         for share in options.shares:
-            held = holdings(share, options.clients, np.random.default_rng(options.seed))
-            h = distances(dependency_graph(similarity(held), preset="reference"))
+            h = distances_of(share, options.clients, options.seed)
             for size, there in itertools.product(options.size, options.there):
-                for played, problem in rounds(h, size, there, options.after, options.seed):
-                    for name in options.methods:
-                        found = solve(problem, name, time_limit=options.seconds)
-                        gap = np.inf if found.gap is None else 100 * found.gap
-                        row = [share, size, there, played, name, f"{found.objective:.6f}", f"{gap:.4f}", found.status]
-                        table.writerow([*row, f"{found.seconds:.2f}", found.details.get("left", "")])
-                        file.flush()
+                results = played_rounds if options.play else compared
+                for played, found in results(h, size, there, options):
+                    gap = np.inf if found.gap is None else 100 * found.gap
+                    row = [share, size, there, played, found.method, f"{found.objective:.6f}", f"{gap:.4f}"]
+                    table.writerow([*row, found.status, f"{found.seconds:.2f}", found.details.get("left", "")])
+                    file.flush()
+                    if options.traces:
+                        points = [[share, size, there, played, *point] for point in found.trace]
+                        with options.traces.open("a", newline="") as traces:
+                            csv.writer(traces, lineterminator="\n").writerows(points)
 
 
 if __name__ == "__main__":
