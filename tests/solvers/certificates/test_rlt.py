@@ -106,6 +106,23 @@ def test_squares_of_a_core_are_written_down(seed):
     assert proved <= run.bound + 0.01 * problem.scale
 
 
+@pytest.mark.parametrize(("n", "size", "labels"), [(150, 4, 8), (160, 5, 12)])
+def test_auto_writes_rows_and_a_tree_over_whom_they_leave(n, size, labels):
+    rng = np.random.default_rng(n)
+    points = rng.dirichlet(np.full(labels, 0.3), n)
+    h = np.linalg.norm(points[:, None] - points, axis=2)
+    problem = DispersionProblem(h, rng.integers(0, 4, n) * 0.05, size=size, weight=1 / (size * (size - 1)))
+    solution = solve(problem, certificate=True)
+    assert (solution.status, solution.certificate.kind) == ("optimal", "rlt")
+    proved = check(problem, solution.certificate)
+    assert solution.objective <= proved <= solution.objective + 1e-6
+    assert second(problem, solution.certificate) == proved
+    nodes = solution.certificate.arrays["origin"].size  # where the rows leave more than one selection
+    below = replace(solution.certificate, bound=solution.objective - 1e-6)
+    refused(problem, below, "proves only|missing")
+    assert nodes == 0 or nodes < 20
+
+
 def test_by_hand():
     """Three clients, two chosen, all one apart: worth 2, and the halves of a pair sum to 2 whatever moves."""
     problem = alike(3, 2)
