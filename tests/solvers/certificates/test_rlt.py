@@ -120,7 +120,7 @@ def test_auto_writes_rows_and_a_tree_over_whom_they_leave(n, size, labels):
     nodes = solution.certificate.arrays["origin"].size  # where the rows leave more than one selection
     below = replace(solution.certificate, bound=solution.objective - 1e-6)
     refused(problem, below, "proves only|missing")
-    assert nodes == 0 or nodes < 20
+    assert nodes < 20
 
 
 def test_by_hand():
