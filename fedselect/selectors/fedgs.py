@@ -153,7 +153,7 @@ class FedGS(SelectorBase):
         self.memory = Memory()
         self._remembers = "memory" in find(self.geometry.problem, method).options
         is_budgeted = method == "auto" and bound_by is None and time_limit is None and isinstance(self.geometry, Matrix)
-        self.proofs = ProofBudget() if is_budgeted else None  #: of the rounds' proofs, where it is not a limit for each
+        self.proofs = ProofBudget(n) if is_budgeted else None
 
     @property
     def distances(self) -> NDArray[np.float64]:

@@ -13,40 +13,49 @@ from solvers.dispersion import DispersionProblem
 
 __all__ = ["ProofBudget"]
 
-#: Seconds that a run may spend on proofs before it has earned any. A round of 100 clients is proved in a twentieth of a
-#: second (2026-11-22, digits and letters), and one of 300 in some seconds or not at all.
-_GRANT = 2.0
-
 #: Share of the run's time that pays for proofs: with it a run of FedGS takes at most 1.1 times what its decisions and
-#: training take, and the grant.
+#: training take, and one attempt.
 _SHARE = 0.1
 
-#: Seconds within which a proof is cheap: it costs nothing of the budget.
-_CHEAP = 0.5
+#: Seconds that the budget begins with. 2026-11-23: with 2 s, 100 rounds of 10 of 1 000 clients, 8 s of swap search,
+#: took half as long again.
+_GRANT = 0.5
+
+#: Seconds of a proof that cost nothing of the budget: a round of 100 clients is proved in a twentieth of a second
+#: (2026-11-22, digits and letters), one of 300 in some seconds or not at all. Of so many clients or more, what the swap
+#: search would have taken: 20 ms for the 130 of 1 000 that are there, whose proofs took up to three times as long.
+_CHEAP, _LARGE, _SWAPS = 0.5, 500, 0.02
 
 #: A round of so many times the clients of the smallest one that was not proved is as hard as that one.
 _AS_HARD = 0.9
 
-#: Tabu moves after the swap ascents: 15 ms for 1 000 clients, after which longer searches found nothing better in 100
-#: rounds of 10 of 1 000 clients.
-_MOVES = 500
+#: Tabu moves after the swap ascents: 4 ms for 1 000 clients, where these take 75. 2026-11-23: five times as many found
+#: nothing better in rounds of 10 of 1 000 clients, and took 9 ms.
+_MOVES = 100
 
 
 class ProofBudget(Stateful):
     """Time for proofs in proportion to the run: what rounds that are not proved cheaply may cost.
 
-    A round is given to ``auto`` while there is budget. Where that proves its decision within half a second, nothing is
-    charged; whatever takes longer is charged with its time. The budget begins with 2 s and grows by a tenth of the
-    time that passes. When it is spent, rounds of about as many clients as could not be proved are decided by swaps and
-    tabu search with a fixed number of moves, in milliseconds and independently of the clock, until it has again grown
-    to what the last of them took.
+    A round is given to ``auto`` while there is budget. Where that proves its decision within half a second (in a
+    federation of 500 clients or more: within the 20 ms that swaps would take), nothing is charged; what takes longer is
+    charged with the rest, what is not proved with all. The budget begins with half a second and grows by a tenth of the
+    time that passes. When it is spent, rounds of about as many clients as could not be proved are decided by
+    swaps and tabu search with a fixed number of moves, in milliseconds and independently of the clock, until it has
+    grown to twice what the last attempt took: attempts become longer, and rarer, until one is long enough.
+
+    Parameters
+    ----------
+    n_clients : int
+        Clients of the federation.
     """
 
     state_names: ClassVar[tuple[str, ...]] = ("budget", "price", "smallest")
 
-    def __init__(self) -> None:
+    def __init__(self, n_clients: int = 0) -> None:
+        self.free = _SWAPS if n_clients >= _LARGE else _CHEAP  #: seconds of a proof that are not charged
         self.budget = _GRANT  #: seconds that are left
-        self.price = 0.0  #: seconds that the last charged proof took
+        self.price = 0.0  #: seconds that the next proof is expected to take
         self.smallest = 0  #: clients of the smallest round that was not proved; 0 where all were
         self._last: float | None = None
 
@@ -76,8 +85,9 @@ class ProofBudget(Stateful):
         _, solution = solved(problem, "auto", round, limit, **options)
         seconds = time.perf_counter() - began
         proved = solution.status == "optimal"
-        if not proved or seconds > _CHEAP:
-            self.budget, self.price = self.budget - solution.seconds, solution.seconds
+        if not proved or seconds > self.free:
+            self.budget -= max(0.0, solution.seconds - (self.free if proved else 0.0))
+            self.price = solution.seconds if proved else 2 * solution.seconds
         if proved:
             return solution
         self.smallest = min(self.smallest, problem.n) if self.smallest else problem.n
@@ -94,9 +104,9 @@ class ProofBudget(Stateful):
         """Return the seconds that a proof may take now; None where none is tried."""
         most = float("inf") if round.time_limit is None else round.time_limit
         is_hard = self.smallest and problem.n >= _AS_HARD * self.smallest
-        if (is_hard or self.price > _CHEAP) and self.budget < min(self.price, most):
+        if (is_hard or self.price > self.free) and self.budget < min(self.price, most):
             return None
-        return min(most, max(self.budget, _CHEAP))
+        return min(most, max(self.budget, self.free))
 
 
 def _decided(problem: DispersionProblem, seed: int, tried: Solution | None) -> Solution:

@@ -154,8 +154,8 @@ def run_benchmark(
     Notes
     -----
     The folder holds ``benchmark.json`` (what is compared), ``rows.jsonl`` (a line a row, with decision and trace),
-    ``instances/`` and, once finished, ``results.csv`` and ``results.parquet`` (with pyarrow: ``pip install
-    'fedselect[parquet]'``). On a cluster::
+    ``instances/`` and, once finished, ``results.csv`` and ``results.parquet`` (with pyarrow, the
+    extra ``parquet``). On a cluster::
 
         run_benchmark(methods, instances, out="/shared/folder", jobs=-1, backend="ray")
 

@@ -6,9 +6,12 @@ import json
 
 import numpy as np
 
+from fedselect.availability import AVAILABILITY
+from fedselect.data import digits
 from fedselect.experiments.metrics import proof_cost
+from fedselect.rounds import simulate
 from fedselect.rounds.protocol import RoundContext
-from fedselect.selectors import FedGS
+from fedselect.selectors import FedGS, proof_budget
 from fedselect.selectors.proof_budget import ProofBudget
 from solvers import solve
 from solvers.dispersion import DispersionProblem
@@ -25,7 +28,8 @@ def context(n, seed=0, time_limit=None):
     return RoundContext(0, np.ones(n, bool), np.ones(n, int), np.random.default_rng(seed), time_limit=time_limit)
 
 
-def test_a_cheap_proof_is_made_without_any_budget():
+def test_a_cheap_proof_is_made_without_any_budget(monkeypatch):
+    monkeypatch.setattr(proof_budget, "_CHEAP", 60.0)  # however busy the machine is
     budget = ProofBudget()
     budget.budget = 0.0
     problem = hard(14, 4)
@@ -48,19 +52,49 @@ def test_a_spent_budget_decides_by_swaps_and_never_worse():
     assert np.array_equal(again.solve(problem, context(problem.n, seed=3)).x, found.x)
 
 
-def test_an_attempt_that_does_not_prove_is_charged_and_keeps_its_bound():
+def test_an_attempt_that_does_not_prove_is_charged_and_keeps_its_bound(monkeypatch):
     budget, problem = ProofBudget(), hard()
     found = budget.solve(problem, context(problem.n, time_limit=1.0))
     assert found.status == "feasible"
     assert found.details["proof_seconds"] > 0
     assert budget.smallest == problem.n
-    assert budget.budget < 2.0
+    assert budget.budget < 0.1
+    assert budget.price == 2 * found.details["proof_seconds"]
     assert found.bound < problem.trivial_bound()
     # the next of that size waits until the budget is there again, a much smaller one does not
     budget.budget = 0.0
     assert budget.solve(problem, context(problem.n)).details["proof_seconds"] == 0.0
     budget.price = 0.0
+    monkeypatch.setattr(proof_budget, "_CHEAP", 60.0)
     assert budget.solve(hard(14, 4), context(14)).status == "optimal"
+
+
+def test_in_a_large_federation_proofs_are_charged_beyond_what_swaps_take():
+    assert ProofBudget(499).free == 0.5
+    budget, problem = ProofBudget(500), hard(30, 8)
+    before = budget.budget
+    solution = budget.solve(problem, context(30))
+    charged = solution.seconds - (budget.free if solution.status == "optimal" else 0.0)
+    assert budget.budget == before - max(charged, 0.0)
+    budget.budget, budget.price = 0.01, 0.03
+    assert budget.solve(problem, context(30)).details["proof_seconds"] == 0.0
+
+
+def test_no_round_of_a_run_is_decided_worse_than_by_swaps_from_the_same_state(monkeypatch):
+    monkeypatch.setattr(proof_budget, "_CHEAP", 60.0)
+    rng = np.random.default_rng(4)
+    upper = np.triu(rng.uniform(0.5, 1.0, (60, 60)), 1)
+    there = AVAILABILITY.build("lognormal", digits(n_clients=60), 0, beta=0.5)
+    selector = FedGS(4, distances=upper + upper.T)
+    # rounds of 9 clients and more are left to swaps and tabu search
+    selector.proofs.budget, selector.proofs.price, selector.proofs.smallest = -100.0, 1.0, 10
+    statuses = set()
+    for each in simulate(selector, there, sizes=np.ones(60, int), rounds=12):
+        solution = each.selection.solution
+        swaps = solve(solution.problem, "local-search", seed=solution.seed)
+        assert solution.objective >= swaps.objective - solution.problem.rounding
+        statuses.add(solution.status)
+    assert statuses == {"optimal", "feasible"}
 
 
 def test_a_time_limit_or_another_method_takes_the_place_of_the_budget():
