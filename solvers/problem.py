@@ -145,6 +145,10 @@ class Problem(ABC):
         if values and all(each.kind is each.KEYWORD_ONLY for name, each in known.items() if name != "self"):
             named = ", ".join(f"{name}=" for name in known if name != "self")
             raise TypeError(f"{cls.__name__} takes its arguments by name: {named}")
+        by_place = [name for name, each in known.items() if each.kind is each.POSITIONAL_OR_KEYWORD and name != "self"]
+        if len(values) > len(by_place) and not any(each.kind is each.VAR_POSITIONAL for each in known.values()):
+            named = ", ".join(f"{name}=" for name, each in known.items() if each.kind is each.KEYWORD_ONLY)
+            raise TypeError(f"{cls.__name__} takes {' and '.join(by_place)} by place, the rest by name: {named}")
         return super().__new__(cls)
 
     @property

@@ -425,6 +425,8 @@ class Solution:
 
         On a new figure side constraints stand beside them: what the selection uses of each group and budget.
         """
+        if isinstance(axes, (str, os.PathLike)):
+            raise TypeError(f"plot draws on axes of matplotlib; plot().figure.savefig({str(axes)!r}) saves the picture")
         if axes is None:
             from matplotlib.figure import Figure
 

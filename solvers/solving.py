@@ -96,7 +96,10 @@ def solve(
         When the method returned an infeasible decision or an impossible bound.
     """
     if not isinstance(problem, Problem):
-        raise InvalidProblem(f"solve takes a problem object, not a {type(problem).__name__}")
+        raise InvalidProblem(
+            f"solve takes a problem object, such as DispersionProblem(distances, costs, size=10); got "
+            f"{type(problem).__name__}"
+        )
     planned = plan(
         problem,
         method,

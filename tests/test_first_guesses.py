@@ -79,6 +79,8 @@ SOLVING: list[tuple[str, str | None]] = [
     ("DispersionProblem(h, 3)", "size=3"),
     ("DispersionProblem(h, c)", "size"),
     ("DispersionProblem(h, size=3)", WORKS),
+    ("DispersionProblem(h, c, 3)", "by name: size="),
+    ("solve(p).plot('x.png')", "savefig"),
     ("DispersionProblem(h[0], c, size=3)", "square|2 dimension"),
     ("DispersionProblem(np.random.default_rng(0).random((9, 2)), size=3)", "PointDispersionProblem"),
     ("DispersionProblem(np.random.default_rng(0).random((8, 8)), c, size=3)", r"symmetric.*\(D \+ D"),
@@ -199,6 +201,10 @@ TYPED: list[tuple[str, str | None]] = [
     ("solve D.npy c.npy --size 3", "--costs"),
     ("solve D.npy", "--size"),
     ("solve D.csv --size 3", WORKS),
+    ("solve asymmetric.npy --size 3", "symmetric"),
+    ("solve similarity.npy --size 3", "diagonal"),
+    ("solve holes.npy --size 3", "distances must be finite"),
+    ("report x.json", "Solution.load"),
     ("solve header.txt", "--size"),
     ("solve header.txt --size 3", WORKS),
     ("solve p.npz --out made.json", WORKS),
@@ -219,6 +225,7 @@ TYPED: list[tuple[str, str | None]] = [
     ("bench dispersion --instances p.npz --methods gurobi --out made-g --no-repeat", "gurobipy|WLS|license"),
     ("bench dispersion --instances p.npz --methods greedyy --out made-h", "greedy"),
     ("bench p.npz", "dispersion|family"),
+    ("bench --methods tabu --instances p.npz", "name the family first"),
     ("bench dispersion --time-limits 1", "--time-limit"),
     ("list --load knap.py ratio", WORKS),
     ("list --load knap.py knapsack", WORKS),
@@ -299,6 +306,11 @@ def write_files(folder: Path) -> None:
     problem.save(folder / "p.npz")
     np.save(folder / "D.npy", h)
     np.save(folder / "c.npy", c)
+    wrong = {"asymmetric": ((0, 1), 9.0), "similarity": ((range(8), range(8)), 1.0), "holes": ((0, 5), np.nan)}
+    for name, (entries, value) in wrong.items():
+        matrix = h.copy()
+        matrix[entries] = value
+        np.save(folder / f"{name}.npy", matrix)
     np.savetxt(folder / "D.csv", h, delimiter=",")
     with cli_in(folder):
         answered("fedselect solve p.npz --out x.json")

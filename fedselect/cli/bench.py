@@ -151,9 +151,13 @@ def _compared(
         return chosen, dict(found.instances)
     if tier is not None or data is not None:
         raise ConfigError(f"{'--tier' if tier is not None else '--data'} is for a --suite")
-    if family is None or family not in families():
-        hint = "" if family is None else did_you_mean(family, families())
-        hint = "; instances are given with --instances" if family is not None and Path(family).exists() else hint
+    if family is None:
+        raise ConfigError(
+            "name the family first, as in 'fedselect bench dispersion --instances ...', or give --suite (families: "
+            f"{', '.join(families())})"
+        )
+    if family not in families():
+        hint = "; instances are given with --instances" if Path(family).exists() else did_you_mean(family, families())
         raise ConfigError(f"there is no family {family!r}{hint} (known: {', '.join(families())}); or give --suite")
     _say_missing(family, methods, variant)
     return _methods(methods, variant), _instances(family, instances, size)

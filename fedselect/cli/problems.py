@@ -122,9 +122,18 @@ def _array(path: Path, size: int | None) -> Problem:
 
     array = read_points(path)
     chosen, costs = _needed(path, size), np.zeros(len(array))
-    if array.shape[0] == array.shape[1] and not array.diagonal().any() and np.array_equal(array, array.T):
+    # A square array that has one mark of distances is meant as such, and refused for the other: no points have it.
+    if len(array) > 1 and array.shape[0] == array.shape[1] and _looks_like_distances(array):
         return DispersionProblem(array, costs, size=chosen, weight=0.5)
     return PointDispersionProblem(array, costs, size=chosen, weight=0.5)
+
+
+def _looks_like_distances(array: Any) -> bool:
+    """Whether a square array has zeros on its diagonal, or equals its transpose in most entries."""
+    import numpy as np
+
+    same = np.isclose(array, array.T, rtol=1e-6, atol=0.0, equal_nan=True)
+    return not array.diagonal().any() or bool(same[np.triu_indices(len(array), 1)].mean() > 0.9)
 
 
 def _endings() -> str:

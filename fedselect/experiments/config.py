@@ -265,6 +265,8 @@ def read_config(
     except (OSError, Unreadable) as error:
         near = Path(f"{path}.toml")
         hint = f"; did you mean {near}?" if near.is_file() else ""
+        if Path(path).suffix in (".npz", ".json") and Path(path).is_file():
+            hint = "; if it is a solution, Solution.load(path).plot() draws it in Python"
         raise ConfigError(f"cannot read the configuration {path}: {error}{hint}") from error
     tables = _from_folder(tables, Path(path).parent)
     for text in overrides:

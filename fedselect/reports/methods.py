@@ -35,7 +35,6 @@ from solvers.reading import without_controls
 from solvers.solution import OPTIMALITY_GAP
 
 if TYPE_CHECKING:
-    from solvers.benchmark import Benchmark
     from solvers.benchmark.profiles import Measure
 
 __all__ = ["failures_table", "methods_report"]
@@ -94,7 +93,10 @@ def methods_report(folder: str | Path) -> Report:
         kinds = ", ".join(f"{times} {verdict}" for verdict, times in failed["verdict"].value_counts().items())
         notes.append(f"{len(failed)} of {len(table)} solves have no sound answer ({kinds}); they are named below.")
     own = _own(table)
-    tables = [_methods_table(table, own), _instances_table(table, own)]
+    # A package that is not installed is no failure of a method: it takes no part in what is compared.
+    absent = {method for method, each in table.groupby("method") if (each["verdict"] == "missing").all()}
+    there = table[~table["method"].isin(absent)]
+    tables = [_methods_table(there, own)] * (len(there) > 0) + [_instances_table(table, own)]
     if len(failed):
         tables.append(failures_table(failed))
     everything = table.drop(columns=list(_NOT_SHOWN))
@@ -107,8 +109,8 @@ def methods_report(folder: str | Path) -> Report:
         _facts(benchmark.manifest, table),
         tuple(notes),
         tuple(tables),
-        _pictures(benchmark),
-        _result(table),
+        _pictures(there, benchmark.traces),
+        _result(there),
     )
 
 
@@ -132,7 +134,13 @@ def _result(table: pd.DataFrame) -> str:
 
 def _methods_table(table: pd.DataFrame, own: Collection[str]) -> Table:
     """Tabulate methods, user-defined ones first; by family and time limit, too, where there are several."""
-    table = pd.concat([table[table["method"].isin(own)], table[~table["method"].isin(own)]])
+    names = list(table["method"].unique())
+    place = {name: (name not in own, names.index(name)) for name in names}
+    table = table.sort_values("time_limit", kind="stable").sort_values(
+        "method",
+        key=lambda column: column.map({name: k for k, name in enumerate(sorted(names, key=place.get))}),
+        kind="stable",
+    )
     good = table["verdict"] == "ok"
     solved = good & table["objective"].notna() & ~table["relaxed"]
     beyond = (table["bound"] - table["best_known"]).abs()
@@ -250,13 +258,16 @@ def _facts(manifest: Mapping[str, Any], table: pd.DataFrame) -> tuple[tuple[str,
     return (*facts, *where, *manifest["versions"].items())
 
 
-def _pictures(benchmark: Benchmark) -> tuple[Picture, ...]:
+def _pictures(table: pd.DataFrame, traces: pd.DataFrame) -> tuple[Picture, ...]:
     from solvers.benchmark import figures
+
+    if table.empty:
+        return ()
 
     # Matplotlib would read a pair of dollar signs in a label as a formula.
     table, traces = (
         frame.assign(method=frame["method"].map(lambda name: without_controls(name).replace("$", r"\$")))
-        for frame in (benchmark.table, benchmark.traces)
+        for frame in (table, traces)
     )
     pictures = [
         Picture(
@@ -283,10 +294,12 @@ def _pictures(benchmark: Benchmark) -> tuple[Picture, ...]:
             figures.win_figure(table),
         )
         pictures.insert(1, wins)
+    limits = table["time_limit"].nunique(dropna=False)
+    pooled = f" Solves under all {limits} time limits count alike." if limits > 1 else ""
     profiles = [
         Picture(
             "performance-profile" if place == 0 else "primal-profile",
-            _PROFILES[measure],
+            _PROFILES[measure] + pooled,
             "Step chart, horizontal axis logarithmic, with a rising line for every method.",
             figures.profile_figure(table, measure),
         )

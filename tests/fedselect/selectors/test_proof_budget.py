@@ -89,7 +89,7 @@ def test_no_round_of_a_run_is_decided_worse_than_by_swaps_from_the_same_state(mo
     # rounds of 9 clients and more are left to swaps and tabu search
     selector.proofs.budget, selector.proofs.price, selector.proofs.smallest = -100.0, 1.0, 10
     statuses = set()
-    for each in simulate(selector, there, sizes=np.ones(60, int), rounds=12):
+    for each in simulate(selector, there, sizes=np.ones(60, int), rounds=6):
         solution = each.selection.solution
         swaps = solve(solution.problem, "local-search", seed=solution.seed)
         assert solution.objective >= swaps.objective - solution.problem.rounding
