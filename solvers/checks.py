@@ -72,8 +72,9 @@ def _check_numeric(value: Any, name: str) -> None:
             f"{name} must be a dense array; got a sparse {type(value).__name__}: give {name}.toarray()"
         )
     kind = getattr(getattr(value, "dtype", None), "kind", "f")
-    if kind in "SUc":
-        raise InvalidProblem(f"{name} must be real numbers; got {'complex ones' if kind == 'c' else 'text'}")
+    if kind in "SUcmM":
+        found = {"c": "complex ones", "m": "durations", "M": "dates"}.get(kind, "text")
+        raise InvalidProblem(f"{name} must be real numbers; got {found}")
 
 
 def vector(

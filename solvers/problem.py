@@ -147,7 +147,10 @@ class Problem(ABC):
             raise TypeError(f"{cls.__name__} takes its arguments by name: {named}")
         by_place = [name for name, each in known.items() if each.kind is each.POSITIONAL_OR_KEYWORD and name != "self"]
         if len(values) > len(by_place) and not any(each.kind is each.VAR_POSITIONAL for each in known.values()):
-            named = ", ".join(f"{name}=" for name, each in known.items() if each.kind is each.KEYWORD_ONLY)
+            later = [
+                name for name in _own_first(cls, [*known][1:]) if known[name].kind is inspect.Parameter.KEYWORD_ONLY
+            ]
+            named = ", ".join(f"{name}=" for name in later)
             raise TypeError(f"{cls.__name__} takes {' and '.join(by_place)} by place, the rest by name: {named}")
         return super().__new__(cls)
 
@@ -228,12 +231,16 @@ def load(path: str | os.PathLike[str]) -> Problem:
     InvalidProblem
         When the file is not such an archive, or its data do not state a valid problem.
     """
+    arrays: dict[str, NDArray[Any]] = {}
     try:
         arrays = read_arrays(path)
-        header = parse_json(str(arrays.pop("header", "")))
+        header = parse_json(str(arrays.get("header", "")))
     except Unreadable as error:
-        reason = "it is JSON, as solutions are: Solution.load reads those" if is_json(path) else error
+        reason = "it is JSON, as solutions are: Solution.load reads those" if is_json(path) else str(error)
+        if arrays and "header" not in arrays:
+            reason = f"it holds the arrays {', '.join(arrays)}; a matrix or points alone are read from .npy and .csv"
         raise InvalidProblem(f"{path} is not a problem file ({FORMAT}): {reason}") from error
+    del arrays["header"]
     return assembled(header, arrays, str(path))
 
 

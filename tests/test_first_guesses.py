@@ -80,6 +80,8 @@ SOLVING: list[tuple[str, str | None]] = [
     ("DispersionProblem(h, c)", "size"),
     ("DispersionProblem(h, size=3)", WORKS),
     ("DispersionProblem(h, c, 3)", "by name: size="),
+    ("DispersionProblem(np.ones(28), size=3)", "squareform"),
+    ("DispersionProblem(h.astype('M8[s]'), size=3)", "dates"),
     ("solve(p).plot('x.png')", "savefig"),
     ("DispersionProblem(h[0], c, size=3)", "square|2 dimension"),
     ("DispersionProblem(np.random.default_rng(0).random((9, 2)), size=3)", "PointDispersionProblem"),
@@ -219,6 +221,11 @@ TYPED: list[tuple[str, str | None]] = [
     ("solve missing.npz", "there is no file"),
     ("solve x.json", "solution|a file of a problem ends in"),
     ("verify x.json", "solution|certificate"),
+    ("verify proof.npz --problem solved.npz", WORKS),
+    ("verify proof.npz --problem D.npy --size 3 --costs c.npy", WORKS),
+    ("verify proof.npz --size 3", "--problem"),
+    ("instances export D.npy made.lp --size 3 --costs c.npy --weight 1", WORKS),
+    ("solve raw.npz --size 3", "holds the arrays D"),
     ("verify notes.txt", "certificate"),
     ("instances submit x.json --check", "no instance of the library"),
     ("bench knapsack --load knap.py --instances k.npz --methods ratio --out made-b --no-repeat", WORKS),
@@ -311,9 +318,11 @@ def write_files(folder: Path) -> None:
         matrix = h.copy()
         matrix[entries] = value
         np.save(folder / f"{name}.npy", matrix)
+    np.savez(folder / "raw.npz", D=h)
     np.savetxt(folder / "D.csv", h, delimiter=",")
     with cli_in(folder):
         answered("fedselect solve p.npz --out x.json")
+        answered("fedselect solve D.npy --size 3 --costs c.npy --certificate proof.npz --out solved.npz")
     pairs = "\n".join(f"{i} {j} {h[i, j]:.6f}" for i in range(8) for j in range(i + 1, 8))
     (folder / "header.txt").write_text(f"8\n{pairs}\n")
     (folder / "notes.txt").write_text("to do\n")

@@ -23,7 +23,17 @@ from fedselect.cli.common import (
     text,
     writing,
 )
-from fedselect.cli.problems import Instance, Instances, Size, complete_family, complete_instance, matched, problem_of
+from fedselect.cli.problems import (
+    Costs,
+    Instance,
+    Instances,
+    Size,
+    Weight,
+    complete_family,
+    complete_instance,
+    matched,
+    problem_of,
+)
 from fedselect.errors import ConfigError
 from fedselect.terminal import print_table
 from solvers import Problem, instances, relative_gap
@@ -138,6 +148,8 @@ def export(
         Path, typer.Argument(help=".npz, .lp, .mps, .pb or .pbtxt (CP-SAT), .qubo, .txt (MDPLIB).", show_default=False)
     ],
     size: Size = None,
+    costs: Costs = None,
+    weight: Weight = None,
     formulation: Annotated[
         str | None,
         typer.Option(help="A linear .lp or .mps: 'rlt', 'glover', or 'tangent' (a relaxation). Quadratic if left out."),
@@ -151,7 +163,7 @@ def export(
     """
     from solvers.dispersion import PointDispersionProblem
 
-    problem, _ = problem_of(instance, size)
+    problem, _ = problem_of(instance, size, costs, weight)
     write: Callable[..., Any] = _writer(file, problem)
     if formulation is not None:
         if file.suffix not in (".lp", ".mps"):

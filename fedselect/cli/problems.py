@@ -14,16 +14,18 @@ from typing import Annotated, Any
 import typer
 
 from fedselect.errors import ConfigError
-from solvers import Problem, instances, load, methods
+from solvers import InvalidProblem, Problem, Solution, instances, load, methods
 from solvers.instances import InstanceInfo
 from solvers.problem import FAMILIES
 from solvers.reading import Unreadable, read_bytes, read_matrix
 
 __all__ = [
     "FILES",
+    "Costs",
     "Instance",
     "Instances",
     "Size",
+    "Weight",
     "complete_family",
     "complete_instance",
     "complete_method",
@@ -88,8 +90,16 @@ def _read(text: str, size: int | None) -> tuple[Problem, InstanceInfo | None]:
 
 
 def _stored(path: Path, size: int | None) -> Problem:
+    """Read a problem's file, or the problem that a solution's file holds beside it."""
+    try:
+        problem = load(path)
+    except InvalidProblem as error:
+        try:
+            problem = Solution.load(path).problem
+        except InvalidProblem:
+            raise error from None
     _settled(path, size)
-    return load(path)
+    return problem
 
 
 def _mdplib(path: Path, size: int | None) -> Problem:
@@ -219,3 +229,11 @@ Instances = Annotated[
 ]
 
 Size = Annotated[int | None, typer.Option(help=f"Clients to choose, where a file leaves it open: {_OPEN}.")]
+
+Costs = Annotated[
+    Path | None, typer.Option(help="A cost for each client, instead of the instance's: .npy, or text with commas.")
+]
+
+Weight = Annotated[
+    float | None, typer.Option(help="Weight of the distances, instead of the instance's (0.5 for .npy and .csv).")
+]

@@ -28,7 +28,7 @@ from fedselect.cli.common import (
     text,
     writing,
 )
-from fedselect.cli.problems import Instances, Size, complete_method, matched, problem_of
+from fedselect.cli.problems import Costs, Instances, Size, Weight, complete_method, matched, problem_of
 from fedselect.errors import ConfigError
 from fedselect.plugins import load_plugins
 from fedselect.terminal import print_table, progress_bar
@@ -68,12 +68,8 @@ def solve(
     ] = None,
     log: Annotated[bool, typer.Option("--log", help="Print a line for every improvement, to stderr.")] = False,
     size: Size = None,
-    costs: Annotated[
-        Path | None, typer.Option(help="A cost for each client, instead of the instance's: .npy, or text with commas.")
-    ] = None,
-    weight: Annotated[
-        float | None, typer.Option(help="Weight of the distances, instead of the instance's (0.5 for .npy and .csv).")
-    ] = None,
+    costs: Costs = None,
+    weight: Weight = None,
     start: Annotated[
         str | None, typer.Option(help="Begin with these clients, '3,17,20', or with the solution in a file.")
     ] = None,
@@ -302,6 +298,9 @@ def verify(
         str | None,
         typer.Option(help="The problem they are about (file or name); by default the library's that they name."),
     ] = None,
+    size: Size = None,
+    costs: Costs = None,
+    weight: Weight = None,
     everything: Annotated[bool, typer.Option("--all", help="All certificates of the library.")] = False,
     format: Format = "text",
 ) -> None:
@@ -316,7 +315,9 @@ def verify(
         given += [name for name, entry in instances.ledger.entries().items() if entry.certified is not None]
     if not given:
         raise ConfigError("name at least one certificate or instance, or give --all")
-    about = None if problem is None else problem_of(problem)[0]
+    if problem is None and (size, costs, weight) != (None, None, None):
+        raise ConfigError("--size, --costs and --weight are about the file that --problem names")
+    about = None if problem is None else problem_of(problem, size, costs, weight)[0]
     rows: list[tuple[str, Verdict]] = [(text, _verdict(text, about)) for text in given]
     if format == "json":
         print(

@@ -63,7 +63,8 @@ def read_mdplib(path: PathLike, size: int | None = None) -> DispersionProblem:
             raise ValueError(f"{n} elements have {n * (n - 1) // 2} pairs; there are {len(rows)} lines")
         i, j = rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64)
         if (n and ((i >= j) | (i < 0) | (j >= n)).any()) or np.unique(i * n + j).size != len(rows):
-            raise ValueError("each pair 0 <= i < j < n must appear once")
+            hint = " (are they numbered from 1?)" if len(rows) and i.min() == 1 and j.max() == n else ""
+            raise ValueError(f"each pair 0 <= i < j < n must appear once{hint}")
         if len(sizes) > 1:
             raise ValueError(f"its first line reads n m; got {lines[0][:80]!r}")
     except ValueError as error:
@@ -161,12 +162,19 @@ def write_mdplib(problem: DispersionProblem, path: PathLike) -> None:
 
 
 def write_lp(problem: DispersionProblem, path: PathLike, formulation: str = "quadratic") -> None:
-    """Write a CPLEX LP file in binaries ``x<client>``; see `file_model` for the formulations."""
+    """Write a CPLEX LP file in binaries ``x<client>``; see `file_model` for the formulations.
+
+    HiGHS and CBC read linear models alone: give them ``"rlt"`` or ``"glover"`` (or ``"tangent"``, a relaxation).
+    """
     file_model(problem, formulation).write_lp(path)
 
 
 def write_mps(problem: DispersionProblem, path: PathLike, formulation: str = "quadratic") -> None:
-    """Write a free MPS file; see `file_model` for the formulations, and `FileModel.write_mps` for what is maximised."""
+    """Write a free MPS file; see `file_model` for the formulations.
+
+    HiGHS and CBC read linear models alone: give them ``"rlt"`` or ``"glover"`` (or ``"tangent"``, a relaxation). A
+    linear model minimises minus the objective.
+    """
     file_model(problem, formulation).write_mps(path)
 
 

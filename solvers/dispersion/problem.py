@@ -665,13 +665,22 @@ class KindDispersionProblem(SelectionProblem):
 
 def _symmetric(value: ArrayLike, what: str, dtype: type = np.float64) -> NDArray[np.floating[Any]]:
     """Return distances as a square, non-negative and exactly symmetric matrix, one row per ``what``, or raise."""
+    if np.ndim(value) == 1 and (pairs := np.size(value)) and (1 + 8 * pairs) == math.isqrt(1 + 8 * pairs) ** 2:
+        raise InvalidProblem(
+            f"distances must be a square matrix; got a vector of {pairs}: where it is what pdist returns, give "
+            "scipy.spatial.distance.squareform(distances)"
+        )
     distances = frozen_array(value, "distances", ndim=2, dtype=dtype)
     k = distances.shape[0]
     if distances.shape != (k, k) or k == 0:
         hint = "; for points, a row each, there is PointDispersionProblem(points, size=...)" if k else ""
         raise InvalidProblem(f"distances must be a square matrix of at least one {what}; got {distances.shape}{hint}")
     if (smallest := float(distances.min())) < 0:
-        raise InvalidProblem(f"distances must be non-negative; the smallest is {smallest:g}")
+        i, j = (int(entry) for entry in np.unravel_index(distances.argmin(), distances.shape))
+        raise InvalidProblem(
+            f"distances must be non-negative; the smallest is {smallest:g}, entry ({i}, {j}) (a constant added to all "
+            "pairs changes no decision)"
+        )
     if not np.array_equal(distances, distances.T):
         asymmetry = np.abs(distances - distances.T)
         i, j = (int(entry) for entry in np.unravel_index(asymmetry.argmax(), asymmetry.shape))
