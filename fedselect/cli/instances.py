@@ -118,7 +118,7 @@ def _facts(name: str, size: int | None) -> dict[str, Any]:
 @app.command("submit")
 def submit(
     file: Annotated[
-        Path, typer.Argument(help="A solution (Solution.save) or a certificate (.npz) of an instance of the library.")
+        Path, typer.Argument(help="What 'fedselect solve NAME --out' or Solution.save wrote, or a certificate (.npz).")
     ],
     check: Annotated[bool, typer.Option("--check", help="Judge the file; nothing is entered.")] = False,
     format: Format = "text",
