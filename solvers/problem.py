@@ -266,7 +266,9 @@ def assembled(header: dict[str, Any], arrays: dict[str, NDArray[Any]], path: str
     if name not in _types and family in FAMILIES:
         importlib.import_module(f"solvers.{family}")
     if name not in _types:
-        raise InvalidProblem(f"{path} holds a {name}, which no imported module defines")
+        raise InvalidProblem(
+            f"{path} holds a {name}, which no imported module defines (import it, or name its script with --load)"
+        )
     try:
         return _types[name](**arrays, **scalars)
     except TypeError as error:  # fields that are missing, unknown, or no numbers

@@ -350,7 +350,7 @@ def find(problem: Problem | type[Problem], name: str) -> Method:
     """
     known = _known(problem)
     if not isinstance(name, str) or name not in known:
-        hint = did_you_mean(name, known)
+        hint = ": name one, as a family of one's own has no default" if name == "auto" else did_you_mean(name, known)
         raise UnknownMethod(
             f"there is no method {name!r} for a {_type(problem).__name__}{hint} (known: {', '.join(sorted(known))})"
         )

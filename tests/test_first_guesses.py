@@ -235,6 +235,7 @@ TYPED: list[tuple[str, str | None]] = [
     ("bench --methods tabu --instances p.npz", "name the family first"),
     ("bench dispersion --time-limits 1", "--time-limit"),
     ("list --load knap.py ratio", WORKS),
+    ("solve k.npz --load knap.py", "name one"),
     ("list --load knap.py knapsack", WORKS),
     ("list losses", WORKS),
     ("list selectr", "selector"),
