@@ -16,6 +16,10 @@ SETTINGS = {"0.005", "0.01", "0.02", "0.1", "0.2", "0.25", "0.3", "0.5", "0.05",
 NUMBER = re.compile(r"(?<![\w.,/(])[-+]?\d*\.\d+(?![\w.]*\.(?:csv|png))|(?<=\()[-+]?\d*\.\d+")
 
 
+#: A difference with its interval, and the marks behind it.
+MARKED = re.compile(r"([-+]\d*\.\d+ ± \d*\.\d+)((?: ?\\?\*)?(?: =)?)")
+
+
 def numbers_in(text: str) -> set[float]:
     """Read every number of a text, of tables and of cells like "+0.1 ± 0.2"."""
     return {float(each) for each in re.findall(r"\d+\.?\d*(?:e-?\d+)?|\.\d+", text)}
@@ -61,6 +65,22 @@ def test_results_elsewhere_are_the_gallerys(papers, page):
     for heading, text in sections((ROOT / page).read_text(encoding="utf-8")):
         if re.search("result|exact pays|Questions", heading):
             assert not without_a_file(text, pool), heading
+
+
+def marks_in(text: str) -> dict[str, str]:
+    """Read cells like "+0.1 ± 0.2* =": what stands behind the two numbers, by these."""
+    return {cell: rest.replace("\\", "").replace(" ", "") for cell, rest in re.findall(MARKED, text)}
+
+
+def test_stars_of_differences_are_those_of_the_file():
+    """A star is "beyond chance after adjustment", which only the file's p-values say."""
+    page = (GALLERY / "index.md").read_text(encoding="utf-8")
+    text = dict(sections(page))["## Does exact selection matter?"]
+    table = "\n".join(line for line in text.splitlines() if line.startswith("|"))
+    known = marks_in((GALLERY / "exact_vs_heuristic_splits_table.csv").read_text(encoding="utf-8"))
+    shown = marks_in(table)
+    assert len(shown) > 15
+    assert {cell: known[cell] for cell in shown} == shown
 
 
 def test_every_file_of_the_gallery_is_shown_and_has_its_command():

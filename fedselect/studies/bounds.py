@@ -22,15 +22,15 @@ FedAU, Theorem 2
     24 clients at independent rates between 0.05 and 1: weights with cutoffs K from 1 to ∞, and with known rates. The
     error is the mean squared gradient.
 
-Step sizes are the largest that each theorem allows its methods, the same for all, and fall as it asks. Errors are means
+Step sizes are as each theorem wants them, near the largest it allows, and the same for all methods. Errors are means
 over seeds of F - F* in the last fifth of the rounds; the unit of replication is the split, intervals are 95 % ones of
-Student's t, and differences to Unbiased are paired by split and seed, and adjusted for their number (Holm).
+Student's t, and ratios to Unbiased are paired by split, and adjusted for their number (Holm).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -43,11 +43,10 @@ from numpy.typing import NDArray
 from fedselect.availability import TwoState
 from fedselect.availability.protocol import Availability
 from fedselect.randomness import generator
-from fedselect.rounds.engine import decide, learn
-from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
+from fedselect.rounds.engine import decide, learn, simulate
+from fedselect.rounds.protocol import RoundFeedback
 from fedselect.rounds.scenario import World
-from fedselect.selectors import CAFed, FedAU, KnownChains, OracleF3AST, SelectAll, Uniform
-from fedselect.selectors.base import SelectorBase
+from fedselect.selectors import CAFed, FedAU, KnownChains, OracleF3AST, SelectAll
 from fedselect.statistics import compare_means, half_width, holm
 from fedselect.studies.study import Parts, Picture, Setup, Study, Table
 from solvers import solve
@@ -73,8 +72,8 @@ class Scale:
     local_steps: int = 5
 
 
-QUICK = Scale(splits=20, seeds=4, horizons=(50, 200), rounds=60)
-PAPER = Scale(splits=50, seeds=20, horizons=(50, 200, 3000), rounds=1000)
+QUICK = Scale(splits=20, seeds=4, horizons=(100,), rounds=60)
+PAPER = Scale(splits=50, seeds=20, horizons=(100, 400, 3000), rounds=1000)
 
 
 # -- clients of which everything is known ------------------------------------------------------------------------------
@@ -154,89 +153,95 @@ class Met:
     overall: list[float] = field(default_factory=list)
 
 
-def path(
+def paths(
     task: Ridges,
-    selector: Any,
-    there: Availability,
+    weights: NDArray[np.float64],
+    seeds: Sequence[int],
     rates: NDArray[np.float64],
     local_steps: int,
-    seed: int,
     met: Met,
     *,
     server: float = 1.0,
+    live: Mapping[int, tuple[Any, World]] | None = None,
     groups: NDArray[np.int64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Train from 0; return F - F* and the squared norm of the gradient of F after each round, (T,).
+    """Train many times from 0; return F - F* and the squared norm of the gradient of F after each round, (P, T) each.
 
     Parameters
     ----------
     task : Ridges
         Clients, equally important.
-    selector : Selector
-        Decides.
-    there : Availability
-        Clients that are there.
+    weights : (P, T, N) ndarray
+        Weights of the updates; those of ``live`` runs are put in.
+    seeds : (P,) sequence of int
+        Seeds of the noise, which is the same in all runs of one seed.
     rates : (T,) ndarray
         Learning rate of each round.
     local_steps : int
         Steps of every client in a round.
-    seed : int
-        Seed of noise and draws: noise is the same for all selectors.
     met : Met
         Grows.
     server : float
         Server's learning rate.
+    live : mapping of int to (Selector, World), optional
+        Runs whose weights a selector decides that asks for losses.
     groups : (N,) ndarray of int, optional
-        Groups to measure dissimilarity in.
+        Groups to measure dissimilarity in, in every tenth round.
     """
-    n, d = task.minimisers.shape
-    world = World(np.ones(n, dtype=np.int64), there, seed=seed)
-    best = task.optimum(np.full(n, 1 / n))
-    least = task.losses(best)
-    w, noise = np.zeros(d), task.deviations[:, None, None] / np.sqrt(d)
-    errors, gradients = np.empty(rates.size), np.empty(rates.size)
+    runs, rounds, n = weights.shape
+    d, centres = task.minimisers.shape[1], task.minimisers[:, None]
+    least = task.losses(task.optimum(np.full(n, 1 / n)))
+    w, which = np.zeros((runs, d)), np.unique(np.asarray(seeds), return_inverse=True)
+    errors, gradients = np.empty((runs, rounds)), np.empty((runs, rounds))
+
+    def slopes(models: NDArray[np.float64]) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = np.matmul(models - centres, task.hessians)  # Hessians are symmetric
+        return found
+
     for t, rate in enumerate(rates):
-        losses = task.losses(w)
-        decision = decide(selector, world, t, probe=partial(np.take, losses))
-        drawn = noise * generator(seed, "training", t).standard_normal((n, local_steps, d))
-        own = np.tile(w, (n, 1))
+        losses = 0.5 * ((w - centres) * slopes(np.broadcast_to(w, (n, runs, d)))).sum(axis=2)
+        for run, (selector, world) in (live or {}).items():
+            decision = decide(selector, world, t, probe=partial(np.take, losses[:, run]))
+            weights[run, t, decision.selection.clients] = decision.selection.weights
+            learn(selector, RoundFeedback(t, decision.selection, decision.outcomes()))
+        drawn = [generator(seed, "training", t).standard_normal((local_steps, n, d)) for seed in which[0].tolist()]
+        noise = np.stack(drawn)[which[1]].transpose(1, 2, 0, 3) * (task.deviations[:, None, None] / np.sqrt(d))
+        own = np.repeat(w[None], n, axis=0)
         for step in range(local_steps):
-            slope = task.gradients(own)
-            met.gradient = max(met.gradient, float(np.linalg.norm(slope, axis=1).max()))
-            own -= rate * (slope + drawn[:, step])
-        selection = decision.selection
-        w = w + server * selection.weights @ (own[selection.clients] - w)
-        learn(selector, RoundFeedback(t, selection, decision.outcomes()))
-        slope, losses = task.gradients(w), task.losses(w)
-        mean = slope.mean(axis=0)
-        errors[t], gradients[t] = losses.mean() - least.mean(), mean @ mean
-        met.mean_gradient = max(met.mean_gradient, float(np.linalg.norm(mean)))
-        met.divergence = max(met.divergence, float(np.linalg.norm(slope - mean, axis=1).max()))
-        met.loss_range = max(met.loss_range, float(np.abs(losses - least).max()))
+            slope = slopes(own)
+            met.gradient = max(met.gradient, float(np.linalg.norm(slope, axis=2).max()))
+            own = own - rate * (slope + noise[step])
+        w = w + server * np.einsum("pk,kpd->pd", weights[:, t], own - w)
+        slope = slopes(np.broadcast_to(w, (n, runs, d)))
+        losses, mean = 0.5 * ((w - centres) * slope).sum(axis=2), slope.mean(axis=0)
+        errors[:, t] = losses.mean(axis=0) - least.mean()
+        gradients[:, t] = (mean**2).sum(axis=1)
+        met.mean_gradient = max(met.mean_gradient, float(np.sqrt(gradients[:, t].max())))
+        met.divergence = max(met.divergence, float(np.linalg.norm(slope - mean, axis=2).max()))
+        met.loss_range = max(met.loss_range, float(np.abs(losses - least[:, None]).max()))
         if groups is not None and t % 10 == 0:
-            unlike = dissimilarity(slope, groups)
-            met.within.append(unlike.within)
-            met.overall.append(unlike.overall)
+            unlike = [dissimilarity(slope[:, run], groups) for run in range(runs)]
+            met.within += [each.within for each in unlike]
+            met.overall += [each.overall for each in unlike]
     return errors, gradients
 
 
-def late(values: NDArray[np.float64]) -> float:
-    """Average over the last fifth."""
-    return float(values[-max(1, values.size // 5) :].mean())
+def simulated(selector: Any, there: Availability, rounds: int, seed: int) -> NDArray[np.float64]:
+    """Return the weights that a selector gives without training, (T, N)."""
+    n = there.available(0).size
+    weights = np.zeros((rounds, n))
+    for each in simulate(selector, there, sizes=np.ones(n, dtype=np.int64), rounds=rounds, seed=seed):
+        weights[each.round, each.selection.clients] = each.applied
+    return weights
+
+
+def late(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Average over the last fifth of the rounds, the last axis."""
+    found: NDArray[np.float64] = values[..., -max(1, values.shape[-1] // 5) :].mean(axis=-1)
+    return found
 
 
 # -- CA-Fed: weights ---------------------------------------------------------------------------------------------------
-
-
-class FixedWeights(SelectorBase):
-    """Select every available client of positive weight, with fixed weights (N,)."""
-
-    def __init__(self, weights: NDArray[np.float64]) -> None:
-        self.weights = weights
-
-    def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
-        kept = present[self.weights[present] > 0]
-        return Selection(kept, self.weights[kept])
 
 
 def chains(n: int, seed: int) -> TwoState:
@@ -281,56 +286,59 @@ def weights_of(scale: Scale, horizon: int, split: int) -> pd.DataFrame:
     task = Ridges.drawn(np.full(n, 0.5), np.tile(centre, (n, 1)), split)
     kinds, alpha = chains(n, split), np.full(n, 1 / n)
     pi, lam = kinds.stationary, kinds.correlation
-    smooth, _ = task.curvature
     total = float((alpha / pi).sum())
-    rates = 1 / (2 * smooth * (steps * total + 2)) / (1 + np.arange(horizon + 1) / horizon)
-    met = Met()
+    rates = 1 / (2 * task.curvature[0] * (steps * total + 2)) / (1 + np.arange(horizon + 1) / horizon)
+    seeds, met = range(100 * split, 100 * split + scale.seeds), Met()
+    there = {seed: TwoState(pi, lam, seed) for seed in seeds}
+    history = {seed: np.array([there[seed].available(t) for t in range(horizon)]) for seed in seeds}
+    rows: list[dict[str, Any]] = []
 
-    def measured(method: str, make: Any) -> dict[str, Any]:
-        found = [
-            late(path(task, make(), chain(seed), rates[1:], steps, seed, met)[0])
-            for seed in range(100 * split, 100 * split + scale.seeds)
-        ]
-        return {"horizon": horizon, "split": split, "method": method, "error": float(np.mean(found))}
-
-    def chain(seed: int) -> TwoState:
-        return TwoState(pi, lam, seed)
+    def add(methods: Mapping[str, Any], live: bool = False) -> None:
+        weights = np.zeros((len(methods), len(seeds), horizon, n))
+        running: dict[int, tuple[Any, World]] = {}
+        for i, (j, seed) in itertools.product(range(len(methods)), enumerate(seeds)):
+            make = [*methods.values()][i]
+            if live:
+                running[i * len(seeds) + j] = make(), World(np.ones(n, dtype=np.int64), there[seed], seed=seed)
+            elif callable(make):
+                weights[i, j] = simulated(make(), there[seed], horizon, seed)
+            else:
+                weights[i, j] = history[seed] * make
+        of_seed = [*seeds] * len(methods)
+        flat = weights.reshape(-1, horizon, n)
+        found = late(paths(task, flat, of_seed, rates[1:], steps, met, live=running)[0]).reshape(len(methods), -1)
+        for method, errors in zip(methods, found, strict=True):
+            rows.append({"horizon": horizon, "split": split, "method": method, "error": float(errors.mean())})
 
     fixed = {f"power {s:g}" if s != 1 else UNBIASED: alpha / pi**s for s in (0, 0.25, 0.5, 0.75, 1, 1.25)}
     fixed = {name: q * total / q.sum() for name, q in fixed.items()}
-    rows = [measured(name, lambda q=q: FixedWeights(q)) for name, q in fixed.items()]
-    rules = {
-        "AdaFed": lambda: SelectAll("adafed", rates=pi),
-        "F3AST": lambda: OracleF3AST(n // 2, importance=alpha, rates=pi, beta=1 / horizon),
-        "CA-Fed": lambda: CAFed(importance=alpha, chains=KnownChains(pi, lam), minima=np.zeros(n)),
-    }
-    rows += [measured(name, make) for name, make in rules.items()]
-    heterogeneity = float(task.losses(task.optimum(alpha)).max())
+    add(fixed)
+    add({"AdaFed": lambda: SelectAll("adafed", rates=pi)})
+    add({"F3AST": lambda: OracleF3AST(n // 2, importance=alpha, rates=pi, beta=1 / horizon)})
+    add({"CA-Fed": lambda: CAFed(importance=alpha, chains=KnownChains(pi, lam), minima=np.zeros(n))}, live=True)
+    gamma = float(task.losses(task.optimum(alpha)).max())
 
     def constants(kept: NDArray[np.bool_], states: float) -> ConvergenceConstants:
         return constants_of(task, rates, steps, total, met, float(lam[kept].max()), states)
 
     every, none = np.ones(n, dtype=np.bool_), 1e-9
     known = constants(every, none)
-    tv = known.total_error(pi, alpha, heterogeneity, "tv")
-    sweep = sweep_correlation(replace(tv, constant=known.psi), lam, known.phi)
+    tv = known.total_error(pi, alpha, gamma, "tv")
     optimal = {
-        "Eq. 13": solve(known.total_error(pi, alpha, heterogeneity, "chi2")).x,
+        "Eq. 13": solve(known.total_error(pi, alpha, gamma, "chi2")).x,
         "Eq. 14": solve(tv).x,
-        "guideline B": sweep.x,
-        "Eq. 13, M = 2^24": solve(constants(every, 2.0**n).total_error(pi, alpha, heterogeneity, "chi2")).x,
+        "guideline B": sweep_correlation(replace(tv, constant=known.psi), lam, known.phi).x,
+        "Eq. 13, M = 2^24": solve(constants(every, 2.0**n).total_error(pi, alpha, gamma, "chi2")).x,
     }
-    for name, q in optimal.items():
-        fixed[name] = np.asarray(q, dtype=np.float64)
-        rows.append(measured(name, lambda q=fixed[name]: FixedWeights(q)))
+    add(optimal)
     for row in rows:
-        q = fixed.get(row["method"])
+        q = (fixed | optimal).get(row["method"])
         for label, states in (("", none), (", M = 2^24", 2.0**n)):
             for bias in ("chi2", "tv"):
                 found = np.nan
                 if q is not None:
                     here = constants(q > 0, states)
-                    found = here.factor * here.total_error(pi, alpha, heterogeneity, bias).objective(q)
+                    found = here.factor * here.total_error(pi, alpha, gamma, bias).objective(q)
                 row[f"{bias}{label}"] = found
         row["excluded"] = np.nan if q is None else int((q <= 0).sum())
     return pd.DataFrame(rows)
@@ -339,23 +347,21 @@ def weights_of(scale: Scale, horizon: int, split: int) -> pd.DataFrame:
 # -- FedSS: allocations ------------------------------------------------------------------------------------------------
 
 
-class Strata(SelectorBase):
-    """Draw a fixed number from each group without replacement; groups weigh what they are of all clients."""
-
-    def __init__(self, groups: NDArray[np.int64], allocation: tuple[int, ...]) -> None:
-        self.members = [np.flatnonzero(groups == k) for k in range(len(allocation))]
-        self.allocation = allocation
-
-    def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
-        weights = np.zeros(round.available.size)
-        for members, draws in zip(self.members, self.allocation, strict=True):
-            weights[round.rng.choice(members, draws, replace=False)] = members.size / present.size / draws
-        clients = np.flatnonzero(weights)
-        return Selection(clients, weights[clients])
-
-
 #: Clients of each group, and spread of their targets' slopes; draws.
 GROUPS, SPREADS, DRAWS = (16, 12, 8, 4), (0.2, 0.4, 0.8, 1.2), 8
+
+
+def drawn_from(groups: NDArray[np.int64], allocation: Sequence[int], keys: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return weights (T, N) of draws without replacement: in each group, so many clients of the smallest keys (T, N).
+
+    A group's weights sum to its share of all clients.
+    """
+    weights = np.zeros(keys.shape)
+    for group, size in enumerate(allocation):
+        members = np.flatnonzero(groups == group)
+        ranks = keys[:, members].argsort(axis=1).argsort(axis=1)
+        weights[:, members] = (ranks < size) * (members.size / groups.size / size)
+    return weights
 
 
 def allocations_of(scale: Scale, split: int) -> pd.DataFrame:
@@ -367,24 +373,24 @@ def allocations_of(scale: Scale, split: int) -> pd.DataFrame:
     smooth, convex = task.curvature
     shift = max(8 * smooth / convex - 1, steps)
     rates = 2 / (convex * (shift + steps * np.arange(1, scale.rounds + 1)))
-    there, met, rows = TwoState(np.ones(n), 0.0, split), Met(), list[dict[str, Any]]()
     choices = [s for s in itertools.product(*(range(1, size + 1) for size in GROUPS)) if sum(s) == DRAWS]
-    selectors = {"-".join(map(str, s)): Strata(groups, s) for s in choices}
-    for name, selector in (selectors | {"FedAvg": Uniform(DRAWS, aggregation="mean")}).items():
-        found = [
-            late(path(task, selector, there, rates, steps, seed, met, groups=groups)[0])
-            for seed in range(100 * split, 100 * split + scale.seeds)
-        ]
-        rows.append({"split": split, "method": name, "error": float(np.mean(found))})
+    seeds, met = range(100 * split, 100 * split + scale.seeds), Met()
+    keys = [np.array([generator(s, "selector", t).random(n) for t in range(scale.rounds)]) for s in seeds]
+    plans = [*((groups, s) for s in choices), (np.zeros(n, dtype=np.int64), (DRAWS,))]
+    weights = np.array([drawn_from(*plan, each) for plan in plans for each in keys])
+    found = late(paths(task, weights, [*seeds] * len(plans), rates, steps, met, groups=groups)[0])
+    names = [*("-".join(map(str, s)) for s in choices), "FedAvg"]
+    errors = found.reshape(len(plans), -1).mean(axis=1)
+    rows = [{"split": split, "method": name, "error": float(e)} for name, e in zip(names, errors, strict=True)]
     best = task.optimum(np.full(n, 1 / n))
     training = training_term(
         task.deviations**2, float(task.losses(best).mean()), smooth, met.gradient, epochs=1, batches=steps
     )
     within, overall = np.sqrt(np.max(met.within, axis=0)), float(np.sqrt(np.max(met.overall)))
-    terms = {name: stratified_term(GROUPS, s, within, 1, steps) for name, s in zip(selectors, choices, strict=True)}
+    terms = {name: stratified_term(GROUPS, s, within, 1, steps) for name, s in zip(names[:-1], choices, strict=True)}
     terms["FedAvg"] = fedavg_term(n, DRAWS, overall, 1, steps)
     for row in rows:
-        sampling = terms[row["method"]]
+        sampling = terms[str(row["method"])]
         row["bound"] = precision_bound(
             training, sampling, float(best @ best), smooth, convex, epochs=1, batches=steps, rounds=scale.rounds
         )
@@ -410,16 +416,17 @@ def cutoffs_of(scale: Scale, split: int) -> pd.DataFrame:
     moments["known rates"], errors["known rates"] = float(np.mean(1 / rates)), 0.0
     local = 1 / (4 * np.sqrt(15) * smooth * steps)
     both = min(1 / (4 * smooth * steps), n / (54 * smooth * steps * max(moments.values())))
-    met, rows = Met(), list[dict[str, Any]]()
-    for name in moments:
-        found = []
-        for seed in seeds:
-            selector: Any = SelectAll("unbiased", rates=rates)
-            if name in cutoffs:
-                selector = FedAU(n, cutoff=cutoffs[name])
-            constant = np.full(scale.rounds, local)
-            found.append(path(task, selector, chain[seed], constant, steps, seed, met, server=both / local)[1].mean())
-        rows.append({"split": split, "method": name, "error": float(np.mean(found))})
+    met, constant = Met(), np.full(scale.rounds, local)
+    makes = {name: partial(FedAU, n, cutoff=k) for name, k in cutoffs.items()}
+    selectors = [
+        [makes[name]() if name in makes else SelectAll("unbiased", rates=rates) for _ in seeds] for name in moments
+    ]
+    weights = np.array(
+        [simulated(each, chain[s], scale.rounds, s) for own in selectors for each, s in zip(own, seeds, strict=True)]
+    )
+    found = paths(task, weights, [*seeds] * len(moments), constant, steps, met, server=both / local)[1].mean(axis=1)
+    errors_met = found.reshape(len(moments), -1).mean(axis=1)
+    rows = [{"split": split, "method": m, "error": float(e)} for m, e in zip(moments, errors_met, strict=True)]
     best, start = task.optimum(np.full(n, 1 / n)), np.zeros(scale.dimension)
     known = Smoothness(
         smooth,
@@ -436,8 +443,8 @@ def cutoffs_of(scale: Scale, split: int) -> pd.DataFrame:
             steps=steps,
             local_rate=local,
             server_rate=both / local,
-            second_moment=moments[row["method"]],
-            weight_error=errors[row["method"]],
+            second_moment=moments[str(row["method"])],
+            weight_error=errors[str(row["method"])],
         ).total
     return pd.DataFrame(rows)
 

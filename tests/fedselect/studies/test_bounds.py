@@ -6,8 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedselect.availability import TwoState
-from fedselect.selectors import SelectAll
 from fedselect.studies import bounds as study
 from fedselect.studies.study import run_study
 
@@ -37,35 +35,55 @@ def test_losses_are_those_of_the_regressions(task):
     assert (apart @ w >= convex * (w @ w) * (1 - 1e-12)).all()
 
 
-def test_without_noise_and_absence_a_path_is_gradient_descent(task):
+def test_without_noise_a_path_is_gradient_descent(task):
+    """Two runs side by side, of all clients and of the first alone; the server's rate is one half."""
     quiet = study.Ridges(task.hessians, task.minimisers, np.zeros(6))
-    met = study.Met()
-    rates = np.array([0.1, 0.05, 0.2])
-    errors, gradients = study.path(
-        quiet, SelectAll("participating"), TwoState(np.ones(6), 0.0, 0), rates, 1, 0, met, server=0.5
-    )
-    w, best = np.zeros(3), quiet.optimum(np.full(6, 1 / 6))
-    steepest = 0.0
-    for t, rate in enumerate(rates):
-        steepest = max(steepest, np.linalg.norm(quiet.gradients(w), axis=1).max())
-        w = w - 0.5 * rate * quiet.gradients(w).mean(axis=0)
-        assert errors[t] == pytest.approx(quiet.losses(w).mean() - quiet.losses(best).mean())
-        assert gradients[t] == pytest.approx((quiet.gradients(w).mean(axis=0) ** 2).sum())
+    shares = np.array([np.full(6, 1 / 6), np.eye(6)[0]])
+    rates, met = np.array([0.1, 0.05, 0.2]), study.Met()
+    weights = np.repeat(shares[:, None], 3, axis=1)
+    errors, gradients = study.paths(quiet, weights, (0, 0), rates, 1, met, server=0.5)
+    best, steepest = quiet.optimum(shares[0]), 0.0
+    for run, share in enumerate(shares):
+        w = np.zeros(3)
+        for t, rate in enumerate(rates):
+            steepest = max(steepest, np.linalg.norm(quiet.gradients(w), axis=1).max())
+            w = w - 0.5 * rate * share @ quiet.gradients(w)
+            assert errors[run, t] == pytest.approx(quiet.losses(w).mean() - quiet.losses(best).mean())
+            assert gradients[run, t] == pytest.approx((quiet.gradients(w).mean(axis=0) ** 2).sum())
     assert met.gradient == pytest.approx(steepest)
 
 
-def test_weights_and_draws_of_the_studys_own_selectors():
-    from fedselect.rounds.protocol import RoundContext
+def test_runs_side_by_side_are_those_alone_and_share_noise_by_seed(task):
+    weights = np.full((3, 4, 6), 1 / 6)
+    together, _ = study.paths(task, weights, (5, 7, 5), np.full(4, 0.1), 2, study.Met())
+    alone, _ = study.paths(task, weights[:1], (7,), np.full(4, 0.1), 2, study.Met())
+    np.testing.assert_allclose(together[1], alone[0], rtol=1e-12)
+    np.testing.assert_allclose(together[0], together[2], rtol=1e-12)
+    assert abs(together[0] / together[1] - 1).min() > 1e-6
 
-    context = RoundContext(0, np.array([1, 1, 0, 1, 1], dtype=bool), np.ones(5, dtype=int), np.random.default_rng(0))
-    fixed = study.FixedWeights(np.array([0.5, 0.0, 0.3, 0.2, 0.1])).select(context)
-    assert fixed.clients.tolist() == [0, 3, 4]
-    assert fixed.weights.tolist() == [0.5, 0.2, 0.1]
-    everybody = RoundContext(0, np.ones(5, dtype=bool), np.ones(5, dtype=int), np.random.default_rng(0))
-    groups = np.array([0, 0, 0, 1, 1])
-    drawn = study.Strata(groups, (2, 1)).select(everybody)
-    assert np.bincount(groups[drawn.clients]).tolist() == [2, 1]
-    assert np.bincount(groups[drawn.clients], drawn.weights) == pytest.approx([0.6, 0.4])
+
+def test_a_selector_that_asks_for_losses_is_told_those_of_its_own_run(task):
+    """CA-Fed with two runs: its weights are those of a run by itself."""
+    chains = study.TwoState(np.full(6, 0.5), 0.0, 3)
+
+    def live():
+        chosen = study.CAFed(
+            importance=np.full(6, 1 / 6), chains=study.KnownChains(np.full(6, 0.5), np.zeros(6)), minima=np.zeros(6)
+        )
+        return chosen, study.World(np.ones(6, dtype=np.int64), chains, seed=3)
+
+    both, alone = np.zeros((2, 5, 6)), np.zeros((1, 5, 6))
+    both[0] = 1 / 6
+    study.paths(task, both, (3, 3), np.full(5, 0.1), 1, study.Met(), live={1: live()})
+    study.paths(task, alone, (3,), np.full(5, 0.1), 1, study.Met(), live={0: live()})
+    np.testing.assert_array_equal(both[1], alone[0])
+    assert alone.any()
+
+
+def test_draws_from_groups_take_the_smallest_keys():
+    groups, keys = np.array([0, 0, 0, 1, 1]), np.array([[0.3, 0.1, 0.2, 0.9, 0.8], [0.1, 0.2, 0.3, 0.1, 0.5]])
+    weights = study.drawn_from(groups, (2, 1), keys)
+    np.testing.assert_allclose(weights, [[0, 0.3, 0.3, 0, 0.4], [0.3, 0.3, 0, 0.4, 0]])
 
 
 def test_half_are_seldom_there_and_half_of_either_in_spells():
