@@ -62,8 +62,9 @@ def with_certificate(
 
     The certificate is read by `solvers.certificates.check` before it is kept, and claims what that verifies: the bound
     of the solution, or a weaker one where the rounding of its numbers, or the time, does not allow more. One that the
-    search itself wrote down is kept as it is, since reading it would cost more than it did; where it proves less than
-    the solution states, it is what the writer begins with, and is kept where that finds nothing better.
+    search itself wrote down is kept as it is, since reading it would cost more than it did; multipliers of rows
+    (``rlt``) that prove less than the solution states are what the writer begins with, and kept where it finds nothing
+    better.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ def with_certificate(
         solution's, or why there is no certificate. Where what was proved is tighter, it is the solution's bound from
         then on.
     """
-    if recorded is not None and _is_near(solution, recorded.bound):
+    if recorded is not None and (recorded.kind != "rlt" or _is_near(solution, recorded.bound)):
         told = {"seconds": 0.0, "check_seconds": 0.0, "bound": recorded.bound}
         told["distance"] = abs(recorded.bound - float(solution.bound))  # type: ignore[arg-type]
         return replace(_told(solution, **told), certificate=recorded)

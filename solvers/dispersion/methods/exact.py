@@ -324,7 +324,7 @@ def auto(
             branch_and_bound(few, inner, memory=memory, threads=threads, policy=policy)
         run.nodes = inner.nodes
         if stages is not None and run.recorded is None:
-            run.recorded = stages.certificate(incumbent(run))
+            run.recorded = stages.certificate(run)
     if run.x is None:
         begin(problem, run)  # however short the time was
 

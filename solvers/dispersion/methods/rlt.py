@@ -59,7 +59,7 @@ def rlt(problem: DispersionProblem, run: Run, *, iterations: Annotated[int, AtLe
     stages = Stages(problem) if run.recording else None
     descend(problem, run, RowRelaxation(Normal.of(problem), run), iterations, stages)
     if stages is not None:
-        run.recorded = stages.certificate(incumbent(run))
+        run.recorded = stages.certificate(run)
 
 
 def descend(

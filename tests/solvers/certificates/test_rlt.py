@@ -98,7 +98,7 @@ def sifted(seed):
 @pytest.mark.parametrize("seed", few_of(range(12), 2))
 def test_squares_of_a_core_are_written_down(seed):
     problem, run, stages = sifted(seed)
-    certificate = stages.certificate(run.x)
+    certificate = stages.certificate(run)
     assert any(stage.factor.size for stage in stages.stages)
     proved = check(problem, certificate)
     assert second(problem, certificate) == proved
