@@ -12,6 +12,7 @@ STUDIES: Final = (
     "e3cs",
     "fedss",
     "exact-vs-heuristic",
+    "exact-selectors",
     "e3cs-regret",
     "graph-worth",
     "optimisers-curse",

@@ -238,6 +238,8 @@ def decisions(records: Sequence[dict[str, Any]], size: int) -> dict[str, float]:
         return {"gap": np.nan, "proved": np.nan}
     if any("shortfall" in each["details"] for each in solutions):
         gap = sum(each["details"]["shortfall"] for each in solutions) / (size * len(solutions))
+    elif any(each["bound"] is None for each in solutions):
+        gap = np.nan
     else:
         bounds = sum(abs(each["bound"]) for each in solutions)
         gap = sum(abs(each["bound"] - each["objective"]) for each in solutions) / bounds if bounds else 0.0

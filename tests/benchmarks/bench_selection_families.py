@@ -2,6 +2,8 @@
 
     python tests/benchmarks/bench_selection_families.py [deadline] [coverage] [schedule] [balance] [--limit SECONDS]
     python tests/benchmarks/bench_selection_families.py hard --limit 20 --out docs/benchmarks/deadline_values.csv
+    python tests/benchmarks/bench_selection_families.py coverage --limit 30 --out docs/benchmarks/coverage_thousand.csv
+    python tests/benchmarks/bench_selection_families.py recorded --out docs/benchmarks/families_recorded.csv
 
 Each row is one solve from a problem that is stated already to the finished `Solution`: seconds by the wall and by the
 processor, the status, the gap, and what the row is held against. Kernels and backends are loaded before.
@@ -22,11 +24,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np  # noqa: E402
 
-from solvers import Problem, solve  # noqa: E402
+from solvers import Problem, instances, solve  # noqa: E402
 from solvers.balance import BalanceProblem  # noqa: E402
 from solvers.coverage import CoverageProblem  # noqa: E402
 from solvers.deadline import DeadlineProblem  # noqa: E402
 from solvers.schedule import ScheduleProblem  # noqa: E402
+
+#: What `row` measured, for a CSV file.
+MEASURED: list[tuple[str, ...]] = [("instance", "method", "seconds", "status", "gap %", "nodes")]
 
 
 def row(name: str, problem: Problem, method: str = "auto", target: str = "", limit: float | None = None) -> None:
@@ -35,6 +40,8 @@ def row(name: str, problem: Problem, method: str = "auto", target: str = "", lim
     found = solve(problem, method, time_limit=limit)
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
     gap = "-" if found.gap is None else f"{found.gap:.1e}"
+    share = "" if found.gap is None else f"{100 * found.gap:.2g}"
+    MEASURED.append((f'"{name}"', method, f"{processor:.2f}", found.status, share, str(found.nodes or "")))
     print(
         f"{name:<38} {method:<17} {wall:>8.2f} s {processor:>8.2f} s  {found.status:<9} gap {gap:<8} "
         f"{found.objective:<12.6g} {target}",
@@ -106,6 +113,35 @@ def hard(limit: float, instances: int = 10, out: str = "") -> None:
         Path(out).write_text("".join(",".join(map(str, row)) + "\n" for row in rows), encoding="utf-8")
 
 
+def recorded(limit: float) -> None:
+    """Heuristics beside the optimum on the recorded instances of three families: how many they solve, and how far off.
+
+    Differences are shares of the optimum for coverage, and QCID or variance of the counts for the other two, whose
+    optimum is often 0.
+    """
+    methods = {
+        "coverage": ("greedy", "stochastic-greedy", "local-search"),
+        "balance": ("greedy", "fed-cbs", "local-search"),
+        "schedule": ("round-by-round", "rolling"),
+    }
+    MEASURED[0] = ("family", "method", "instances", "optimal", "mean difference", "largest difference", "median ms")
+    for family, names in methods.items():
+        known = [name for name in instances.names() if instances.info(name).family == family]
+        for method in names:
+            off, optimal, took = [], 0, []
+            for name in known:
+                problem, best = instances.load(name), instances.info(name).best_known
+                solve(problem, method, time_limit=limit)  # compiles
+                start = time.perf_counter()
+                value = solve(problem, method, time_limit=limit).objective
+                took.append(1e3 * (time.perf_counter() - start))
+                off.append(abs(value - best) / (abs(best) if family == "coverage" else 1.0))
+                optimal += abs(value - best) <= problem.tolerance_at(best)
+            numbers = f"{np.mean(off):.2g}", f"{max(off):.2g}", f"{np.median(took):.2g}"
+            MEASURED.append((family, method, str(len(known)), str(optimal), *numbers))
+            print(*MEASURED[-1], sep="  ", flush=True)
+
+
 def coverage(limit: float) -> None:
     """A thousand clients: points of a square, label distributions, gradients in clusters; ten thousand greedily."""
     rng = np.random.default_rng(0)
@@ -163,11 +199,11 @@ def balance(limit: float) -> None:
 
 def main() -> None:
     """Print the table."""
-    parts = {"deadline": deadline, "coverage": coverage, "schedule": schedule, "balance": balance}
+    parts = {"deadline": deadline, "coverage": coverage, "schedule": schedule, "balance": balance, "recorded": recorded}
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(parts)}; all by default")
     parser.add_argument("--instances", type=int, default=10, help="of each class of the part 'hard'")
-    parser.add_argument("--out", default="", help="where the part 'hard' writes its table")
+    parser.add_argument("--out", default="", help="where a single part writes its table")
     parser.add_argument("--limit", type=float, default=30.0, help="seconds for each exact solve")
     given = parser.parse_args()
     if given.parts == ["hard"]:
@@ -177,6 +213,8 @@ def main() -> None:
     solve(BalanceProblem(np.random.default_rng(1).multinomial(100, np.full(10, 0.1), 40), 5), time_limit=1.0)
     for name in given.parts or parts:
         parts[name](given.limit)
+    if given.out:
+        Path(given.out).write_text("".join(",".join(row) + "\n" for row in MEASURED), encoding="utf-8")
 
 
 if __name__ == "__main__":
