@@ -3,7 +3,7 @@
     python tests/benchmarks/bench_selection_families.py [deadline] [coverage] [schedule] [balance] [--limit SECONDS]
     python tests/benchmarks/bench_selection_families.py hard --limit 20 --out docs/benchmarks/deadline_values.csv
     python tests/benchmarks/bench_selection_families.py coverage --limit 30 --out docs/benchmarks/coverage_thousand.csv
-    python tests/benchmarks/bench_selection_families.py recorded --out docs/benchmarks/families_recorded.csv
+    python tests/benchmarks/bench_selection_families.py recorded --limit 2 --out docs/benchmarks/families_recorded.csv
 
 Each row is one solve from a problem that is stated already to the finished `Solution`: seconds by the wall and by the
 processor, the status, the gap, and what the row is held against. Kernels and backends are loaded before.
