@@ -56,7 +56,7 @@ _CLOSE = (1e-9, 0.01)
 _NODES = 100
 
 #: States of the search where all numbers are whole.
-_STATES = 20_000
+_STATES = 1_000
 
 
 class Node(NamedTuple):
