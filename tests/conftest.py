@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib.util
 import os
 import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from solvers import registry
-from solvers.dispersion.kernels import loader
+from solvers.dispersion.kernels import loader, registered
 from tests.waiting import HANG
 
 # Some two hundred tests start Python anew. Where bytecode is not to be written each of them compiles the toolkit first.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+#: So many tests use every kernel.
+_WHOLE_SUITE = 3_000
 
 # An example's time is the machine's affair: beside other work, or with kernels to compile, any of them may be slow.
 settings.register_profile("fedselect", deadline=None)
@@ -25,8 +31,12 @@ settings.load_profile("fedselect")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _compile_once(tmp_path_factory):
-    """Let one of the processes that run the suite compile a kernel, and the others take it from the cache."""
+def _compile_once(request, tmp_path_factory):
+    """Let one of the processes that run the suite compile a kernel, and the others take it from the cache.
+
+    Where processes share the whole suite they share the kernels first, the longest before the others: otherwise one
+    would wait for what another compiles.
+    """
     try:
         import fcntl
     except ImportError:  # not on Windows
@@ -34,11 +44,16 @@ def _compile_once(tmp_path_factory):
         return
     compiled, folder = loader._compiled, tmp_path_factory.getbasetemp().parent
 
-    def one_at_a_time(name, precision):
+    def one_at_a_time(name, precision, wait=True):
         with (folder / f"{name}-{precision}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             return compiled(name, precision)
 
+    if "PYTEST_XDIST_WORKER" in os.environ and len(request.session.items) > _WHOLE_SUITE:
+        sources = {key: Path(importlib.util.find_spec(loader._modules[key[0]][0]).origin) for key in registered()}
+        for key in sorted(sources, key=lambda key: -sources[key].stat().st_size):
+            with contextlib.suppress(BlockingIOError):  # another process compiles it
+                one_at_a_time(*key, wait=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loader, "_compiled", one_at_a_time)
         yield

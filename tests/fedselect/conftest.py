@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from contextlib import contextmanager, nullcontext
 
@@ -14,20 +15,32 @@ def _one_thread():
         sys.modules["torch"].set_num_threads(1)
 
 
-#: Rooms whose tests read what a picture is made of at most, not how it looks.
-_ROOMS_OF_SMALL_PICTURES = {"cli", "data", "flower", "integrations", "studies", "experiments"}
+#: Rooms whose tests read what a picture is made of at most, not how it looks; and those where it only has to be there.
+_ROOMS_OF_SMALL_PICTURES = {"flower", "studies"}
+_ROOMS_OF_BLANK_PICTURES = {"cli", "data", "integrations", "experiments"}
+
+
+@functools.cache
+def _savefig():
+    from matplotlib.figure import Figure
+
+    return Figure.savefig
 
 
 @contextmanager
-def small_pictures():
-    """Draw pictures small and without arranging them: at full size they take nine tenths of a run of some rounds."""
+def small_pictures(blank=False):
+    """Draw pictures small and without arranging them, or not at all: they take nine tenths of a run of some rounds."""
     from matplotlib.figure import Figure
+    from PIL import Image
 
-    savefig = Figure.savefig
+    really = _savefig()
 
-    def small(figure, *arguments, **options):
+    def small(figure, target, *arguments, **options):
+        if blank and options.get("format") == "png":
+            Image.new("RGB", (8, 8), "white").save(target, "PNG")
+            return
         figure.set_layout_engine("none")
-        savefig(figure, *arguments, **options | {"dpi": 20})
+        really(figure, target, *arguments, **options | {"dpi": 20})
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Figure, "savefig", small)
@@ -36,9 +49,21 @@ def small_pictures():
 
 @pytest.fixture(scope="module", autouse=True)
 def _pictures(request):
-    """Draw small where the looks are not the point; tests of the figures and of the reports draw as people get it."""
-    is_small = request.path.parent.name in _ROOMS_OF_SMALL_PICTURES and request.path.stem != "test_figures"
-    with small_pictures() if is_small else nullcontext():
+    """Draw small, or nothing, where looks are not the point; tests of figures and reports draw as people get it.
+
+    The thorough part draws everywhere.
+    """
+    room, is_thorough = request.path.parent.name, request.config.option.markexpr == "thorough"
+    is_blank = room in _ROOMS_OF_BLANK_PICTURES and not is_thorough
+    is_small = room in _ROOMS_OF_SMALL_PICTURES | _ROOMS_OF_BLANK_PICTURES and request.path.stem != "test_figures"
+    with small_pictures(is_blank) if is_small else nullcontext():
+        yield
+
+
+@pytest.fixture
+def drawn():
+    """Let a test draw its pictures, small, where others do not."""
+    with small_pictures():
         yield
 
 

@@ -14,8 +14,7 @@ import pandas as pd
 import pytest
 
 from solvers.dispersion import DispersionProblem, write_mdplib
-from tests.thoroughly import few_of
-from tests.waiting import HANG, until
+from tests.waiting import HANG, pressing_ctrl_c, until
 
 OWN = '''
 """Methods of somebody's own."""
@@ -150,22 +149,27 @@ def test_bad_input_is_one_sentence_exit_2_and_nothing_written(there, capfd, monk
     assert not (there / "c").exists()
 
 
-@pytest.mark.parametrize("jobs", few_of([1, 2], 1))
-def test_ctrl_c_is_130_and_the_same_command_continues(there, jobs):
-    arguments = ("bench", "dispersion", "--instances", "one.npz", "--methods", "slow", "--load", "own.py")
-    command = [
-        sys.executable,
-        "-m",
-        "fedselect",
-        *arguments,
-        "--seeds",
-        "0-24",
-        "--no-repeat",
-        "--jobs",
-        str(jobs),
-        "--out",
-        "c",
-    ]
+SLOW = ["bench", "dispersion", "--instances", "one.npz", "--methods", "slow", "--load", "own.py", "--no-repeat"]
+INTERRUPTED = "fedselect: interrupted; what was finished is kept, and the same command continues"
+
+
+def test_ctrl_c_is_130_and_the_same_command_continues(there, call, forgetting, interruptible):
+    rows, words = there / "c" / "rows.jsonl", [*SLOW, "--seeds", "0-14", "--out", "c"]
+    with pressing_ctrl_c(lambda: rows.exists() and rows.read_bytes().count(b"\n") >= 3):
+        code, _, errors = call(*words)
+    assert (code, errors) == (130, f"fedselect: loading {there / 'own.py'}, which executes it\n{INTERRUPTED}\n")
+    before = rows.read_bytes()
+    assert 3 <= before.count(b"\n") < 15
+    code, _, errors = call(*words)
+    assert code == 0, errors
+    assert rows.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
+    assert rows.read_bytes().count(b"\n") == 15
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_ends_the_process_and_the_same_command_continues(there, jobs):
+    command = [sys.executable, "-m", "fedselect", *SLOW, "--seeds", "0-24", "--jobs", str(jobs), "--out", "c"]
     process = subprocess.Popen(
         command,
         stderr=subprocess.PIPE,
@@ -181,7 +185,7 @@ def test_ctrl_c_is_130_and_the_same_command_continues(there, jobs):
     assert process.returncode == 130
     loading, interrupted = errors.splitlines()
     assert loading == f"fedselect: loading {there / 'own.py'}, which executes it"
-    assert interrupted == "fedselect: interrupted; what was finished is kept, and the same command continues"
+    assert interrupted == INTERRUPTED
     before = rows.read_bytes()
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANG, env=environment())
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from solvers.environment import how_to_install
-from tests.waiting import HANG, until
+from tests.waiting import HANG, pressing_ctrl_c, until
 
 CONFIG = """
 [experiment]
@@ -29,6 +29,9 @@ n_clients = 12
 name = "fedgs"
 method = "brute-force"
 """
+
+
+INTERRUPTED = "fedselect: interrupted; what was finished is kept, and the same command continues\n"
 
 
 @pytest.fixture
@@ -114,7 +117,18 @@ def test_bad_input_is_one_sentence_exit_2_and_nothing_written(call, config, tmp_
     assert not (tmp_path / "out").exists()
 
 
-def test_ctrl_c_says_that_nothing_is_lost(config, tmp_path):
+def test_ctrl_c_says_that_nothing_is_lost(call, config, tmp_path, interruptible):
+    pytest.importorskip("torch")
+    with pressing_ctrl_c(lambda: any(tmp_path.glob("cli/*/checkpoint.npz"))):
+        code, _, err = call("run", config, "-c", "experiment.rounds=100000", "--out", tmp_path)
+    assert (code, err) == (130, INTERRUPTED)
+    (folder,) = tmp_path.glob("cli/*")
+    assert (folder / "checkpoint.npz").is_file()
+    assert not (folder / "summary.json").exists()
+
+
+@pytest.mark.thorough
+def test_ctrl_c_ends_the_process_and_says_that_nothing_is_lost(config, tmp_path):
     pytest.importorskip("torch")
     command = [sys.executable, "-m", "fedselect", "run", str(config), "-c", "experiment.rounds=100000"]
     process = subprocess.Popen(
@@ -126,8 +140,7 @@ def test_ctrl_c_says_that_nothing_is_lost(config, tmp_path):
     until(lambda: any(tmp_path.glob("cli/*/checkpoint.npz")), process)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=HANG)
-    assert process.returncode == 130
-    assert errors == "fedselect: interrupted; what was finished is kept, and the same command continues\n"
+    assert (process.returncode, errors) == (130, INTERRUPTED)
 
 
 def test_bad_seeds_are_a_sentence_from_the_process_too(config):

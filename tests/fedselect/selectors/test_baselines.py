@@ -14,23 +14,25 @@ from fedselect.rounds.protocol import RoundContext
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors import SELECTORS, FedCS, MDSample, PowerOfChoice, SelectAll, Uniform
 from tests.fedselect.driving import context
+from tests.thoroughly import few_of
 
 LOSSES = np.array([0.1, 0.9, 0.4, 0.8, 0.9, 0.2])
 
 
-def test_md_sampling_is_unbiased_over_those_present():
-    """E[a_k] = n_k / Σ_A n, and each is drawn at all with the stated probability; 5 sd of 1 500 rounds."""
+@pytest.mark.parametrize("rounds", few_of([1500, 5000], 1))
+def test_md_sampling_is_unbiased_over_those_present(rounds):
+    """E[a_k] = n_k / Σ_A n, and each is drawn at all with the stated probability; five standard deviations."""
     sizes, present = np.array([10, 20, 30, 40, 100]), np.array([1, 1, 1, 1, 0])
     total, drawn = np.zeros(5), np.zeros(5)
-    for t in range(1500):
+    for t in range(rounds):
         selection = MDSample(3).select(context(present, t, sizes))
         assert selection.weights.sum() == pytest.approx(1)
         total[selection.clients] += selection.weights
         drawn[selection.clients] += 1
     share = np.array([0.1, 0.2, 0.3, 0.4, 0])
-    assert np.all(np.abs(total / 1500 - share) <= 5 * np.sqrt(share * (1 - share) / 3 / 1500))
+    assert np.all(np.abs(total / rounds - share) <= 5 * np.sqrt(share * (1 - share) / 3 / rounds))
     assert selection.inclusion == pytest.approx(1 - (1 - share) ** 3)
-    assert np.all(np.abs(drawn / 1500 - selection.inclusion) <= 5 * np.sqrt(0.25 / 1500))
+    assert np.all(np.abs(drawn / rounds - selection.inclusion) <= 5 * np.sqrt(0.25 / rounds))
 
 
 def test_a_client_drawn_twice_weighs_twice():
@@ -76,13 +78,14 @@ def test_power_of_choice_probes_its_candidates_alone():
     assert min(LOSSES[selection.clients]) >= max(LOSSES[[c for c in candidates if c not in selection.clients]])
 
 
-def test_candidates_come_in_proportion_to_data():
-    """With d = m = 1, a draw in proportion to data, whatever the losses; 5 sd of 1 500 rounds."""
+@pytest.mark.parametrize("rounds", few_of([1500, 4000], 1))
+def test_candidates_come_in_proportion_to_data(rounds):
+    """With d = m = 1, a draw in proportion to data, whatever the losses; five standard deviations."""
     sizes = np.array([10, 20, 30, 40])
     counts = np.zeros(4)
-    for t in range(1500):
+    for t in range(rounds):
         counts[PowerOfChoice(1, candidates=1).select(context(np.ones(4), t, sizes, losses=LOSSES)).clients] += 1
-    assert counts / 1500 == pytest.approx(sizes / 100, abs=5 * np.sqrt(0.25 / 1500))
+    assert counts / rounds == pytest.approx(sizes / 100, abs=5 * np.sqrt(0.25 / rounds))
 
 
 def test_variants_by_name():
@@ -143,17 +146,18 @@ def test_power_of_choice_asks_for_the_losses_it_is_told_to():
         assert SELECTORS.build("power-of-choice", scenario).losses == "training"
 
 
-def test_md_sample_among_all_drops_the_absent():
+@pytest.mark.parametrize("rounds", few_of([1500, 4000], 1))
+def test_md_sample_among_all_drops_the_absent(rounds):
     """Of m draws among all, those of absent clients are lost; the others' mean is taken."""
     sizes, there = np.array([10, 30, 60]), np.array([1, 1, 0])
     selector, weights, empty = MDSample(2, among="all"), np.zeros(3), 0
-    for t in range(1500):
+    for t in range(rounds):
         selection = selector.select(context(there, t, sizes=sizes))
         assert not np.isin(2, selection.clients)
         assert selection.clients.size == 0 or selection.weights.sum() == pytest.approx(1)
         empty += selection.clients.size == 0
         weights[selection.clients] += selection.weights
-    assert empty / 1500 == pytest.approx(0.6**2, abs=0.04)
+    assert empty / rounds == pytest.approx(0.6**2, abs=0.04)
     assert weights[0] / weights.sum() == pytest.approx(0.25, abs=0.03)
     assert selector.select(context(np.ones(3), sizes=sizes)).inclusion[2] == pytest.approx(1 - 0.4**2)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from solvers import InvalidProblem, solve
 from solvers.capping import DRAWS, CappingProblem, successive, successive_inclusion
-from tests.thoroughly import tried
+from tests.thoroughly import few_of, tried
 
 ROWS = [
     ([1, 0.6, 0.4], [0.83929, 0.67500, 0.48571]),
@@ -18,44 +18,44 @@ ROWS = [
     ([0.5, 0.5, 0.5, 0.5], [0.5, 0.5, 0.5, 0.5]),
 ]
 
-RUNS = 4_000
+#: Draws of a marginal: some in every run, more in the thorough part.
+RUNS = few_of([2_500, 10_000], 1)
 
-#: |frequency − p| ≤ Z·sqrt(p(1 − p)/RUNS): with Z = 5 a right marginal fails with probability below 6e-7, all 80 or so
+#: |frequency − p| ≤ Z·sqrt(p(1 − p)/runs): with Z = 5 a right marginal fails with probability below 6e-7, all 80 or so
 #: here together below 5e-5; the seeds are fixed besides.
 Z = 5.0
 
 
-def frequencies(draw, p, rng):
-    counts = np.zeros(len(p))
-    for _ in range(RUNS):
+def assert_marginals(draw, p, rng, runs, wanted):
+    counts, wanted = np.zeros(len(p)), np.asarray(wanted, dtype=float)
+    for _ in range(runs):
         counts[draw(p, rng)] += 1
-    return counts / RUNS
-
-
-def assert_marginals(found, wanted):
-    wanted = np.asarray(wanted, dtype=float)
-    assert (np.abs(found - wanted) <= Z * np.sqrt(wanted * (1 - wanted) / RUNS) + 1e-5).all(), (found, wanted)
+    off = np.abs(counts / runs - wanted)
+    assert (off <= Z * np.sqrt(wanted * (1 - wanted) / runs) + 1e-5).all(), (counts / runs, wanted)
 
 
 @pytest.mark.parametrize("name", ["madow", "dep-round"])
 @pytest.mark.parametrize("p", [row[0] for row in ROWS])
-def test_exact_marginals(name, p):
+@pytest.mark.parametrize("runs", RUNS)
+def test_exact_marginals(name, p, runs):
     """Also the detector of the swapped DepRound, which turns (.9, .6, .5) into (.60, .90, .50)."""
-    assert_marginals(frequencies(DRAWS[name], p, np.random.default_rng(11)), p)
+    assert_marginals(DRAWS[name], p, np.random.default_rng(11), runs, p)
 
 
 @pytest.mark.parametrize("name", ["madow", "dep-round"])
-def test_exact_marginals_of_an_allocation(name):
+@pytest.mark.parametrize("runs", RUNS)
+def test_exact_marginals_of_an_allocation(name, runs):
     rng = np.random.default_rng(4)
     p = solve(CappingProblem(log_weights=rng.normal(0, 2, 15), size=6, floor=0.05)).x
     assert p.max() == 1
-    assert_marginals(frequencies(DRAWS[name], p, rng), p)
+    assert_marginals(DRAWS[name], p, rng, runs, p)
 
 
 @pytest.mark.parametrize(("p", "inclusion"), ROWS)
-def test_successive_sampling_has_other_marginals(p, inclusion):
+@pytest.mark.parametrize("runs", RUNS)
+def test_successive_sampling_has_other_marginals(p, inclusion, runs):
     np.testing.assert_allclose(successive_inclusion(p), inclusion, atol=5e-6)
-    assert_marginals(frequencies(successive, p, np.random.default_rng(7)), successive_inclusion(p))
+    assert_marginals(successive, p, np.random.default_rng(7), runs, successive_inclusion(p))
 
 
 def test_the_enumeration_against_all_orders():
@@ -103,16 +103,17 @@ def test_the_generator_alone_decides(name):
     np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
 
 
-def test_negative_correlation_of_dependent_rounding():
+@pytest.mark.parametrize("runs", RUNS)
+def test_negative_correlation_of_dependent_rounding(runs):
     """P(i and j) ≤ p_i p_j for every pair; by Monte Carlo with Z standard errors."""
     p = np.array([0.7, 0.5, 0.4, 0.3, 0.6, 0.5])
     rng = np.random.default_rng(8)
     together = np.zeros((6, 6))
-    for _ in range(RUNS):
+    for _ in range(runs):
         chosen = DRAWS["dep-round"](p, rng)
         together[np.ix_(chosen, chosen)] += 1
     limit = np.outer(p, p)
-    excess = together / RUNS - limit - Z * np.sqrt(limit * (1 - limit) / RUNS)
+    excess = together / runs - limit - Z * np.sqrt(limit * (1 - limit) / runs)
     np.fill_diagonal(excess, -1)
     assert excess.max() <= 0
 

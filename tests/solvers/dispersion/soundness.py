@@ -248,4 +248,5 @@ def main(kind: str, first: int, last: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    for each in sys.argv[1].split(","):
+        main(each, int(sys.argv[2]), int(sys.argv[3]))

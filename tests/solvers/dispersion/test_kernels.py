@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import os
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 from solvers import solve
 from solvers.dispersion import DispersionProblem
-from solvers.dispersion.kernels import load, loader, registered
+from solvers.dispersion.kernels import compiler, load, loader, registered
 from solvers.dispersion.kernels.tree_data import Form, Goal, Log, Order, Stack, Workspace
 from solvers.dispersion.relaxations.dominance import dominance
 from solvers.instances import names
@@ -120,65 +121,94 @@ def test_small_cases_without_compiling_agree_with_enumeration(tmp_path):
     assert done.stdout.splitlines() == ["optimal True True True"] * 12, done.stderr
 
 
-@pytest.mark.parametrize("damage", ["index", "data", "folder"])
-def test_a_useless_cache_is_done_without(tmp_path, damage):
-    """Garbage in the cache, or a file where the folder should be: one line in the log, and an answer."""
-    cache = tmp_path / "cache"
-    script = (
-        "import logging; logging.basicConfig(format='%(name)s %(message)s')\n"
-        "from solvers.dispersion.kernels import load\n"
-        "schur = load('schur')\n"
-        "import numpy as np; i = np.arange(3); o = np.ones(3)\n"
-        "print(schur.assemble(np.eye(3), np.eye(3), i, i, o, o).sum())\n"
-    )
-    if damage == "folder":
-        cache.write_text("not a folder")
-    else:
-        first = run(script, cache)
-        assert "solvers" not in first.stderr
-        files = list(cache.rglob("*.nbi" if damage == "index" else "*.nbc"))
-        assert files
-        for file in files:
-            file.write_bytes(b"garbage")
-    done = run(script, cache)
-    three = np.arange(3)
-    expected = load("schur").assemble(np.eye(3), np.eye(3), three, three, np.ones(3), np.ones(3)).sum()
-    assert done.stdout == f"{expected}\n", done.stderr
-    if damage != "folder":  # there numba itself turns to the next place
-        assert done.stderr.count("solvers ") == 1
+TINY = """
+from numba import float64
+
+def twice(x):
+    return 2.0 * x
+
+def signatures(precision):
+    return {twice: (float64,)}
+
+__all__ = ["twice"]
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """Compile a kernel of one line as a new process would, with the cache in a folder of its own."""
+    import numba
+
+    (tmp_path / "tiny.py").write_text(TINY)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+
+    def compiled():
+        location = importlib.util.spec_from_file_location("tiny", tmp_path / "tiny.py")
+        module = importlib.util.module_from_spec(location)
+        location.loader.exec_module(module)
+        found = compiler.compile_kernel(module, "float64").twice
+        assert found.signatures != []
+        assert found(21.0) == 42.0
+        return found
+
+    return compiled
+
+
+def said(caplog) -> list[str]:
+    lines = [record.message for record in caplog.records if record.name == "solvers"]
+    caplog.clear()
+    return lines
+
+
+@pytest.mark.parametrize("damage", ["index", "data"])
+def test_a_useless_cache_is_done_without(tiny, tmp_path, caplog, damage):
+    """Garbage in the cache: one line in the log, and an answer."""
+    tiny()
+    assert said(caplog) == []
+    assert tiny().stats.cache_hits
+    files = list((tmp_path / "cache").rglob("*.nbi" if damage == "index" else "*.nbc"))
+    assert files
+    for file in files:
+        file.write_bytes(b"garbage")
+    assert not tiny().stats.cache_hits
+    (line,) = said(caplog)
+    assert line.startswith("the cache of compiled code did not serve twice: ")
     if damage == "index":
-        assert run(script, cache).stderr == ""  # mended
+        assert tiny().stats.cache_hits  # mended
+        assert said(caplog) == []
 
 
-def test_a_cache_that_cannot_be_written(tmp_path):
+def test_a_cache_whose_folder_is_a_file_is_done_without(tiny, tmp_path, caplog):
+    (tmp_path / "cache").write_text("not a folder")
+    tiny()
+    assert said(caplog) == []  # numba itself turns to the next place
+
+
+def test_a_cache_that_cannot_be_written(tiny, monkeypatch, caplog):
     """No place for the machine code at all: compiled in memory, one line in the log."""
-    script = (
-        "import logging; logging.basicConfig(format='%(name)s %(message)s')\n"
-        "from numba.core import caching\n"
-        "class Full(caching.UserProvidedCacheLocator):\n"
-        "    def ensure_cache_path(self): raise OSError(28, 'No space left on device')\n"
-        "caching.CacheImpl._locator_classes = [Full]\n"
-        "from solvers.dispersion.kernels import load\n"
-        "print(load('schur').assemble.signatures != [])\n"
-    )
-    done = run(script, tmp_path / "cache")
-    assert done.stdout == "True\n", done.stderr
-    assert done.stderr.count("solvers ") == 1
+    from numba.core import caching
+
+    class Full(caching.UserProvidedCacheLocator):
+        def ensure_cache_path(self):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [Full])
+    tiny()
+    (line,) = said(caplog)
+    assert line.startswith("twice is compiled anew in every process: ")
 
 
-def test_a_disk_that_fills_up(tmp_path):
+def test_a_disk_that_fills_up(tiny, monkeypatch, caplog):
     """The machine code cannot be saved: it is used all the same."""
-    script = (
-        "import logging; logging.basicConfig(format='%(name)s %(message)s')\n"
-        "from numba.core import caching\n"
-        "def full(*arguments): raise OSError(28, 'No space left on device')\n"
-        "caching.IndexDataCacheFile._save_data = full\n"
-        "from solvers.dispersion.kernels import load\n"
-        "print(load('schur').assemble.signatures != [])\n"
-    )
-    done = run(script, tmp_path / "cache")
-    assert done.stdout == "True\n", done.stderr
-    assert done.stderr.count("solvers ") == 1
+    from numba.core import caching
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(caching.IndexDataCacheFile, "_save_data", full)
+    tiny()
+    (line,) = said(caplog)
+    assert "No space left on device" in line
 
 
 def both(name: str, precision: str = "float64") -> tuple[Any, Any]:
