@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -11,8 +12,10 @@ from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundFeedback
 from fedselect.selectors import FedAU, SelectAll
 from tests.fedselect.driving import bernoulli, context, drive, everybody, outcomes
+from tests.thoroughly import few_of
 
 CLIENTS, ROUNDS = 400, 3000
+LATIN = [(0.02, 5), (0.1, 50), (0.5, None)]
 
 
 def final_weights(available, cutoff, rounds=ROUNDS, clients=CLIENTS):
@@ -29,8 +32,11 @@ def close(sample, limit, finite):
     return abs(sample.mean() - limit) <= error + finite * limit
 
 
-@pytest.mark.parametrize("cutoff", [None, 5, 50])
-@pytest.mark.parametrize("rate", [0.02, 0.1, 0.5])
+#: Every rate and every cutoff in every run, every pair of them in the thorough part.
+PAIRS = sorted(itertools.product([0.02, 0.1, 0.5], [None, 5, 50]), key=lambda pair: pair not in LATIN)
+
+
+@pytest.mark.parametrize(("rate", "cutoff"), few_of(PAIRS, 3))
 def test_the_bernoulli_limit(rate, cutoff):
     """ω → (1 − (1 − p)^K) / p: with cutoff 5, far below 1/p for p = 0.02."""
     limit = (1 if cutoff is None else 1 - (1 - rate) ** cutoff) / rate
