@@ -23,8 +23,10 @@ from fedselect.availability.fedau import Cyclic, fedau_bernoulli, fedau_cyclic, 
 from fedselect.availability.independent import (
     Independent,
     LabelCycle,
+    NonStationary,
     SinLognormal,
     bernoulli,
+    fedawe,
     ideal,
     label_cycle,
     less_data_first,
@@ -34,7 +36,6 @@ from fedselect.availability.independent import (
     sin_lognormal,
 )
 from fedselect.availability.intervals import Intervals, TimedAvailability, phones
-from fedselect.availability.non_stationary import NonStationary, fedawe
 from fedselect.availability.protocol import AVAILABILITY, DROPOUT, Availability, Dropout
 from fedselect.availability.times import read_intervals, read_pings, read_transitions, recorded
 from fedselect.availability.trace import Trace, read_trace, record, write_trace

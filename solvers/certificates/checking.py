@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from solvers.certificates.allocation import check_allocation
 from solvers.certificates.attainable import attainable
 from solvers.certificates.balance import check_balance
 from solvers.certificates.certificate import Certificate, problem_digest
+from solvers.certificates.convex import check_allocation, check_optimization_error, check_total_error
 from solvers.certificates.coverage import check_coverage
 from solvers.certificates.decimals import check_capping, check_cutoff
 from solvers.certificates.dispersion import by_client, check_dispersion
@@ -21,7 +21,6 @@ from solvers.certificates.points import check_points
 from solvers.certificates.rlt import check_rlt
 from solvers.certificates.schema import SCHEMAS, validated
 from solvers.certificates.three_point import check_three_point
-from solvers.certificates.weighting import check_optimization_error, check_total_error
 from solvers.errors import CertificateError
 
 __all__ = ["CHECKERS", "check"]
