@@ -29,6 +29,16 @@ from solvers.problem import _types as problem_types
 
 WORKS = None
 
+
+@pytest.fixture(scope="module", autouse=True)
+def _pictures():
+    """Draw nothing: pictures only have to be there."""
+    from tests.fedselect.conftest import small_pictures  # not where this file is a script
+
+    with small_pictures(blank=True):
+        yield
+
+
 #: What people write in Python about problems and solving. `h` are distances of 8 clients, `c` costs, `p` a problem.
 SOLVING: list[tuple[str, str | None]] = [
     ("solve(p, timelimit=5)", "time_limit"),

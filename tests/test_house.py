@@ -103,7 +103,7 @@ def test_functions_are_short_or_say_why_not():
     long = set()
     for path in _sources():
         text = path.read_text("utf-8")
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(_tree(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _own_lines(node) > FUNCTION:
                 start, body = node.lineno - 1, node.body[1 if len(node.body) > 1 else 0].lineno
                 near = text.splitlines()[max(0, start - 3) : body]
