@@ -86,7 +86,7 @@ def _converge(problem: DispersionProblem, run: Run, normal: Normal, cuts: float,
         value = relaxation.bound() + 2 * normal.error
         cost = time.perf_counter() - began
         values.append(min([value, *values[-1:]]))
-        run.tighten(normal.original(values[-1]) + 2 * problem.rounding)
+        run.tighten(normal.certified(values[-1]))
         run.offer(ascend(problem, problem.feasible.round(relaxation.x), run))
         if run.proved:
             break

@@ -122,7 +122,7 @@ def _bound(
     quadratic = normal.quadratic + (raised + raised.T) / 2
     form = SliceForm.build(quadratic, linear, normal.size, diagonal)
     value = form.tangent(Hypersimplex(x.size, normal.size).project(x)) + normal.error
-    run.tighten(normal.original(value) + 2 * run.problem.rounding)  # type: ignore[attr-defined]
+    run.tighten(normal.certified(value))
     return value
 
 

@@ -108,7 +108,7 @@ def _converge(problem: DispersionProblem, run: Run, given: Averages, generators:
     began = time.perf_counter()
     for iterations, point in enumerate(iterates(relaxation, uniform_start(given)), 1):
         value = certified(normal, given, relaxation, bases, point)
-        run.tighten(normal.original(value) + 2 * problem.rounding)
+        run.tighten(normal.certified(value))
         run.details["iterations"] = iterations
         took, began = time.perf_counter() - began, time.perf_counter()
         if run.proved or run.remaining < 1.2 * took or 0 <= best - value < _LEAST * abs(value):

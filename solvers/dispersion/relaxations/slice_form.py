@@ -88,8 +88,8 @@ class Multipliers:
 class Normal:
     """``max sᵀQs + lᵀs`` on the slice, scaled by a power of two so that gains are about 1.
 
-    ``value`` and ``original`` translate objectives to these units and back; ``error`` bounds, in these units, what
-    rounding can have changed about the objective of any selection.
+    ``value`` and ``original`` translate objectives to these units and back, `certified` a bound that covers rounding;
+    ``error`` bounds, in these units, what rounding can have changed about the objective of any selection.
     """
 
     quadratic: NDArray[np.float64]
@@ -121,6 +121,10 @@ class Normal:
     def original(self, value: float) -> float:
         """A value in these units as an objective of the problem."""
         return value / self.factor - self.offset
+
+    def certified(self, bound: float) -> float:
+        """A bound in these units as one on the problem's objective that covers rounding."""
+        return self.original(bound) + 2 * (self.error / self.factor)
 
 
 def units(problem: DispersionProblem) -> tuple[float, float, NDArray[np.float64]]:

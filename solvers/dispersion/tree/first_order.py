@@ -245,7 +245,7 @@ class FirstOrderTree:
 
     def certified(self, value: float) -> float:
         """Turn a bound in these units into one on the problem's objective that covers rounding."""
-        return self.normal.original(value) + 2 * self.problem.rounding
+        return self.normal.certified(value)
 
     def report(self) -> None:
         """Hand the tree's bound to the run."""

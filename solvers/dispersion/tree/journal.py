@@ -169,7 +169,7 @@ class Journal:
         """
         if not self.alive or not self._logs:
             return None
-        above = self.normal.original(reached) + 2 * self.problem.rounding
+        above = self.normal.certified(reached)
         goal = math.floor((Fraction(above) - self.data.error) / self.data.unit)
         proved = goal * self.data.unit + self.data.error
         if proved < Fraction(objective):
