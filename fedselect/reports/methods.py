@@ -135,12 +135,9 @@ def _result(table: pd.DataFrame) -> str:
 def _methods_table(table: pd.DataFrame, own: Collection[str]) -> Table:
     """Tabulate methods, user-defined ones first; by family and time limit, too, where there are several."""
     names = list(table["method"].unique())
-    place = {name: (name not in own, names.index(name)) for name in names}
-    table = table.sort_values("time_limit", kind="stable").sort_values(
-        "method",
-        key=lambda column: column.map({name: k for k, name in enumerate(sorted(names, key=place.get))}),
-        kind="stable",
-    )
+    order = {name: k for k, name in enumerate(sorted(names, key=lambda name: name not in own))}
+    table = table.sort_values("time_limit", kind="stable")
+    table = table.sort_values("method", key=lambda column: column.map(order), kind="stable")
     good = table["verdict"] == "ok"
     solved = good & table["objective"].notna() & ~table["relaxed"]
     beyond = (table["bound"] - table["best_known"]).abs()
