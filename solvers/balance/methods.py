@@ -190,7 +190,7 @@ def branch_and_bound(problem: BalanceProblem, run: Run) -> None:
         # Under side constraints there may be no selection yet: at κ = 0 the engine finds one, or proves that none is.
         price = 0.0 if equal or run.x is None else float(run.objective or 0.0) * classes**2
         engine, constant = as_dispersion(problem, price)
-        left = None if math.isinf(run.remaining) else run.remaining
+        left = None if math.isinf(run.remaining) else max(run.remaining, 1e-3)  # it may just have run out
         known = run.objective
         found = solve(engine, "auto", time_limit=left, seed=run.seed, start=run.x)
         run.message = f"dispersion: {found.status} by {found.stopped}"

@@ -502,7 +502,7 @@ def certificates(seed=5):
     torus = grey_pattern(3, 3, 4)
     averaged = solve(torus, "three-point", symmetries=torus_symmetries(3, 3), certificate=True).certificate
     found.append((torus, averaged))
-    few = uniform(seed, 8, 2)
+    few = uniform(seed, 9, 3)
     found.append((few, solve(few, "rlt", certificate=True).certificate))
     return [*found, (clients, searched), (clients, with_cuts(searched, [1, 0, 3], [0, 1, 4, 1, 2, -1]))]
 

@@ -201,7 +201,7 @@ def test_a_missing_size_is_asked_for(of):
 
 
 def test_size_is_a_keyword():
-    with pytest.raises(TypeError, match="positional"):
+    with pytest.raises(TypeError, match="takes distances and costs by place, the rest by name: size="):
         DispersionProblem(*[LINE, np.zeros(4), 2])
 
 
