@@ -69,7 +69,7 @@ def with_certificate(
     Parameters
     ----------
     solution : Solution
-        An answer with a bound.
+        An answer with a bound, or that there is no feasible decision: then a bound that any decision would exceed.
     time_limit : float
         Seconds for the certificate. Without a limit a tree of a dispersion problem is given up after counted work,
         some ten seconds of relaxations.
@@ -97,7 +97,8 @@ def with_certificate(
     if solution.problem.is_constrained and function not in _keeping:
         named = type(solution.problem).__name__
         return _told(solution, none=f"bounds under side constraints have no certificate for a {named}")
-    if solution.bound is None or time_limit <= 0:
+    is_infeasible = solution.status == "infeasible" and function in _keeping
+    if (solution.bound is None and not is_infeasible) or time_limit <= 0:
         return _told(solution, none="there is no bound to prove" if solution.bound is None else "no time was left")
     begin = {} if recorded is None else {"recorded": recorded}
     sign = 1.0 if solution.problem.sense == "max" else -1.0
@@ -112,10 +113,10 @@ def with_certificate(
     except CertificateError as error:
         return _told(solution, none=f"its numbers do not allow one: {error}")
     claim = found.bound if found.bound == solution.bound else verified  # the solution's own where that is proved
-    if _tighter(solution, claim):
+    if not is_infeasible and _tighter(solution, claim):
         solution = solution.with_bound(claim)
     told = {"seconds": seconds, "check_seconds": time.perf_counter() - begun, "bound": claim}
-    told["distance"] = abs(claim - float(solution.bound))  # type: ignore[arg-type]
+    told["distance"] = 0.0 if is_infeasible else abs(claim - float(solution.bound))  # type: ignore[arg-type]
     return replace(_told(solution, **told), certificate=replace(found, bound=claim))
 
 

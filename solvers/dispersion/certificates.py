@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -25,6 +26,9 @@ __all__ = ["write_certificate", "write_kinds_certificate", "write_points_certifi
 
 #: Clients of a problem between kinds that get a row each.
 _MOST_EXPANDED = 1_000
+
+#: Bits of the largest number where a certificate says that there is no selection.
+_COARSE = 8
 
 #: The parts of the time after which a tree is given up, to leave some for a certificate of one leaf, and after which
 #: that is cut short, to leave some for reading it. Reading a tree takes a third of the time it took to write.
@@ -59,12 +63,14 @@ def write_certificate(
     """
     problem = solution.problem
     assert isinstance(problem, DispersionProblem)
-    assert solution.bound is not None
     begun = time.perf_counter()
 
     def expired(share: float = _SHARE) -> bool:
         return time.perf_counter() - begun > share * time_limit
 
+    if solution.status == "infeasible":
+        return _without_selection(problem, expired)
+    assert solution.bound is not None
     if problem.size in (1, problem.n - 1, problem.n):
         tree = CertificateTree(problem, solution.bound, expired)
         tree.enumerated()
@@ -81,6 +87,18 @@ def write_certificate(
         tree = CertificateTree(problem, solution.bound, lambda: expired(_SHARE_LEAF))
         left = _SHARE_LEAF * time_limit - (time.perf_counter() - begun)
         return tree.certificate(tree.root(left))
+
+
+def _without_selection(problem: DispersionProblem, expired: Callable[[], bool]) -> Certificate | None:
+    """A certificate of a bound that any m clients would exceed: that no selection keeps the constraints."""
+    least = -float(np.sort(problem.costs)[-problem.size :].sum()) - problem.scale
+    # Numbers are coarse, so that prices of rows are large beside them.
+    tree = CertificateTree(problem, least, expired, bits=_COARSE)
+    if problem.size in (1, problem.n - 1, problem.n):
+        tree.enumerated()
+    elif not tree.contradiction():
+        return None
+    return tree.certificate(least)
 
 
 def _within(problem: DispersionProblem, solution: Solution) -> float:

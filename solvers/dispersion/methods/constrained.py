@@ -18,7 +18,7 @@ from solvers.dispersion.tree.policy import DEFAULT_POLICY, Policy
 from solvers.errors import NoSelection
 from solvers.run import Run
 
-__all__ = ["RowPrices", "solve_constrained"]
+__all__ = ["RowPrices", "bound_in_constraints", "solve_constrained"]
 
 #: Tabu moves before the first nodes, and between two looks at whether the bound is met: some milliseconds.
 _FIRST = 300
@@ -72,6 +72,32 @@ def solve_constrained(
             memory.keep(problem, run.x)
         if run.x is not None:
             run.details["prices"] = RowPrices(problem, run.x)
+
+
+def bound_in_constraints(problem: DispersionProblem, run: Run, rounds: int) -> None:
+    """Bound by the root of the tree alone, and offer selections near its point.
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        A problem with side constraints.
+    run : Run
+        Is given decisions, bounds, prices, or that there is no selection.
+    rounds : int
+        Relaxations that hold the products non-negative which the one before violates, at most.
+    """
+    tree = ConstrainedTree(problem, run, 2.0)
+    tree.start(relax=False)
+    if tree.is_contradictory() or not _begin(tree):
+        return
+    for _ in range(1 + rounds):
+        before = math.inf if tree.root is None else tree.root.value
+        if run.proved or run.expired or not tree.improve_root():
+            return
+        _round(tree)
+        assert tree.root is not None
+        if before - tree.root.value <= 1e-5 * abs(before):
+            return
 
 
 def _choose_one(problem: DispersionProblem, run: Run) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.dispersion.methods.constrained import bound_in_constraints
 from solvers.dispersion.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.prelude import one_thread, solve_trivial
 from solvers.dispersion.problem import DispersionProblem
@@ -32,7 +33,7 @@ _LEAST = 3e-9
 _PAIRS, _ROUNDS = 2, 4
 
 
-@method(DispersionProblem, "sdp", kind="relaxation")
+@method(DispersionProblem, "sdp", kind="relaxation", constraints=True)
 @one_thread
 def sdp(
     problem: DispersionProblem,
@@ -53,6 +54,9 @@ def sdp(
     its rounding accounted for, what is missing is added to the diagonal, and the tangent at the fractional solution is
     the bound. A solver that stops early or is inaccurate makes it weaker, never wrong.
 
+    Under side constraints ``"own"`` leaves out the clients that are fixed, and holds products of what each row leaves
+    with what it uses (`solvers.dispersion.relaxations.row_products`), which keep the rows themselves, too.
+
     Parameters
     ----------
     strength : {"basic", "nonnegative", "triangle"}
@@ -69,8 +73,13 @@ def sdp(
     """
     if strength == "triangle" and engine == "own":
         raise InvalidOption("strength 'triangle' needs engine='cvxpy'")
+    if problem.is_constrained and engine != "own":
+        raise InvalidOption("side constraints need engine='own'")
     run.tighten(problem.trivial_bound())
     if solve_trivial(problem, run):
+        return
+    if problem.is_constrained:
+        bound_in_constraints(problem, run, rounds=0 if strength == "basic" else _ROUNDS)
         return
     run.offer(ascend(problem, greedy_decision(problem), run))
     if engine == "own" and run.remaining < _LEAST * problem.n**3:

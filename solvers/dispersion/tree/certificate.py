@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import optimize
 
 from solvers.certificates import Certificate
 from solvers.certificates.dispersion import FREE, ONE, ZERO, Tangent, decided, fixed, implied
@@ -137,6 +138,8 @@ class CertificateTree:
         Most clients cubed that relaxations take.
     stages : Certificate, optional
         One of kind ``rlt``, whose multipliers leave out clients before the tree.
+    bits : int
+        Of the largest number of the problem.
     """
 
     def __init__(
@@ -147,13 +150,14 @@ class CertificateTree:
         most: int = ENTRIES,
         most_work: float = math.inf,
         stages: Certificate | None = None,
+        bits: int = BITS,
     ) -> None:
         self.problem, self.expired, self.most, self.most_work = problem, expired, most, most_work
         n, m = problem.n, problem.size
         pair = np.ascontiguousarray(problem.weight * problem.distances.astype(np.float64))
         order = np.lexsort((np.arange(n), -(2 * (m - 1) / max(n - 2, 1) * pair.sum(axis=1) - problem.costs)))
         self.sides = Sides(problem)
-        self.record = Record(problem, order, self.sides)
+        self.record = Record(problem, order, self.sides, bits)
         self.data = self.record.data
         self.unit = float(self.data.unit)
         self.goal = math.floor((target - float(self.data.error) - 4 * problem.rounding) / self.unit)
@@ -190,6 +194,33 @@ class CertificateTree:
         self.goal = -(-min(bounds) // POINT**2)
         self._write(-1, -1, forms[best], found[best])
         return float(self.goal * self.data.unit + self.data.error)
+
+    def contradiction(self) -> bool:
+        """Write a tree whose nodes rows close, alone or together at prices; False where it was given up."""
+        form = self._shifted()
+        return self._close(-1, self.sides.start.copy(), form, on_grain(form.point, self.problem.size, POINT))
+
+    def _close(self, origin: int, state: NDArray[np.int8], form: Multipliers, point: NDArray[np.int64]) -> bool:
+        """Prove that the rows leave nothing below ``state``: by one of them, by prices of several, or by branching."""
+        if self.expired() or self.written > self.most:
+            return False
+        if (kept := self.sides.consequences(state)) is None:
+            return True
+        if decided(self.data, kept) is not None:
+            return False
+        client, prices = _rows_together(self.sides, kept)
+        tangent = form.checked.tangent(point, kept).charged(*self.sides.charge(prices))
+        if tangent.closes(kept, self.problem.size, self.goal):
+            self._write(origin, -1, form, _Node(tangent, point, prices))
+            return True
+        number = len(self.nodes)
+        self._write(origin, client)
+        for value in (ONE, ZERO):
+            child = kept.copy()
+            child[client] = value
+            if not self._close(2 * number + (value == ONE), child, form, point):
+                return False
+        return True
 
     def enumerated(self) -> None:
         """Write a tree that evaluates every selection, where all clients, all but one or one alone are chosen."""
@@ -513,6 +544,31 @@ class NodePrices:
     def _set(self, key: tuple[str, bool], price: float) -> None:
         if price > 0 and key in self.place:
             self.row[self.place[key]] += round(min(price * self.unit[key[0]], MULTIPLIER / 4))
+
+
+def _rows_together(sides: Sides, state: NDArray[np.int8]) -> tuple[int, NDArray[np.int64]]:
+    """Return the client to branch on, and prices at which the free clients miss all rows together by most.
+
+    By the linear program of the least t for which some shares exceed no limit by more than t of the row's unit. Whole
+    prices sum to as much as an entry may be.
+    """
+    free, units = np.flatnonzero(state == FREE), np.array(sides.units, dtype=np.float64)
+    limits = np.array(sides.limits, dtype=np.float64) - sides.rows[:, state == ONE].sum(axis=1)
+    table = sides.rows[:, free] / units[:, None]
+    found = optimize.linprog(
+        np.concatenate([np.zeros(free.size), [1.0]]),
+        A_ub=np.column_stack([table, -np.ones(units.size)]),
+        b_ub=limits / units,
+        A_eq=np.concatenate([np.ones(free.size), [0.0]])[None],
+        b_eq=[sides.size - int((state == ONE).sum())],
+        bounds=[(0.0, 1.0)] * free.size + [(None, None)],
+        method="highs",
+    )
+    if found.status != 0:
+        return int(free[0]), np.zeros(units.size, dtype=np.int64)
+    share = found.x[: free.size]
+    prices = np.floor(-found.ineqlin.marginals * (MULTIPLIER - 1)).astype(np.int64)
+    return int(free[np.argmin(np.abs(share - 0.5))]), np.clip(prices, 0, MULTIPLIER - 1)
 
 
 def _row_products(sides: Sides) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

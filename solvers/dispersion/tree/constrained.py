@@ -271,6 +271,15 @@ class ConstrainedTree(FirstOrderTree):
             self._push(bound, root, np.zeros(ids.size, dtype=np.int8), root.x, -1)
         self.report()
 
+    def improve_root(self) -> bool:
+        """Bound the root by a relaxation, or by one with further products; False where there is none in time."""
+        root = self.root
+        if root is None or root.is_final or not self.is_affordable(root.ids.size):
+            return False
+        fresh = self._subproblem(root.ids, root.ones, root, relax=True)
+        self.run.tighten(self.certified(fresh.tangent_bound()))
+        return fresh.relaxed
+
     def _push(self, bound: float, subproblem: Subproblem, state: NDArray[np.int8], point: Reals, origin: int) -> None:
         if bound > -math.inf:
             super()._push(bound, subproblem, state, point, origin)

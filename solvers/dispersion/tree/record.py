@@ -39,16 +39,22 @@ class Record:
         out.
     sides : Sides, optional
         Side constraints as the checker has them.
+    bits : int
+        Of the largest number on the grid.
     """
 
     def __init__(
-        self, problem: DispersionProblem, order: Iterable[int] | None = None, sides: Sides | None = None
+        self,
+        problem: DispersionProblem,
+        order: Iterable[int] | None = None,
+        sides: Sides | None = None,
+        bits: int = BITS,
     ) -> None:
         self.problem, self.sides = problem, sides
         n = problem.n
         largest = max(problem.weight * problem.diameter, float(np.abs(problem.costs).max()), 1e-270)
         # What the largest number leaves is room for multipliers; the checker refuses beyond 2^40.
-        self.grid = math.frexp(largest)[1] - BITS
+        self.grid = math.frexp(largest)[1] - bits
         self.data = Rounded.of(problem, self.grid)
         self.order = np.empty(n, dtype=np.int64)
         self.order[np.arange(n) if order is None else np.asarray(list(order))] = np.arange(n)

@@ -15,7 +15,7 @@ from solvers.certificates.sides import FREE, ONE, OVER, Sides
 from solvers.constraints import Budget, Quota
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from tests.solvers.certificates.test_soundness import as_read, every_branch, one_node, refused, second
-from tests.solvers.dispersion.constrained.cases import feasible_cases
+from tests.solvers.dispersion.constrained.cases import draw_case, feasible_cases
 from tests.thoroughly import few_of
 
 SEEDS = few_of([range(start, start + 30) for start in range(20_000, 23_000, 30)], 1)
@@ -128,6 +128,26 @@ def test_products_of_rows_close_a_root():
     assert "form_row" in certificate.arrays
     assert certificate.arrays["origin"].size == 1
     assert second(problem, certificate) == pytest.approx(check(problem, certificate), rel=1e-12)
+
+
+def lowest(problem):
+    """A value that any so many clients exceed, or have."""
+    return -np.sort(problem.costs)[-problem.size :].sum()
+
+
+def test_that_there_is_no_selection_is_proved():
+    drawn = [problem for problem, kept in map(draw_case, range(100, 220)) if problem is not None and not kept]
+    use = np.random.default_rng(0).random(20)
+    together = [Budget(use, 3.95, "a"), Budget(1 - use, 3.95, "b")]  # either alone can be kept
+    drawn.append(DispersionProblem(1 - np.eye(20), size=8, budgets=together))
+    for problem in drawn:
+        found = solve(problem, "branch-and-bound", certificate=True)
+        assert found.status == "infeasible"
+        assert check(problem, found.certificate) < lowest(problem)
+        assert second(problem, found.certificate) == pytest.approx(found.certificate.bound, rel=1e-9)
+    assert found.certificate.arrays["origin"].size == 1
+    arrays = {**found.certificate.arrays, "price": 0 * found.certificate.arrays["price"]}
+    refused(problem, replace(found.certificate, arrays=arrays), "tangent lies above the goal")
 
 
 def test_liars_are_refused():

@@ -30,6 +30,14 @@ def test_decisions_keep_constraints_and_bounds_hold(name, seeds):
             assert solution.objective == pytest.approx(optimum, abs=2e-6)
 
 
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_rows_never_weaken_the_semidefinite_bound(seeds):
+    for problem, _ in feasible_cases(seeds):
+        free = DispersionProblem(problem.distances, problem.costs, size=problem.size)
+        bound, alone = (solve(each, "sdp", strength="basic").bound for each in (problem, free))
+        assert bound <= alone + 1e-5 * problem.scale
+
+
 @pytest.mark.parametrize("name", ["greedy", "local-search", "tabu", "random"])
 def test_points_and_kinds_keep_constraints(name):
     rng = np.random.default_rng(3)
