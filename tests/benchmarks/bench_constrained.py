@@ -1,11 +1,12 @@
 """Side constraints on recorded FedGS rounds: seconds of a proof, or the gap, beside the round without them.
 
-    python tests/benchmarks/bench_constrained.py [--limit 10] [--seeds 1] [--method auto]
+    python tests/benchmarks/bench_constrained.py [--limit 10] [--seeds 1] [--method auto] [--out FILE]
     python tests/benchmarks/bench_constrained.py --suite docs/benchmarks/constrained_suite.csv --limit 6
 
 Every round of 100 clients in the library gets five random groups with quotas, one budget at 60 % of what the free
 optimum uses (lognormal uses), two budgets (60 and 80 %), and quotas, two budgets and 100 conflicts at once. Draws that
-the problem refuses, or for which nothing is feasible, are counted. Processor seconds stand beside the clock's.
+the problem refuses, or for which nothing is feasible, are counted. Processor seconds stand beside the clock's; the
+file has those of the round with constraints and, of the same run, without.
 
 With ``--suite``, the recorded rounds of the suite ``constrained``: `auto` beside external solvers, as they are called
 and with our reformulation, a row for each in a CSV file.
@@ -94,6 +95,7 @@ def main() -> None:
     parser.add_argument("--method", default="auto")
     parser.add_argument("--suite", metavar="FILE", help="the recorded rounds beside external solvers, into this file")
     parser.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS, help="of the external solvers, these")
+    parser.add_argument("--out", metavar="FILE", help="a CSV file with a row for each round and kind")
     options = parser.parse_args()
     if options.suite:
         beside_peers(options.suite, options.limit, options.peers)
@@ -102,6 +104,7 @@ def main() -> None:
     solve(load(rounds[0]), "auto", time_limit=1.0)
     results: dict[str, list[tuple[float, float, bool, float]]] = {kind: [] for kind in KINDS}
     refused = dict.fromkeys(KINDS, 0)
+    table = [["round", "constraints", "status", "processor seconds", "without constraints", "gap", "nodes"]]
     for name in rounds:
         problem = load(name)
         began = time.process_time()
@@ -126,11 +129,16 @@ def main() -> None:
                     continue
                 gap = float("inf") if found.gap is None else found.gap
                 results[kind].append((alone, seconds, found.status == "optimal", gap))
+                facts = (found.status, round(seconds, 3), round(alone, 3), f"{gap:.1e}", found.nodes)
+                table.append([name, kind, *map(str, facts)])
                 print(
                     f"{name:58} {kind:12} {found.status:9} free {alone:6.2f} s  cpu {seconds:6.2f} s  "
                     f"clock {found.seconds:6.2f} s  gap {gap:.1e}  nodes {found.nodes}",
                     flush=True,
                 )
+    if options.out:
+        with open(options.out, "w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows(table)
     for kind, rows in results.items():
         proved = sum(row[2] for row in rows)
         gaps = sum(row[3] <= 0.01 for row in rows)
