@@ -145,6 +145,7 @@ COVERAGE = {
     "looks": (0, ENTRIES, "client"),
     "multiplier": (1 - 2**62, 2**62 - 1, None),
 }
+POINTS = {"clients": (0, "n", "shares"), "shares": (0, POINT, None), "price": (0, MULTIPLIER - 1, None)}
 # Of each kind: 1 where it maximises, else -1; the type of problem, its field with one entry for each client, the widest
 # grid, and the arrays.
 SCHEMAS = {
@@ -162,7 +163,7 @@ SCHEMAS = {
     "exclusion": (-1, "ExclusionProblem", "importance", 1200, {"target": (-ANY, ANY, 1), "tree": (-ANY, ANY, None)}),
     "optimization-error": (-1, "OptimizationErrorProblem", "availability", 1200, {"q": (0, ANY, "n")}),
     "total-error": (-1, "TotalErrorProblem", "availability", 1200, {"q": (0, ANY, "n"), "multiplier": (0, ANY, 1)}),
-    "points": (1, "PointDispersionProblem", "points", 0, {"clients": (0, "n", "shares"), "shares": (0, POINT, None)}),
+    "points": (1, "PointDispersionProblem", "points", 900, POINTS),
     "three-point": (1, "DispersionProblem", "costs", 900, THREE_POINT),
     "dispersion": (1, "DispersionProblem", "costs", 900, SEARCH),
     "rlt": (1, "DispersionProblem", "costs", 900, SEARCH | STAGES),
@@ -393,8 +394,13 @@ def check_points(problem, unit, given):
         inner += share.get(i, 0) * reach
         above.append(reach + m * POINT)
     scale = 2 * weight / fine / 2**digits / POINT
-    values = sorted((scale * reach - Fraction(c) for reach, c in zip(above, problem.costs, strict=True)), reverse=True)
-    return sum(values[:m], Fraction(0)) - scale / 2 * Fraction(inner, POINT)
+    rules = Sides(problem, len(places), m, SimpleNamespace(price=given.price, origin=[-1]))
+    paid, charge = rules.charge((0, [0] * len(places)), 0, 1)
+    values = [scale * reach - Fraction(c) + unit * x for reach, c, x in zip(above, problem.costs, charge, strict=True)]
+    free = sorted((x for x, known in zip(values, rules.start) if known == FREE), reverse=True)
+    ones, missing = [x for x, known in zip(values, rules.start) if known == ONE], m - rules.start.count(ONE)
+    need(0 <= missing <= len(free), "include and exclude leave no selection")
+    return sum(ones + free[:missing], unit * paid) - scale / 2 * Fraction(inner, POINT)
 
 
 FREE, ONE, ZERO = 0, 1, 2

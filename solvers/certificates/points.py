@@ -2,7 +2,8 @@ r"""Checker of bounds of dispersion between points: the tangent at one point of 
 
 Euclidean distances D are of negative type (Schoenberg): :math:`z^\top D z \le 0` wherever :math:`1^\top z = 0`. So the
 objective is concave on the slice :math:`1^\top s = m`, and for any y there no selection is worth more than
-:math:`\max_s g^\top s - w \, y^\top D y` with :math:`g = 2 w D y - c`. Roots are rounded to the safe side.
+:math:`\max_s g^\top s - w \, y^\top D y` with :math:`g = 2 w D y - c`. Roots are rounded to the safe side. Side
+constraints fix clients, and prices in units of 2^grid charge for their rows (`solvers.certificates.sides`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from fractions import Fraction
 from math import isqrt
 from typing import Any
 
+import numpy as np
+
 from solvers.certificates.schema import POINT
+from solvers.certificates.sides import FREE, ONE, Sides
 from solvers.errors import CertificateError
 
 __all__ = ["check_points"]
@@ -46,8 +50,17 @@ def check_points(problem: Any, grid: int, arrays: Mapping[str, Any]) -> Fraction
         inner += shared.get(i, 0) * reach
         above.append(reach + m * POINT)  # each root is less than one more than what it was rounded to
     scale = 2 * weight * unit / (1 << _DIGITS) / POINT
+    sides, prices = Sides(problem), arrays["price"]
+    if prices.size not in (0, len(sides.limits)) or sides.is_contradictory:
+        raise CertificateError("there is not one price for each row of the constraints, or they contradict each other")
+    (paid, each), cell = sides.charge(prices if prices.size else np.zeros(len(sides.limits), int)), Fraction(2) ** grid
     values = (scale * reach - Fraction(c) for reach, c in zip(above, problem.costs.tolist(), strict=True))
-    return sum(sorted(values, reverse=True)[:m], Fraction(0)) - scale / 2 * Fraction(inner, POINT)
+    charged = [value - cell * int(charge) for value, charge in zip(values, each, strict=True)]
+    ones = [value for value, state in zip(charged, sides.start, strict=True) if state == ONE]
+    free = sorted((value for value, state in zip(charged, sides.start, strict=True) if state == FREE), reverse=True)
+    if not 0 <= m - len(ones) <= len(free):
+        raise CertificateError("include and exclude leave no selection")
+    return sum(ones + free[: m - len(ones)], cell * paid) - scale / 2 * Fraction(inner, POINT)
 
 
 def _whole(points: list[list[float]]) -> tuple[Fraction, list[list[int]]]:

@@ -128,7 +128,13 @@ SCHEMAS: dict[str, Schema] = {
     "kinds": Schema("KindDispersionProblem", _SEARCH, (-900, 900), "kinds"),
     "rlt": Schema("DispersionProblem", _SEARCH | _STAGES, (-900, 900)),
     "points": Schema(
-        "PointDispersionProblem", {"clients": Array(0, "last", "shares"), "shares": Array(0, POINT)}, (0, 0)
+        "PointDispersionProblem",
+        {
+            "clients": Array(0, "last", "shares"),
+            "shares": Array(0, POINT),
+            "price": Array(0, MULTIPLIER - 1, optional=True),
+        },
+        (-900, 900),
     ),
     "three-point": Schema(
         "DispersionProblem",

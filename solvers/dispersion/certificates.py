@@ -13,11 +13,12 @@ from solvers.certificate_writers import certificate_writer
 from solvers.certificates import Certificate, problem_digest
 from solvers.certificates.schema import POINT
 from solvers.dispersion.methods.points import relaxed as climbed
+from solvers.dispersion.methods.points import solve_by_prices
 from solvers.dispersion.prelude import single_threaded_blas
 from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.dispersion.relaxations.attainable import Attainable
 from solvers.dispersion.relaxations.slice_form import Normal
-from solvers.dispersion.tree.certificate import MOST_WORK, CertificateTree
+from solvers.dispersion.tree.certificate import MOST_WORK, CertificateTree, row_prices
 from solvers.dispersion.tree.record import on_grain
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP, Solution
@@ -120,27 +121,39 @@ def _targets(problem: DispersionProblem, solution: Solution, claim: float) -> li
     return [max(claim, min(above, ceiling) - 1e-9 * problem.scale)]
 
 
+#: Bits of the largest price of a row.
+_PRICE_BITS = 39
+
 #: Distances that a certificate is read with; some microseconds each.
 _MOST_DISTANCES = 20_000_000
 
 
-@certificate_writer(PointDispersionProblem)
+@certificate_writer(PointDispersionProblem, constraints=True)
 def write_points_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
-    """The tangent at the relaxation's point; None for other metrics, and where reading it would take minutes."""
+    """The tangent at the relaxation's point; None for other metrics, and where reading it would take minutes.
+
+    Under side constraints there are prices of all rows; a problem that has no selection gets none.
+    """
     problem = solution.problem
     assert isinstance(problem, PointDispersionProblem)
-    assert solution.bound is not None
-    if problem.metric != "euclidean" or problem.n * problem.size > _MOST_DISTANCES:
+    if problem.metric != "euclidean" or problem.n * problem.size > _MOST_DISTANCES or solution.bound is None:
         return None
-    whole = on_grain(_point(problem, solution, time_limit), problem.size, POINT)
+    y, gradient = _point(problem, solution, time_limit)
+    whole = on_grain(y, problem.size, POINT)
     clients = np.flatnonzero(whole)
-    arrays = {"clients": clients.astype(np.int64), "shares": whole[clients]}
-    return Certificate("points", problem_digest(problem), float(solution.bound), 0, arrays)
+    arrays, grid = {"clients": clients.astype(np.int64), "shares": whole[clients]}, 0
+    if (prices := row_prices(problem, gradient)).any():
+        grid = math.frexp(float(prices.max()))[1] - _PRICE_BITS
+        arrays["price"] = np.rint(np.ldexp(prices, -grid)).astype(np.int64)
+    return Certificate("points", problem_digest(problem), float(solution.bound), grid, arrays)
 
 
-def _point(problem: PointDispersionProblem, solution: Solution, time_limit: float) -> np.ndarray:
-    """Where the relaxation is in half of the time, from the solution's decision."""
+def _point(problem: PointDispersionProblem, solution: Solution, time_limit: float) -> tuple[np.ndarray, np.ndarray]:
+    """Point and gradient of the relaxation in half of the time, from the solution's decision."""
     run = Run(problem, "tangent", None if math.isinf(time_limit) else 0.5 * time_limit, 0)
     if solution.x is not None:
         run.offer(solution.x)
-    return np.ones(problem.n) if problem.size == problem.n else climbed(problem, run).y
+    if problem.size == problem.n:
+        return np.ones(problem.n), np.zeros(problem.n)
+    relaxation = solve_by_prices(problem, run) if problem.is_constrained else climbed(problem, run)
+    return relaxation.y, relaxation.g

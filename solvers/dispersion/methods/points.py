@@ -262,8 +262,8 @@ def branch_and_bound(problem: PointDispersionProblem, run: Run, *, largest: Anno
 _PRICINGS, _CLIMBS, _ENOUGH = 30, 6, 1e-5
 
 
-def solve_by_prices(problem: PointDispersionProblem, run: Run) -> None:
-    """Bound by prices of the rows, and round: the relaxation climbs at the costs that prices make.
+def solve_by_prices(problem: PointDispersionProblem, run: Run) -> Relaxation:
+    """Bound by prices of the rows, and round: the relaxation, which is returned, climbs at the costs that prices make.
 
     The bound is the tangent at its point, over the linear relaxation of all constraints, whatever the prices are. A
     single price is halved in; several move towards those of the tangent's linear programme, by ever smaller steps.
@@ -284,7 +284,7 @@ def solve_by_prices(problem: PointDispersionProblem, run: Run) -> None:
         run.tighten(relaxation.bound())
         run.offer(feasible.round(relaxation.y))
         if run.expired or run.proved or run.bound - run.objective <= _ENOUGH * abs(run.objective):  # type: ignore[operator,arg-type]
-            return
+            break
         towards = feasible.prices(relaxation.g)
         if len(limits) == 1 and np.isfinite(limits[0]):
             used = float(matrix[0] @ climber.y)
@@ -295,10 +295,11 @@ def solve_by_prices(problem: PointDispersionProblem, run: Run) -> None:
         else:
             fresh = prices + (towards - prices) / (1 + step / 2)
         if np.array_equal(fresh, prices):
-            return
+            break
         climber.problem = _repriced(problem, fresh @ matrix)
         climber.g = climber.g - (fresh - prices) @ matrix
         prices = fresh
+    return relaxation
 
 
 def _repriced(problem: PointDispersionProblem, charge: NDArray[np.float64]) -> PointDispersionProblem:

@@ -24,7 +24,7 @@ from solvers.certificates.schema import ENTRIES, MULTIPLIER, POINT
 from solvers.certificates.sides import Sides
 from solvers.dispersion.kernels import load
 from solvers.dispersion.kernels.tree_data import Form, Goal, Order, SideScratch, Workspace
-from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.problem import DispersionProblem, SelectionProblem
 from solvers.dispersion.relaxations.cuts import Cuts
 from solvers.dispersion.relaxations.dominance import dominance
 from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, WarmStart
@@ -41,7 +41,7 @@ from solvers.dispersion.tree.record import BITS, Nodes, Record, on_grain
 from solvers.dispersion.tree.stages import left_by_stages, with_stages
 from solvers.solution import OPTIMALITY_GAP
 
-__all__ = ["MOST_WORK", "CertificateTree"]
+__all__ = ["MOST_WORK", "CertificateTree", "row_prices"]
 
 #: Pairs held non-negative, per open client.
 _PAIRS = 1
@@ -569,6 +569,24 @@ def _rows_together(sides: Sides, state: NDArray[np.int8]) -> tuple[int, NDArray[
     share = found.x[: free.size]
     prices = np.floor(-found.ineqlin.marginals * (MULTIPLIER - 1)).astype(np.int64)
     return int(free[np.argmin(np.abs(share - 0.5))]), np.clip(prices, 0, MULTIPLIER - 1)
+
+
+def row_prices(problem: SelectionProblem, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the prices, per unit, that bound a linear function best over the checker's rows of side constraints."""
+    sides = Sides(problem)
+    if not sides.limits:
+        return np.zeros(0)
+    units, scale = np.array(sides.units, dtype=np.float64), float(np.abs(gradient).max()) or 1.0
+    found = optimize.linprog(
+        -gradient / scale,
+        A_ub=sides.rows / units[:, None],
+        b_ub=np.array(sides.limits, dtype=np.float64) / units,
+        A_eq=np.ones((1, gradient.size)),
+        b_eq=[sides.size],
+        bounds=np.column_stack([sides.start == ONE, sides.start != ZERO]).astype(np.float64),
+        method="highs",
+    )
+    return np.zeros(units.size) if found.status != 0 else np.maximum(-found.ineqlin.marginals, 0.0) * scale
 
 
 def _row_products(sides: Sides) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -130,6 +130,23 @@ def test_products_of_rows_close_a_root():
     assert second(problem, certificate) == pytest.approx(check(problem, certificate), rel=1e-12)
 
 
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_points_are_bounded_by_prices_of_all_rows(seeds):
+    for seed, (other, kept) in enumerate(feasible_cases(seeds)[:6]):
+        stated, places = other.stated_constraints(), np.random.default_rng(seed).random((other.n, 2))
+        problem = PointDispersionProblem(places, other.costs, size=other.size, **stated)
+        best = max(problem.objective(problem.feasible.decision(each)) for each in kept)
+        certificate = solve(problem, "brute-force", certificate=True).certificate
+        bound = check(problem, certificate)
+        assert bound >= best - 1e-12
+        assert second(problem, certificate) == pytest.approx(bound, rel=1e-12, abs=1e-12)
+        price = np.zeros(len(Sides(problem).limits) + 1, dtype=np.int64)
+        refused(problem, replace(certificate, arrays={**certificate.arrays, "price": price}), "price for each row")
+    budget = PointDispersionProblem(np.eye(4), -_WORTH[:4], size=2, budgets=[Budget([3, 1, 1, 1], 3)])
+    certificate = solve(budget, "brute-force", certificate=True).certificate
+    assert certificate.bound < 16 + 8 + 2 * 2**0.5 - 1  # what it is without the budget
+
+
 def lowest(problem):
     """A value that any so many clients exceed, or have."""
     return -np.sort(problem.costs)[-problem.size :].sum()
