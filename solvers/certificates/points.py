@@ -50,7 +50,7 @@ def check_points(problem: Any, grid: int, arrays: Mapping[str, Any]) -> Fraction
         inner += shared.get(i, 0) * reach
         above.append(reach + m * POINT)  # each root is less than one more than what it was rounded to
     scale = 2 * weight * unit / (1 << _DIGITS) / POINT
-    sides, prices = Sides(problem), arrays["price"]
+    sides, prices = Sides(problem), arrays.get("price", np.zeros(0, dtype=np.int64))
     if prices.size not in (0, len(sides.limits)) or sides.is_contradictory:
         raise CertificateError("there is not one price for each row of the constraints, or they contradict each other")
     (paid, each), cell = sides.charge(prices if prices.size else np.zeros(len(sides.limits), int)), Fraction(2) ** grid

@@ -414,10 +414,3 @@ def test_changed_prices_never_prove_less_than_the_optimum():
             assert check(problem, replace(good, arrays={**good.arrays, "price": price})) >= optimum - 1e-9
         except CertificateError:
             continue
-
-
-def test_points_under_constraints_say_that_they_have_no_certificate():
-    points = np.random.default_rng(0).random((12, 2))
-    solution = solve(PointDispersionProblem(points, size=4, exclude=[1]), "auto", certificate=True)
-    assert solution.certificate is None
-    assert "side constraints" in solution.certificate_report["none"]
