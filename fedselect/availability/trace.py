@@ -165,7 +165,7 @@ def _states_of(path: str | Path, table: pd.DataFrame, n_clients: int | None) -> 
         rows = _numbers(path, table, "client")
         if unknown := [str(c) for c in table.columns if c not in ("round", "client", "available")]:
             raise DataError(f"{path}: a long trace has columns round, client and available; found {unknown[0]!r} too")
-        values = _states(path, table["available"].to_numpy()) if "available" in table.columns else True
+        values = _states(path, table[["available"]])[:, 0] if "available" in table.columns else True
         found = int(rows.max()) + 1
         _check_size(path, int(rounds.max()) + 1, found, len(rows))
         flat = rounds * found + rows
@@ -181,8 +181,8 @@ def _states_of(path: str | Path, table: pd.DataFrame, n_clients: int | None) -> 
     if not columns or (order is None and all(name.isdigit() for name in columns)):
         raise DataError(f"{path}: a wide trace has one column a client, numbered 0 to N - 1; found {columns[:5]}")
     if np.unique(rounds).size != rounds.size:
-        raise DataError(f"{path}: a wide trace lists every round once")
-    states = _states(path, table.drop(columns="round").to_numpy())
+        raise DataError(f"{path}: a wide trace lists every round once; {_LONG}, and this one's are {_named(table)}")
+    states = _states(path, table.drop(columns="round"), _WIDE_HINT)
     _check_size(path, int(rounds.max()) + 1, len(columns), states.size)
     there = np.zeros((int(rounds.max()) + 1, _fits(path, len(columns), n_clients)), dtype=bool)
     there[rounds] = states if order is None else states[:, order]
@@ -205,7 +205,9 @@ def _of_array(path: str | Path, n_clients: int | None) -> NDArray[np.bool_]:
     if states.ndim != 2 or states.size == 0:
         raise DataError(f"{path}: a trace has a row per round and a column per client; got shape {states.shape}")
     _fits(path, states.shape[1], n_clients)
-    return _states(path, states)
+    if states.dtype.kind not in "biu" or not np.isin(states, (0, 1)).all():
+        raise DataError(f"{path}: a trace holds 0 and 1, or false and true, and nothing else")
+    return states.astype(bool)
 
 
 def _wide(path: str | Path, table: pd.DataFrame, n_clients: int | None) -> NDArray[np.bool_]:
@@ -221,7 +223,7 @@ def _wide(path: str | Path, table: pd.DataFrame, n_clients: int | None) -> NDArr
     is_index = first in ("", "index") or first.startswith("Unnamed: 0")
     if is_index and counts.dtype.kind in "iu" and np.array_equal(counts, np.arange(len(counts))):
         table = table.iloc[:, 1:]
-    states = _states(path, table.to_numpy())
+    states = _states(path, table, _WIDE_HINT)
     if (order := _order([str(column) for column in table.columns])) is not None:
         states = states[:, order]
     _fits(path, states.shape[1], n_clients)
@@ -271,16 +273,37 @@ def _numbers(path: str | Path, table: pd.DataFrame, column: str) -> NDArray[np.i
     return values.astype(np.int64)
 
 
-def _states(path: str | Path, values: NDArray[Any]) -> NDArray[np.bool_]:
-    if values.dtype.kind not in "biu" or not np.isin(values, (0, 1)).all():
-        raise DataError(f"{path}: a trace holds 0 and 1, or false and true, and nothing else")
+def _states(path: str | Path, table: pd.DataFrame, hint: str = "") -> NDArray[np.bool_]:
+    values = table.to_numpy()
+    if values.dtype.kind in "biu" and np.isin(values, (0, 1)).all():
+        return values.astype(bool)
+    for place, column in enumerate(table.columns):
+        found = table.iloc[:, place].to_numpy()
+        wrong = ~np.isin(found, (0, 1)) if found.dtype.kind in "biu" else np.ones(len(found), dtype=bool)
+        if wrong.any():
+            raise DataError(
+                f"{path}: a trace holds 0 and 1, or false and true, and nothing else; column {str(column)!r} holds "
+                f"{str(found[wrong.argmax()])!r:.80}{hint}"
+            )
     return values.astype(bool)
+
+
+#: How a trace is recognised as long, for messages about one that was read as wide.
+_LONG = "a long trace's columns are named round, client and available"
+_WIDE_HINT = f" (a column of times is left out, or named round; {_LONG})"
+
+
+def _named(table: pd.DataFrame) -> str:
+    """Return the names of the first columns."""
+    return ", ".join(map(str, table.columns[:4])) + (", ..." if table.shape[1] > 4 else "")
 
 
 def _fits(path: str | Path, found: int, n_clients: int | None) -> int:
     if n_clients is not None and found != n_clients:
         missing = (
-            f"; a row of 0 for client {n_clients - 1} would say that the others never come" if found < n_clients else ""
+            f"; a row of 0 for client {n_clients - 1} would say that the others never come"
+            if found < n_clients
+            else "; clients count from 0"
         )
         raise DataError(f"{path}: this trace has {found} clients, the federation {n_clients}{missing}")
     return found
