@@ -52,7 +52,8 @@ def read(path, form):
         arrays = {m.filename.removesuffix(".npy"): array_of(archive.read(m)) for m in members}
     need(len(arrays) == len(members), f"{path} names an array twice")
     header = json.loads(arrays.pop("header")[3])
-    need(header["format"] == form, f"{path} has not the format {form}")
+    if header["format"] != form:
+        raise ValueError(f"{path} has the format {header['format']}, not {form} (the problem comes first)")
     return header, dict(sorted(arrays.items()))
 
 
@@ -1060,6 +1061,7 @@ def check(problem, kind, digest, bound, grid, arrays):
 
 def check_files(problem_path, certificate_path):
     """Do the same for two files; the certificate's must have the digest that it states."""
+    problem = problem_of(problem_path)
     header, arrays = read(certificate_path, "solvers-certificate/1")
     facts = header["kind"], header["problem"], float.fromhex(header["bound"]), header["grid"]
     text = hashlib.sha256(f"{facts[0]} {facts[1]} {facts[2].hex()} {facts[3]}".encode())
@@ -1067,7 +1069,7 @@ def check_files(problem_path, certificate_path):
         need(code[1] in "iu" and len(shape) == 1, f"array {name} must hold whole numbers, and have one dimension")
         text.update(f" {name} {shape} ".encode() + struct.pack(f"<{len(values)}q", *values))
     need(text.hexdigest() == header["digest"], f"{certificate_path} was changed or damaged: its digest is another")
-    return check(problem_of(problem_path), *facts, {name: values for name, (_, _, _, values) in arrays.items()})
+    return check(problem, *facts, {name: values for name, (_, _, _, values) in arrays.items()})
 
 
 DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, MemoryError, EOFError, SyntaxError, RuntimeError)

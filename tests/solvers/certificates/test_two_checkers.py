@@ -160,13 +160,23 @@ def test_it_runs_by_itself(tmp_path):
         (good.save(tmp_path / "good.npz"), 0, "verified: the bound"),
         (liar, 3, "REFUSED: the certificate claims"),
         (damaged, 2, "cannot be read"),
-        (tmp_path / "none.npz", 2, "cannot be read"),
     ):
         ran = subprocess.run(
             [sys.executable, "-I", str(script), str(problem), str(path)], capture_output=True, text=True, cwd=tmp_path
         )
         assert (ran.returncode, ran.stderr) == (code, "")
         assert said in ran.stdout
+
+
+def test_files_that_are_missing_or_swapped_are_not_refused_proofs(tmp_path, capsys):
+    name = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
+    problem, good = instances.load(name).save(tmp_path / "p.npz"), ledger.certificate(name).save(tmp_path / "c.npz")
+    swapped, none = "c.npz has the format solvers-certificate/1, not solvers-problem/1", tmp_path / "none.npz"
+    for first, second, said in ((problem, none, "none.npz"), (none, good, "none.npz"), (good, problem, swapped)):
+        assert check_certificate.main([str(first), str(second)]) == 2
+        found = capsys.readouterr().out
+        assert found.startswith("a file cannot be read: ")
+        assert said in found
 
 
 def test_files_of_every_form(tmp_path):
