@@ -225,7 +225,9 @@ class Solution:
         if self.x is None:
             raise AttributeError(f"method {self.method!r} found no feasible decision, so nothing is selected")
         if not hasattr(self.problem, "selected"):
-            raise AttributeError(f"a {type(self.problem).__name__} decides quantities, it does not select clients")
+            kind = type(self.problem).__name__
+            hint = f" (selects where {kind} has a method selected(x))" if np.isin(self.x, (0, 1)).all() else ""
+            raise AttributeError(f"a {kind} decides quantities, it does not select clients{hint}")
         return self.problem.selected(self.x)
 
     @property

@@ -14,7 +14,7 @@ from solvers.certificate_writers import with_certificate
 from solvers.checks import integer, number, seconds_or_none
 from solvers.errors import InvalidAnswer, InvalidOption, InvalidProblem, NoSelection
 from solvers.options import AtLeast
-from solvers.problem import Problem
+from solvers.problem import Problem, digest
 from solvers.registry import Method, find, methods
 from solvers.run import Log, Run
 from solvers.solution import Solution, TracePoint, proves
@@ -61,7 +61,7 @@ def solve(
     start : array-like or Solution, optional
         A feasible decision to start from: a vector with an entry for each client, ids of selected clients (what
         ``Solution.selected`` gives), or a `Solution`, whose selected clients may be of another problem over the same.
-        The answer is never worse than it.
+        The answer is never worse than it; a solution of the same problem brings its bound, too.
     bound_by : str, optional
         A second method, exact or a relaxation, whose bound is put beside the decision where the first one's does not
         prove it; see `with_bound`. The first method then has half of the time, the second one all that is left.
@@ -174,7 +174,7 @@ class Plan:
             if not _interrupted(error):
                 raise
             run.stop("interrupted")
-        solution = run.solution()
+        solution = _beside_start(run.solution(), start, self.gap)
         if self.bounding is not None and solution.stopped != "interrupted":
             left = None if ends is None else ends - run.seconds
             if left is None or left > 0:
@@ -290,6 +290,24 @@ def _bounded(solution: Solution, planned: Plan, watch: Callable[[TracePoint], No
     bounded = replace(solution.with_bound(second.bound, **found), trace=tuple(trace))
     if second.stopped == "interrupted":
         return replace(bounded, stopped="interrupted")
+    return _judged(bounded, gap)
+
+
+def _beside_start(solution: Solution, start: Any, gap: float | None) -> Solution:
+    """Put the bound that a start states for the same problem beside the decision, where it is tighter."""
+    if not isinstance(start, Solution) or start.bound is None or start.bound == solution.bound:
+        return solution
+    if solution.bound is not None and not _tighter(solution.problem, start.bound, solution.bound):
+        return solution
+    if start.problem is not solution.problem and digest(start.problem) != digest(solution.problem):
+        return solution
+    kept = solution.with_bound(start.bound, bound_by=start.bound_by or start.method)
+    kept = replace(kept, trace=(*solution.trace, TracePoint(solution.seconds, kept.objective, kept.bound)))
+    return kept if kept.stopped == "interrupted" else _judged(kept, gap)
+
+
+def _judged(bounded: Solution, gap: float | None) -> Solution:
+    """Return the solution, stopped by what its bound from elsewhere makes of it."""
     if proves(bounded.problem, bounded.objective, bounded.bound):
         return replace(bounded, stopped="proved")
     if gap is not None and bounded.gap is not None and bounded.gap <= gap:

@@ -191,6 +191,17 @@ def test_bad_arguments_are_sentences(arguments, sentence):
         solve(Nearest(6.4), "scan", **arguments)
 
 
+def test_a_start_brings_its_bound_to_the_same_problem():
+    proved = solve(Nearest(6.4), "scan")
+    told = solve(Nearest(6.4), "returns", start=proved)
+    assert (told.status, told.stopped, told.bound, told.bound_by) == ("optimal", "proved", proved.bound, "scan")
+    assert told.trace[-1].bound == proved.bound
+    other = solve(Nearest(6.3), "returns", start=proved)
+    assert (other.status, other.bound, other.objective) == ("feasible", None, pytest.approx(0.3))
+    near = solve(Nearest(6.4), "scan", start=solve(Nearest(6.4), "stopped-by-hand"))
+    assert (near.bound, near.bound_by) == (near.objective, None)
+
+
 def test_start_is_never_lost():
     assert float(solve(Nearest(6.4), "returns", start=6).x) == 6
 
@@ -215,8 +226,10 @@ def test_with_bound_keeps_the_tighter_and_proves():
 
 
 def test_selected_needs_a_selection_problem():
-    with pytest.raises(AttributeError, match="does not select clients"):
+    with pytest.raises(AttributeError, match="does not select clients$"):
         _ = solve(Nearest(6.4), "scan").selected
+    with pytest.raises(AttributeError, match=r"does not select clients .selects where Nearest has a method selected.x"):
+        _ = solve(Nearest(0.4), "scan").selected
 
 
 def test_residuals_recompute():
