@@ -58,13 +58,17 @@ def read_mdplib(path: PathLike, size: int | None = None) -> DispersionProblem:
     try:
         lines = read_text(path).split("\n")
         n, *sizes = (int(word) for word in lines[0].split())
-        rows = np.array([line.split() for line in lines[1:] if line.strip()], dtype=np.float64)
+        numbered = [(number, line.split()) for number, line in enumerate(lines[1:], 2) if line.strip()]
+        rows = _numbers_of(numbered)
         if rows.shape != (n * (n - 1) // 2, 3):
-            raise ValueError(f"{n} elements have {n * (n - 1) // 2} pairs; there are {len(rows)} lines")
+            again = _listed_again(numbered, rows)
+            raise ValueError(f"{n} elements have {n * (n - 1) // 2} pairs; there are {len(rows)} lines{again}")
         i, j = rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64)
         if (n and ((i >= j) | (i < 0) | (j >= n)).any()) or np.unique(i * n + j).size != len(rows):
             hint = " (are they numbered from 1?)" if len(rows) and i.min() == 1 and j.max() == n else ""
-            raise ValueError(f"each pair 0 <= i < j < n must appear once{hint}")
+            wrong = (i >= j) | (i < 0) | (j >= n)
+            at = f"; line {numbered[int(wrong.argmax())][0]} does not list one" if wrong.any() else ""
+            raise ValueError(f"each pair 0 <= i < j < n must appear once{at}{_listed_again(numbered, rows)}{hint}")
         if len(sizes) > 1:
             raise ValueError(f"its first line reads n m; got {lines[0][:80]!r}")
     except ValueError as error:
@@ -75,6 +79,34 @@ def read_mdplib(path: PathLike, size: int | None = None) -> DispersionProblem:
     if not m:
         raise InvalidProblem(f"{path} does not say how many to choose: give the size (--size on the command line)")
     return DispersionProblem(distances, np.zeros(n), size=m, weight=0.5)
+
+
+def _numbers_of(numbered: list[tuple[int, list[str]]]) -> NDArray[np.float64]:
+    """Return the numbers of lines ``i j distance`` as an array; raises `ValueError` that names the first other line."""
+    try:
+        return np.array([words for _, words in numbered], dtype=np.float64)
+    except ValueError:
+        for number, words in numbered:
+            if len(words) != 3 or not all(_is_number(word) for word in words):
+                raise ValueError(f"line {number} must be i j distance; got {' '.join(words)[:80]!r}") from None
+        raise
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _listed_again(numbered: list[tuple[int, list[str]]], rows: NDArray[np.float64]) -> str:
+    """Return words for the first line whose pair stands on a line before, if there is one."""
+    if rows.ndim != 2 or rows.shape[1] < 2:
+        return ""
+    _, first, pair_of = np.unique(rows[:, :2], axis=0, return_index=True, return_inverse=True)
+    again = np.flatnonzero(first[pair_of.ravel()] != np.arange(len(rows)))
+    return f"; line {numbered[again[0]][0]} lists a pair again" if again.size else ""
 
 
 def read_tsplib(path: PathLike, size: int) -> PointDispersionProblem:

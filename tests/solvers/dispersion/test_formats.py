@@ -46,6 +46,22 @@ def test_a_broken_file_is_a_sentence(tmp_path, text):
         read_mdplib(tmp_path / "a.txt")
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("3 2\n0 1 1\n\n0 x 1\n1 2 1\n", "line 4 must be i j distance; got '0 x 1'"),
+        ("3 2\n0 1 1\n0 2\n1 2 1\n", "line 3 must be i j distance; got '0 2'"),
+        ("3 2\n0 1 1\n0 2 1\n0 1 1\n1 2 1\n", "there are 4 lines; line 4 lists a pair again"),
+        ("3 2\n0 1 1\n0 2 1\n0 2 1\n", "must appear once; line 4 lists a pair again"),
+        ("3 2\n1 2 1\n1 3 1\n2 3 1\n", "once; line 3 does not list one .are they numbered from 1"),
+    ],
+)
+def test_a_broken_file_names_its_line(tmp_path, text, sentence):
+    (tmp_path / "a.txt").write_text(text)
+    with pytest.raises(InvalidProblem, match=sentence):
+        read_mdplib(tmp_path / "a.txt")
+
+
 @pytest.mark.parametrize(("write", "suffix"), [(write_lp, "lp"), (write_mps, "mps")])
 def test_another_solver_reads_the_model(tmp_path, write, suffix):
     """Gurobi's answer to the file is the optimum; ids of clients are the variables' names."""
