@@ -112,6 +112,7 @@ SOLVING: list[tuple[str, str | None]] = [
     ("CappingProblem(weights=c, size=3, sigma=0.1)", "'floor'"),
     ("CappingProblem(weights=c, size=3, floor=0.5)", "floor"),
     ("AllocationProblem(c, c, k=20)", "'total'"),
+    ("ExclusionProblem(importance=np.full(8, 0.125), loss_gaps=c)", WORKS),
     ("OptimizationErrorProblem(c, variances=1.0, offset=0.1, total=2.0)", WORKS),
     ("methods('dispersion')", "DispersionProblem"),
     ("methods(DispersionProblem)", WORKS),
@@ -238,6 +239,8 @@ TYPED: list[tuple[str, str | None]] = [
     ("solve raw.npz --size 3", "holds the arrays D"),
     ("verify notes.txt", "certificate"),
     ("instances submit x.json --check", "no instance of the library"),
+    ("instances submit notes.txt --check", "'fedselect solve NAME --out FILE'"),
+    ("instances submit p.npz --check", "'fedselect solve NAME --out FILE'"),
     ("bench knapsack --load knap.py --instances k.npz --methods ratio --out made-b --no-repeat", WORKS),
     ("bench dispersion --instances p.npz --methods gurobi --out made-g --no-repeat", "gurobipy|WLS|license"),
     ("bench dispersion --instances p.npz --methods greedyy --out made-h", "greedy"),
@@ -390,7 +393,7 @@ def namespace() -> dict[str, Any]:
     from solvers.capping import CappingProblem
     from solvers.certificates import check
     from solvers.dispersion import DispersionProblem, PointDispersionProblem
-    from solvers.weighting import OptimizationErrorProblem, TotalErrorProblem
+    from solvers.weighting import ExclusionProblem, OptimizationErrorProblem, TotalErrorProblem
 
     h, c = distances_and_costs()
     p = DispersionProblem(h, c, size=3)

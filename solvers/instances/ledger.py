@@ -200,7 +200,12 @@ def _read(path: Path) -> tuple[str, Any, Certificate | None]:
         try:
             solution = Solution.load(path, _about(path) if is_json(path) else None)
         except (InvalidProblem, OSError) as error:
-            raise not_certificate from error
+            if "not a certificate file" not in str(not_certificate):
+                raise not_certificate from error
+            raise CertificateError(
+                f"{path} holds no solution and no certificate; a submission is what 'fedselect solve NAME --out FILE' "
+                "wrote (with --start IDS for a selection found elsewhere), or Solution.save, or --certificate"
+            ) from error
         return problem_digest(solution.problem), solution.x, solution.certificate
 
 

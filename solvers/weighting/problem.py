@@ -107,13 +107,13 @@ class ExclusionProblem(Problem):
     loss_gaps : (n,) array-like
         Estimated loss minus estimated smallest loss of each client, in units of loss. Of any sign: the paper's
         running minimum makes them non-negative, the constant estimate in the authors' code need not.
-    heterogeneity : float or None
-        Γ' ≥ 0, in units of loss; ``None`` for Eq. 18, the largest loss gap over all clients. Multiply it to weigh
+    heterogeneity : float, optional
+        Γ' ≥ 0, in units of loss; by default, or ``None``, for Eq. 18, the largest loss gap over all clients. Multiply it to weigh
         the bias against the loss (the paper's footnote 4).
-    availability : (n,) array-like
-        Probability π of being available, in (0, 1].
-    correlation : (n,) array-like
-        Second eigenvalue λ of each client's two-state availability chain, in [-1, 1].
+    availability : (n,) array-like, optional
+        Probability π of being available, in (0, 1]; 1 by default.
+    correlation : (n,) array-like, optional
+        Second eigenvalue λ of each client's two-state availability chain, in [-1, 1]; 0 by default.
     threshold : float
         τ ≥ 0 of Algorithm 1, in units of loss: a client is excluded where that lowers the estimate by at least τ.
         It steers ``ca-fed`` alone; the objective does not contain it.
@@ -126,9 +126,9 @@ class ExclusionProblem(Problem):
 
     importance: NDArray[np.float64]
     loss_gaps: NDArray[np.float64]
-    heterogeneity: float | None
-    availability: NDArray[np.float64]
-    correlation: NDArray[np.float64]
+    heterogeneity: float | None = None
+    availability: NDArray[np.float64] = None  # type: ignore[assignment]  # the constructor fills both in
+    correlation: NDArray[np.float64] = None  # type: ignore[assignment]
     threshold: float = 0.0
 
     sense: ClassVar[Literal["min"]] = "min"
@@ -138,8 +138,10 @@ class ExclusionProblem(Problem):
         importance = distribution(self.importance, "importance", Above(0), hint="leave clients of no weight out")
         n = importance.shape[0]
         loss_gaps = vector(self.loss_gaps, "loss_gaps", n=n)
-        availability = vector(self.availability, "availability", Above(0), AtMost(1), n=n)
-        correlation = vector(self.correlation, "correlation", AtLeast(-1), AtMost(1), n=n)
+        available = np.ones(n) if self.availability is None else self.availability
+        availability = vector(available, "availability", Above(0), AtMost(1), n=n)
+        correlated = np.zeros(n) if self.correlation is None else self.correlation
+        correlation = vector(correlated, "correlation", AtLeast(-1), AtMost(1), n=n)
         if self.heterogeneity is None:
             heterogeneity = float(loss_gaps.max())
             if heterogeneity < 0:
@@ -394,7 +396,7 @@ class OptimizationErrorProblem(AggregationProblem):
         Returns
         -------
         dict of str to float
-            ``stationarity`` max|A q − λπ + θ − μ| / λ, ``dual_infeasibility`` max(−μ, 0) / λ, ``complementarity``
+            ``stationarity`` max|A q − λπ + θ − μ| / λ, ``dual_violation`` max(−μ, 0) / λ, ``complementarity``
             max(μ q) / (λ Q), and the identities ``ratio_identity`` |λ − (½qᵀAq + B)/πᵀq| / λ and
             ``theta_identity`` |θ − (B − ½qᵀAq)/Q| / λ. All are dimensionless and 0 at the optimum.
         """
@@ -402,7 +404,7 @@ class OptimizationErrorProblem(AggregationProblem):
         gradient = self.curvature * q - ratio * self.availability + theta - mu
         return {
             "stationarity": float(np.abs(gradient).max()) / ratio,
-            "dual_infeasibility": float(np.maximum(-mu, 0.0).max()) / ratio,
+            "dual_violation": float(np.maximum(-mu, 0.0).max()) / ratio,
             "complementarity": float(np.abs(mu * q).max()) / (ratio * self.total),
             "ratio_identity": abs(ratio - self.ratio(q)) / ratio,
             "theta_identity": abs(theta - (self.offset / self.total - self.energy(q))) / ratio,

@@ -68,5 +68,5 @@ def test_a_stranger_submits(tmp_path):
     with pytest.raises(InvalidOption, match="about no instance"):
         ledger.submitted(solve(other).save(tmp_path / "other.npz"))
     np.savez(tmp_path / "pickled.npz", header=np.array({"x": 1}, dtype=object))
-    with pytest.raises(CertificateError, match="not a certificate file"):
+    with pytest.raises(CertificateError, match="holds no solution and no certificate"):
         ledger.submitted(tmp_path / "pickled.npz")
