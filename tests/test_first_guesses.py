@@ -213,6 +213,7 @@ TYPED: list[tuple[str, str | None]] = [
     ("solve D.npy --size 3 --costs c.npy --weight 0.5", WORKS),
     ("solve D.npy c.npy --size 3", "--costs"),
     ("solve D.npy", "--size"),
+    ("solve D.npy --size 3", WORKS),
     ("solve D.csv --size 3", WORKS),
     ("solve asymmetric.npy --size 3", "symmetric"),
     ("solve similarity.npy --size 3", "diagonal"),
@@ -275,6 +276,7 @@ TYPED: list[tuple[str, str | None]] = [
     ("reproduce fedgss", "fedgs"),
     ("config keys learnig", "learning_rate"),
     ("solv p.npz", "solve"),
+    ("certify proof.npz", r"Did you mean 'verify'\? ?$"),
 ]
 
 #: A plugin with a problem of the user's own, two methods for it, and nothing that says more than it must.

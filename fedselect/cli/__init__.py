@@ -9,6 +9,7 @@ import sys
 from contextlib import suppress
 from typing import Annotated, Any
 
+import click
 import typer
 from typer.main import get_command
 
@@ -24,6 +25,7 @@ app = typer.Typer(
     help="Client selection in federated learning as explicit optimisation problems.",
     no_args_is_help=True,
     add_completion=True,
+    suggest_commands=not hasattr(click.exceptions, "NoSuchCommand"),  # newer ones suggest themselves
     pretty_exceptions_enable=False,
 )
 app.command("init")(experiments.init)

@@ -43,7 +43,10 @@ def _check_format(format: str) -> str:
 Format = Annotated[str, typer.Option("--format", callback=_check_format, help="'text' or 'json'.")]
 
 Overrides = Annotated[
-    list[str], typer.Option("--set", "-c", help="Replace one value: section.key=value. May be repeated.")
+    list[str],
+    typer.Option(
+        "--set", "-c", help="Replace one value: section.key=value; section.key= leaves it out. May be repeated."
+    ),
 ]
 
 Load = Annotated[

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,14 +34,15 @@ from fedselect.errors import ConfigError
 from fedselect.plugins import load_plugins
 from fedselect.terminal import print_table, progress_bar
 from solvers import Problem, Solution, TracePoint, instances, relative_gap
-from solvers import solve as solve_problem
 from solvers.certificates import Certificate, CertificateError, problem_digest
 from solvers.files import write_atomically
 from solvers.instances import InstanceInfo
 from solvers.instances.ledger import Verdict, judged, of_digest
 from solvers.instances.ledger import verify as verify_instance
 from solvers.reading import Unreadable, read_matrix
+from solvers.run import Log
 from solvers.solution import jsonable
+from solvers.solving import plan
 
 __all__ = ["solve", "verify", "warm_up"]
 
@@ -124,6 +126,8 @@ def solve(
             whole.append(found | {"trace": [list(point) for point in solution.trace], "options": options})
             if certificate is not None:
                 found = found | {"certificate": _kept(solution, certificate)}
+            if format == "text" and weight is None and name.endswith((".npy", ".csv")):
+                found = found | {"weight": f"{found['weight']:g} (the default for .npy and .csv; Python's is 1)"}
             records.append(found)
             code = max(code, _exit_code(solution, require_proof), _certificate_code(solution, require_certificate))
             if solution.stopped == "interrupted":
@@ -172,9 +176,18 @@ def _certificate_code(solution: Solution, most: float | None) -> int:
     return 4 if found is None or relative_gap(solution.objective, found.bound) > most else 0
 
 
-def _solved(problem: Problem, method: str, log: bool, **options: Any) -> Solution:
+class _Lines(Log):
+    """Log on stderr; its summary is the table on stdout."""
+
+    def end(self, solution: Solution) -> None:
+        """Write nothing more."""
+
+
+def _solved(problem: Problem, method: str, log: bool, start: Any = None, **options: Any) -> Solution:
+    planned = plan(problem, method, **options)
     with nullcontext(None) if log else _progress(method) as watch:
-        return solve_problem(problem, method, watch=watch, log=sys.stderr if log else False, **options)
+        said = _Lines(partial(print, file=sys.stderr, flush=True)) if log else None
+        return planned.execute(problem, start=start, watch=watch, log=said)
 
 
 def _print_records(

@@ -237,7 +237,7 @@ def read_config(
         ``name`` and options, to be compared by `fedselect.experiments.compare`.
     overrides : iterable of str
         ``section.key=value`` texts that replace or add single values, ``compare.LABEL.key=value`` those of a variant;
-        the value is read as TOML, or as text.
+        the value is read as TOML, or as text; without one, ``section.key=``, the file's is left out.
     load : iterable of str
         More plugins to load; the file's are looked up beside it, these in the current folder. None loads nothing:
         for a configuration of components that are registered already.
@@ -269,13 +269,14 @@ def read_config(
             hint = "; if it is a solution, Solution.load(path).plot() draws it in Python"
         raise ConfigError(f"cannot read the configuration {path}: {error}{hint}") from error
     tables = _from_folder(tables, Path(path).parent)
+    overrides = list(overrides)
     for text in overrides:
         key, equals, value = text.partition("=")
         section, dot, option = key.strip().partition(".")
         if not (equals and dot and option):
             meant = f"; did you mean {section}.name={value.strip()}?" if equals and section in _REGISTRIES else ""
             raise ConfigError(f"an override reads section.key=value; got {text!r}{meant}")
-        _override(tables, section, option, parsed(value))
+        _override(tables, section, option, parsed(value) if value.strip() else _LEFT_OUT)
     _load(tables, Path(path), load, trusted)
     variants = tables.pop("compare", {})
     if not isinstance(variants, dict):
@@ -283,7 +284,20 @@ def read_config(
     for label, table in variants.items():
         if not (isinstance(table, dict) and isinstance(table.get("name"), str)):
             raise ConfigError(f"compare.{label} must be a table with the name of a selector")
-    return Experiment.from_tables(tables), variants
+    try:
+        return Experiment.from_tables(tables), variants
+    except ConfigError as error:
+        refused = re.search(r"has no option '(\w+)'", str(error))
+        chosen = {text.partition(".")[0] for text in overrides if text.partition("=")[0].strip().endswith(".name")}
+        for section in sorted(chosen & _REGISTRIES.keys()):
+            if refused and refused[1] in tables[section]:
+                hint = f"{section}.{refused[1]}= leaves out the file's"
+                raise ConfigError(f"{error}; if it was meant for another {section}, {hint}") from error
+        raise
+
+
+#: An override without a value, which leaves the file's key out.
+_LEFT_OUT = object()
 
 
 def _override(tables: dict[str, Any], section: str, option: str, value: Any) -> None:
@@ -295,9 +309,13 @@ def _override(tables: dict[str, Any], section: str, option: str, value: Any) -> 
             raise ConfigError(
                 f"compare.{label or option}: there is no such table{did_you_mean(label, known)} ({there})"
             )
-        _section(known, label)[option] = value
+        table = _section(known, label)
     else:
-        _section(tables, section)[option] = value
+        table = _section(tables, section)
+    if value is not _LEFT_OUT:
+        table[option] = value
+    elif table.pop(option, _LEFT_OUT) is _LEFT_OUT:
+        raise ConfigError(f"{section}.{option}= leaves out what the file says there, and it says nothing")
 
 
 def _section(tables: dict[str, Any], name: str) -> dict[str, Any]:

@@ -108,8 +108,8 @@ class ExclusionProblem(Problem):
         Estimated loss minus estimated smallest loss of each client, in units of loss. Of any sign: the paper's
         running minimum makes them non-negative, the constant estimate in the authors' code need not.
     heterogeneity : float, optional
-        Γ' ≥ 0, in units of loss; by default, or ``None``, for Eq. 18, the largest loss gap over all clients. Multiply it to weigh
-        the bias against the loss (the paper's footnote 4).
+        Γ' ≥ 0, in units of loss; by default (``None``) Eq. 18, the largest loss gap over all clients. Multiply it
+        to weigh the bias against the loss (the paper's footnote 4).
     availability : (n,) array-like, optional
         Probability π of being available, in (0, 1]; 1 by default.
     correlation : (n,) array-like, optional

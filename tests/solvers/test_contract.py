@@ -226,7 +226,7 @@ def test_with_bound_keeps_the_tighter_and_proves():
 
 
 def test_selected_needs_a_selection_problem():
-    with pytest.raises(AttributeError, match="does not select clients$"):
+    with pytest.raises(AttributeError, match=r"does not select clients$"):
         _ = solve(Nearest(6.4), "scan").selected
     with pytest.raises(AttributeError, match=r"does not select clients .selects where Nearest has a method selected.x"):
         _ = solve(Nearest(0.4), "scan").selected

@@ -59,6 +59,8 @@ def test_a_gap_at_which_to_stop(call, tmp_path):
     assert (code, found["stopped"], found["status"]) == (0, "gap", "feasible")
     assert 0 < found["gap"] <= 0.2
     assert "incumbent" in log
+    assert "status" not in log  # the table says it
+    assert "0.5 (the default for .npy and .csv; Python's is 1)" in call("solve", tmp_path / "d.npy", *arguments[:4])[1]
 
 
 def test_a_solution_file_has_everything(call, tmp_path):

@@ -128,11 +128,21 @@ def test_digest_names_everything_but_name_and_seed(config):
         ("experiment.checkpoint_every=0", "checkpoint_every must be at least 1; got 0"),
         ("training.batch_size=0", "batch_size must be a positive number; got 0"),
         ("rounds=3", "an override reads section.key=value; got 'rounds=3'"),
+        (
+            "availability.name=ideal",
+            "no option 'beta' .*; if it was meant for another .*, availability.beta= leaves out",
+        ),
+        ("availability.gamma=", "availability.gamma= leaves out what the file says there, and it says nothing"),
     ],
 )
 def test_bad_configurations_are_sentences(config, override, sentence):
     with pytest.raises(ConfigError, match=sentence):
         read_config(config, [override])
+
+
+def test_an_override_without_a_value_leaves_the_key_out(config):
+    experiment, _ = read_config(config, ["availability.name=ideal", "availability.beta="])
+    assert (experiment.availability.name, dict(experiment.availability.options)) == ("ideal", {})
 
 
 def test_unreadable_configurations_are_sentences(tmp_path):

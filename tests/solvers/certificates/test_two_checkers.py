@@ -172,8 +172,8 @@ def test_files_that_are_missing_or_swapped_are_not_refused_proofs(tmp_path, caps
     name = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
     problem, good = instances.load(name).save(tmp_path / "p.npz"), ledger.certificate(name).save(tmp_path / "c.npz")
     swapped, none = "c.npz has the format solvers-certificate/1, not solvers-problem/1", tmp_path / "none.npz"
-    for first, second, said in ((problem, none, "none.npz"), (none, good, "none.npz"), (good, problem, swapped)):
-        assert check_certificate.main([str(first), str(second)]) == 2
+    for given, other, said in ((problem, none, "none.npz"), (none, good, "none.npz"), (good, problem, swapped)):
+        assert check_certificate.main([str(given), str(other)]) == 2
         found = capsys.readouterr().out
         assert found.startswith("a file cannot be read: ")
         assert said in found
