@@ -59,7 +59,8 @@ def square_symmetric(
     try:
         matrix = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as reason:
-        raise error(f"{name} cannot be read as a matrix of numbers: {reason}.") from None
+        hint = f"; its attribute matrix is one: {name}.matrix" if hasattr(values, "matrix") else ""
+        raise error(f"{name} cannot be read as a matrix of numbers: {reason}{hint}.") from None
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise error(f"{name} must have one row and one column per client, N×N; got shape {matrix.shape}.")
     size = matrix.shape[0]

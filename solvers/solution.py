@@ -482,7 +482,12 @@ class Solution:
             rows.append((f"  {name}", f"slack {left:.4g}{price}"))
         rows.append(("seconds", f"{self.seconds:.3f}"))
         phases: Sequence[Any] = self.details.get("phases", ())
-        rows += [(f"  {each['name']}", f"{each['seconds']:.3f} s") for each in phases if "seconds" in each]
+        ended = [each for each in phases if "seconds" in each]
+        won = [each for each in ended if self.bound is not None and each.get("bound") == self.bound][:1]
+        rows += [
+            (f"  {each['name']}", f"{each['seconds']:.3f} s" + (" (the bound)" if each in won else ""))
+            for each in ended
+        ]
         return rows
 
     def __repr__(self) -> str:

@@ -135,6 +135,11 @@ TRAINING: list[tuple[str, str | None]] = [
     ("FedAvg(fed, 'fedgs', ideal)", "SELECTORS|FedGS"),
     ("FedAvg(fed, Uniform, ideal)", "instance"),
     ("FedAvg(fed, Uniform(3), 'ideal')", "availability"),
+    ("FedAvg(fed, Uniform(3), None)", "got None for an availability model"),
+    ("FedAvg(fed, Uniform(3), ideal, patience=3)", "settings=.'patience'"),
+    ("FedAvg(fed, Uniform(3), ideal, metrics=[lambda outputs, labels: 0.5]).fit(1)", "whole_set"),
+    ("Federation.from_tensors(sets, test=sets[0])", "from_datasets"),
+    ("dependency_graph(secure_similarity([[1.0], [2.0], [3.0]]))", r"similarity\.matrix"),
     ("FedAvg(fed, Uniform(3), ideal, settings={'learning_rate': 0.1}).fit(1)", WORKS),
     ("FedAvg(fed, Uniform(3), ideal, settings={'lr': 0.1})", "learning_rate"),
     ("FedAvg(fed, Uniform(3), ideal, lr=0.1)", "learning_rate"),
@@ -266,6 +271,8 @@ TYPED: list[tuple[str, str | None]] = [
     ("run small.toml -c training.lr=0.1", "learning_rate"),
     ("run small.toml -c selector=fedgs", "selector.name"),
     ("run small.toml --rounds 2", "experiment.rounds"),
+    ("run small.toml --logger csv", "metrics.csv is written"),
+    ("run small.toml -c experiment.logger=wandb", "--logger"),
     ("run small.toml --epochs 2", "local_epochs|experiment.rounds"),
     ("run small", "small.toml"),
     ("run small.toml --load p3.py:MySelector", "p3.py"),
@@ -388,7 +395,7 @@ def namespace() -> dict[str, Any]:
     from fedselect.selectors import SELECTORS, FedGS, Uniform
     from fedselect.training.fedavg import FedAvg
     from fedselect.training.settings import TrainingSettings
-    from graphs import secure_similarity
+    from graphs import dependency_graph, secure_similarity
     from solvers import Problem, Solution, load, methods, solve
     from solvers.allocation import AllocationProblem
     from solvers.benchmark import run_benchmark

@@ -156,7 +156,8 @@ def make_samples(pair: Pair, classes: int | None, whose: str) -> Samples:
 def read_pair(given: Any, whose: str) -> Pair:
     """Read features and labels as arrays."""
     if not (isinstance(given, list | tuple) and len(given) == 2):
-        raise DataError(f"{whose} must be a pair (features, labels); got {_kind(given)}")
+        hint = "; Federation.from_datasets takes data sets" if hasattr(given, "__getitem__") else ""
+        raise DataError(f"{whose} must be a pair (features, labels); got {_kind(given)}{hint}")
     return _array(given[0], "features", whose), _array(given[1], "labels", whose)
 
 

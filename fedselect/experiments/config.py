@@ -54,7 +54,7 @@ _ELSEWHERE = {
     "learningrate": "it is a setting of the training: training=TrainingSettings(learning_rate=...)",
     "model": "it is a setting of the training: training=TrainingSettings(model=...)",
     "optimizer": "it is a setting of the training: training=TrainingSettings(optimizer=...)",
-    "earlystopping": "patience", "stop": "patience",
+    "earlystopping": "patience", "stop": "patience", "logger": "it is an option of the commands, --logger",
 }  # fmt: skip
 
 

@@ -246,4 +246,7 @@ def check_logger(text: str) -> None:
 
 def _check_name(name: str) -> None:
     if name not in LOGGERS:
-        raise ConfigError(f"there is no logger {name!r}{did_you_mean(name, LOGGERS)} (known: {', '.join(LOGGERS)})")
+        raise ConfigError(
+            f"there is no logger {name!r}{did_you_mean(name, LOGGERS)} (known: {', '.join(LOGGERS)}); "
+            "metrics.csv is written without one"
+        )

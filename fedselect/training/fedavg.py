@@ -48,7 +48,7 @@ _ELSEWHERE = {
         ("lr learningrate", "learning_rate"), ("epochs localepochs", "local_epochs"), ("batchsize bs", "batch_size"),
         ("steps localsteps", "local_steps"), ("device", "device"), ("momentum", "momentum"), ("mu", "proximal"),
         ("scheduler lrscheduler schedule", "schedule"), ("clipgradient gradclip", "clip_gradient"),
-        ("serveroptimizer serverrule", "server_rule"),
+        ("serveroptimizer serverrule", "server_rule"), ("patience earlystopping", "patience"),
     )
     for word in words.split()
 }  # fmt: skip
@@ -121,6 +121,9 @@ class FedAvg(Server):
         """Refuse what a loop cannot begin with, with what was meant."""
         check_keywords("FedAvg", cls.__init__, named, _ELSEWHERE)
         _check_parts(*given[:3])
+        if None in given[:3]:
+            what = ("a federation", "a selector", "an availability model (AVAILABILITY.build('ideal', federation, 0))")
+            raise ConfigError(f"FedAvg begins with {', '.join(what)}; got None for {what[given.index(None)]}")
         return super().__new__(cls)
 
     def __init__(

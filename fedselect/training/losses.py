@@ -142,9 +142,10 @@ def per_sample(what: str, values: Any, labels: Tensor) -> Tensor:
     """``values``, or a `ConfigError` where they are not one number a sample."""
     if tuple(getattr(values, "shape", ())) != tuple(labels.shape[:1]):
         shape = tuple(getattr(values, "shape", ()))
+        whole = "; one of the whole test set is marked by losses.whole_set" if what.startswith("metric") else ""
         raise ConfigError(
             f"{what} must give one number a sample, shape ({labels.shape[0]},); got shape {shape}: "
-            "leave the mean over samples to the loop (PyTorch's losses: reduction='none')"
+            f"leave the mean over samples to the loop (PyTorch's losses: reduction='none'){whole}"
         )
     return values
 

@@ -280,7 +280,11 @@ def test_as_json_values():
 
 def test_summary_says_every_fact_once():
     details = {"native_status": "GOOD", "bound_by": "sdp", "certificate": {"bound": 2.75, "distance": 0.25}}
-    details["phases"] = [{"name": "root", "seconds": 0.5}, {"name": "under way"}]
+    details["phases"] = [
+        {"name": "shift", "seconds": 0.25, "bound": 3.0},
+        {"name": "root", "seconds": 0.5, "bound": 2.5},
+    ]
+    details["phases"] += [{"name": "tree", "seconds": 0.125, "bound": 2.5}, {"name": "under way"}]
     told = by_hand(message="said", nodes=3, seconds=1.25, details=details).summary()
     assert told.splitlines() == [
         "method         own",
@@ -294,7 +298,9 @@ def test_summary_says_every_fact_once():
         "certificate    proves 2.75 (0.25 weaker than the bound)",
         "nodes          3",
         "seconds        1.250",
-        "  root         0.500 s",
+        "  shift        0.250 s",
+        "  root         0.500 s (the bound)",
+        "  tree         0.125 s",
     ]
     told = by_hand(x=None, objective=None, details={"certificate": {"none": "too large"}}).summary()
     assert told.splitlines() == [

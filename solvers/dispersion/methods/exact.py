@@ -209,9 +209,11 @@ def branch_and_bound(
         # Where it is all there will be, it waits for the selection that it starts from.
         shifted = problem.n <= largest and not run.proved
         if shifted:
-            uniform_shift_bound(problem, run)
-        while moves > 0 and not (run.expired or run.proved) and (done := search.advance(moves)):
-            moves -= done
+            with run.phase("uniform shift"):
+                uniform_shift_bound(problem, run)
+        with run.phase("tabu search"):
+            while moves > 0 and not (run.expired or run.proved) and (done := search.advance(moves)):
+                moves -= done
         if run.expired or (run.proved and not (shifted and run.recording)):
             return
         if problem.n > largest:
@@ -319,7 +321,10 @@ def auto(
         solve_if_circular(problem, run)
     if not (run.proved or run.expired):
         stages = Stages(problem) if run.recording and problem.n >= _MANY else None
-        few, inner = _reduced_by_rlt(problem, run, memory, stages)
+        few, inner = problem, run
+        if _is_few_of_many(problem, run, stages):
+            with run.phase("level-1 RLT"):
+                few, inner = _reduced_by_rlt(problem, run, memory, stages)
         if not (stages is not None and run.proved):
             branch_and_bound(few, inner, memory=memory, threads=threads, policy=policy)
         run.nodes = inner.nodes
@@ -350,13 +355,16 @@ def auto_without_matrix(problem: SelectionProblem, run: Run) -> None:
             find(problem, "branch-and-bound").function(problem, run)
 
 
+def _is_few_of_many(problem: DispersionProblem, run: Run, stages: Stages | None) -> bool:
+    """Whether few of many are chosen, and ``rlt`` comes before the trees."""
+    is_few = _FEW_OF_MANY * problem.size <= problem.n <= LARGEST_RLT and problem.n >= FEW
+    return is_few and not is_trivial(problem) and not (run.recording and stages is None)
+
+
 def _reduced_by_rlt(
     problem: DispersionProblem, run: Run, memory: Memory | None, stages: Stages | None
 ) -> tuple[DispersionProblem, Run]:
-    """Bound by ``rlt`` where few of many are chosen; return the problem over the clients that are left, and its run."""
-    is_few = _FEW_OF_MANY * problem.size <= problem.n <= LARGEST_RLT and problem.n >= FEW
-    if not is_few or is_trivial(problem) or (run.recording and stages is None):
-        return problem, run
+    """Bound by ``rlt``; return the problem over the clients that are left, and its run."""
     begin(problem, run)
     if memory is not None:
         for x in memory.start(problem):

@@ -253,7 +253,8 @@ def branch_and_bound(problem: PointDispersionProblem, run: Run, *, largest: Anno
         if problem.is_constrained:
             solve_by_prices(problem, run)
             return
-        relaxation = relaxed(problem, run)
+        with run.phase("concave relaxation"):
+            relaxation = relaxed(problem, run)
         if not (run.proved or run.expired):
             finish(relaxation, run, largest)
 
