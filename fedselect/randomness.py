@@ -6,6 +6,7 @@ availability under one seed, a run restarts at any round, and the number of work
 
 from __future__ import annotations
 
+from operator import index
 from typing import Literal
 
 import numpy as np
@@ -57,4 +58,7 @@ def generator(seed: int, purpose: Purpose, round: int = 0, client: int = 0) -> n
     numpy.random.Generator
         ``default_rng(SeedSequence([seed, purpose, round, client]))``.
     """
-    return np.random.default_rng(np.random.SeedSequence([seed, _NUMBERS[purpose], round, client]))
+    numbers = [index(number) for number in (seed, _NUMBERS[purpose], round, client)]
+    # Words of 32 bits are what SeedSequence makes of them, in twice the time; each client of a round has a generator.
+    entropy = np.array(numbers, dtype=np.uint32) if min(numbers) >= 0 and max(numbers) < 2**32 else numbers
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))

@@ -6,6 +6,7 @@ import itertools
 import random
 
 import numpy as np
+import pytest
 
 from fedselect.randomness import generator
 
@@ -29,3 +30,17 @@ def test_global_generators_are_left_alone():
     before = (random.getstate(), np.random.get_state()[1].tolist())  # noqa: NPY002
     generator(3, "selector", 1).random(10)
     assert before == (random.getstate(), np.random.get_state()[1].tolist())  # noqa: NPY002
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, 2**32, 2**40 + 3, np.int64(5)])
+def test_numbers_are_those_of_a_seed_sequence_of_the_address(seed):
+    expected = np.random.default_rng(np.random.SeedSequence([int(seed), 5, 3, 17]))
+    found = generator(seed, "training", 3, 17)
+    assert (found.integers(2**63, size=4) == expected.integers(2**63, size=4)).all()
+    assert found.spawn(1)[0].integers(2**63) == expected.spawn(1)[0].integers(2**63)
+
+
+@pytest.mark.parametrize("seed", [0.5, -1, "1"])
+def test_a_seed_is_a_whole_number(seed):
+    with pytest.raises((TypeError, ValueError), match="integer"):
+        generator(seed, "training")
