@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,6 +180,9 @@ class Solution:
     duals: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
     certificate: Certificate | None = None
+
+    #: Whether it was read from a file: then its bound is a claim, unless its certificate proves it.
+    is_received: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "duals", MappingProxyType(dict(self.duals)))
@@ -383,40 +386,9 @@ class Solution:
         InvalidProblem
             When the file holds no solution, or that of another problem.
         """
-        try:
-            if is_json(path):
-                return _of_json(Path(path), problem)
-            arrays = read_arrays(path)
-            values = parse_json(str(arrays.pop("header", "")))
-            if values.get("format") != FORMAT:
-                raise ValueError(f"its format is {values.get('format')!r}")
-            problem = assembled(values["problem"], _below(arrays, "problem."), str(path))
-            known = {name: values[name] for name in _FACTS}
-            if wrong := [name for name, kind in _FACTS.items() if not matches(known[name], kind)]:
-                raise ValueError(
-                    f"its {wrong[0]} is {known[wrong[0]]!r}; accepted is {describe_type(_FACTS[wrong[0]])}"
-                )
-            trace = tuple(TracePoint(*point) for point in values["trace"])
-            if not all(matches(number, float | None) for point in trace for number in point):
-                raise ValueError("its trace must hold numbers")
-            details = dict(values["details"])
-            x, duals = arrays.get("x"), _below(arrays, "duals.")
-            if wrong := [name for name, value in {"x": x, **duals}.items() if value is not None and not _real(value)]:
-                raise ValueError(f"its {wrong[0]} must hold finite numbers")
-            certificate = None
-            if claim := values.get("certificate"):
-                facts = (str(claim["kind"]), str(claim["problem"]), float(claim["bound"]), int(claim["grid"]))
-                certificate = Certificate(*facts, _below(arrays, "certificate."))
-        except _NoProblem:
-            raise
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise InvalidProblem(f"{path} is not a solution file ({FORMAT}): {error}") from error
-        if x is not None:
-            x.setflags(write=False)
-        duals = {name: value if value.ndim else value.item() for name, value in duals.items()}
-        return Solution(
-            problem=problem, x=x, trace=trace, duals=duals, details=details, certificate=certificate, **known
-        )
+        found = _read(path, problem)
+        object.__setattr__(found, "is_received", True)
+        return found
 
     def summary(self) -> str:
         """Return status, objective, bound, gap and times, one line each, as a solver's log ends."""
@@ -531,6 +503,40 @@ def _claim(certificate: Certificate) -> dict[str, Any]:
 
 def _below(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _read(path: str | os.PathLike[str], problem: Problem | None) -> Solution:
+    """Read either form of a solution."""
+    try:
+        if is_json(path):
+            return _of_json(Path(path), problem)
+        arrays = read_arrays(path)
+        values = parse_json(str(arrays.pop("header", "")))
+        if values.get("format") != FORMAT:
+            raise ValueError(f"its format is {values.get('format')!r}")
+        problem = assembled(values["problem"], _below(arrays, "problem."), str(path))
+        known = {name: values[name] for name in _FACTS}
+        if wrong := [name for name, kind in _FACTS.items() if not matches(known[name], kind)]:
+            raise ValueError(f"its {wrong[0]} is {known[wrong[0]]!r}; accepted is {describe_type(_FACTS[wrong[0]])}")
+        trace = tuple(TracePoint(*point) for point in values["trace"])
+        if not all(matches(number, float | None) for point in trace for number in point):
+            raise ValueError("its trace must hold numbers")
+        details = dict(values["details"])
+        x, duals = arrays.get("x"), _below(arrays, "duals.")
+        if wrong := [name for name, value in {"x": x, **duals}.items() if value is not None and not _real(value)]:
+            raise ValueError(f"its {wrong[0]} must hold finite numbers")
+        certificate = None
+        if claim := values.get("certificate"):
+            facts = (str(claim["kind"]), str(claim["problem"]), float(claim["bound"]), int(claim["grid"]))
+            certificate = Certificate(*facts, _below(arrays, "certificate."))
+    except _NoProblem:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise InvalidProblem(f"{path} is not a solution file ({FORMAT}): {error}") from error
+    if x is not None:
+        x.setflags(write=False)
+    duals = {name: value if value.ndim else value.item() for name, value in duals.items()}
+    return Solution(problem=problem, x=x, trace=trace, duals=duals, details=details, certificate=certificate, **known)
 
 
 class _NoProblem(InvalidProblem):

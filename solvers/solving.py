@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.certificate_writers import with_certificate
+from solvers.certificates import check
 from solvers.checks import integer, number, seconds_or_none
 from solvers.errors import InvalidAnswer, InvalidOption, InvalidProblem, NoSelection
 from solvers.options import AtLeast
@@ -61,7 +62,8 @@ def solve(
     start : array-like or Solution, optional
         A feasible decision to start from: a vector with an entry for each client, ids of selected clients (what
         ``Solution.selected`` gives), or a `Solution`, whose selected clients may be of another problem over the same.
-        The answer is never worse than it; a solution of the same problem brings its bound, too.
+        The answer is never worse than it; a solution of the same problem brings its bound, too; one read
+        from a file, what its certificate proves.
     bound_by : str, optional
         A second method, exact or a relaxation, whose bound is put beside the decision where the first one's does not
         prove it; see `with_bound`. The first method then has half of the time, the second one all that is left.
@@ -297,11 +299,14 @@ def _beside_start(solution: Solution, start: Any, gap: float | None) -> Solution
     """Put the bound that a start states for the same problem beside the decision, where it is tighter."""
     if not isinstance(start, Solution) or start.bound is None or start.bound == solution.bound:
         return solution
-    if solution.bound is not None and not _tighter(solution.problem, start.bound, solution.bound):
-        return solution
     if start.problem is not solution.problem and digest(start.problem) != digest(solution.problem):
         return solution
-    kept = solution.with_bound(start.bound, bound_by=start.bound_by or start.method)
+    bound: float | None = start.bound
+    if start.is_received:  # what a file states is believed where its certificate proves it
+        bound = None if start.certificate is None else check(solution.problem, start.certificate)
+    if bound is None or (solution.bound is not None and not _tighter(solution.problem, bound, solution.bound)):
+        return solution
+    kept = solution.with_bound(bound, bound_by=start.bound_by or start.method)
     kept = replace(kept, trace=(*solution.trace, TracePoint(solution.seconds, kept.objective, kept.bound)))
     return kept if kept.stopped == "interrupted" else _judged(kept, gap)
 

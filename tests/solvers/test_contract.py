@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from solvers import (
     methods,
     solve,
 )
+from solvers.certificates import check
 from solvers.checks import frozen_array
 from solvers.dispersion import DispersionProblem
 
@@ -200,6 +201,21 @@ def test_a_start_brings_its_bound_to_the_same_problem():
     assert (other.status, other.bound, other.objective) == ("feasible", None, pytest.approx(0.3))
     near = solve(Nearest(6.4), "scan", start=solve(Nearest(6.4), "stopped-by-hand"))
     assert (near.bound, near.bound_by) == (near.objective, None)
+
+
+def test_a_start_from_a_file_brings_what_its_certificate_proves(tmp_path):
+    """Whoever writes a file may write any bound into it."""
+    half = np.triu(np.random.default_rng(0).random((9, 9)), 1)
+    problem = DispersionProblem(half + half.T, size=4)
+    proved = solve(problem, certificate=True)
+    assert proved.certificate is not None
+    plain, shown = replace(proved, certificate=None), check(problem, proved.certificate)
+    for kept, bound in ((plain, None), (proved, shown)):
+        start = Solution.load(kept.save(tmp_path / "start.npz"))
+        assert start.bound == proved.bound
+        found = solve(start.problem, "random", start=start)
+        assert found.objective == proved.objective
+        assert found.bound == bound
 
 
 def test_start_is_never_lost():
