@@ -250,11 +250,11 @@ def _register_class(module: ModuleType, wanted: str, source: str) -> None:
         return
     if "torch" in sys.modules and isinstance(thing, type) and issubclass(thing, sys.modules["torch"].nn.Module):
         MODELS.register(wanted)(_maker(thing))
-    elif isinstance(thing, type) and all(callable(getattr(thing, each, None)) for each in ("select", "update")):
+    elif isinstance(thing, type) and callable(getattr(thing, "select", None)):
         SELECTORS.register(wanted)(thing)
     else:
         raise ConfigError(
-            f"{source}: {wanted} is neither a torch.nn.Module nor a class with select and update, and is not "
+            f"{source}: {wanted} is neither a torch.nn.Module nor a class with select, and is not "
             "registered; register it in its module"
         )
 

@@ -102,6 +102,8 @@ def run(
         loggers = [open_logger(text, folder.path, experiment.tables()) for text in logger]
     with progress_bar("rounds", experiment.rounds) as advance:
         run_into(folder, advance, callbacks=loggers)
+    if folder.resumed:
+        say(f"continued a run that was stopped, from round {folder.resumed + 1}")
     results = read_summary(folder.path)
     if format == "json":
         print(json.dumps({"folder": str(folder.path), "found_finished": found, **results}, indent=1))
@@ -293,7 +295,11 @@ def _variants(selectors: str | None, tables: dict[str, dict[str, Any]]) -> dict[
             variants[label] = Choice(label)
         else:
             known = ", ".join([*tables, *SELECTORS.names])
-            raise ConfigError(f"there is neither a [compare.{label}] table nor a selector {label!r} (known: {known})")
+            meant = SELECTORS.meant.get(label.lower().replace("_", "-"))
+            hint = f"; did you mean {meant!r}?" if meant else did_you_mean(label, [*tables, *SELECTORS.names])
+            raise ConfigError(
+                f"there is neither a [compare.{label}] table nor a selector {label!r}{hint} (known: {known})"
+            )
     return variants
 
 

@@ -42,7 +42,9 @@ def report(
     kinds = list(dict.fromkeys({"latex": "tex", "markdown": "md"}.get(kind, kind) for kind in named))
     for kind in kinds:
         if kind not in KINDS:
-            raise ConfigError(f"--as takes {', '.join(KINDS)}, with commas; got {as_!r}")
+            tables = " (tables of numbers are there: results.csv of a comparison, metrics.csv and clients.csv of a run)"
+            csv = tables if kind == "csv" else ""
+            raise ConfigError(f"--as takes {', '.join(KINDS)}, with commas; got {as_!r}{csv}")
     if out is None:
         out = folder.with_name(f"{folder.stem}-report") if folder.is_file() else folder / "report"
         check_no_link(out)
@@ -55,7 +57,9 @@ def report(
 
 
 def reproduce(
-    study: Annotated[str, typer.Argument(help=f"One of {', '.join(STUDIES)}; or all.")],
+    study: Annotated[
+        str, typer.Argument(help=f"One of {', '.join(STUDIES)}; or all. Left out: they are listed.", show_default=False)
+    ] = "",
     paper: Annotated[
         bool, typer.Option("--paper/--quick", help="The paper's settings, or minutes: fewer rounds and seeds.")
     ] = False,
@@ -74,6 +78,8 @@ def reproduce(
     What is there already is not run again. ``provenance.json`` beside the tables says which command, commit and machine
     they are from.
     """
+    if not study:
+        raise ConfigError(f"name a study, or all: there are {', '.join(STUDIES)}")
     if study == "all" and (dataset is not None or out is not None):
         raise ConfigError("all studies have their own data sets and folders: leave --dataset and --out, or name one")
     if study != "all" and study not in STUDIES:

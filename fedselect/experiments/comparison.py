@@ -340,6 +340,13 @@ def sweep_values(text: str) -> tuple[str, list[Any]]:
         return key.strip(), [parsed(value.strip()) for value in values.split(",")]
 
 
+def _meant(option: str, accepted: Sequence[str]) -> str:
+    """Return what was meant by an option that no selector has: the number of clients is of the experiment."""
+    if option in ("size", "m", "k", "n_selected", "clients_per_round"):
+        return "; sweep experiment.clients_per_round=..., the number of clients to select"
+    return did_you_mean(option, accepted)
+
+
 def _concerned(key: str, variants: Mapping[str, Choice]) -> list[str]:
     """Return the labels of the variants that a key concerns."""
     section, _, rest = key.partition(".")
@@ -360,7 +367,7 @@ def _concerned(key: str, variants: Mapping[str, Choice]) -> list[str]:
             accepted = sorted(set(itertools.chain.from_iterable(options.values())))
             raise ConfigError(
                 f"none of the selectors compared ({', '.join(variants)}) has an option {rest!r}"
-                f"{did_you_mean(rest, accepted)} (accepted: {', '.join(accepted) or 'none'})"
+                f"{_meant(rest, accepted)} (accepted: {', '.join(accepted) or 'none'})"
             )
         return having
     sections = ", ".join(f"{each}.key" for each in ("selector", "compare.LABEL", *_SECTIONS))

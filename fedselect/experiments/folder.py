@@ -351,6 +351,8 @@ class RunFolder:
         self.records: list[dict[str, Any]] = []
         #: Which finished run of fewer rounds this one goes on from, in a sentence; empty where it is none.
         self.extension = ""
+        #: Rounds that a run that was stopped goes on from; 0 for one that begins, or goes on from another run.
+        self.resumed = 0
 
     @classmethod
     def of(cls, experiment: Experiment, out: str | Path, fresh: bool = False) -> RunFolder:
@@ -423,6 +425,7 @@ class RunFolder:
                 if not self._fresh and not (self.path / "checkpoint.npz").exists():
                     self._extend(loop)
                 self.records = _resume(self.path, loop)
+                self.resumed = 0 if self.extension else len(self.records)
                 lines = (self.path / "rounds.jsonl").open("a", encoding="utf-8")
             with closing(lines) as self._lines:
                 yield
@@ -435,6 +438,8 @@ class RunFolder:
         source, rounds, obstacle = self._shorter()
         if source is None:
             return
+        if not loop.has_selector_state:
+            obstacle = f"selector {self.experiment.selector.name!r} has no state_dict"
         if getattr(loop.world, "depends_on_rounds", False):
             obstacle = f"selector {self.experiment.selector.name!r} depends on the number of rounds"
         if obstacle:
@@ -565,7 +570,9 @@ def _same_results(config: Path, experiment: Experiment) -> bool:
 def _resume(folder: Path, loop: Server) -> list[dict[str, Any]]:
     """Bring the loop to the last checkpoint, and the record file to the same round."""
     path, checkpoint = folder / "rounds.jsonl", folder / "checkpoint.npz"
-    if checkpoint.exists():
+    if checkpoint.exists() and not loop.has_selector_state:
+        _log.warning("%s begins again at the first round: its selector has no state_dict to continue by", folder)
+    elif checkpoint.exists():
         state = load_checkpoint(checkpoint)
         try:
             loop.load_state_dict(state)

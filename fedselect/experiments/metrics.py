@@ -42,6 +42,9 @@ __all__ = [
 #: Objectives up to this are zero but for rounding, and no unit to state a gap in.
 _ROUNDING = 1e-12
 
+#: Proofs are notable that took so many seconds, and such a share of a run: below, a heuristic would save nothing.
+_NOTABLE_SECONDS, _NOTABLE_SHARE = 1.0, 0.1
+
 
 # -- participation and fairness ------------------------------------------------------------------------------------
 
@@ -206,29 +209,31 @@ def _first_reached(name: str, table: pd.DataFrame, target: float, column: str) -
 
 
 def round_table(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Tabulate records, one row per round: loss and accuracy where evaluated, numbers of clients, gap, seconds."""
+    """Tabulate records, one row per round: loss and accuracy where evaluated, numbers of clients, gap, seconds.
+
+    Further metrics of the training are columns of their names behind these, NaN in rounds without an evaluation.
+    """
     rows = []
     for record in records:
         solution = record["solution"] or {}
-        rows.append(
-            {
-                "round": record["round"],
-                "loss": record["loss"],
-                "accuracy": record["accuracy"],
-                "available": len(record["available"]),
-                "selected": len(record["selected"]),
-                "returned": len(record["returned"]),
-                "failed": len(record["failed"]),
-                "objective": solution.get("objective"),
-                "bound": solution.get("bound"),
-                "gap": solution.get("gap"),
-                "status": solution.get("status"),
-                "solve_seconds": solution.get("seconds"),
-                "select_seconds": record["select_seconds"],
-                "train_seconds": record["train_seconds"],
-            }
-            | clock_columns(record)
-        )
+        row = {
+            "round": record["round"],
+            "loss": record["loss"],
+            "accuracy": record["accuracy"],
+            "available": len(record["available"]),
+            "selected": len(record["selected"]),
+            "returned": len(record["returned"]),
+            "failed": len(record["failed"]),
+            "objective": solution.get("objective"),
+            "bound": solution.get("bound"),
+            "gap": solution.get("gap"),
+            "status": solution.get("status"),
+            "solve_seconds": solution.get("seconds"),
+            "select_seconds": record["select_seconds"],
+            "train_seconds": record["train_seconds"],
+        } | clock_columns(record)
+        further = record.get("metrics", {})
+        rows.append(row | {name: value for name, value in further.items() if name not in row})
     return pd.DataFrame(rows).astype({"loss": float, "accuracy": float})
 
 
@@ -285,7 +290,7 @@ def run_gaps(table: pd.DataFrame) -> pd.Series:
 
 
 def proof_cost(records: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> str | None:
-    """Say in a line what proofs that did not come to an end cost a run, and which setting asks for more or for less.
+    """Say in a line what proofs cost a run, and which setting asks for more or for less.
 
     Parameters
     ----------
@@ -297,15 +302,20 @@ def proof_cost(records: Sequence[Mapping[str, Any]], options: Mapping[str, Any])
     Returns
     -------
     str or None
-        None where every round with a bound was proved, and where no round has one.
+        None where no round has a bound, and where all were proved in less than a second or a tenth of the run.
     """
     bounded = [each["solution"] for each in records if (each["solution"] or {}).get("bound") is not None]
     open_ = [each for each in bounded if each["status"] != "optimal"]
-    if not open_:
-        return None
-    unproved = sum(each.get("details", {}).get("proof_seconds", each["seconds"]) for each in open_)
     whole = sum(each["select_seconds"] + each["train_seconds"] for each in records)
-    line = f"{len(bounded) - len(open_)} of {len(bounded)} rounds proved; the others' proofs took {unproved:.3g} s"
+    proved = sum(each["seconds"] for each in bounded if each["status"] == "optimal")
+    if not open_:
+        if proved < max(_NOTABLE_SECONDS, _NOTABLE_SHARE * whole):
+            return None
+        line = f"all {len(bounded)} rounds proved, in {proved:.3g} s of {whole:.3g} s of selecting and training"
+        return f"{line}; a heuristic decides without proofs (fedgs: selector.method=local-search)"
+    unproved = sum(each.get("details", {}).get("proof_seconds", each["seconds"]) for each in open_)
+    line = f"{len(bounded) - len(open_)} of {len(bounded)} rounds proved, in {proved:.3g} s; the others' proofs took"
+    line += f" {unproved:.3g} s"
     line += f" of {whole:.3g} s of selecting and training"
     if any("proof_seconds" in each.get("details", {}) for each in open_):
         return f"{line}; selector.time_limit=5 would spend up to 5 s on each, selector.method=local-search none"

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["RunCallbacks", "build", "build_scenario", "build_selector", "carried_by", "run", "run_all", "run_into"]
 
 
-#: Methods of a selector (`fedselect.rounds.protocol.Selector`).
-_METHODS = ("select", "update", "state_dict", "load_state_dict")
+#: Methods of a selector (`fedselect.rounds.protocol.Selector`) that come in pairs or not at all.
+_STATE = ("state_dict", "load_state_dict")
 
 
 def build_scenario(experiment: Experiment, federation: Federation | None = None) -> Scenario:
@@ -70,11 +70,11 @@ def build_scenario(experiment: Experiment, federation: Federation | None = None)
 def build_selector(choice: Choice, scenario: Scenario) -> Selector:
     """Build the selector that a configuration chooses; raise `ConfigError` for a class that is none."""
     selector = SELECTORS.build(choice.name, scenario, **choice.options)
-    lacking = [name for name in _METHODS if not callable(getattr(selector, name, None))]
-    if lacking:
+    missing = [name for name in ("select", *_STATE) if not callable(getattr(selector, name, None))]
+    if "select" in missing or len(missing) == 1:
         raise ConfigError(
-            f"selector {choice.name!r} is a {type(selector).__name__}, which has no {', '.join(lacking)}: a selector "
-            "has select(round), update(feedback), state_dict() and load_state_dict(state)"
+            f"selector {choice.name!r} is a {type(selector).__name__}, which has no {', '.join(missing)}: a selector "
+            "has select(round) and, where it learns, update(feedback), state_dict() and load_state_dict(state)"
         )
     return selector
 

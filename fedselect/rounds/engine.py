@@ -205,7 +205,12 @@ def _selection_of(found: Any, sizes: NDArray[np.int64], selector: Any) -> Select
             f"select of {type(selector).__name__} returned {found!r:.80}; a Selection(clients, weights) is wanted, or "
             "a list of client ids, which are weighed by data size"
         )
-    ids = np.unique(ids.astype(np.int64))
+    ids, times = np.unique(ids.astype(np.int64), return_counts=True)
+    if (times > 1).any():
+        raise ConfigError(
+            f"select of {type(selector).__name__} returned client {ids[times > 1][0]} more than once; a client trains "
+            "once a round, and a weight says how much its update counts"
+        )
     if ids.size and not 0 <= ids[0] <= ids[-1] < sizes.size:
         raise ConfigError(
             f"select of {type(selector).__name__} returned ids from {ids[0]} to {ids[-1]}, of {sizes.size}"

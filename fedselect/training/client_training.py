@@ -20,6 +20,7 @@ same, for the model that it evaluates and saves.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -178,7 +179,7 @@ class LocalTraining:
         objective: Objective | None = None,
         optimizer: MakesOptimizer | None = None,
     ) -> None:
-        self._optimizer = optimizer or named_optimizer(settings)
+        self._optimizer = named_optimizer(settings) if optimizer is None else _checked(optimizer)
         self.objective = objective or objective_of(settings.loss, None, None, federation)
         self.settings, self.seed, self.device = settings, seed, device
         self._model = model
@@ -376,6 +377,22 @@ def named_optimizer(settings: TrainingSettings) -> MakesOptimizer | None:
     return make
 
 
+def _checked(optimizer: MakesOptimizer) -> MakesOptimizer:
+    """Return what makes an optimizer; raise `ConfigError` for what does not take parameters and a step size."""
+    try:
+        inspect.signature(optimizer).bind([], 0.1)
+    except TypeError as error:
+        raise ConfigError(
+            "optimizer is called with the parameters and the step size of the round, as in "
+            "optimizer=lambda parameters, rate: torch.optim.AdamW(parameters, lr=rate); "
+            f"got {optimizer!r:.80}"
+        ) from error
+    except ValueError:  # it does not tell its parameters
+        pass
+    return optimizer
+
+
 def name_of(model: nn.Module, settings: TrainingSettings) -> str:
     """Name of a model in messages: the registered one, or its class."""
-    return repr(settings.model) if isinstance(model, nn.Sequential) else type(model).__name__
+    own = not getattr(model, "is_registered", False)
+    return type(model).__name__ if own or not isinstance(model, nn.Sequential) else repr(settings.model)

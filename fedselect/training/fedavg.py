@@ -36,10 +36,13 @@ from fedselect.training.losses import Measure, Metrics, client_means, measured, 
 from fedselect.training.models import Model, build_model
 from fedselect.training.server_round import Server
 from fedselect.training.settings import one_thread, pick_device
-from solvers.options import check_keywords
+from solvers.options import check_keywords, hinting
 
 __all__ = ["FedAvg", "Round"]
 
+
+#: Where early stopping is, for those who ask the loop for it.
+_STOPPING = "a callback that raises StopIteration ends the training; Experiment(patience=...) does it in a run"
 
 #: Settings that people give to the loop, and where they belong.
 _ELSEWHERE = {
@@ -48,10 +51,10 @@ _ELSEWHERE = {
         ("lr learningrate", "learning_rate"), ("epochs localepochs", "local_epochs"), ("batchsize bs", "batch_size"),
         ("steps localsteps", "local_steps"), ("device", "device"), ("momentum", "momentum"), ("mu", "proximal"),
         ("scheduler lrscheduler schedule", "schedule"), ("clipgradient gradclip", "clip_gradient"),
-        ("serveroptimizer serverrule", "server_rule"), ("patience earlystopping", "patience"),
+        ("serveroptimizer serverrule", "server_rule"),
     )
     for word in words.split()
-}  # fmt: skip
+} | {"patience": _STOPPING, "earlystopping": _STOPPING}  # fmt: skip
 
 
 def _check_parts(federation: Any = None, selector: Any = None, availability: Any = None) -> None:
@@ -220,6 +223,7 @@ class FedAvg(Server):
             torch.cat(buffers) if buffers else None,
         )
 
+    @hinting(patience=_STOPPING, earlystopping=_STOPPING, epochs="local_epochs is one of the settings")
     def fit(self, rounds: int, callbacks: Callbacks = ()) -> list[Round]:
         """Play so many more rounds, the last with an evaluation, on one thread as a run does.
 

@@ -206,6 +206,7 @@ def build_model(given: Model | None, federation: Federation, settings: TrainingS
     elif given is None:
         with _seeded(seed):
             model = MODELS.build(settings.model, federation, **settings.model_options)
+        model.is_registered = True  # for the name that messages have of it
         initialise(model, seed, settings.initialisation)
     elif callable(given):
         with _seeded(seed):

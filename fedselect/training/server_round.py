@@ -29,6 +29,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedselect.errors import ConfigError
 from fedselect.rounds.engine import Decision, Round, decide, learn
 from fedselect.rounds.protocol import Probe, RoundFeedback, Selection, Selector
 from fedselect.rounds.scenario import World
@@ -329,6 +330,11 @@ class Server:
         """Average the answers to the server's noise of the model that a client trained."""
         raise NotImplementedError
 
+    @property
+    def has_selector_state(self) -> bool:
+        """Whether the selector can be continued; a run of one that cannot is played again from its first round."""
+        return callable(getattr(self.selector, "state_dict", None))
+
     def state_dict(self) -> dict[str, Any]:
         """Everything the next round depends on."""
         return {
@@ -336,7 +342,7 @@ class Server:
             "weights": self.weights,
             "velocity": None if self._velocity is None else self._velocity.cpu().numpy().copy(),
             "server": self._rule.state_dict(),
-            "selector": self.selector.state_dict(),
+            "selector": self.selector.state_dict() if self.has_selector_state else {},
         } | {
             **({} if self._buffers is None else {"buffers": self._buffers.cpu().numpy().copy()}),
             **({} if self.world.clock is None else {"seconds": self.seconds}),
@@ -353,6 +359,11 @@ class Server:
         if self._buffers is not None:
             self._buffers = torch.from_numpy(np.asarray(state["buffers"], dtype=np.float32)).to(self.device)
         self._rule.load_state_dict(state["server"])
+        if not self.has_selector_state:
+            raise ConfigError(
+                f"the selector, a {type(self.selector).__name__}, has no state_dict and load_state_dict(state) to "
+                "continue by; begin at the first round, or give it the two"
+            )
         self.selector.load_state_dict(state["selector"])
 
     def _accept(self, selection: Selection, clients: Sequence[int], trained: Trained) -> _Accepted:

@@ -202,7 +202,7 @@ class TrainingSettings:
     augmentation: str = "none"
     batching: str = "auto"
     device: str = "auto"
-    metrics: list[str] = field(default_factory=list)
+    metrics: list[str] | str = field(default_factory=list)
     loss: str = "auto"
     buffers: str = "average"
 
@@ -244,6 +244,8 @@ class TrainingSettings:
             object.__setattr__(self, name, str(getattr(self, name)).lower())  # Adam, as PyTorch has it
         for name in ("server_beta1", "server_beta2"):
             check_number(f"training: {name}", getattr(self, name), high=1.0, open_high=True)
+        if isinstance(self.metrics, str):
+            object.__setattr__(self, "metrics", [self.metrics])
         for name in self.metrics:
             METRICS.check(name, {})
         if self.server_rule == "fedavgm" and not self.server_momentum:

@@ -19,6 +19,7 @@ from fedselect.experiments import Choice, Experiment, compare, read_config, read
 from fedselect.experiments.folder import RecordedRun, load_checkpoint, save_checkpoint
 from fedselect.experiments.metrics import selection_counts, summary
 from fedselect.reports import read_report, results_table, write_report
+from fedselect.selectors import SELECTORS
 from tests.waiting import HANG, until
 
 CONFIG = """
@@ -364,14 +365,47 @@ def test_saving_less_often_is_the_same_run(config, tmp_path):
     assert timeless(read_records(folder)) == timeless(read_records(whole))
 
 
+class FirstThere:
+    """Ids alone, and nothing that learns or is saved; its count is state that only playing again restores."""
+
+    def __init__(self, scenario):
+        self.size, self.asked = scenario.size, 0
+
+    def select(self, round):
+        self.asked += 1
+        return np.roll(np.flatnonzero(round.available), self.asked)[: self.size]
+
+
+def test_a_selector_with_select_alone_runs_and_is_played_again_from_the_first_round(
+    config, tmp_path, caplog, restoring
+):
+    restoring(SELECTORS)
+    SELECTORS.register("first-there")(FirstThere)
+    experiment, _ = read_config(config, ["experiment.rounds=3"])
+    experiment = replace(experiment, selector=Choice("first-there"))
+    whole = run(experiment, tmp_path / "whole", plots=False)
+
+    def stop(done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(experiment, tmp_path / "parts", stop)
+    calls = []
+    folder = run(experiment, tmp_path / "parts", lambda done, total: calls.append(done), plots=False)
+    assert calls == [1, 2, 3]
+    assert "begins again at the first round: its selector has no state_dict" in caplog.text
+    assert timeless(read_records(folder)) == timeless(read_records(whole))
+
+
 def test_rounds_without_evaluation_are_recorded_as_such(config, tmp_path):
     """Every fourth round and the last one are evaluated; tables, pictures and the summary cope."""
-    experiment, _ = read_config(config, ["training.evaluate_every=4"])
+    experiment, _ = read_config(config, ["training.evaluate_every=4", "training.metrics=f1"])
     folder = run(experiment, tmp_path)
     losses = [record["loss"] for record in read_records(folder)]
     assert [loss is not None for loss in losses] == [False, False, False, True, False, True]
     table = pd.read_csv(folder / "metrics.csv")
-    assert table["accuracy"].notna().sum() == 2
+    assert table["accuracy"].notna().sum() == table["f1"].notna().sum() == 2
     results = json.loads((folder / "summary.json").read_text())
     assert results["best_loss"] == min(losses[3], losses[5])
     every, _ = read_config(config)

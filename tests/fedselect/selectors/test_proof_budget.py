@@ -62,7 +62,7 @@ def test_an_attempt_that_does_not_prove_is_charged_and_keeps_its_bound(monkeypat
     assert budget.price == 2 * found.details["proof_seconds"]
     assert found.bound < problem.trivial_bound()
     # the next of that size waits until the budget is there again, a much smaller one does not
-    budget.budget = 0.0
+    budget.budget, budget._last = 0.0, None  # as below
     assert budget.solve(problem, context(problem.n)).details["proof_seconds"] == 0.0
     budget.price = 0.0
     monkeypatch.setattr(proof_budget, "_CHEAP", 60.0)
@@ -77,6 +77,7 @@ def test_in_a_large_federation_proofs_are_charged_beyond_what_swaps_take():
     charged = solution.seconds - (budget.free if solution.status == "optimal" else 0.0)
     assert budget.budget == before - max(charged, 0.0)
     budget.budget, budget.price = 0.01, 0.03
+    budget._last = None  # a first solve that compiles takes long enough to earn a proof
     assert budget.solve(problem, context(30)).details["proof_seconds"] == 0.0
 
 
@@ -110,8 +111,11 @@ def test_the_line_names_what_proofs_cost_and_the_settings():
         return {"solution": solution, "select_seconds": seconds, "train_seconds": 1.0}
 
     assert proof_cost([record("optimal", 0.1)] * 3, {}) is None
+    line = proof_cost([record("optimal", 0.5)] * 4, {})
+    assert line.startswith("all 4 rounds proved, in 2 s of 6 s of selecting and training")
+    assert "selector.method=local-search" in line
     line = proof_cost([record("optimal", 0.5), record("feasible", 2.5, proof_seconds=2.0)], {})
-    assert "1 of 2 rounds proved; the others' proofs took 2 s of 5 s" in line
+    assert "1 of 2 rounds proved, in 0.5 s; the others' proofs took 2 s of 5 s" in line
     assert "selector.time_limit=5" in line
     assert "without selector.time_limit" in proof_cost([record("feasible", 5.0)], {"time_limit": 5})
     assert "heuristic" in proof_cost([record("feasible", 5.0)], {"method": "auto"})
