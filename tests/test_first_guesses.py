@@ -159,6 +159,7 @@ TRAINING: list[tuple[str, str | None]] = [
     ("FedAvg(fed, Uniform(3), ideal).fit(rounds='2')", "rounds"),
     ("FedAvg(fed, Ids(), ideal).fit(1)", WORKS),
     ("FedAvg(fed, Nothing(), ideal).fit(1)", "None|select"),
+    ("FedAvg(fed, type('Twice', (Ids,), {'answer': [2, 2]})(), ideal).fit(1)", "client 2 more than once"),
     ("FedAvg(fed, NoUpdate(), ideal).fit(1)", WORKS),
     ("FedAvg(loaders, Uniform(3), ideal)", "Federation.from_datasets|from_datasets"),
     ("Federation.from_datasets(loaders, test=loaders[0])", r"\.dataset"),
@@ -431,8 +432,10 @@ def namespace() -> dict[str, Any]:
             raise StopIteration
 
     class Ids:
+        answer = (0, 2)
+
         def select(self, round: Any) -> Any:
-            return [0, 2]
+            return list(self.answer)
 
         def update(self, feedback: Any) -> None:
             """Learn nothing."""

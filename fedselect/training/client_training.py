@@ -394,5 +394,5 @@ def _checked(optimizer: MakesOptimizer) -> MakesOptimizer:
 
 def name_of(model: nn.Module, settings: TrainingSettings) -> str:
     """Name of a model in messages: the registered one, or its class."""
-    own = not getattr(model, "is_registered", False)
-    return type(model).__name__ if own or not isinstance(model, nn.Sequential) else repr(settings.model)
+    is_named = isinstance(model, nn.Sequential) and not getattr(model, "is_own", False)
+    return repr(settings.model) if is_named else type(model).__name__

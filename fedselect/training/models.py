@@ -206,7 +206,6 @@ def build_model(given: Model | None, federation: Federation, settings: TrainingS
     elif given is None:
         with _seeded(seed):
             model = MODELS.build(settings.model, federation, **settings.model_options)
-        model.is_registered = True  # for the name that messages have of it
         initialise(model, seed, settings.initialisation)
     elif callable(given):
         with _seeded(seed):
@@ -214,6 +213,7 @@ def build_model(given: Model | None, federation: Federation, settings: TrainingS
     else:
         raise ConfigError(f"model must be a torch.nn.Module, or a class or function that makes one; got {given!r}")
     _check(model, federation)
+    model.is_own = given is not None  # messages name its class then, not the model of the settings
     return model
 
 

@@ -16,8 +16,9 @@ import tomli_w
 
 from fedselect.errors import ConfigError, FedselectError, RunError
 from fedselect.experiments import Choice, Experiment, compare, read_config, read_records, run, run_all, run_folder
-from fedselect.experiments.folder import RecordedRun, load_checkpoint, save_checkpoint
+from fedselect.experiments.folder import RecordedRun, RunFolder, load_checkpoint, save_checkpoint
 from fedselect.experiments.metrics import selection_counts, summary
+from fedselect.experiments.running import run_into
 from fedselect.reports import read_report, results_table, write_report
 from fedselect.selectors import SELECTORS
 from tests.waiting import HANG, until
@@ -360,8 +361,10 @@ def test_saving_less_often_is_the_same_run(config, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(replace(experiment, checkpoint_every=4), tmp_path / "parts", stop)
     calls = []
-    folder = run(experiment, tmp_path / "parts", lambda done, total: calls.append(done), plots=False)
+    again = RunFolder.of(experiment, tmp_path / "parts")
+    folder = run_into(again, lambda done, total: calls.append(done), plots=False)
     assert calls == [5, 6]
+    assert again.resumed == 4
     assert timeless(read_records(folder)) == timeless(read_records(whole))
 
 

@@ -180,6 +180,10 @@ def test_a_run_saves_the_model_and_tells_callbacks(tmp_path):
         ({"model": nn.Linear(4, 2)}, "model Linear must answer 3 numbers a sample, one a class"),
         ({"model": nn.Linear(4, 3).double()}, "must have float32 parameters"),
         ({"model": Net, "settings": {"batch_size": 1}}, "Net normalises over batches, which need 2 samples, and batch"),
+        (
+            {"model": nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3)), "settings": {"batch_size": 1}},
+            "model Sequential normalises over batches",
+        ),
         ({"model": Net, "settings": {"batching": "always"}}, "Net has buffers, whose clients train one by one"),
         ({"loss": 3}, "a loss is a function"),
         ({"settings": {"loss": "squared"}}, "there is no loss 'squared'.*did you mean 'squared-error'"),
