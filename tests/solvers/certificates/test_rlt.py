@@ -72,7 +72,8 @@ def test_what_the_method_writes_is_its_bound(seed):
     problem = random_problem(rng, 14, int(rng.integers(2, 5)), ["uniform", "euclidean", "graph"][seed % 3])
     solution = solve(problem, "rlt", certificate=True)
     proved = check(problem, solution.certificate)
-    assert solution.certificate.kind == "rlt"
+    # What swaps and the bound at the start prove leaves nothing to write down.
+    assert solution.certificate.kind == ("rlt" if solution.details["iterations"] else "dispersion")
     assert second(problem, solution.certificate) == proved == solution.certificate.bound
     assert Fraction(proved) >= exact_best(problem)
     assert proved <= solution.bound + 1e-3 * (solution.bound - solution.objective) + 1e-6 * problem.scale
