@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +60,38 @@ assert solver.solve(model) == cp_model.OPTIMAL and solver.value(y) == 3
 def test_cvxpy_and_ortools_live_in_one_process(imports, solves):
     """Both carry HiGHS; with highspy 1.15 or later, whichever is imported second breaks."""
     assert "undefined symbol" not in _python(imports + solves)
+
+
+#: Packages named otherwise than the distribution that brings them.
+_BROUGHT_BY = {
+    "sklearn": "scikit-learn", "PIL": "pillow", "tomli_w": "tomli-w", "mlflow": "mlflow-skinny", "ray": "flwr",
+    "dwave": "dwave-samplers", "dimod": "dwave-samplers",
+}  # fmt: skip
+_ROOMS = ("solvers", "graphs", "fedselect")
+
+
+def _imported(source: str) -> set[str]:
+    """Name the packages that a file imports, anywhere in it, but Python's own and ours."""
+    nodes = list(ast.walk(ast.parse(source)))
+    modules = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    modules += [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+    return {module.partition(".")[0] for module in modules}.difference(sys.stdlib_module_names, _ROOMS)
+
+
+def test_what_is_imported_is_declared():
+    """What another package happens to bring can be gone in its next version: click is no longer typer's."""
+    top = Path(__file__).parents[1]
+    project = tomllib.loads((top / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [
+        project["optional-dependencies"][extra] for extra in project["optional-dependencies"].keys() - {"docs", "dev"}
+    ]
+    declared = {re.split(r"[^\w-]", line)[0] for lines in (project["dependencies"], *extras) for line in lines}
+    imported = set().union(
+        *(_imported(path.read_text("utf-8")) for room in _ROOMS for path in (top / room).rglob("*.py"))
+    )
+    assert imported >= {"numpy", "torch", "gurobipy", "PIL"}
+    assert {_BROUGHT_BY.get(name, name) for name in imported} <= declared
+    assert _imported("import click, os\ndef f():\n    from ray.util import x\n    from . import y") == {"click", "ray"}
 
 
 def test_highspy_is_below_the_version_that_clashes():

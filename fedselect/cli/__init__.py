@@ -9,7 +9,6 @@ import sys
 from contextlib import suppress
 from typing import Annotated, Any
 
-import click
 import typer
 from typer.main import get_command
 
@@ -21,11 +20,14 @@ from solvers.reading import without_controls
 
 __all__ = ["app", "main"]
 
+#: Where typer's exceptions live: in click, or in newer versions in a copy of their own.
+_EXCEPTIONS = sys.modules[typer.BadParameter.__module__]
+
 app = typer.Typer(
     help="Client selection in federated learning as explicit optimisation problems.",
     no_args_is_help=True,
     add_completion=True,
-    suggest_commands=not hasattr(click.exceptions, "NoSuchCommand"),  # newer ones suggest themselves
+    suggest_commands=not hasattr(_EXCEPTIONS, "NoSuchCommand"),  # it suggests by itself
     pretty_exceptions_enable=False,
 )
 app.command("init")(experiments.init)
