@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,6 +162,8 @@ class Solution:
     certificate : Certificate or None
         What proves the bound to `solvers.certificates.check`, where `solvers.solve` was asked for it; it may claim a
         weaker one than ``bound``, and says which in ``certificate.bound``.
+    is_received : bool
+        Whether it was read from a file: then its bound is a claim, unless its certificate proves it.
     """
 
     problem: Problem
@@ -180,9 +182,7 @@ class Solution:
     duals: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
     certificate: Certificate | None = None
-
-    #: Whether it was read from a file: then its bound is a claim, unless its certificate proves it.
-    is_received: ClassVar[bool] = False
+    is_received: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "duals", MappingProxyType(dict(self.duals)))
@@ -386,9 +386,7 @@ class Solution:
         InvalidProblem
             When the file holds no solution, or that of another problem.
         """
-        found = _read(path, problem)
-        object.__setattr__(found, "is_received", True)
-        return found
+        return replace(_read(path, problem), is_received=True)
 
     def summary(self) -> str:
         """Return status, objective, bound, gap and times, one line each, as a solver's log ends."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.certificate_writers import with_certificate
-from solvers.certificates import check
+from solvers.certificates import Certificate, CertificateError, check
 from solvers.checks import integer, number, seconds_or_none
 from solvers.errors import InvalidAnswer, InvalidOption, InvalidProblem, NoSelection
 from solvers.options import AtLeast
@@ -303,12 +303,20 @@ def _beside_start(solution: Solution, start: Any, gap: float | None) -> Solution
         return solution
     bound: float | None = start.bound
     if start.is_received:  # what a file states is believed where its certificate proves it
-        bound = None if start.certificate is None else check(solution.problem, start.certificate)
+        bound = _certified(solution.problem, start.certificate)
     if bound is None or (solution.bound is not None and not _tighter(solution.problem, bound, solution.bound)):
         return solution
     kept = solution.with_bound(bound, bound_by=start.bound_by or start.method)
     kept = replace(kept, trace=(*solution.trace, TracePoint(solution.seconds, kept.objective, kept.bound)))
     return kept if kept.stopped == "interrupted" else _judged(kept, gap)
+
+
+def _certified(problem: Problem, certificate: Certificate | None) -> float | None:
+    """Return the bound that a certificate proves; None without one, and where it proves nothing."""
+    try:
+        return None if certificate is None else check(problem, certificate)
+    except CertificateError:
+        return None
 
 
 def _judged(bounded: Solution, gap: float | None) -> Solution:

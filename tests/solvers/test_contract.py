@@ -210,10 +210,13 @@ def test_a_start_from_a_file_brings_what_its_certificate_proves(tmp_path):
     proved = solve(problem, certificate=True)
     assert proved.certificate is not None
     plain, shown = replace(proved, certificate=None), check(problem, proved.certificate)
-    for kept, bound in ((plain, None), (proved, shown)):
+    false = replace(proved, certificate=replace(proved.certificate, bound=proved.certificate.bound / 2))
+    for kept, bound in ((plain, None), (false, None), (proved, shown)):
         start = Solution.load(kept.save(tmp_path / "start.npz"))
+        assert not kept.is_received
+        assert start.is_received
         assert start.bound == proved.bound
-        found = solve(start.problem, "random", start=start)
+        found = solve(start.problem, "random", start=replace(start, seed=3))
         assert found.objective == proved.objective
         assert found.bound == bound
 
