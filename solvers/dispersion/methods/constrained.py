@@ -74,8 +74,8 @@ def solve_constrained(
             run.details["prices"] = RowPrices(problem, run.x)
 
 
-def bound_in_constraints(problem: DispersionProblem, run: Run, rounds: int) -> None:
-    """Bound by the root of the tree alone, and offer selections near its point.
+def bound_in_constraints(problem: DispersionProblem, run: Run, rounds: int) -> ConstrainedTree:
+    """Bound by the root of the tree alone, and offer selections near its point; return the tree.
 
     Parameters
     ----------
@@ -89,15 +89,16 @@ def bound_in_constraints(problem: DispersionProblem, run: Run, rounds: int) -> N
     tree = ConstrainedTree(problem, run, 2.0)
     tree.start(relax=False)
     if tree.is_contradictory() or not _begin(tree):
-        return
+        return tree
     for _ in range(1 + rounds):
         before = math.inf if tree.root is None else tree.root.value
         if run.proved or run.expired or not tree.improve_root():
-            return
+            break
         _round(tree)
         assert tree.root is not None
         if before - tree.root.value <= 1e-5 * abs(before):
-            return
+            break
+    return tree
 
 
 def _choose_one(problem: DispersionProblem, run: Run) -> bool:

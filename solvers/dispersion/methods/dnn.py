@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Annotated
 
+import numpy as np
+from numpy.typing import NDArray
+
 from solvers.dispersion.kernels import load
+from solvers.dispersion.methods.constrained import bound_in_constraints
 from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.prelude import dispersion_method, one_thread
 from solvers.dispersion.problem import DispersionProblem
@@ -30,11 +35,14 @@ _CERTIFICATE = 4e-10
 #: Seconds below which a uniform shift gives the better bound, in units of n³: some 25 iterations.
 _LEAST_TIME = 5e-9
 
+#: Rounds of products held non-negative in the relaxation that gives rows' products their multipliers, as in ``sdp``.
+_ROUNDS = 4
+
 #: Most clients; an iteration takes some n³ / 5e9 seconds.
 _LARGEST = 3_000
 
 
-@dispersion_method(DispersionProblem, "dnn", start="some", kind="relaxation")
+@dispersion_method(DispersionProblem, "dnn", start="some", kind="relaxation", constraints=True)
 @one_thread
 def dnn(
     problem: DispersionProblem,
@@ -53,6 +61,8 @@ def dnn(
     multipliers after any number of iterations; a Cholesky factorisation turns them into a bound that is valid in
     floating point. It is stronger than ``sdp`` and first order: the longer it runs, the tighter the bound.
 
+    Under side constraints the multipliers of rows' products are those that ``sdp`` finds.
+
     Parameters
     ----------
     cuts : float
@@ -65,15 +75,60 @@ def dnn(
         reason: Stopped = "iterations" if problem.n > _LARGEST else "time-limit"
         run.stop(reason, "clients are too many, or time too short, for more than a uniform shift's bound")
         return
-    normal = Normal.of(problem)
-    _converge(problem, run, normal, cuts, iterations)
-
-
-def _converge(problem: DispersionProblem, run: Run, normal: Normal, cuts: float, iterations: int) -> None:
-    """Iterate until nothing moves any more, with a certified bound and a rounded point now and then."""
     for name in ("admm", "cuts"):
         load(name, run)  # iterations have no clock to stop
+    if problem.is_constrained:
+        _converge_in_constraints(problem, run, cuts, iterations)
+        return
+    normal = Normal.of(problem)
     relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
+
+    def certified(value: float) -> float:
+        return normal.certified(value + 2 * normal.error)
+
+    least = _LEAST * problem.scale * normal.factor
+    _converge(problem, run, relaxation, certified, lambda x: x, cuts, iterations, least)
+    run.duals = {"diagonal": relaxation.diagonal / normal.factor}
+
+
+def _converge_in_constraints(problem: DispersionProblem, run: Run, cuts: float, iterations: int) -> None:
+    """Iterate over the clients that are not fixed, on the objective with the root's multipliers of rows' products."""
+    tree = bound_in_constraints(problem, run, _ROUNDS)
+    root = tree.root
+    if root is None or run.proved or not 2 <= root.form.size <= root.ids.size - 2:
+        return
+    quadratic, diagonal = root.form.exact.copy(), root.form.exact.diagonal().copy()
+    np.fill_diagonal(quadratic, 0.0)
+    relaxation = Relaxation(quadratic, root.form.linear + diagonal, root.form.size)
+    constant = root.constant + root.form.margin
+
+    def lifted(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        whole = np.zeros(problem.n)
+        whole[root.ones], whole[root.ids] = 1.0, x
+        return whole
+
+    def certified(value: float) -> float:
+        return tree.certified(value + constant)
+
+    least = _LEAST * problem.scale * tree.normal.factor
+    _converge(problem, run, relaxation, certified, lifted, cuts, iterations, least)
+
+
+def _converge(
+    problem: DispersionProblem,
+    run: Run,
+    relaxation: Relaxation,
+    certified: Callable[[float], float],
+    lifted: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    cuts: float,
+    iterations: int,
+    least: float,
+) -> None:
+    """Iterate until nothing moves any more, with a certified bound and a rounded point now and then.
+
+    ``certified`` makes a relaxation's bound one of the problem, ``lifted`` its point one over all clients; a hundred
+    iterations that gain less than ``least`` are the last.
+    """
     values: list[float] = []
     cost = _CERTIFICATE * problem.n**3  # seconds of a certificate
 
@@ -83,17 +138,16 @@ def _converge(problem: DispersionProblem, run: Run, normal: Normal, cuts: float,
     while relaxation.iterations < iterations and not hurried():
         relaxation.iterate(min(_CHUNK, iterations - relaxation.iterations), hurried)
         began = time.perf_counter()
-        value = relaxation.bound() + 2 * normal.error
+        value = relaxation.bound()
         cost = time.perf_counter() - began
         values.append(min([value, *values[-1:]]))
-        run.tighten(normal.certified(values[-1]))
-        run.offer(ascend(problem, problem.feasible.round(relaxation.x), run))
+        run.tighten(certified(values[-1]))
+        run.offer(ascend(problem, problem.feasible.round(lifted(relaxation.x)), run))
         if run.proved:
             break
         fresh = relaxation.separate(int(cuts * problem.n)) if cuts > 0 and len(values) % 2 == 0 else 0
-        settled = len(values) > 5 and values[-6] - values[-1] < _LEAST * problem.scale * normal.factor
+        settled = len(values) > 5 and values[-6] - values[-1] < least
         if settled and fresh <= problem.n // 20:
             break
     run.details["iterations"] = relaxation.iterations
     run.details["cuts"] = len(relaxation.cuts)
-    run.duals = {"diagonal": relaxation.diagonal / normal.factor}
