@@ -6,7 +6,8 @@ for every client whether it would have come back. η is the paper's 0.5 and the 
 bound is unproved (Fact 8 needs η ≤ Kσ / (k − Kσ)), and the successive draw has other inclusion probabilities than the
 theorem assumes: both are shown, and the last column says where the theorem holds.
 
-Then Fig. 7: everybody trains with k = 10, 20 and 30 clients a round.
+Then Fig. 7: every scheme trains with k = 10, 20 and 30 clients a round, iid and not, E3CS with the paper's draw
+(``--paper``: and with an exact one). The quick plan has a quarter of the rounds: orders at the end may be others.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
-from fedselect.studies.e3cs import CLIENTS, QUOTAS, SCHEMES, STYLES, TASKS, experiment, selector
+from fedselect.statistics import half_width
+from fedselect.studies.e3cs import CLIENTS, QUOTAS, STYLES, TASKS, experiment, pairs, selector
 from fedselect.studies.study import (
     FinishedRun,
     Parts,
@@ -47,10 +49,11 @@ class Scale:
     draws: tuple[str, ...]
     training_share: float
     training_seeds: int
+    training_draws: tuple[str, ...] = ("successive",)
 
 
-QUICK = Scale(rounds=500, seeds=3, draws=("madow", "successive"), training_share=0.25, training_seeds=1)
-PAPER = Scale(rounds=2500, seeds=10, draws=("madow", "successive"), training_share=1.0, training_seeds=3)
+QUICK = Scale(rounds=500, seeds=3, draws=("madow", "successive"), training_share=0.25, training_seeds=3)
+PAPER = Scale(2500, 10, QUICK.draws, training_share=1.0, training_seeds=3, training_draws=QUICK.draws)
 
 
 def floors(scheme: str, size: int, rounds: int) -> NDArray[np.float64]:
@@ -143,23 +146,28 @@ def regrets(setup: Setup[Scale]) -> pd.DataFrame:
 
 
 def training_grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
-    """Plan the training of every scheme with k = 10, 20 and 30 by k, scheme and seed."""
-    rounds = max(1, round(TASKS[setup.dataset].rounds * setup.scale.training_share))
+    """Plan the training of every scheme with k = 10, 20 and 30 by partition, k, scheme, draw and seed."""
     return {
-        (size, scheme, seed): experiment(
+        (partition, size, scheme, draw, seed): experiment(
             setup.dataset,
             setup.root,
-            "non-iid",
+            partition,
             seed,
             size=size,
-            name=f"k{size}",
-            rounds=rounds,
-            selector=selector(scheme, "madow"),
+            name=f"{partition}-k{size}",
+            rounds=training_rounds(setup),
+            selector=selector(scheme, draw),
         )
         for seed in range(setup.scale.training_seeds)
+        for partition in ("iid", "non-iid")
         for size in SIZES
-        for scheme in SCHEMES
+        for scheme, draw in pairs(setup.scale.training_draws)
     }
+
+
+def training_rounds(setup: Setup[Scale]) -> int:
+    """Return how many rounds of training the scale has."""
+    return max(1, round(TASKS[setup.dataset].rounds * setup.scale.training_share))
 
 
 def measures(run: FinishedRun) -> dict[str, float]:
@@ -174,12 +182,26 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture]:
     experiment(setup.dataset, setup.root, "iid").federation()  # missing files are noticed now, not later
     title = f"Regret in {setup.scale.rounds} rounds, in effective participations, beside Theorem 1's bound"
     yield Table(regrets(setup), title, "regret")
-    trained = setup["training"]
-    panels = curves(trained.assign(k=[f"k = {size}" for size in trained["k"]]), "k", "scheme")
-    yield Picture(panels_figure(panels, STYLES, "test accuracy", size=(13, 3.6)), "sizes")
-    means = trained.drop(columns=["seed", "run"]).groupby(["k", "scheme"], sort=False).mean().reset_index()
-    yield Table(means, f"Fig. 7 on {setup.dataset}: accuracy by clients a round, per cent", digits=2)
-    yield Table(trained, file="sizes")
+    trained, share = setup["training"], setup.scale.training_share
+    shown = trained.assign(panel=[f"{row.partition}, k = {row.k}" for row in trained.itertuples()])
+    shown = shown[shown["draw"].isin(["", setup.scale.training_draws[0]])]
+    figure = panels_figure(curves(shown, "panel", "scheme"), STYLES, "test accuracy", size=(16, 3.2))
+    yield Picture(figure, "sizes")
+    title = f"Fig. 7 on {setup.dataset}: accuracy by clients a round, per cent, mean ± 95 %"
+    if share < 1:
+        title += f"; {training_rounds(setup)} rounds, a share of {share:g} of the full plan's"
+    yield Table(sizes_table(trained), title, "sizes", digits=2, number="%.5g")
+
+
+def sizes_table(trained: pd.DataFrame) -> pd.DataFrame:
+    """Average accuracies and success ratio over seeds, with half the 95 % intervals of the accuracies."""
+    rows = []
+    for key, part in trained.groupby(["partition", "k", "scheme", "draw"], sort=False):
+        row: dict[str, Any] = dict(zip(("partition", "k", "scheme", "draw"), key, strict=True))
+        for column in ("final accuracy", "mean accuracy"):
+            row |= {column: part[column].mean(), f"± {column}": half_width(part[column])}
+        rows.append(row | {"success ratio": part["success ratio"].mean(), "seeds": len(part)})
+    return pd.DataFrame(rows)
 
 
 STUDY = Study(
@@ -188,5 +210,8 @@ STUDY = Study(
     PAPER,
     results,
     tuple(TASKS),
-    {"regret": Parts(regret_grid, played), "training": Runs(("k", "scheme", "seed"), training_grid, measures)},
+    {
+        "regret": Parts(regret_grid, played),
+        "training": Runs(("partition", "k", "scheme", "draw", "seed"), training_grid, measures),
+    },
 )

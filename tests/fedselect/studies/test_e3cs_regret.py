@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from fedselect.studies import e3cs
 from fedselect.studies import e3cs_regret as study
 from fedselect.studies.study import Setup, run_study
 
@@ -45,14 +46,15 @@ def test_regret_is_within_the_bound_where_the_theorem_holds(tmp_path, monkeypatc
 
 @pytest.mark.thorough
 def test_a_small_study(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(study, "SCHEMES", ("E3CS-0.5", "Random"))
+    monkeypatch.setattr(e3cs, "SCHEMES", ("E3CS-0.5", "Random"))
     monkeypatch.setattr(study, "QUOTAS", {"E3CS-0.5": 0.5})
     scale = study.Scale(rounds=20, seeds=1, draws=("madow", "successive"), training_share=0.01, training_seeds=1)
     out = run_study(study.STUDY, tmp_path, jobs=1, scale=scale)
     assert (out / "sizes.png").read_bytes().startswith(b"\x89PNG")
     trained = pd.read_csv(out / "sizes.csv")
-    assert sorted(zip(trained["k"], trained["scheme"], strict=True)) == sorted(
-        itertools.product((10, 20, 30), ("E3CS-0.5", "Random"))
+    assert sorted(zip(trained["partition"], trained["k"], trained["scheme"], strict=True)) == sorted(
+        itertools.product(("iid", "non-iid"), (10, 20, 30), ("E3CS-0.5", "Random"))
     )
+    assert trained["seeds"].eq(1).all()
     assert len(pd.read_csv(out / "regret.csv")) == 3 * 2 * 2
-    assert "Fig. 7" in capsys.readouterr().out
+    assert "4 rounds, a share of 0.01 of the full plan's" in " ".join(capsys.readouterr().out.split())

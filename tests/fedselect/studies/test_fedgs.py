@@ -64,6 +64,27 @@ def test_what_the_paper_says_of_its_table_follows_from_it():
     assert said["FedGS is best in"] == "LN SLN LDF"
 
 
+def test_a_reading_is_judged_by_the_mode_that_it_was_not_chosen_by():
+    """M = 10 fits both modes; duplicates counted once fit LN alone, which IDL's choice must not know."""
+    paper = {("IDL", "MDSample"): 1.0, ("LN", "MDSample"): 1.0}
+    ours = {("IDL", "MDSample"): 1.1, ("IDL", "MDSample, once each"): 1.2}
+    ours |= {("LN", "MDSample"): 1.3, ("LN", "MDSample, once each"): 1.0}
+    runs = pd.DataFrame(
+        {"draw": 0, "seed": 0, "m": m, "mode": mode, "method": method}
+        | {"best_loss": loss + apart, "best_loss_plotted": loss + apart + 0.5}
+        for (mode, method), loss in ours.items()
+        for m, apart in ((6, 0.4), (10, 0.0))
+    )
+    fits = fedgs.readings(runs, paper)
+    assert len(fits) == 2 * 2 * 2 * 2
+    found = fedgs.held_out(fits).set_index("left out")
+    assert found["M"].eq(10).all()
+    assert found["T"].eq("all").all()
+    assert found["duplicates"].to_dict() == {"IDL": "once", "LN": "as drawn"}
+    assert found["apart in it"].to_dict() == pytest.approx({"IDL": 0.2, "LN": 0.3})
+    assert found["least"].to_dict() == pytest.approx({"IDL": 0.1, "LN": 0.0})
+
+
 @pytest.mark.thorough
 def test_a_tiny_study_writes_everything_and_repeats_nothing(small, tmp_path, capsys):
     out = run_study(fedgs.STUDY, tmp_path, jobs=1, scale=TINY)
@@ -73,7 +94,11 @@ def test_a_tiny_study_writes_everything_and_repeats_nothing(small, tmp_path, cap
     assert "Table 2, synthetic" in printed
     assert "100.0 % of the decisions proved" in printed
     runs = pd.read_csv(out / "runs.csv")
-    assert len(runs) == (2 + 1 + 1) * 2 * 11  # seeds of the first draw, another draw and another M; modes, rows
+    # Two seeds of the first draw; another draw and another M, each without three α. In two modes.
+    assert len(runs) == 2 * (2 * 11 + 2 * 8)
+    left_out = pd.read_csv(out / "held-out.csv")
+    assert left_out["left out"].tolist() == ["IDL", "MDF"]
+    assert (left_out["apart in it"] >= left_out["least"]).all()
     results = pd.read_csv(out / "results.csv")
     assert results.groupby("table").size().to_dict() == {"Fig. 4": 3, "Table 2": 22, "Table 3": 6}
     cell = results[(results.table == "Table 2") & (results["mode"] == "MDF") & (results.method == "FedGS α=2")]

@@ -63,6 +63,12 @@ def test_the_constrained_form_costs_no_more_turns_than_allowed():
     assert apart == sorted(apart)
 
 
+def test_the_shown_split_is_the_one_of_median_spread():
+    spreads = {0: 0.1, 1: 0.5, 2: 0.0, 3: 0.4}
+    points = pd.DataFrame([(split, end) for split, gap in spreads.items() for end in (0.3, 0.3 + gap)])
+    assert study.shown_split(points.set_axis(["split", "distance"], axis=1)) == 0
+
+
 def test_a_small_study(tmp_path, capsys, monkeypatch):
     few = ("uniform", "all available*")
     monkeypatch.setattr(study, "RULES", {name: study.RULES[name] for name in few})
@@ -77,5 +83,7 @@ def test_a_small_study(tmp_path, capsys, monkeypatch):
     assert (rules["worst tenth"] >= rules["loss"] - 1e-6).all()
     points = pd.read_csv(out / "points.csv")
     assert (points["proved"] == points["points"]).all()
+    rounds = pd.read_csv(out / "rounds.csv")
+    assert rounds.groupby("split").size().tolist() == points["points"].tolist()
     assert (out / "rules.png").stat().st_size > 1000
     assert "Efficient points of a round" in capsys.readouterr().out
