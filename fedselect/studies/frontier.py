@@ -277,7 +277,7 @@ def frontier_figure(points: pd.DataFrame, table: pd.DataFrame) -> Figure:
         axes[0].scatter(part["turns"], part["distance"], s=14, color=colour, label=label, zorder=2)
     axes[0].set_xlabel("turns above the fewest counts", fontsize=8)
     axes[0].set_ylabel("mean distance of the selected", fontsize=8)
-    axes[0].set_title("round of the split of median spread: all efficient points, proved", fontsize=7)
+    axes[0].set_title("a round, proved; split of median spread", fontsize=9)
     axes[0].legend(fontsize=7)
     for axis, (x, y) in zip(axes[1:], (("variance", "distance"), ("loss", "worst tenth")), strict=True):
         for _, row in table.iterrows():

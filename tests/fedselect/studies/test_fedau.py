@@ -12,6 +12,7 @@ from fedselect.availability import label_rates
 from fedselect.errors import DataError
 from fedselect.studies import fedau
 from fedselect.studies.study import Setup, run_study
+from fedselect.training.settings import TrainingSettings
 from tests.fedselect.data.test_images import write
 
 TINY = fedau.Scale(n_clients=10, rounds=6, seeds=(1,), horizons=(10, 40), equal=(1.0,))
@@ -60,6 +61,15 @@ def test_a_method_has_one_pair_of_rates_tuned_over_all_patterns(tmp_path, monkey
     for method, own in tried[tried["rounds"] == 4].groupby("method"):
         best = own.loc[own["objective"].idxmin()]
         assert (rates[method].learning_rate, rates[method].server_learning_rate) == tuple(best.iloc[2:4])
+
+
+def test_optima_on_the_edge_of_the_grid_are_named():
+    tuned = {
+        "FedVARP": TrainingSettings(learning_rate=0.01, server_learning_rate=10**0.5),
+        "MIFA": TrainingSettings(learning_rate=0.1, server_learning_rate=10.0),
+    }
+    assert fedau.edges(tuned, fedau.PAPER).endswith("rates: FedVARP")
+    assert fedau.edges({"MIFA": tuned["MIFA"]}, fedau.PAPER).endswith("rates: none")
 
 
 def test_the_weight_error_without_memory_is_known(finished):
