@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -77,9 +78,33 @@ def print_table(
 
 @contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on stderr where that is a terminal, silence elsewhere; yields ``update(done, total)``."""
+    """A progress bar on stderr, and a line a minute where that is no terminal; yields ``update(done, total)``."""
     console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _lines(what)
+        return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console) as bar:
         task = bar.add_task(what, total=total)
         yield lambda done, of: bar.update(task, completed=done, total=of)
+
+
+#: Seconds between two lines of progress in a file or a pipe: what is done sooner needs none.
+_PAUSE = 60.0
+
+
+def _lines(what: str) -> Callable[[int, int], None]:
+    """Return a function that prints how far a command is, at most once in `_PAUSE` seconds."""
+    began = last = time.monotonic()
+    first: int | None = None
+
+    def update(done: int, of: int) -> None:
+        nonlocal last, first
+        now = time.monotonic()
+        first = done if first is None else first  # what was there already took no time
+        if now - last >= _PAUSE:
+            last = now
+            left = f", some {(now - began) * (of - done) / (done - first):.0f} s to go" if done > first else ""
+            print(f"fedselect: {what}: {done} of {of} after {now - began:.0f} s{left}", file=sys.stderr, flush=True)
+
+    return update

@@ -88,9 +88,20 @@ _ELSEWHERE = {
     "--optimizer": "-c training.optimizer=...", "--dataset": "-c data.name=...", "--alpha": "-c selector.alpha=...",
 }  # fmt: skip
 
+#: Commands that people look for: where it is.
+_COMMANDS = {
+    "demo": "fedselect run examples/demo.toml, or fedselect init for a first configuration", "train": "fedselect run",
+    "cite": "nothing: CITATION.cff and the page Cite of the documentation have BibTeX", "plot": "fedselect report",
+    "export": "fedselect instances export", "submit": "fedselect instances submit", "show": "fedselect instances show",
+    "optimize": "fedselect solve", "benchmark": "fedselect bench", "sweep": "fedselect compare CONFIG --sweep KEY=V,V",
+    "resume": "the command that was stopped, once more: it continues", "certify": "fedselect solve --certificate FILE",
+}  # fmt: skip
+
 
 def _refuse_options_of_others(words: list[str]) -> None:
-    """Say what to write instead of an option that other programs have and this command does not."""
+    """Say what to write instead of a command or an option that other programs have and this one does not."""
+    if words and words[0] in _COMMANDS:
+        raise ConfigError(f"there is no command {words[0]!r}; write {_COMMANDS[words[0]]}")
     options = [word.partition("=")[0] for word in words]
     if _ELSEWHERE.keys().isdisjoint(options):
         return

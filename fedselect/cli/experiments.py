@@ -234,6 +234,8 @@ def _print_results(comparison: Comparison) -> None:
     if comparison.found_finished:
         runs = sum(map(len, comparison.folders.values()))
         say(f"found finished: {comparison.found_finished} of {runs} runs")
+    if comparison.continued:
+        say(f"continued runs that were stopped: {', '.join(comparison.continued)}")
     head, *rows = results_table(comparison.means()).texts
     less_needed = ("least in hindsight", "solve time (median, max)", "count variance", "proved", "mean gap")
     print_table(head, rows, less_needed)

@@ -120,25 +120,25 @@ def submit(
     file: Annotated[
         Path, typer.Argument(help="What 'fedselect solve NAME --out' or Solution.save wrote, or a certificate (.npz).")
     ],
-    check: Annotated[bool, typer.Option("--check", help="Judge the file; nothing is entered.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Judge the file, as is done without it.", hidden=True)] = True,
     format: Format = "text",
 ) -> None:
     """Judge a better decision, bound or proof for an instance of the library, whoever made it.
 
     The decision is evaluated again and the certificate read by code that shares nothing with the solvers; nothing in
-    the file is trusted. What is accepted enters the ledger by a change to the repository that includes the file.
+    the file is trusted. Nothing is entered: what is better enters the ledger by a change to the repository that
+    includes the file.
 
-    Exit codes: 0 accepted; 2 no such file, or about no instance of the library; 3 refused.
+    Exit codes: 0 better than what the ledger has; 2 no such file, or about no instance of the library; 3 refused;
+    4 sound, but no better.
     """
-    if not check:
-        raise ConfigError("a submission is judged with --check; what it accepts enters by a change to the repository")
-    name, verdict = instances.ledger.submitted(file)
+    name, verdict = instances.submit(file)
     if format == "json":
         print(json.dumps({"instance": name, **asdict(verdict)}))
     else:
         say(f"{name}: {'accepted' if verdict.accepted else 'REFUSED'}: {verdict.sentence}")
-    if not verdict.accepted:
-        raise Ended(3)
+    if not verdict.improves:
+        raise Ended(4 if verdict.accepted else 3)
 
 
 @app.command("export")

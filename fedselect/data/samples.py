@@ -6,6 +6,7 @@ unless ``classes`` says how many classes they name.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,6 +166,9 @@ def read_dataset(dataset: Any, whose: str) -> Pair:
     """Read all samples of a map-style data set, or of a pair."""
     if isinstance(dataset, tuple | list):
         return read_pair(dataset, whose)
+    if isinstance(dataset, str | os.PathLike):
+        made = "torchvision.datasets.ImageFolder(path, transform=ToTensor()) reads a folder of images for each class"
+        raise DataError(f"{whose} must be a data set or a pair of arrays; got a path, {str(dataset)!r:.80} ({made})")
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")) or hasattr(dataset, "dtype"):
         raise DataError(
             f"{whose} must be a data set with len(d) and d[i] -> (features, label), or a pair of arrays; "

@@ -58,6 +58,8 @@ class Comparison:
         Seeds; under one seed every variant met the same availability.
     found_finished : int
         How many of the runs were there already.
+    continued : tuple of str
+        Names of the run folders of those that had been stopped.
     """
 
     experiment: Experiment
@@ -65,6 +67,7 @@ class Comparison:
     folders: dict[str, list[Path]]
     seeds: tuple[int, ...]
     found_finished: int = 0
+    continued: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         runs = sum(map(len, self.folders.values()))
@@ -222,6 +225,7 @@ def compare(
     grid = [(label, _configured(experiment, variant, seed)) for seed in seeds for label, variant in variants.items()]
     found = [RunFolder.of(each, out, fresh) for _, each in grid]
     already = sum(folder.finished for folder in found)
+    stopped = tuple(each.path.name for each in found if not each.finished and (each.path / "checkpoint.npz").exists())
     folders: dict[str, list[Path]] = {label: [] for label in variants}
     for (label, _), folder in zip(grid, found, strict=True):
         folders[label].append(folder.path)
@@ -230,7 +234,7 @@ def compare(
     finally:
         if any(folder.path.exists() for folder in found):
             _write_manifest(Path(out) / experiment.name, folders, seeds)
-    return Comparison(experiment, dict(variants), folders, tuple(seeds), already)
+    return Comparison(experiment, dict(variants), folders, tuple(seeds), already, stopped)
 
 
 def _configured(experiment: Experiment, variant: Choice | Experiment, seed: int) -> Experiment:

@@ -44,6 +44,15 @@ _REGISTRIES: dict[str, Registry] = {
 }
 
 
+#: What people give a section of its own, and the section that has it.
+_SECTIONS = {
+    "partition": "it is data.partition, and its options stand beside it in [data]", "dataset": "data",
+    "model": "it is training.model", "optimizer": "it is training.optimizer", "loss": "it is training.loss",
+    "selectors": "[compare.LABEL] tables, or --selectors of fedselect compare", "seed": "it is experiment.seed",
+    "rounds": "it is experiment.rounds",
+}  # fmt: skip
+
+
 #: Names that people give to keys, and the key or the place where it stands.
 _ELSEWHERE = {
     "nrounds": "rounds", "numrounds": "rounds", "t": "rounds", "epochs": "rounds", "clients": "clients_per_round",
@@ -378,7 +387,8 @@ def _known(where: str, table: Mapping[str, Any], keys: Iterable[str]) -> None:
     for key in table:
         if key not in keys:
             word = key.replace("_", "").lower()
-            meant = {"experiment": _ELSEWHERE, "training": FOREIGN_SETTINGS}.get(where, {}).get(word, "")
+            places = {"experiment": _ELSEWHERE, "training": FOREIGN_SETTINGS, "the configuration": _SECTIONS}
+            meant = places.get(where, {}).get(word, "")
             hint = (
                 f"; did you mean {meant!r}?" if meant in keys else f" ({meant})" if meant else did_you_mean(key, keys)
             )

@@ -292,11 +292,11 @@ def _pictures(table: pd.DataFrame, traces: pd.DataFrame) -> tuple[Picture, ...]:
         )
         pictures.insert(1, wins)
     limits = table["time_limit"].nunique(dropna=False)
-    pooled = f" Solves under all {limits} time limits count alike." if limits > 1 else ""
+    panels = " A panel per time limit." if limits > 1 else ""
     profiles = [
         Picture(
             "performance-profile" if place == 0 else "primal-profile",
-            _PROFILES[measure] + pooled,
+            _PROFILES[measure] + panels,
             "Step chart, horizontal axis logarithmic, with a rising line for every method.",
             figures.profile_figure(table, measure),
         )

@@ -51,6 +51,7 @@ __all__ = [
 SELECTORS: Registry = Registry("selector")
 SELECTORS.meant.update(
     {"random": "uniform", "fedavg": "uniform", "rand": "uniform", "random-selection": "uniform", "all": "all-available"}
+    | dict.fromkeys(("pow-d", "powd", "poc", "power-of-d"), "power-of-choice")
 )
 
 

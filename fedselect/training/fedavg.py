@@ -124,9 +124,11 @@ class FedAvg(Server):
         """Refuse what a loop cannot begin with, with what was meant."""
         check_keywords("FedAvg", cls.__init__, named, _ELSEWHERE)
         _check_parts(*given[:3])
+        what = ("a federation", "a selector", "an availability model (AVAILABILITY.build('ideal', federation, 0))")
         if None in given[:3]:
-            what = ("a federation", "a selector", "an availability model (AVAILABILITY.build('ideal', federation, 0))")
             raise ConfigError(f"FedAvg begins with {', '.join(what)}; got None for {what[given.index(None)]}")
+        if given and "availability" not in named and len(given) < 3:
+            raise ConfigError(f"FedAvg begins with {', '.join(what)}; got {len(given)} of the three")
         return super().__new__(cls)
 
     def __init__(

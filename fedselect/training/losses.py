@@ -23,6 +23,7 @@ __all__ = [
     "client_means",
     "cross_entropy_loss",
     "measured",
+    "names_in",
     "objective_of",
     "scores",
     "squared_error",
@@ -41,6 +42,7 @@ Metrics = Mapping[str, Any] | Sequence[Any] | Measure
 
 #: Metrics by name: of each sample, as losses, or of the whole set, see `whole_set`.
 METRICS: Registry = Registry("metric")
+METRICS.meant.update({"f1-score": "f1", "macro-f1": "f1", "auc": "auroc", "roc-auc": "auroc"})
 
 
 def whole_set(metric: Callable[[Tensor, Tensor], float]) -> Callable[[Tensor, Tensor], float]:
@@ -197,9 +199,16 @@ def objective_of(
 _OF_CLASSES = (f1, auroc, balanced_accuracy)
 
 
+def names_in(text: str) -> list[str]:
+    """Return the names of metrics in a text: ``"f1, auroc"``, or a list as a shell leaves it, ``[f1,auroc]``."""
+    return [name for each in text.strip("[] ").split(",") if (name := each.strip(" '\""))]
+
+
 def _by_name(metrics: Metrics) -> dict[str, Any]:
     """Return metrics by name."""
-    if isinstance(metrics, str) or not isinstance(metrics, Mapping | Sequence):
+    if isinstance(metrics, str):
+        metrics = names_in(metrics)
+    elif not isinstance(metrics, Mapping | Sequence):
         metrics = [metrics]
     if not isinstance(metrics, Mapping):
         metrics = {each if isinstance(each, str) else _name_of(each): each for each in metrics}

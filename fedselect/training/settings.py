@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedselect.errors import ConfigError
 from fedselect.options import check_choice, check_number
 from fedselect.randomness import generator
-from fedselect.training.losses import LOSSES, METRICS
+from fedselect.training.losses import LOSSES, METRICS, names_in
 from fedselect.training.models import MODELS
 from solvers.options import check_keywords, did_you_mean
 
@@ -245,7 +245,7 @@ class TrainingSettings:
         for name in ("server_beta1", "server_beta2"):
             check_number(f"training: {name}", getattr(self, name), high=1.0, open_high=True)
         if isinstance(self.metrics, str):
-            object.__setattr__(self, "metrics", [self.metrics])
+            object.__setattr__(self, "metrics", names_in(self.metrics))
         for name in self.metrics:
             METRICS.check(name, {})
         if self.server_rule == "fedavgm" and not self.server_momentum:

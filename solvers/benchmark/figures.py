@@ -59,21 +59,26 @@ _NAMES = {
 
 
 def profile_figure(table: pd.DataFrame, measure: Measure = "time_to_proof") -> Figure:
-    """Draw the performance profiles of Dolan and Moré; see `performance_profile`."""
-    profile = performance_profile(table, measure)
-    figure, axes = _figure(_WIDTH, 4.2)
-    finite = profile["ratio"].to_numpy(dtype=float)
-    right = max(2.0, 1.3 * finite.max(initial=1.0))
-    for method, curve, style in _curves(profile, table):
-        ratio = np.append(curve["ratio"], right)
-        share = np.append(curve["share"], curve["share"].iloc[-1])
-        axes.step(ratio, share, where="post", label=method, markevery=max(1, len(ratio) // 8), **style)
-    axes.set_xscale("log")
-    axes.set_xlim(1.0, right)
-    axes.set_ylim(-0.02, 1.02)
-    axes.set_xlabel(f"{_NAMES[measure]}, as a multiple of the best method's")
-    axes.set_ylabel("share of solves")
-    return _finished(figure, axes)
+    """Draw the performance profiles of Dolan and Moré, a panel per time limit; see `performance_profile`."""
+    by_limit = [(limit, rows) for limit, rows in table.groupby("time_limit", dropna=False)] or [(np.nan, table)]
+    profiles = [performance_profile(rows, measure) for _, rows in by_limit]
+    figure = _empty_figure(_WIDTH, 4.2)
+    axes = figure.subplots(1, len(profiles), sharey=True, squeeze=False)[0]
+    right = max(2.0, 1.3 * max(each["ratio"].to_numpy(dtype=float).max(initial=1.0) for each in profiles))
+    for panel, profile, (limit, _) in zip(axes, profiles, by_limit, strict=True):
+        for method, curve, style in _curves(profile, table):
+            ratio = np.append(curve["ratio"], right)
+            share = np.append(curve["share"], curve["share"].iloc[-1])
+            panel.step(ratio, share, where="post", label=method, markevery=max(1, len(ratio) // 8), **style)
+        panel.set_xscale("log")
+        panel.set_xlim(1.0, right)
+        panel.set_xlabel(f"{_NAMES[measure]}, as a multiple of the best method's")
+        if len(profiles) > 1:
+            panel.set_title("no time limit" if np.isnan(limit) else f"time limit {limit:g} s", fontsize=10)
+            panel.grid(alpha=0.3)
+    axes[0].set_ylim(-0.02, 1.02)
+    axes[0].set_ylabel("share of solves")
+    return _finished(figure, axes[0])
 
 
 def gap_figure(table: pd.DataFrame, traces: pd.DataFrame, to: Literal["best", "bound"] = "best") -> Figure:
@@ -169,10 +174,14 @@ def cost_figure(table: pd.DataFrame, measure: Measure = "seconds") -> Figure:
     return _finished(figure, axes)
 
 
-def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+def _empty_figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+    figure = _empty_figure(width, height)
     return figure, figure.subplots()
 
 

@@ -178,7 +178,7 @@ class SelectionProblem(ConstrainedProblem):
         if self.n > EXPANDABLE:
             raise InvalidProblem(
                 f"the matrix of {self.n} clients takes {8 * self.n**2 / 2**30:.3g} GiB; expanded() makes one for up to "
-                f"{EXPANDABLE} clients (solve the problem as it is)"
+                f"{EXPANDABLE} clients (PointDispersionProblem(points, size=...) is solved without it)"
             )
         matrix = self.geometry.distances(np.arange(self.n))
         return DispersionProblem(

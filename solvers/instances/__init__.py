@@ -12,6 +12,7 @@ True
 """
 
 from solvers.instances import ledger
+from solvers.instances.ledger import submit
 from solvers.instances.library import InstanceInfo, best, digest, info, load, names
 
-__all__ = ["InstanceInfo", "best", "digest", "info", "ledger", "load", "names"]
+__all__ = ["InstanceInfo", "best", "digest", "info", "ledger", "load", "names", "submit"]

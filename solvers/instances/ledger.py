@@ -29,7 +29,7 @@ __all__ = [
     "entry",
     "judged",
     "of_digest",
-    "submitted",
+    "submit",
     "verify",
 ]
 
@@ -87,12 +87,16 @@ class LedgerEntry:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict on a file: the ``sentence``, and whether it was ``accepted``; numbers where there are any."""
+    """Verdict on a file: the ``sentence``, and whether it was ``accepted``; numbers where there are any.
+
+    ``improves`` says of a submission whether the ledger would change.
+    """
 
     accepted: bool
     sentence: str
     verified: float | None = None
     value: float | None = None
+    improves: bool = False
 
 
 def entries() -> dict[str, LedgerEntry]:
@@ -147,8 +151,13 @@ def judged(problem: Problem, found: Certificate, value: float | None = None) -> 
     return Verdict(True, said, verified, value)
 
 
-def submitted(path: str | os.PathLike[str]) -> tuple[str, Verdict]:
-    """Judge a stranger's file: a solution (`solvers.Solution.save`) or a certificate of an instance of the library.
+def submit(found: Solution | Certificate | str | os.PathLike[str]) -> tuple[str, Verdict]:
+    """Judge a solution or a certificate of an instance of the library; nothing is entered.
+
+    Parameters
+    ----------
+    found : Solution, Certificate or path-like
+        What was found, or the file of it: of `solvers.Solution.save`, of ``--out`` or of ``--certificate``.
 
     Returns
     -------
@@ -160,14 +169,23 @@ def submitted(path: str | os.PathLike[str]) -> tuple[str, Verdict]:
     CertificateError
         When the file is neither.
     InvalidOption
-        When it is about no instance of the library.
+        When there is no such file, or it is about no instance of the library.
     """
-    if not Path(path).is_file():
-        raise InvalidOption(f"there is no file {path}")
-    problem_hash, x, proof = _read(Path(path))
+    if isinstance(found, Solution):
+        problem_hash, x, proof = problem_digest(found.problem), found.x, found.certificate
+    elif isinstance(found, Certificate):
+        problem_hash, x, proof = found.problem, None, found
+    elif not isinstance(found, str | os.PathLike):
+        kind = type(found).__name__
+        raise InvalidOption(f"a submission is a Solution, a Certificate or the file of one; got a {kind}")
+    elif Path(found).is_file():
+        problem_hash, x, proof = _read(Path(found))
+    else:
+        raise InvalidOption(f"there is no file {found}")
     name = of_digest(problem_hash)
     if name is None:
-        raise InvalidOption(f"{path} is about no instance of the library")
+        what = found if isinstance(found, str | os.PathLike) else "what is submitted"
+        raise InvalidOption(f"{what} is about no instance of the library")
     problem, known = load(name), entry(name)
     sign = 1.0 if problem.sense == "max" else -1.0
     changes: list[str] = []
@@ -188,7 +206,7 @@ def submitted(path: str | os.PathLike[str]) -> tuple[str, Verdict]:
         if known.certified is None or sign * (known.certified - verdict.verified) > 0:
             changes.append(f"the certified bound becomes {verdict.verified!r} (was {known.certified!r})")
     said = "; ".join(changes) or "it changes nothing: the ledger knows as good a value and bound"
-    return name, Verdict(True, said, verdict.verified, value)
+    return name, Verdict(True, said, verdict.verified, value, bool(changes))
 
 
 def _read(path: Path) -> tuple[str, Any, Certificate | None]:

@@ -133,7 +133,8 @@ _LONG = 30
 
 _HEAD = r"""% {title}
 % {summary}
-% In the preamble: \usepackage[T1]{{fontenc}} \usepackage{{booktabs,graphicx}}
+% In the preamble: \usepackage[T1]{{fontenc}} \usepackage{{booktabs,graphicx,import}}
+% In the text: \import{{folder/of/this/file/}}{{report}}, which finds its pictures; labels begin with the report's name.
 % Names with letters that pdflatex does not know want xelatex or lualatex."""
 
 
@@ -143,19 +144,21 @@ def as_latex(report: Report) -> str:
     Returns
     -------
     str
-        A fragment of a document, not a whole one; labels are ``tab:<key>`` and ``fig:<key>``, and the pictures are
-        expected beside it as ``<key>.pdf``. Tables of details are left out.
+        A fragment of a document, not a whole one; labels are ``tab:<title>-<key>`` and ``fig:<title>-<key>``, so that
+        a paper can have two reports, and the pictures are expected beside it as ``<key>.pdf``. Tables of details are
+        left out.
     """
+    prefix = re.sub(r"[^a-z0-9]+", "-", report.title.lower()).strip("-")
     title, summary = (" ".join(text.split()) for text in (report.title, report.summary))
     parts = [_HEAD.format(title=title, summary=summary)]
     parts += [f"% Result: {' '.join(report.result.split())}"] if report.result else []
     parts += [f"% Note: {' '.join(note.split())}" for note in report.notes]
-    parts += [_latex_table(table) for table in report.tables if not table.detail]
-    parts += [_latex_picture(picture) for picture in report.pictures]
+    parts += [_latex_table(table, prefix) for table in report.tables if not table.detail]
+    parts += [_latex_picture(picture, prefix) for picture in report.pictures]
     return "\n\n".join(parts) + "\n"
 
 
-def _latex_table(table: Table) -> str:
+def _latex_table(table: Table, prefix: str) -> str:
     columns = list(enumerate(table.columns))
     rows = [[_latex_cell(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
     lines = [" & ".join(row) + r" \\" for row in [[_heading(column) for column in table.columns], *rows]]
@@ -165,7 +168,7 @@ def _latex_table(table: Table) -> str:
             r"\begin{table}",
             r"  \centering\small\setlength{\tabcolsep}{4pt}",
             rf"  \caption{{{_in_latex(table.caption)}}}",
-            rf"  \label{{tab:{table.key}}}",
+            rf"  \label{{tab:{prefix}-{table.key}}}",
             rf"  \begin{{tabular}}{{{alignment}}}",
             r"    \toprule",
             f"    {lines[0]}",
@@ -185,14 +188,14 @@ def _alignment(column: Column, cells: list[Cell]) -> str:
     return r"p{0.3\linewidth}" if long else "l"
 
 
-def _latex_picture(picture: Picture) -> str:
+def _latex_picture(picture: Picture, prefix: str) -> str:
     return "\n".join(
         [
             r"\begin{figure}",
             r"  \centering",
             rf"  \includegraphics[width=\linewidth]{{{picture.key}}}",
             rf"  \caption{{{_in_latex(picture.caption)}}}",
-            rf"  \label{{fig:{picture.key}}}",
+            rf"  \label{{fig:{prefix}-{picture.key}}}",
             r"\end{figure}",
         ]
     )

@@ -56,17 +56,21 @@ def test_small_certificates_verify(family):
 def test_a_stranger_submits(tmp_path):
     problem = instances.load(SMALL)
     solution = solve(problem, certificate=True)
-    name, verdict = ledger.submitted(solution.save(tmp_path / "solution.npz"))
+    name, verdict = instances.submit(solution.save(tmp_path / "solution.npz"))
     assert (name, verdict.accepted) == (SMALL, True)
-    name, verdict = ledger.submitted(solution.certificate.save(tmp_path / "proof.npz"))
+    name, verdict = instances.submit(solution.certificate.save(tmp_path / "proof.npz"))
     assert (name, verdict.accepted) == (SMALL, True)
+    assert instances.submit(solution) == instances.submit(tmp_path / "solution.npz")
+    assert not instances.submit(solution.certificate)[1].improves  # the ledger has it
+    with pytest.raises(InvalidOption, match="got a ndarray"):
+        instances.submit(solution.x)
     lying = replace(solution, certificate=replace(solution.certificate, bound=solution.objective - 1e-3))
-    _, verdict = ledger.submitted(lying.save(tmp_path / "lie.npz"))
+    _, verdict = instances.submit(lying.save(tmp_path / "lie.npz"))
     assert not verdict.accepted
     assert "proves only" in verdict.sentence
     other = type(problem)(problem.distances * 2, problem.costs, size=problem.size)
     with pytest.raises(InvalidOption, match="about no instance"):
-        ledger.submitted(solve(other).save(tmp_path / "other.npz"))
+        instances.submit(solve(other).save(tmp_path / "other.npz"))
     np.savez(tmp_path / "pickled.npz", header=np.array({"x": 1}, dtype=object))
     with pytest.raises(CertificateError, match="holds no solution and no certificate"):
-        ledger.submitted(tmp_path / "pickled.npz")
+        instances.submit(tmp_path / "pickled.npz")
