@@ -6,6 +6,7 @@ counts. Nothing here imports PyTorch.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -29,7 +30,6 @@ __all__ = [
     "Callbacks",
     "Decision",
     "Round",
-    "clock_record",
     "decide",
     "learn",
     "listeners",
@@ -68,8 +68,10 @@ class Decision:
         """Return what the clock tells a selector, as fields of `RoundFeedback`; ``returned`` is a mask (m,)."""
         if self.times is None:
             return {}
-        clients, ends = self.selection.clients[returned].tolist(), self.times.ends[returned].tolist()
-        return {"durations": dict(zip(clients, ends, strict=True)), "seconds": self.times.seconds}
+        clients, ends = self.selection.clients, self.times.ends
+        if not returned.all():
+            clients, ends = clients[returned], ends[returned]
+        return {"durations": dict(zip(clients.tolist(), ends.tolist(), strict=True)), "seconds": self.times.seconds}
 
     def outcomes(self, failed: NDArray[np.bool_] | None = None) -> NDArray[np.int8]:
         """Outcome of every client, shape (N,); ``failed`` (m,) marks those whose update cannot be used."""
@@ -323,7 +325,7 @@ def round_record(done: Round) -> Record:
         "select_seconds": done.select_seconds,
         "train_seconds": done.train_seconds,
     }
-    record |= {} if done.times is None else clock_record(selection.clients, done.times, done.outcomes)
+    record |= {} if done.times is None else _clock_record(done, done.times, len(ids[Outcome.RETURNED]))
     if done.client_scores is not None:
         record["client_scores"] = jsonable(dict(zip(("loss", "accuracy"), map(list, done.client_scores), strict=True)))
     record |= {"metrics": jsonable(done.metrics)} if done.metrics else {}
@@ -331,33 +333,45 @@ def round_record(done: Round) -> Record:
     return record | ({"notes": jsonable(selection.notes)} if selection.notes else {})
 
 
-def clock_record(clients: NDArray[np.int64], times: RoundTimes, outcomes: NDArray[np.int8]) -> Record:
+def _clock_record(done: Round, times: RoundTimes, used: int) -> Record:
     """Convert the times of a round to JSON values: ``seconds`` at its end since the start of the run, and ``clock``.
 
-    A client's work is wasted where its update was not used.
+    A client's work is wasted where its update was not used; ``used`` counts those that were. Where all were, nothing
+    is late, leaves or is wasted, and few steps are left: they are felt in rounds of a few milliseconds.
     """
-    unused = outcomes[clients] != Outcome.RETURNED
-    busy, sent = times.busy, times.sent
-    parts = {name: getattr(times, name).tolist() for name in ("download", "compute", "upload")}
-    moments = {name: _moments(getattr(times, name)) for name in ("begins", "ends", "stops")}
+    clients, parts = done.selection.clients, (times.download.tolist(), times.compute.tolist(), times.upload.tolist())
+    if used == clients.size and times.arrived.all():
+        stops: list[float | None] = [None] * used
+        begins, ends, late = times.begins.tolist(), times.ends.tolist(), []
+        busy = sum(map(sum, parts), 0.0)  # the bits of any other order: durations are whole ticks
+        sent, wasted_seconds, wasted_bytes = float(times.sent.sum()), 0.0, 0.0
+    else:
+        begins, ends, stops = _moments(times.begins), _moments(times.ends), _moments(times.stops)
+        unused, late = done.outcomes[clients] != Outcome.RETURNED, clients[times.late].tolist()
+        busy, wasted_seconds = float(times.busy.sum()), float(times.busy[unused].sum())
+        sent, wasted_bytes = float(times.sent.sum()), float(times.sent[unused].sum())
     return {
         "seconds": times.end,
         "clock": {
             "start": times.start,
-            **parts,
-            **moments,
-            "late": clients[times.late].tolist(),
-            "busy_seconds": float(busy.sum()),
-            "wasted_seconds": float(busy[unused].sum()),
-            "sent_bytes": float(sent.sum()),
-            "wasted_bytes": float(sent[unused].sum()),
+            "download": parts[0],
+            "compute": parts[1],
+            "upload": parts[2],
+            "begins": begins,
+            "ends": ends,
+            "stops": stops,
+            "late": late,
+            "busy_seconds": busy,
+            "wasted_seconds": wasted_seconds,
+            "sent_bytes": sent,
+            "wasted_bytes": wasted_bytes,
         },
     }
 
 
 def _moments(values: NDArray[np.float64]) -> list[float | None]:
     """Return moments as JSON has them: None for what never comes."""
-    return [value if value < np.inf else None for value in values.tolist()]
+    return [value if value < math.inf else None for value in values.tolist()]
 
 
 def solution_record(solution: Solution) -> Record:
