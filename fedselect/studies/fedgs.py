@@ -159,13 +159,12 @@ def table_2_grid(setup: Setup[Plan]) -> dict[tuple[Any, ...], Experiment]:
     variants = [(draw, setting.sizes[0]) for draw in range(plan.draws if generated else 1)]
     variants += [(0, size) for size in setting.sizes[1 : plan.sizes]]
     grid = {}
-    rows, usual = methods(setting.features), (0.0, 1.0)
     for draw, size in variants:
         main = (draw, size) == variants[0]
         for seed in range(plan.seeds if main else 1):
             for mode in setting.modes:
-                for method, (selector, proximal) in rows.items():
-                    if not main and selector.name == "fedgs" and selector.options["alpha"] not in usual:
+                for method, (selector, proximal) in methods(setting.features).items():
+                    if not main and selector.options.get("alpha", 0.0) not in (0.0, 1.0):
                         continue
                     grid[draw, size, mode, method, seed] = Experiment(
                         name=f"{mode}-m{size}-draw{draw}",

@@ -10,7 +10,8 @@ graph or counts; it trains in round 0, too, and so has a round more than the oth
 
 A learned graph begins in round 0, in which all available clients train for it alone; so that no model has a round
 more than another, ``oracle`` has this round too. ``refreshed`` graphs follow every later update. ``wrong`` is the
-oracle's with its clients shuffled, and ``no graph`` is α = 0: least selected first.
+oracle's with its clients shuffled, and ``no graph`` is α = 0: least selected first. What the graphs do stands beside
+what the ids do: ``oracle, ties at random`` takes other optima of the very same problems.
 
 Columns: smallest and final test loss, and their distances from the oracle's under the same seed, with half the 95 %
 confidence interval of the mean (Student's t), and whether that is within 2 % ("agrees", two one-sided tests), beyond
@@ -49,6 +50,7 @@ GRAPHS: Mapping[str, Mapping[str, object]] = {
     "update, refreshed": {"features": "update", "refresh": True},
     "wrong": {"features": "labels", "warmup": 1},
     "no graph": {"features": "labels", "warmup": 1, "alpha": 0.0},
+    "oracle, ties at random": {"features": "labels", "warmup": 1, "ties": "random"},
 }
 
 
