@@ -151,8 +151,8 @@ def branch_and_bound(problem: DeadlineProblem, run: Run) -> None:
     by a function linear in the time taken. Three passes keep 200, 20 000 and 4 million states. Where values follow
     times, what the first leaves open is branched on the numbers of clients (`solvers.deadline.counting`), exchanged to
     a local optimum, and tabulated where the table of ``dynamic-programme`` is small. Times are exact: where
-    they take more than 62 bits, one search is over times rounded down, whose bound holds, and one over times rounded
-    up, whose selections are in time.
+    they take more than 62 bits, one search is over times rounded down, whose bound holds, and where its selection is
+    late by that, or not proved, one over times rounded up, whose selections are in time.
     """
     greedy(problem, run)
     chain = Chain.of(problem, "down")
@@ -163,9 +163,9 @@ def branch_and_bound(problem: DeadlineProblem, run: Run) -> None:
     run.tighten(float(known.ahead[0]) + known.margin)
     within = chain if chain.is_exact else Chain.of(problem, "up")
     for width in _WIDTHS:
-        if not chain.is_exact:
-            search(within, multipliers(within), problem, run, width)
         _tighten(problem, run, search(chain, known, problem, run, width))
+        if not chain.is_exact and not run.proved and not run.expired:
+            search(within, multipliers(within), problem, run, width)
         if run.proved or run.expired:
             return
         if width == _WIDTHS[0] and (line := on_a_line(chain)) is not None:

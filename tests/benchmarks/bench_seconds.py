@@ -5,7 +5,8 @@
 
 Sixty clients, ten wanted per round, a deadline of 6 s and one uplink that carries a model of half a megabyte. A run
 ends after 900 seconds of the clock, so that all times are censored there. Runs that the file has are not repeated.
-The second command measures what a clock adds to a run, and an Oort decision. `docs/mathematics/clock.md` reads
+The second command measures what a clock adds to a run and to a simulation of 100 000 clients, a deadline of as many,
+and an Oort decision. `docs/mathematics/clock.md` reads
 both files.
 """
 
@@ -28,16 +29,19 @@ import pandas as pd  # noqa: E402
 from scipy.stats import binom  # noqa: E402
 
 from fedselect.availability import ideal  # noqa: E402
+from fedselect.availability.independent import Independent  # noqa: E402
 from fedselect.clock import Clock, ClockSettings, build_clock, lognormal  # noqa: E402
 from fedselect.data import Federation, digits, letters  # noqa: E402
 from fedselect.experiments.metrics import clock_summary, round_table, seconds_to  # noqa: E402
 from fedselect.randomness import generator  # noqa: E402
-from fedselect.rounds import Scenario  # noqa: E402
+from fedselect.rounds import Scenario, simulate  # noqa: E402
 from fedselect.rounds.engine import round_record  # noqa: E402
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback  # noqa: E402
-from fedselect.selectors import SELECTORS, Oort  # noqa: E402
+from fedselect.selectors import SELECTORS, Oort, Uniform  # noqa: E402
 from fedselect.training.fedavg import FedAvg  # noqa: E402
 from fedselect.training.settings import TrainingSettings, samples_trained  # noqa: E402
+from solvers import solve  # noqa: E402
+from solvers.deadline import DeadlineProblem  # noqa: E402
 
 #: Rules by label: registered name and options. FedCS asks half of the clients for their resources, and takes of these.
 RULES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -136,6 +140,45 @@ def cost_of_clock(
     }  # fmt: skip
 
 
+def cost_of_simulation(clients: int = 100_000, turns: int = 40) -> dict[str, Any]:
+    """Measure rounds of a simulation with and without a clock in turns: what it adds, per client and round."""
+    sizes, rng = np.full(clients, 100), np.random.default_rng(0)
+    settings = ClockSettings(model_bytes=1_000_000, jitter=0.2, link_jitter=0.2, policy="deadline", deadline=60.0)
+    rounds, there = turns + 2, Independent(rng.random(clients), 0)
+    games = [
+        simulate(Uniform(clients // 10), there, sizes=sizes, rounds=rounds, clock=clock)
+        for clock in (None, Clock(lognormal(clients), sizes, settings))
+    ]
+    took = np.empty((rounds, 2))
+    for turn in range(rounds):
+        for place in (0, 1) if turn % 2 else (1, 0):
+            start = time.process_time()
+            round_record(next(games[place]))
+            took[turn, place] = time.process_time() - start
+    added = 1e6 * (took[2:, 1] - took[2:, 0]) / clients
+    return {
+        "what": f"simulate with a clock, {clients // 10} of {clients}: added", "number": f"{np.median(added):.3f}",
+        "interval or worst": f"{added.max():.3f}", "unit": "us per client and round",
+        "of": f"{1e6 * np.median(took[2:, 0]) / clients:.3f} us without",
+    }  # fmt: skip
+
+
+def cost_of_deadline(clients: int = 100_000, turns: int = 20) -> dict[str, Any]:
+    """Measure exact FedCS decisions of many clients, whose times are log-normal."""
+    took = []
+    for turn in range(turns + 1):
+        rng = np.random.default_rng(turn)
+        problem = DeadlineProblem(rng.lognormal(3, 1, clients), rng.lognormal(0, 1, clients), 2000.0)
+        start = time.process_time()
+        found = solve(problem)
+        took.append(1e3 * (time.process_time() - start))
+        assert found.status == "optimal"
+    return {
+        "what": f"a deadline of {clients} clients, exactly", "number": f"{np.median(took[1:]):.0f}",
+        "interval or worst": f"{max(took[1:]):.0f}", "unit": "ms", "of": "processor time",
+    }  # fmt: skip
+
+
 def cost_of_oort(size: int, convention: Literal["paper", "code"], clients: int = 100_000) -> list[dict[str, Any]]:
     """Measure Oort's decisions and what it learns, in processor milliseconds, over twelve rounds after the first."""
     rng = np.random.default_rng(0)
@@ -175,6 +218,9 @@ def measure_cost(out: Path) -> None:
     for rule, options, model in (("uniform", {}, "linear"), ("uniform", {}, "mlp"), ("fedgs", LOCAL, "linear")):
         rows.append(cost_of_clock(rule, options, model))
         print(rows[-1], flush=True)
+    for row in (cost_of_simulation(), cost_of_deadline()):
+        rows.append(row)
+        print(row, flush=True)
     for convention in ("paper", "code"):
         for size in (100, 1000, 10_000):
             rows += cost_of_oort(size, convention)  # type: ignore[arg-type]

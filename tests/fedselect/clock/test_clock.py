@@ -10,6 +10,7 @@ import pytest
 from fedselect.clock import Clock, ClockSettings, Devices, build_clock, check_clock, lognormal
 from fedselect.errors import ConfigError
 from fedselect.experiments.metrics import clock_summary, round_table
+from fedselect.randomness import generator
 from fedselect.rounds import simulate
 from fedselect.rounds.engine import round_record
 from fedselect.rounds.protocol import Outcome
@@ -172,6 +173,21 @@ def test_times_are_a_function_of_seed_round_and_client():
     steady = Clock(devices, np.full(40, 50), ClockSettings(jitter=0.4, model_bytes=10**6), seed=7)
     assert steady.parts(5, some)[1].tolist() == few[1].tolist()  # link jitter moves no other stream
     assert steady.parts(5, some)[0].tolist() == steady.download[some].tolist()
+
+
+@pytest.mark.parametrize("n_clients", [3, 60_000])  # drawn for some rounds at once, and one by one
+def test_jitter_is_the_clients_draw_in_the_round_in_whatever_order_rounds_are_asked(n_clients):
+    sizes = np.arange(n_clients) % 7 + 1
+    one = Clock(lognormal(n_clients, 2), sizes, ClockSettings(jitter=0.3, link_jitter=0.4, model_bytes=10_000), 2)
+    some = np.array([0, 2, n_clients - 1])
+    for round in (40, 3, 16, 15, 40) if n_clients == 3 else (4, 1):
+        work, links = (
+            np.exp(sigma * generator(2, purpose, round).standard_normal(n_clients))[some]
+            for sigma, purpose in ((0.3, "computation"), (0.4, "links"))
+        )
+        wanted = one.download[some] * links, one.compute[some] * work, one.upload[some] * links
+        for part, seconds in zip(one.parts(round, some), wanted, strict=True):
+            assert part.tolist() == (np.rint(seconds * 2.0**20) / 2.0**20).tolist()
 
 
 def test_the_size_of_the_model_is_that_of_the_settings_or_else_the_real_one():
