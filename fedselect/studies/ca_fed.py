@@ -273,7 +273,7 @@ def reasons(runs: pd.DataFrame) -> dict[tuple[str, ...], str]:
         federation = group["run"].iloc[0].experiment.federation()  # the same for all methods
         if federation.parameters is not None:  # MNIST has no true model
             right = (federation.test.features @ federation.parameters[0] > 0) == federation.test.labels
-            text = f"another draw of the data: the model that made the labels has {100 * right.mean():.1f}"
+            text = f"the paper's data are another draw: the model that made these labels has {100 * right.mean():.1f}"
             why[("maximum", name)] = text
             if not reading.code:
                 text = "rates tuned for this very average are the grid's largest; the paper's are not given"

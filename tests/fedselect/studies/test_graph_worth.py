@@ -21,6 +21,7 @@ def test_all_graphs_select_side_by_side(tmp_path, capsys):
     two = table.loc["two labels"]
     assert two.loc["oracle", "smallest loss - oracle's"] == 0
     assert two.loc["secure", "edge F1"] == 1
+    assert (table["adjusted p final loss"].drop("oracle", level=1) >= 0.05).all()
     assert two.loc["secure", "messages"] == 7 * 45 + 2 * two.loc["oracle", "messages"] // 2
     assert two.loc["functional", "messages"] == two.loc["update", "messages"] == two.loc["oracle", "messages"] > 0
     assert 0 < two.loc["functional", "edge F1"] <= 1
