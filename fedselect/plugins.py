@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import logging
 import pickle
 import sys
@@ -251,7 +252,7 @@ def _register_class(module: ModuleType, wanted: str, source: str) -> None:
     if "torch" in sys.modules and isinstance(thing, type) and issubclass(thing, sys.modules["torch"].nn.Module):
         MODELS.register(wanted)(_maker(thing))
     elif isinstance(thing, type) and callable(getattr(thing, "select", None)):
-        SELECTORS.register(wanted)(thing)
+        SELECTORS.register(wanted)(_selector_builder(thing))
     else:
         raise ConfigError(
             f"{source}: {wanted} is neither a torch.nn.Module nor a class with select, and is not "
@@ -265,8 +266,34 @@ def _maker(kind: type) -> Callable[..., Any]:
 
         return made(kind, federation)
 
+    return _named_like(kind, build)
+
+
+def _named_like(kind: type, build: Callable[..., Any]) -> Callable[..., Any]:
     build.__module__, build.__qualname__, build.__doc__ = kind.__module__, kind.__qualname__, kind.__doc__
     return build
+
+
+#: What a constructor calls the number of clients to select, and the number there are.
+_OF_SCENARIO = dict.fromkeys(("size", "m", "k", "clients_per_round", "n_select"), "size") | dict.fromkeys(
+    ("n_clients", "clients", "n", "num_clients"), "n_clients"
+)
+
+
+def _selector_builder(kind: type) -> Callable[..., Any]:
+    """Return a builder of a class that takes ``(size)``, ``(n_clients, size)`` or nothing instead of a scenario."""
+    given = list(inspect.signature(kind).parameters.values())
+    if given and given[0].name.lower() not in _OF_SCENARIO:
+        return kind
+    known = {each.name: _OF_SCENARIO[each.name.lower()] for each in given if each.name.lower() in _OF_SCENARIO}
+
+    def build(scenario: Any, **options: Any) -> Any:
+        return kind(**{name: getattr(scenario, what) for name, what in known.items()}, **options)
+
+    world = inspect.Parameter("scenario", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    others = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in given if each.name not in known]
+    build.__signature__ = inspect.Signature([world, *others])  # type: ignore[attr-defined]
+    return _named_like(kind, build)
 
 
 def _registries() -> tuple[Any, ...]:

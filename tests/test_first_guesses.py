@@ -240,6 +240,8 @@ TYPED: list[tuple[str, str | None]] = [
     ("solve p.npz --json", "--format"),
     ("solve p.npz --certificate made.cert.npz --require-certificate 0.5", WORKS),
     ("solve missing.npz", "there is no file"),
+    ("solve p.npz --start ids.txt", WORKS),
+    ("solve p.npz --plot made.png", r"Solution\.load"),
     ("solve x.json", "solution|a file of a problem ends in"),
     ("verify x.json", "solution|certificate"),
     ("verify proof.npz --problem solved.npz", WORKS),
@@ -279,6 +281,7 @@ TYPED: list[tuple[str, str | None]] = [
     ("run small.toml -c experiment.logger=wandb", "--logger"),
     ("run small.toml --epochs 2", "local_epochs|experiment.rounds"),
     ("run small", "small.toml"),
+    ("run small.toml --load sized:First -c selector.name=First --out made-first", WORKS),
     ("run small.toml --load p3.py:MySelector", "p3.py"),
     ("compare small.toml --selectors uniform,random", "did you mean 'uniform'"),
     ("compare small.toml --selectors unifrom", "did you mean 'uniform'"),
@@ -356,8 +359,13 @@ def write_files(folder: Path) -> None:
     pairs = "\n".join(f"{i} {j} {h[i, j]:.6f}" for i in range(8) for j in range(i + 1, 8))
     (folder / "header.txt").write_text(f"8\n{pairs}\n")
     (folder / "notes.txt").write_text("to do\n")
+    (folder / "ids.txt").write_text("0, 1, 2\n")
     (folder / "small.toml").write_text(SMALL)
     (folder / "knap.py").write_text(KNAPSACK)
+    (folder / "sized.py").write_text(
+        "class First:\n    def __init__(self, n_clients, size):\n        self.size = size if n_clients == 8 else 0\n"
+        "    def select(self, round):\n        return round.available.nonzero()[0][: self.size].tolist()\n"
+    )
     (folder / "p3.py").write_text("class MySelector:\n    pass\n")
     there = np.random.default_rng(0).random((5, 4)) < 0.6
     there[:, 0] = True

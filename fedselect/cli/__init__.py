@@ -81,6 +81,7 @@ def _say_what_is_executed() -> None:
 #: Options that other programs have and no command here: what to write instead.
 _ELSEWHERE = {
     "--json": "--format json", "--output": "--out", "--mip-gap": "--gap", "--verbose": "--log", "--n-jobs": "--jobs",
+    "--plot": "--out FILE.npz, and in Python Solution.load(FILE).plot()",
     "--rounds": "-c experiment.rounds=...", "--clients": "-c experiment.clients_per_round=...",
     "--epochs": "-c training.local_epochs=... (of a client) or -c experiment.rounds=...",
     "--lr": "-c training.learning_rate=...", "--learning-rate": "-c training.learning_rate=...",

@@ -39,7 +39,7 @@ from solvers.files import write_atomically
 from solvers.instances import InstanceInfo
 from solvers.instances.ledger import Verdict, judged, of_digest
 from solvers.instances.ledger import verify as verify_instance
-from solvers.reading import Unreadable, read_matrix
+from solvers.reading import Unreadable, read_matrix, read_text
 from solvers.run import Log
 from solvers.solution import jsonable
 from solvers.solving import plan
@@ -73,7 +73,8 @@ def solve(
     costs: Costs = None,
     weight: Weight = None,
     start: Annotated[
-        str | None, typer.Option(help="Begin with these clients, '3,17,20', or with the solution in a file.")
+        str | None,
+        typer.Option(help="Begin with these clients, '3,17,20', or with a file: of a solution, or of such ids."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -159,7 +160,9 @@ def _is_vector(path: Path) -> bool:
 def _begun(text: str, name: str, problem: Problem) -> Any:
     """Return the start that an option names: ids with commas, or a file of `Solution.save` or of ``--out``."""
     if Path(text).is_file():
-        return Solution.load(text, None if text.endswith(".npz") else problem)
+        if not text.endswith(".txt"):
+            return Solution.load(text, None if text.endswith(".npz") else problem)
+        text = read_text(text)
     try:
         return [int(word) for word in text.replace(",", " ").split()]
     except ValueError:
