@@ -121,6 +121,14 @@ def proves(problem: Problem, objective: float | None, bound: float | None) -> bo
     return abs(bound - objective) <= problem.tolerance_at(objective)
 
 
+#: What other packages call the attributes of a solution.
+_MEANT = {
+    "value": "objective", "obj": "objective", "fun": "objective", "objective_value": "objective", "ids": "selected",
+    "selection": "selected", "clients": "selected", "time": "seconds", "runtime": "seconds", "success": "status",
+    "optimal": "status", "lower_bound": "bound", "upper_bound": "bound", "mip_gap": "gap", "message": "stopped",
+}  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """A decision and everything known about how good it is.
@@ -279,6 +287,12 @@ class Solution:
     def priced_bound(self) -> float | None:
         """Bound that `prices` are the multipliers of; None where there are none."""
         return getattr(self.prices, "bound", self.details.get("priced_bound")) if self.prices else None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            meant = f"; did you mean {_MEANT[name]!r}?" if name in _MEANT else ""
+            raise AttributeError(f"'Solution' object has no attribute {name!r}{meant}", name=name, obj=self)
 
     def _plain_details(self) -> Any:
         """Return ``details`` as JSON can hold them, with what is computed when it is looked at."""

@@ -118,6 +118,8 @@ SOLVING: list[tuple[str, str | None]] = [
     ("methods(DispersionProblem)", WORKS),
     ("exec('from solvers import *\\nfrom solvers.dispersion import *\\nmethods(p)', {'p': p})", WORKS),
     ("Solution.load(there('x.json'))", WORKS),
+    ("solve(p).value", "did you mean 'objective'"),
+    ("solve(p).ids", "did you mean 'selected'"),
     ("Solution.load(there('notes.txt'))", "not a solution file|no solution"),
     ("load(there('x.json'))", "Solution.load|solution"),
     ("check(p, solve(p, certificate=True))", WORKS),
