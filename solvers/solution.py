@@ -291,6 +291,8 @@ class Solution:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
+            if isinstance(getattr(type(self), name, None), property):  # which raised its own AttributeError
+                return object.__getattribute__(self, name)
             meant = f"; did you mean {_MEANT[name]!r}?" if name in _MEANT else ""
             raise AttributeError(f"'Solution' object has no attribute {name!r}{meant}", name=name, obj=self)
 
