@@ -125,6 +125,8 @@ class LaminarSelections:
         says which clients of a group must come, and which are too many for it, and the next level goes on with these.
         """
         states = self.constraints.states
+        if not (self._levels or states.any()):
+            return _largest(g, self.constraints.size)
         low, high = self._limits
         order = np.argsort(-g, kind="stable")
         order = order[states[order] != ZERO]
@@ -188,3 +190,11 @@ class LaminarSelections:
         loss[coming] = out[owner[coming]] - g[coming]
         loss[leaving] = g[leaving] - into[owner[leaving]]
         return loss
+
+
+def _largest(g: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    """Return the decision for the largest entries; ties go to the lower place."""
+    least = np.partition(g, g.size - count)[g.size - count] if count else np.inf
+    x = (g > least).astype(np.int64)
+    x[np.flatnonzero(g == least)[: count - int(x.sum())]] = 1
+    return x

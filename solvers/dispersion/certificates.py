@@ -12,8 +12,8 @@ import numpy as np
 from solvers.certificate_writers import certificate_writer
 from solvers.certificates import Certificate, problem_digest
 from solvers.certificates.schema import POINT
+from solvers.dispersion.methods.constrained_points import solve_by_prices
 from solvers.dispersion.methods.points import relaxed as climbed
-from solvers.dispersion.methods.points import solve_by_prices
 from solvers.dispersion.prelude import single_threaded_blas
 from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.dispersion.relaxations.attainable import Attainable

@@ -155,14 +155,14 @@ def one_thread(
     return wrapped
 
 
-def single_threaded_blas(problem: DispersionProblem) -> Any:
-    """Return a context in which BLAS uses one thread, unless the problem is large.
+def single_threaded_blas(problem: SelectionProblem, largest: int = _SMALL) -> Any:
+    """Return a context in which BLAS uses one thread, unless the problem has more clients than ``largest``.
 
     Semidefinite relaxations factorise matrices of n rows thousands of times. Up to a few hundred rows a second BLAS
     thread brings nothing; on a machine that is busy otherwise, threads that wait for each other cost a hundred times
     what the work takes, and a time limit with it. One thread also makes the bits independent of the number of cores.
     """
-    return nullcontext() if problem.n > _SMALL else _controller().limit(limits=1, user_api="blas")
+    return nullcontext() if problem.n > largest else _controller().limit(limits=1, user_api="blas")
 
 
 @cache

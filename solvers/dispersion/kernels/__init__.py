@@ -5,6 +5,15 @@
 
 from __future__ import annotations
 
-from solvers.dispersion.kernels.loader import Clock, cache_folder, load, preload, register, registered, warm_up
+from solvers.dispersion.kernels.loader import (
+    Clock,
+    cache_folder,
+    is_loaded,
+    load,
+    preload,
+    register,
+    registered,
+    warm_up,
+)
 
-__all__ = ["Clock", "cache_folder", "load", "preload", "register", "registered", "warm_up"]
+__all__ = ["Clock", "cache_folder", "is_loaded", "load", "preload", "register", "registered", "warm_up"]

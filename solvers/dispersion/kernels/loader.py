@@ -32,7 +32,7 @@ import numpy as np
 
 from solvers.dispersion.kernels.compiler import compile_kernel
 
-__all__ = ["Clock", "cache_folder", "load", "preload", "register", "registered", "warm_up"]
+__all__ = ["Clock", "cache_folder", "is_loaded", "load", "preload", "register", "registered", "warm_up"]
 
 _log = logging.getLogger("solvers")
 
@@ -128,6 +128,11 @@ def load(name: str, run: Clock | None = None, *, precision: str = "float64", ste
             f"the kernel {name} took {seconds:.1f} s to load or compile, which do not count against the time limit"
         )
     return _loaded[key]
+
+
+def is_loaded(name: str, precision: str = "float64") -> bool:
+    """Whether a kernel is in memory, so that `load` takes no time."""
+    return (name, precision) in _loaded
 
 
 def preload(*, if_used: bool = False) -> None:

@@ -1,20 +1,40 @@
-"""Heuristics between points under side constraints: some hundred clients at a time, with prices on the rows."""
+"""Points under side constraints: prices of rows at the concave relaxation, heuristics, and a tree over what is left."""
 
 from __future__ import annotations
+
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.constrained_set import ConstrainedSelections
 from solvers.constraints import FREE, ONE, ZERO
+from solvers.dispersion.geometry import StoredPointGeometry
 from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
 from solvers.dispersion.neighbourhood import ascend
+from solvers.dispersion.prelude import single_threaded_blas
 from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
+from solvers.dispersion.relaxations.points import Relaxation, Rest
 from solvers.dispersion.restated import RestatedRun
 from solvers.errors import InvalidProblem
+from solvers.registry import find
 from solvers.run import Run
 
-__all__ = ["first_selection", "search_in_constraints"]
+__all__ = ["first_selection", "search_in_constraints", "solve_by_prices", "solve_points_in_constraints"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+#: Points up to which all distances are stored: 128 MB.
+_STORED = 4_000
+
+#: Changes of the prices, and climbs for each; a gap below which no further price pays.
+_PRICINGS, _CLIMBS, _ENOUGH = 30, 6, 1e-5
+
+#: Changes of the price after which the bound has to be lower by this share of the gap, else swaps go on.
+_PATIENCE, _STALL = 4, 0.02
+
+#: Small problems that the search improves before the tree.
+_ROUNDS = 20
 
 #: Steps of Frank-Wolfe that find where to round from.
 _STEPS = 12
@@ -142,3 +162,155 @@ def _improve(
     if moves:
         tabu_with_matrix(small, inner, moves=moves)
     inner.hand_over()
+
+
+def solve_points_in_constraints(problem: PointDispersionProblem, run: Run, largest: int) -> None:
+    """Bound by prices of the rows, improve by swaps, fix by reduced costs, and solve what is left by its own tree.
+
+    Parameters
+    ----------
+    problem, run : PointDispersionProblem, Run
+        The problem and its run, which has a decision.
+    largest : int
+        Clients that the tree takes over, at most.
+    """
+    problem = _stored(problem)
+    with run.phase("prices of rows"), single_threaded_blas(problem, _STORED):
+        relaxation = solve_by_prices(problem, run)
+    if run.proved or run.expired:
+        return
+    with run.phase("swaps"):
+        search_in_constraints(problem, run, _ROUNDS)
+    if run.proved or run.expired:
+        return
+    assert run.objective is not None
+    value = run.objective
+    state, y = relaxation.fixed(value), relaxation.y
+    agree = ((state == ONE) & (y >= 1.0)) | ((state == ZERO) & (y <= 0.0))
+    places = np.flatnonzero(~agree | (state == FREE))
+    if (problem.constraints.states[places] != FREE).any():
+        return  # the point is not where clients are included or excluded: the time was short
+    if places.size > largest:
+        run.stop("iterations", f"{places.size} clients are left open by reduced costs; the tree takes {largest}")
+        return
+    rest = Rest(relaxation, places)
+    fixed = np.full(problem.n, ZERO, dtype=np.int8)
+    fixed[rest.ones], fixed[places] = ONE, FREE
+    _, left = problem.constraints.restricted(fixed)
+    if rest.size in (0, places.size) or ConstrainedSelections.of(left).contradiction() is not None:
+        only = rest.whole(np.full(places.size, int(rest.size > 0)))
+        if rest.size in (0, places.size) and problem.violation(only) == 0:
+            value = max(value, run.offer(only))
+        run.tighten(value + problem.rounding)
+        return
+    small = rest.dense(**left.arguments())
+
+    def lift(x: NDArray[np.int64]) -> NDArray[np.int64]:
+        whole = rest.whole(x)
+        assert run.x is not None
+        return whole if problem.violation(whole) == 0 else run.x  # limits of the part are rounded outwards
+
+    part = RestatedRun(small, run, rest.error + problem.rounding, lift=lift, constant=rest.constant, beside=value)
+    try:
+        find(small, "branch-and-bound").function(small, part)
+    finally:
+        part.hand_over()
+        run.nodes = part.nodes
+
+
+def solve_by_prices(problem: PointDispersionProblem, run: Run) -> Relaxation:
+    """Bound by prices of the rows, and round: the relaxation, which is returned, climbs at the costs that prices make.
+
+    The bound is the tangent at its point, over the linear relaxation of all constraints, whatever the prices are. A
+    single price is halved in; several move towards those of the tangent's linear programme, by ever smaller steps.
+    """
+    feasible = _set_of(problem)
+    matrix, limits = feasible.matrix, np.array([row.high for row in feasible.priced])
+    assert run.x is not None
+    relaxation = Relaxation(problem, run, problem.decision(run.x))
+    states = problem.constraints.states
+    far = 2 * problem.weight * problem.diameter * problem.size + problem.spread
+    fixed = np.where(states == ONE, -far, np.where(states == ZERO, far, 0.0))  # keeps the point where states are
+    climber = Relaxation(_repriced(problem, fixed), run, problem.decision(run.x))
+    prices, bracket, bounds = np.zeros(len(limits)), _Bracket(), list[float]()
+    for step in range(_PRICINGS):
+        for _ in range(_CLIMBS):
+            before = climber.y
+            climber.climb()
+            if np.abs(climber.y - before).sum() < 1e-3 or run.expired:
+                break
+        relaxation.move(climber.y)
+        towards = feasible.prices(relaxation.g)
+        run.tighten(relaxation.bound(feasible.at_prices(relaxation.g, towards)[0]))
+        _offer(problem, run, feasible.round(relaxation.y))
+        assert run.bound is not None
+        assert run.objective is not None
+        bounds.append(run.bound)
+        gap = run.bound - run.objective
+        stalls = len(bounds) > _PATIENCE and bounds[-1 - _PATIENCE] - bounds[-1] <= _STALL * gap
+        if run.expired or run.proved or stalls or gap <= _ENOUGH * abs(run.objective):
+            break
+        if len(limits) == 1 and np.isfinite(limits[0]):
+            bracket.put(prices[0], float(matrix[0] @ climber.y) - limits[0])
+            fresh = np.array([bracket.next(towards[0])])
+        else:
+            fresh = prices + (towards - prices) / (1 + step / 2)
+        if np.array_equal(fresh, prices):
+            break
+        climber.problem = _repriced(problem, fixed + fresh @ matrix)
+        climber.g = climber.g - (fresh - prices) @ matrix
+        prices = fresh
+    return relaxation
+
+
+class _Bracket:
+    """Interval around the price at which a budget is just used, by interpolation between what its ends use too much."""
+
+    def __init__(self) -> None:
+        self.low, self.high, self.over, self.under = 0.0, np.inf, np.inf, 0.0
+        self._last: list[bool] = []
+
+    def put(self, price: float, excess: float) -> None:
+        """Take over what the relaxation at a price uses beyond the limit."""
+        self._last = [*self._last[-1:], excess > 0]
+        if excess > 0:
+            self.low, self.over = price, excess
+        else:
+            self.high, self.under = price, -excess
+
+    def next(self, guess: float) -> float:
+        """Return the next price: a guess until there is an interval, the middle where one end stays for twice."""
+        if not np.isfinite(self.high):
+            return max(2 * self.low, guess)
+        share = self.over / (self.over + self.under) if np.isfinite(self.over) else 0.5
+        if len(set(self._last)) == 1:
+            share = 0.5
+        return float(self.low + (self.high - self.low) * min(max(share, 0.02), 0.98))
+
+
+def _offer(problem: PointDispersionProblem, run: Run, x: NDArray[np.int64]) -> None:
+    """Offer a decision, where stored distances do not say at once that it is worse than the run's."""
+    if isinstance(problem.geometry, StoredPointGeometry) and run.objective is not None:
+        chosen = np.flatnonzero(x)
+        pairs = float(problem.geometry.distances(chosen).sum())
+        if problem.weight * pairs - float(problem.costs[chosen].sum()) <= run.objective:
+            return
+    run.offer(x)
+
+
+def _stored(problem: PointDispersionProblem) -> PointDispersionProblem:
+    """The same problem with distances that are stored, where that many fit."""
+    if problem.n > _STORED:
+        return problem
+    held = copy(problem)
+    held.__dict__["geometry"] = StoredPointGeometry(problem.geometry.coordinates)
+    return held
+
+
+def _repriced(problem: PointDispersionProblem, charge: NDArray[np.float64]) -> PointDispersionProblem:
+    """The problem without side constraints, at costs that are higher by a charge."""
+    made = PointDispersionProblem(
+        problem.points, problem.costs + charge, size=problem.size, weight=problem.weight, metric=problem.metric
+    )
+    made.__dict__["geometry"] = problem.geometry
+    return made

@@ -258,8 +258,9 @@ _KINDS = 0.1
 #: first answer.
 _AS_MATRIX = {PointDispersionProblem: 150, KindDispersionProblem: 60}
 
-#: Up to so many points have a matrix made for the tree under side constraints; beyond, rows have prices alone.
-_MOST_CONSTRAINED = 2_000
+#: Up to so many points have a matrix made for the tree under quotas or conflicts, which the point of the concave
+#: relaxation does not keep.
+_MOST_IN_GROUPS = 2_000
 
 #: Clients to one that is chosen from which on the level-1 RLT bound comes before the trees, and its share of the time.
 #: 2026-11-23, 18 rounds with 30 % of 1 000 clients there, one run each on a busy machine: with 10 to one, and cores for
@@ -341,7 +342,8 @@ def auto_without_matrix(problem: SelectionProblem, run: Run) -> None:
     Many points on a circle or a line go to ``circle`` before.
     """
     if problem.is_constrained:
-        if problem.n <= _MOST_CONSTRAINED or isinstance(problem, KindDispersionProblem):
+        in_groups = problem.n <= _MOST_IN_GROUPS and len(problem.feasible.core.numbers) > 0  # type: ignore[attr-defined]  # there are constraints
+        if isinstance(problem, KindDispersionProblem) or problem.n <= _AS_MATRIX[type(problem)] or in_groups:
             as_matrix(problem, run, "auto")
         else:
             find(problem, "branch-and-bound").function(problem, run)

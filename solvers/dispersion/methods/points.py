@@ -9,9 +9,12 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.constrained_set import ConstrainedSelections
 from solvers.dispersion.geometry import OutOfTime, potentials
-from solvers.dispersion.methods.constrained_points import first_selection, search_in_constraints
+from solvers.dispersion.methods.constrained_points import (
+    first_selection,
+    search_in_constraints,
+    solve_points_in_constraints,
+)
 from solvers.dispersion.methods.exact import branch_and_bound as branch_and_bound_with_matrix
 from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
 from solvers.dispersion.neighbourhood import ascend
@@ -240,8 +243,8 @@ def branch_and_bound(problem: PointDispersionProblem, run: Run, *, largest: Anno
     The objective is concave on the slice without a shift, so the bound at the relaxation's optimum is off by parts
     in a million where there are many clients, and reduced costs fix all but some tens or hundreds of them. Those are a
     `DispersionProblem`, solved by its own ``branch-and-bound``; the fixed ones enter its costs. Follows Spiers, Bui
-    and Loxton (EJOR 311(2), 2023), who put the same tangents into a mixed-integer solver. Under side constraints there
-    is a bound and a decision, no tree: rows have prices (`solve_by_prices`).
+    and Loxton (EJOR 311(2), 2023), who put the same tangents into a mixed-integer solver. Under side constraints
+    rows have prices at the relaxation, and the small problem has what the fixed clients leave of them.
 
     Parameters
     ----------
@@ -251,63 +254,12 @@ def branch_and_bound(problem: PointDispersionProblem, run: Run, *, largest: Anno
     run.nodes = 0
     with in_time(problem, run):
         if problem.is_constrained:
-            solve_by_prices(problem, run)
+            solve_points_in_constraints(problem, run, largest)
             return
         with run.phase("concave relaxation"):
             relaxation = relaxed(problem, run)
         if not (run.proved or run.expired):
             finish(relaxation, run, largest)
-
-
-#: Changes of the prices, and climbs for each; a gap below which no further price pays.
-_PRICINGS, _CLIMBS, _ENOUGH = 30, 6, 1e-5
-
-
-def solve_by_prices(problem: PointDispersionProblem, run: Run) -> Relaxation:
-    """Bound by prices of the rows, and round: the relaxation, which is returned, climbs at the costs that prices make.
-
-    The bound is the tangent at its point, over the linear relaxation of all constraints, whatever the prices are. A
-    single price is halved in; several move towards those of the tangent's linear programme, by ever smaller steps.
-    """
-    feasible = problem.feasible
-    assert isinstance(feasible, ConstrainedSelections)
-    matrix, limits = feasible.matrix, np.array([row.high for row in feasible.priced])
-    relaxation = started(problem, run)
-    climber = Relaxation(_repriced(problem, np.zeros(problem.n)), run, problem.decision(run.x))  # type: ignore[arg-type]  # one was offered
-    prices, least, most = np.zeros(len(limits)), 0.0, np.inf
-    for step in range(_PRICINGS):
-        for _ in range(_CLIMBS):
-            before = climber.y
-            climber.climb()
-            if np.abs(climber.y - before).sum() < 1e-3 or run.expired:
-                break
-        relaxation.move(climber.y)
-        run.tighten(relaxation.bound())
-        run.offer(feasible.round(relaxation.y))
-        if run.expired or run.proved or run.bound - run.objective <= _ENOUGH * abs(run.objective):  # type: ignore[operator,arg-type]
-            break
-        towards = feasible.prices(relaxation.g)
-        if len(limits) == 1 and np.isfinite(limits[0]):
-            used = float(matrix[0] @ climber.y)
-            least, most = (prices[0], most) if used > limits[0] else (least, prices[0])
-            inside = least < towards[0] < most
-            middle = (least + most) / 2 if np.isfinite(most) else max(2 * least, towards[0])
-            fresh = towards if inside and step % 2 == 0 else np.array([middle])
-        else:
-            fresh = prices + (towards - prices) / (1 + step / 2)
-        if np.array_equal(fresh, prices):
-            break
-        climber.problem = _repriced(problem, fresh @ matrix)
-        climber.g = climber.g - (fresh - prices) @ matrix
-        prices = fresh
-    return relaxation
-
-
-def _repriced(problem: PointDispersionProblem, charge: NDArray[np.float64]) -> PointDispersionProblem:
-    """The problem without side constraints, at costs that are higher by a charge."""
-    return PointDispersionProblem(
-        problem.points, problem.costs + charge, size=problem.size, weight=problem.weight, metric=problem.metric
-    )
 
 
 def finish(relaxation: Relaxation, run: Run, largest: int) -> None:

@@ -13,6 +13,7 @@ side of the m-th largest that changing it costs more than the distance to the in
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +30,6 @@ __all__ = [
 ]
 
 _EPS = float(np.finfo(np.float64).eps)
-
-#: Clients between whom weight is moved at a time; their distances are stored (18 MB).
-_WORKING = 1_500
 
 #: Moves of weight between two looks at the clock.
 _STEPS = 2_000
@@ -80,7 +78,7 @@ class Relaxation:
         """
         climb = load("points", self.run).climb
         problem = self.problem
-        some = self.working()
+        some = self.working(problem.geometry.at_once)
         h = problem.geometry.distances(some)
         y, g = self.y[some], self.g[some]
         enough = 1e-10 * problem.scale / problem.size
@@ -100,7 +98,7 @@ class Relaxation:
         self.y = y
         self._add(np.flatnonzero(change), change)
 
-    def working(self, number: int = _WORKING) -> NDArray[np.intp]:
+    def working(self, number: int) -> NDArray[np.intp]:
         """The clients with weight on the move: all fractional ones, and those that move first."""
         y, g = self.y, self.g
         ones, zeros = y >= 1.0, y <= 0.0
@@ -124,12 +122,13 @@ class Relaxation:
         support = np.flatnonzero(self.y)
         return self.problem.feasible.support(self.g) - float((self.y[support] * self.g[support]).sum())
 
-    def bound(self) -> float:
-        """The tangent's bound on the objective of every decision, rounding included."""
+    def bound(self, support: float | None = None) -> float:
+        """The tangent's bound on the objective of every decision, rounding included; ``support`` is that of g."""
         problem = self.problem
-        support = np.flatnonzero(self.y)
-        inner = (self.y[support] * (self.g[support] + problem.costs[support])).sum() / 2
-        return problem.feasible.support(self.g) - float(inner) + self.margin
+        support = problem.feasible.support(self.g) if support is None else support
+        there = np.flatnonzero(self.y)
+        inner = (self.y[there] * (self.g[there] + problem.costs[there])).sum() / 2
+        return support - float(inner) + self.margin
 
     @property
     def margin(self) -> float:
@@ -194,11 +193,10 @@ class Rest:
             p.points[self.places], self.costs, size=self.size, weight=p.weight, metric=p.metric
         )
 
-    def dense(self) -> DispersionProblem:
-        """The part with its matrix of distances."""
-        return DispersionProblem(
-            self.problem.geometry.distances(self.places), self.costs, size=self.size, weight=self.problem.weight
-        )
+    def dense(self, **constraints: Any) -> DispersionProblem:
+        """The part with its matrix of distances, under side constraints of its own."""
+        distances = self.problem.geometry.distances(self.places)
+        return DispersionProblem(distances, self.costs, size=self.size, weight=self.problem.weight, **constraints)
 
     def run(self, problem: SelectionProblem, whole: Run, beside: float | None = None) -> RestatedRun:
         """Return a run on the part, as points or with its matrix; see `RestatedRun` for ``beside``."""

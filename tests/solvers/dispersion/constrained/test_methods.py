@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 from solvers import methods, solve
 from solvers.constraints import Budget, Quota
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
-from tests.solvers.dispersion.constrained.cases import draw_case, feasible_cases
+from solvers.errors import InvalidProblem
+from tests.solvers.dispersion.constrained.cases import draw_case, draw_constraints, feasible_cases, keeps
 from tests.thoroughly import few_of
 
 SEEDS = few_of([range(start, start + 20) for start in range(0, 2000, 20)], 1)
@@ -67,6 +70,43 @@ def test_points_and_kinds_keep_constraints(name):
         assert solution.objective <= best.objective + 1e-6 or name == "tabu"
         if name == "tabu":
             assert solution.objective >= 0.99 * best.objective
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_points_are_proved_by_prices_and_a_tree_over_what_is_left(seeds):
+    proved = 0
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 5])
+        n = int(rng.integers(4, 12))
+        m, points = int(rng.integers(2, n)), rng.random((n, int(rng.integers(1, 4))))
+        points = np.round(3 * points) if rng.random() < 0.3 else points
+        stated, costs = draw_constraints(rng, n, m), rng.normal(size=n) * (rng.random() < 0.5)
+        try:
+            problem = PointDispersionProblem(points, costs, size=m, **stated)
+        except InvalidProblem:
+            continue
+        found = solve(problem, "branch-and-bound", time_limit=20)
+        kept = [each for each in itertools.combinations(range(n), m) if keeps(stated, each)]
+        assert (found.status == "infeasible") == (not kept)
+        if kept:
+            optimum = max(problem.objective(problem.feasible.decision(each)) for each in kept)
+            assert found.status == "optimal"
+            assert found.objective == pytest.approx(optimum, rel=2e-6, abs=2e-6)
+            assert found.bound >= optimum - problem.rounding
+            proved += 1
+    assert proved
+
+
+def test_many_points_have_stored_distances_and_the_optimum_of_their_matrix():
+    rng = np.random.default_rng(0)
+    use = rng.integers(0, 1000, 160)
+    problem = PointDispersionProblem(
+        100 * rng.random((160, 2)), size=16, include=[5], exclude=[7, 8], budgets=[Budget(use, 0.06 * use.sum(), "use")]
+    )
+    found, by_matrix = solve(problem, "auto", time_limit=20), solve(problem.expanded(), "auto", time_limit=20)
+    assert [each["name"] for each in found.details["phases"]] == ["prices of rows", "swaps"]
+    assert found.status == by_matrix.status == "optimal"
+    assert found.objective == pytest.approx(by_matrix.objective, rel=2e-6)
 
 
 #: Two budgets that each allow a selection, and no selection that keeps both.
