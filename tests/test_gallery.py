@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
 
@@ -82,6 +83,23 @@ def test_stars_of_differences_are_those_of_the_file():
     shown = marks_in(table)
     assert len(shown) > 15
     assert {cell: known[cell] for cell in shown} == shown
+
+
+def test_the_worth_of_graphs_is_the_files_rounded():
+    """Differences, intervals and their marks, "=" within the margin and a star beyond chance, row by row."""
+    text = dict(sections((GALLERY / "index.md").read_text(encoding="utf-8")))["### What is the graph worth?"]
+    with (GALLERY / "graph_worth.csv").open(encoding="utf-8") as lines:
+        known = {(row["split"], row["graph"]): row for row in csv.DictReader(lines)}
+    marks = {"agrees": " =", "inconclusive": "", "higher": " \\*", "lower": " \\*"}
+    shown = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:2] == "| "]
+    shown = [row for row in shown if ("Dirichlet", row[0]) in known]
+    assert len(shown) == len(known) / 2
+    for name, *cells, _ in shown:
+        for split, cell in zip(("two labels", "Dirichlet"), cells, strict=True):
+            row = known[split, name]
+            apart, half = float(row["smallest loss - oracle's"]), float(row["± smallest loss"])
+            expected = f"{apart:+.3f} ± {half:.3f}{marks.get(row['smallest loss is'], '')}"
+            assert cell == (f"*{float(row['smallest loss']):.3f}*" if name == "oracle" else expected)
 
 
 def test_every_file_of_the_gallery_is_shown_and_has_its_command():
