@@ -1,8 +1,8 @@
 """First guesses of new users: what they type works, or is answered by one sentence with the right hint.
 
 Each guess is a line of Python or of the command line, and what is to come of it: ``WORKS``, or words that the sentence
-must have. A traceback of anything but this package's errors, or of a `TypeError` that names what was meant, is a
-failure. ``python tests/test_first_guesses.py`` prints what is answered to each.
+must have. A traceback of anything but this package's errors, or of a `TypeError` or `AttributeError` that names what
+was meant, is a failure. ``python tests/test_first_guesses.py`` prints what is answered to each.
 """
 
 # ruff: noqa: F401  (the names that guesses use are there to be looked up)
@@ -514,7 +514,7 @@ def answered(guess: str) -> tuple[bool, str]:
             return code in (0, None), out.getvalue().strip()
         try:
             value = eval(guess, {**namespace(), "there": str})
-        except (*TOOLKIT_ERRORS, TypeError) as error:
+        except (*TOOLKIT_ERRORS, TypeError, AttributeError) as error:
             return False, f"{type(error).__name__}: {error}"
     return True, out.getvalue().strip() or repr(value)[:100]
 
