@@ -293,8 +293,9 @@ class Solution:
         def __getattr__(self, name: str) -> Any:
             if isinstance(getattr(type(self), name, None), property):  # which raised its own AttributeError
                 return object.__getattribute__(self, name)
-            meant = f"; did you mean {_MEANT[name]!r}?" if name in _MEANT else ""
-            raise AttributeError(f"'Solution' object has no attribute {name!r}{meant}", name=name, obj=self)
+            refusal = f"'Solution' object has no attribute {name!r}"
+            meant = f"a Solution has no {name!r}; did you mean {_MEANT[name]!r}?" if name in _MEANT else refusal
+            raise AttributeError(meant, name=name, obj=self)
 
     def _plain_details(self) -> Any:
         """Return ``details`` as JSON can hold them, with what is computed when it is looked at."""
