@@ -159,6 +159,7 @@ SCHEMAS = {
         SEARCH | {"level": (0, MULTIPLIER - 1, None), "fine": (0, 60, "level")},
     ),
     "coverage": (1, "CoverageProblem", "similarity", 900, COVERAGE),
+    "schedule": (-1, "ScheduleProblem", "counts", 0, {"level": (-1, 1 << 33, "n")}),
     "capping": (-1, "CappingProblem", "weights", 1200, {"multiplier": (-ANY, ANY, 1)}),
     "cutoff": (-1, "CutoffProblem", "rates", 0, {"cutoff": (1, 10**12, 1)}),
     "exclusion": (-1, "ExclusionProblem", "importance", 1200, {"target": (-ANY, ANY, 1), "tree": (-ANY, ANY, None)}),
@@ -906,6 +907,22 @@ def check_coverage(problem, unit, given):
     return best * unit
 
 
+def check_schedule(problem, unit, given):
+    """v^2 >= (2 a + 1) v - a (a + 1) for whole v and a: a price of turns, of which each round takes the cheapest.
+
+    All schedules have as many turns, so that a bound on the sum of squares is one on the variance.
+    """
+    counts, sizes, price = problem.counts, problem.sizes, [2 * a + 1 for a in given.level]
+    n, turns = len(counts), sum(counts) + sum(sizes)
+    need(n and len(problem.available) == len(sizes), "there is not one number of selections for each round")
+    need(all(type(k) is int and k >= 0 for k in counts + sizes), "turns must be whole, and not negative")
+    least = sum(p * c - a * (a + 1) for p, c, a in zip(price, counts, given.level))
+    for there, size in zip(problem.available, sizes):
+        need(len(there) == n and size <= sum(map(bool, there)), "a round selects more than are available")
+        least += sum(sorted(p for p, is_there in zip(price, there) if is_there)[:size])
+    return Fraction(n * least - turns**2, n * n)
+
+
 def check_three_point(problem, unit, given):
     """The objective, plus terms that no selection makes negative, averaged over symmetries that do not change it.
 
@@ -1016,6 +1033,7 @@ CHECKS = {
     "allocation": check_allocation,
     "balance": check_balance,
     "coverage": check_coverage,
+    "schedule": check_schedule,
     "capping": check_capping,
     "cutoff": check_cutoff,
     "exclusion": check_exclusion,

@@ -12,7 +12,7 @@ import numpy as np
 from solvers.certificates.attainable import attainable
 from solvers.certificates.balance import check_balance
 from solvers.certificates.certificate import Certificate, problem_digest
-from solvers.certificates.convex import check_allocation, check_optimization_error, check_total_error
+from solvers.certificates.convex import check_allocation, check_optimization_error, check_schedule, check_total_error
 from solvers.certificates.coverage import check_coverage
 from solvers.certificates.decimals import check_capping, check_cutoff
 from solvers.certificates.dispersion import by_client, check_dispersion
@@ -34,6 +34,7 @@ CHECKERS: dict[str, Callable[[Any, int, Mapping[str, Any]], Fraction]] = {
     "three-point": check_three_point,
     "balance": check_balance,
     "coverage": check_coverage,
+    "schedule": check_schedule,
     "allocation": check_allocation,
     "exclusion": check_exclusion,
     "optimization-error": check_optimization_error,

@@ -1,8 +1,13 @@
-r"""Checkers of bounds of convex problems, in fractions: a client's price for allocations, a gradient for weights.
+r"""Checkers of bounds of convex problems, exactly: prices for allocations and schedules, a gradient for weights.
 
 **Allocation.** For any price λ ≥ 0, :math:`\sum_k \min_s (c_k / s + \lambda s) - \lambda S - \sum_k c_k / N_k` is a
 lower bound. In whole clients the minimum is one where neither neighbour is lower, as the terms are convex; in real
 numbers :math:`c / s \ge 2c / r - c s / r^2` for any r > 0, and what is left is linear.
+
+**Schedules.** For whole v and any whole a, :math:`(v - a)(v - a - 1) \ge 0`: the square of a client's turns is at
+least :math:`(2a + 1) v - a (a + 1)`. A level :math:`a_k` of each client is a price :math:`2 a_k + 1` of each of its
+turns, and no schedule's are cheaper than the cheapest of every round. As all schedules have as many turns, a bound on
+the sum of squares is one on the variance; levels that are potentials of an optimal schedule prove it exactly.
 
 **Aggregation weights** (optimisation error, total error). In the biased importance p the ratio of Theorem 2 is convex
 and homogeneous of degree 1, so that its gradient d at the weights q of the certificate bounds it below by
@@ -22,9 +27,11 @@ from fractions import Fraction
 from math import isqrt
 from typing import Any
 
+import numpy as np
+
 from solvers.errors import CertificateError
 
-__all__ = ["check_allocation", "check_optimization_error", "check_total_error"]
+__all__ = ["check_allocation", "check_optimization_error", "check_schedule", "check_total_error"]
 
 #: Bits of the roots behind the point.
 ROOT = 120
@@ -69,6 +76,18 @@ def _real(cost: Fraction, rate: Fraction, least: int, most: int) -> Fraction:
         touch = min(max(Fraction(isqrt(int(scaled)) + 1, 1 << 40), Fraction(least)), touch)
     slope = rate - cost / touch**2
     return 2 * cost / touch + slope * (least if slope > 0 else most)
+
+
+def check_schedule(problem: Any, grid: int, arrays: Mapping[str, Any]) -> Fraction:
+    """Return a variance of the turns that no schedule is below; ``level`` holds a whole number for each client."""
+    level, counts, n = arrays["level"], np.asarray(problem.counts).tolist(), len(problem.counts)
+    least = sum((2 * a + 1) * c - a * (a + 1) for a, c in zip(level.tolist(), counts, strict=True))
+    # Prices are below 2^35 by their range, and there are at most 2^23 of them.
+    price = 2 * level + 1
+    for there, size in zip(np.asarray(problem.available), np.asarray(problem.sizes).tolist(), strict=True):
+        least += int(np.partition(price[there], size - 1)[:size].sum()) if size else 0
+    turns = sum(counts) + int(np.asarray(problem.sizes).sum())
+    return Fraction(n * least - turns**2, n * n)
 
 
 def check_optimization_error(problem: Any, grid: int, arrays: Mapping[str, Any]) -> Fraction:

@@ -22,6 +22,7 @@ __all__ = [
     "ENTRIES",
     "FACTOR",
     "HALVINGS",
+    "LEVEL",
     "MULTIPLIER",
     "POINT",
     "ROOM",
@@ -49,6 +50,9 @@ POINT = 1 << 20
 
 #: Factors of squares that raise an objective are no larger, and squares are divided by two so often at most.
 ROOT, HALVINGS = 1 << 26, 40
+
+#: Levels of clients are no higher: turns are at most 2^31 before, and one in each round.
+LEVEL = 1 << 33
 
 #: Most entries of an array: what is read is tested in minutes.
 ENTRIES = 1 << 23
@@ -169,6 +173,7 @@ SCHEMAS: dict[str, Schema] = {
         },
         (-900, 900),
     ),
+    "schedule": Schema("ScheduleProblem", {"level": Array(-1, LEVEL, "clients")}, (0, 0), "counts"),
     "allocation": Schema("AllocationProblem", {"price": Array(0, _ANY, 1), "whole": Array(0, 1, 1)}, _DOUBLES),
     "exclusion": Schema("ExclusionProblem", {"target": Array(-_ANY, _ANY, 1), "tree": Array(-_ANY, _ANY)}, _DOUBLES),
     "optimization-error": Schema("OptimizationErrorProblem", {"q": Array(0, _ANY, "clients")}, _DOUBLES),

@@ -1,4 +1,4 @@
-"""Certificates of coverage and balance: true, tight, for any multipliers, and what a liar would write."""
+"""Certificates of coverage, balance and schedules: true, tight, for any multipliers, and what a liar would write."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import pytest
 
 from solvers import solve
 from solvers.balance import BalanceProblem
+from solvers.certificate_writers import with_certificate
 from solvers.certificates import Certificate, check, problem_digest
 from solvers.certificates.balance import restated
 from solvers.coverage import CoverageProblem
 from solvers.dispersion import DispersionProblem
+from solvers.schedule import ScheduleProblem
 from tests.solvers.certificates.test_soundness import as_read, integers, refused, second
 from tests.solvers.coverage.test_coverage import random_problem
+from tests.solvers.schedule.test_schedule import random_problem as random_schedule
 from tests.thoroughly import few_of
 
 
@@ -190,3 +193,41 @@ def test_both_state_the_same_dispersion_problem():
     value = x @ stated.distances @ x - stated.costs @ x
     assert abs(value - float(exact)) <= float(error) * 4
     assert as_read(problem).label_counts == problem.label_counts.tolist()
+
+
+@pytest.mark.parametrize("seed", few_of(range(20), 2))
+def test_levels_prove_every_schedules_variance_whatever_method_it_is_from(seed):
+    """Exactly, but for the rounding of the variance to a double."""
+    rng = np.random.default_rng(seed)
+    for case in range(15):
+        problem = random_schedule(rng, 9, 9)
+        method = ("exchanges", "min-cost-flow", "round-by-round")[case % 3]
+        solution = with_certificate(solve(problem, method).with_bound(problem.bound()))
+        best = solve(problem).objective
+        assert abs(both(problem, solution.certificate) - best) <= 1e-15 * best
+        late = with_certificate(solve(problem, "round-by-round").with_bound(problem.bound()), 1e-9)
+        assert both(problem, late.certificate) <= best
+
+
+@pytest.mark.parametrize("seed", few_of(range(40), 4))
+def test_any_levels_prove_a_bound_of_the_variance(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        problem = random_schedule(rng)
+        best = solve(problem).objective
+        for reach in (2, 9, 1 << 33):
+            arrays = {"level": rng.integers(-1, reach, problem.n, endpoint=True)}
+            assert both(problem, Certificate("schedule", problem_digest(problem), -1e300, 0, arrays)) <= best
+
+
+def test_a_schedule_by_hand():
+    """Two rounds of client 0 alone, one of either: 2 and 1 turns, priced from the levels 1 and 1 or 0."""
+    problem = ScheduleProblem([[1, 0], [1, 0], [1, 1]], size=1)
+    good = Certificate("schedule", problem_digest(problem), 0.25, 0, {"level": integers(1, 1)})
+    assert both(problem, good) == 0.25  # 3 + 3 + 3 - 2 - 2 = 5 = 2 * 2 + 1 * 1
+    weak = replace(good, arrays={"level": integers(1, -1)})  # 3 + 3 - 1 - 2 = 3
+    refused(problem, weak, "proves only -0.75")
+    refused(problem, replace(good, bound=0.2500001), "proves only 0.25")
+    refused(problem, replace(good, arrays={"level": integers(1)}), "must have 2 entries")
+    refused(problem, replace(good, arrays={"level": integers(1, 1 << 34)}), "must lie between")
+    refused(problem, replace(good, arrays={"level": integers(1, -2)}), "must lie between")

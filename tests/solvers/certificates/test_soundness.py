@@ -479,6 +479,7 @@ def certificates(seed=5):
     from solvers.balance import BalanceProblem
     from solvers.coverage import CoverageProblem
     from solvers.dispersion import PointDispersionProblem
+    from solvers.schedule import ScheduleProblem
     from solvers.weighting import ExclusionProblem, OptimizationErrorProblem, TotalErrorProblem
 
     rng = np.random.default_rng(seed)
@@ -495,6 +496,7 @@ def certificates(seed=5):
         KindDispersionProblem(np.array([[2.0, 5.0], [5.0, 0.0]]), [0, 1, 0, 1, 1, 0], rng.random(6), size=3),
         CoverageProblem(rng.random((5, 6)), 2),
         BalanceProblem(rng.integers(1, 9, (6, 3)), 3),
+        ScheduleProblem(rng.random((5, 6)) < 0.5, 2),
     ]
     found = [(problem, solve(problem, certificate=True).certificate) for problem in problems]
     clients = alike(6, 3)
