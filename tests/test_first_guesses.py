@@ -2,14 +2,16 @@
 
 Each guess is a line of Python or of the command line, and what is to come of it: ``WORKS``, or words that the sentence
 must have. A traceback of anything but this package's errors, or of a `TypeError` or `AttributeError` that names what
-was meant, is a failure. ``python tests/test_first_guesses.py`` prints what is answered to each.
+was meant, is a failure. ``python tests/test_first_guesses.py --out FILE`` tables what is answered to each.
 """
 
 # ruff: noqa: F401  (the names that guesses use are there to be looked up)
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import csv
 import io
 import os
 import re
@@ -570,19 +572,26 @@ def test_there_are_as_many_guesses_as_are_claimed():
 
 
 if __name__ == "__main__":
-    only = sys.argv[1] if len(sys.argv) > 1 else ""
+    parser = argparse.ArgumentParser(description="Print what is answered to each guess.")
+    parser.add_argument("only", nargs="?", default="", help="regular expression: only these")
+    parser.add_argument("--out", type=Path, help="a CSV file of them")
+    asked = parser.parse_args()
     place = Path(tempfile.mkdtemp())
     write_files(place)
-    score = []
+    table = []
     with cli_in(place):
         for guess, expected in GUESSES:
-            if only and not re.search(only, guess):
+            if not re.search(asked.only, guess):
                 continue
             try:
                 works, answer = answered(guess)
                 ok = right(guess, expected, works, answer)
             except BaseException as error:
                 works, ok, answer = False, False, f"TRACEBACK {type(error).__name__}: {error}"
-            score.append(ok)
             print(f"{'ok ' if ok else 'BAD'} {guess}\n      {answer[-400:]}", flush=True)
-    print(sum(score), "of", len(score))
+            flat = " ".join(re.sub("[─-╿]", " ", answer).replace(str(place), "FOLDER").split())
+            table.append((guess, "right" if ok else "WRONG", "works" if works else flat[:300]))
+    print(sum(each[1] == "right" for each in table), "of", len(table))
+    if asked.out:
+        with asked.out.open("w", newline="") as stream:
+            csv.writer(stream).writerows([("guess", "verdict", "answer"), *table])
