@@ -308,7 +308,7 @@ def reasons(runs: pd.DataFrame, paper: Losses, setting: Setting, plan: Plan) -> 
         elif low < high:
             why[cell] = "not the draw of the data alone; M, T and β are assumed"
         else:
-            why[cell] = "another draw of the data (--paper shows several); M, T and β are assumed"
+            why[cell] = "another draw of the data; M, T and β are assumed"
         why[cell] += ROWS.get(cell[1], "")
     return why
 
@@ -475,7 +475,8 @@ def results(setup: Setup[Plan]) -> Iterator[Table | Picture | str]:
     table = beside_paper(
         main_runs, paper, ("mode", "method"), "best_loss", reasons(runs, paper, setting, plan), margin=0.01, runs=3
     )
-    table.insert(6, "over draws", ["{:.3f}-{:.3f}".format(*ends) for ends in over_draws(runs, setting).values()])
+    if plan.draws > 1:
+        table.insert(6, "over draws", ["{:.3f}-{:.3f}".format(*ends) for ends in over_draws(runs, setting).values()])
     yield Table(table, f"Table 2, {setup.dataset}: smallest test loss, M = {setting.sizes[0]}")
     tables = variants(runs, paper)
     yield Table(claims(tables, setting.modes), "What the paper says of Table 2", digits=2)
