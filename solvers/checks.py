@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -71,6 +72,10 @@ def _check_numeric(value: Any, name: str) -> None:
         raise InvalidProblem(
             f"{name} must be a dense array; got a sparse {type(value).__name__}: give {name}.toarray()"
         )
+    if hasattr(value, "adjacency"):
+        raise InvalidProblem(f"{name} must be numbers; got a graph: graphs.distances(graph) has its shortest paths")
+    if isinstance(value, str | os.PathLike):
+        raise InvalidProblem(f"{name} must be numbers; got the text {str(value)!r:.80} (numpy.load reads a file)")
     kind = getattr(getattr(value, "dtype", None), "kind", "f")
     if kind in "SUcmM":
         found = {"c": "complex ones", "m": "durations", "M": "dates"}.get(kind, "text")

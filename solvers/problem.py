@@ -237,6 +237,8 @@ def load(path: str | os.PathLike[str]) -> Problem:
         header = parse_json(str(arrays.get("header", "")))
     except Unreadable as error:
         reason = "it is JSON, as solutions are: Solution.load reads those" if is_json(path) else str(error)
+        if str(path).endswith(".txt"):
+            reason = "of an MDPLIB file solvers.dispersion.read_mdplib reads it"
         if arrays and "header" not in arrays:
             reason = f"it holds the arrays {', '.join(arrays)}; a matrix or points alone are read from .npy and .csv"
         raise InvalidProblem(f"{path} is not a problem file ({FORMAT}): {reason}") from error

@@ -154,7 +154,14 @@ def _opened(path: PathLike) -> Iterator[IO[bytes]]:
     except MemoryError as error:
         raise Unreadable("there is not enough memory for what it holds") from error
     except _DAMAGE as error:
-        raise Unreadable(str(error) or type(error).__name__) from error
+        raise Unreadable(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    """Say what is wrong with bytes, in words of files."""
+    if isinstance(error, zipfile.BadZipFile):
+        return "it is no zip archive of arrays (.npz), or a damaged one"
+    return str(error) or type(error).__name__
 
 
 def _without_waiting(path: str, flags: int) -> int:
@@ -310,7 +317,7 @@ def _opened_bytes(data: bytes) -> Iterator[IO[bytes]]:
     except MemoryError as error:
         raise Unreadable("there is not enough memory for what it holds") from error
     except _DAMAGE as error:
-        raise Unreadable(str(error) or type(error).__name__) from error
+        raise Unreadable(_reason(error)) from error
 
 
 def _array(stream: IO[bytes], size: int) -> NDArray[Any]:

@@ -475,7 +475,7 @@ class Solution:
             (f"  {each['name']}", f"{each['seconds']:.3f} s" + (" (the bound)" if each in won else ""))
             for each in ended
         ]
-        return rows
+        return rows + [("note", str(each)) for each in self.details.get("notes", ())]
 
     def __repr__(self) -> str:
         parts = [f"method={self.method!r}", f"status={self.status!r}", f"stopped={self.stopped!r}"]

@@ -122,6 +122,9 @@ SOLVING: list[tuple[str, str | None]] = [
     ("Solution.load(there('x.json'))", WORKS),
     ("solve(p).value", "did you mean 'objective'"),
     ("solve(p).ids", "did you mean 'selected'"),
+    ("DispersionProblem('D.npy', size=3)", "numpy.load"),
+    ("DispersionProblem(networkx.path_graph(4), size=1)", r"graphs\.distances"),
+    ("DispersionProblem(h, size=3, weight=[1, 2])", "weight must be finite"),
     ("Solution.load(there('notes.txt'))", "not a solution file|no solution"),
     ("load(there('x.json'))", "Solution.load|solution"),
     ("check(p, solve(p, certificate=True))", WORKS),
@@ -403,6 +406,7 @@ def distances_and_costs() -> tuple[np.ndarray, np.ndarray]:
 @cache
 def namespace() -> dict[str, Any]:
     """Return what a user has in hand after the first lines of a script."""
+    import networkx
     import pandas as pd
     import scipy.sparse
     import torch

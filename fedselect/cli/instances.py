@@ -177,7 +177,9 @@ def export(
     if format == "json":
         print(json.dumps({"instance": instance, "file": str(file), "bytes": size_written}))
     else:
-        say(f"{file}: {size_written / 1024:.1f} KiB")
+        linear = ", quadratic: HiGHS and CBC want --formulation glover or rlt"
+        quadratic = linear if formulation is None and file.suffix in (".lp", ".mps") else ""
+        say(f"{file}: {size_written / 1024:.1f} KiB{quadratic}")
 
 
 def _writer(file: Path, problem: Problem) -> Callable[[Any, Path], Any]:

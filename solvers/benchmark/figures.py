@@ -72,10 +72,10 @@ def profile_figure(table: pd.DataFrame, measure: Measure = "time_to_proof") -> F
             panel.step(ratio, share, where="post", label=method, markevery=max(1, len(ratio) // 8), **style)
         panel.set_xscale("log")
         panel.set_xlim(1.0, right)
-        panel.set_xlabel(f"{_NAMES[measure]}, as a multiple of the best method's")
         if len(profiles) > 1:
             panel.set_title("no time limit" if np.isnan(limit) else f"time limit {limit:g} s", fontsize=10)
             panel.grid(alpha=0.3)
+    figure.supxlabel(f"{_NAMES[measure]}, as a multiple of the best method's", fontsize=10)
     axes[0].set_ylim(-0.02, 1.02)
     axes[0].set_ylabel("share of solves")
     return _finished(figure, axes[0])

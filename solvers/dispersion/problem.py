@@ -18,11 +18,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.checks import frozen_array, integer
+from solvers.checks import frozen_array, integer, number
 from solvers.constraints import ConstrainedProblem, among
 from solvers.dispersion.geometry import Geometry, KindGeometry, MatrixGeometry, PointGeometry
 from solvers.errors import InvalidProblem
-from solvers.options import did_you_mean
+from solvers.options import AtLeast, did_you_mean
 from solvers.solution import OPTIMALITY_GAP
 
 __all__ = [
@@ -77,9 +77,7 @@ class SelectionProblem(ConstrainedProblem):
         size = integer(self.size, "size")
         if not 1 <= size <= n:
             raise InvalidProblem(f"size must lie between 1 and the number of clients, {n}; got {size}")
-        weight = float(self.weight)
-        if not (math.isfinite(weight) and weight >= 0):
-            raise InvalidProblem(f"weight must be finite and non-negative; got {weight}")
+        weight = number(self.weight, "weight", AtLeast(0))
         _check_range(weight, largest, what, float(np.abs(costs).max()), size)
         clients = frozen_array(np.arange(n) if self.clients is None else self.clients, "clients", dtype=np.int64)
         if clients.shape != (n,) or (np.diff(clients) <= 0).any():
@@ -665,7 +663,8 @@ class KindDispersionProblem(SelectionProblem):
 
 def _symmetric(value: ArrayLike, what: str, dtype: type = np.float64) -> NDArray[np.floating[Any]]:
     """Return distances as a square, non-negative and exactly symmetric matrix, one row per ``what``, or raise."""
-    if np.ndim(value) == 1 and (pairs := np.size(value)) and (1 + 8 * pairs) == math.isqrt(1 + 8 * pairs) ** 2:
+    pairs = value.size if isinstance(value, np.ndarray) and value.ndim == 1 else 0
+    if pairs and (1 + 8 * pairs) == math.isqrt(1 + 8 * pairs) ** 2:
         raise InvalidProblem(
             f"distances must be a square matrix; got a vector of {pairs}: where it is what pdist returns, give "
             "scipy.spatial.distance.squareform(distances)"
