@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from math import exp, lgamma, log, pi
+from math import exp, lgamma, log, pi, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.balance.problem import BalanceProblem
 from solvers.dispersion.kernels import load
+from solvers.problem import OPTIMALITY_GAP
 from solvers.run import Run
 from solvers.subsets import from_clients
 
@@ -87,19 +89,77 @@ def balance_exactly(problem: BalanceProblem, run: Run) -> None:
         free = free[np.argsort(far, kind="stable")]
         pools = [k for k in (*_POOLS, free.size) if k <= min(free.size, _POOLS[-1])]
         logs = {k: expected_solutions(differences[free[:k]], need) + log(_PARTINGS) for k in pools}
-        # Pairs of a four and a pair that are looked at, for each solution that is met.
-        k = min(logs, key=lambda k: 6 * log(k) - min(logs[k], 700.0))
-        lookups = 6 * log(k) - log(48) - logs[k]
-        if lookups > log(_DEAREST):
+        k = min(logs, key=lambda k: _lookups(k, logs[k]))
+        near = _near(problem, kept)
+        if near is not None and _lookups(near.free.size, near.logarithm) < _lookups(k, logs[k]):
+            free, vectors, need, logarithm = near
+        else:
+            free, vectors, logarithm = free[:k], differences[free[:k]], logs[k]
+        if _lookups(free.size, logarithm) > log(_DEAREST):
             return
-        found = _ten(differences[free[:k]], need, logs[k], run)
-        if found is not None:
-            run.offer(from_clients(np.concatenate([kept, free[found]]), problem.n))
-            return
+        found = _tens(vectors, need, logarithm, run)
+        if found.size:
+            sums = problem.deviations[free[found]].sum(axis=1) + problem.deviations[kept].sum(axis=0)
+            totals = problem.samples[free[found]].sum(axis=1) + problem.samples[kept].sum()
+            best = found[int(problem.imbalances(sums, totals).argmin())]
+            run.offer(from_clients(np.concatenate([kept, free[best]]), problem.n))
 
 
-def _ten(vectors: NDArray[np.int64], need: NDArray[np.int64], logarithm: float, run: Run) -> NDArray[np.int64] | None:
-    """Look for ten vectors of this sum among the fours of two random residues; ``logarithm``: of partings to meet."""
+def _lookups(k: int, logarithm: float) -> float:
+    """Logarithm of the pairs of a four and a pair, of k clients, that are looked at for each solution that is met."""
+    return 6 * log(k) - log(48) - min(logarithm, 700.0)
+
+
+class _Plan(NamedTuple):
+    """Clients, one vector for each, what ten of them shall sum to, and the logarithm of the solutions to meet."""
+
+    free: NDArray[np.int64]
+    vectors: NDArray[np.int64]
+    need: NDArray[np.int64]
+    logarithm: float
+
+
+def _near(problem: BalanceProblem, kept: NDArray[np.int64]) -> _Plan | None:
+    """Plan a search for ten clients that balance the others nearly enough to count as optimal; of equal sizes.
+
+    Counts are rounded to multiples of a unit, so that many more tens have the sum that is wanted; what rounding moves
+    their union by is a normal vector, and the share of them that it leaves in the ball of balanced unions is small.
+    """
+    total = problem.size * int(problem.samples[0])
+    radius = sqrt(OPTIMALITY_GAP) * total
+    if not problem.has_equal_sizes or problem.classes < 3 or radius < 1:
+        return None
+    counts, rest = problem.label_counts, problem.classes - 1  # the last class is what the others leave
+    missing = total / problem.classes - counts[kept].sum(axis=0)
+    free = np.setdiff1d(np.arange(problem.n), kept)
+    free = free[np.argsort(((counts[free] - missing / _TEN) ** 2).sum(axis=1), kind="stable")]
+    ball = rest / 2 * log(pi) - lgamma(rest / 2 + 1) + rest * log(radius) - log(problem.classes) / 2
+    plans = []
+    for k in (k for k in (*_POOLS, free.size) if k <= min(free.size, _POOLS[-1])):
+        own = counts[free[:k], :rest]
+        for unit in _UNITS:
+            vectors = np.rint(own / unit).astype(np.int64)
+            moved = own - unit * vectors
+            need = np.rint((missing[:rest] - _TEN * moved.mean(axis=0)) / unit).astype(np.int64)
+            spread = _TEN * np.cov(moved.T).reshape(rest, rest) + np.eye(rest) / 12
+            share = min(0.0, ball - float(np.linalg.slogdet(2 * pi * spread)[1]) / 2)
+            plans.append(_Plan(free[:k], vectors, need, expected_solutions(vectors, need) + log(_PARTINGS) + share))
+    return min(plans, key=lambda plan: _lookups(plan.free.size, plan.logarithm))
+
+
+#: Units that counts are rounded to.
+_UNITS = (2, 3, 4, 6, 9)
+
+#: Tens of the sum that is wanted, at most.
+_MOST_TENS = 20_000
+
+
+def _tens(vectors: NDArray[np.int64], need: NDArray[np.int64], logarithm: float, run: Run) -> NDArray[np.int64]:
+    """Look for tens of vectors of this sum among the fours of two random residues, (tens, 10).
+
+    ``logarithm``: of the partings that are there to be met.
+    """
+    none = np.zeros((0, _TEN), dtype=np.int64)
     k, rng = len(vectors), run.rng
     kernel = load("collisions", run, steps=None)
     fours = k**4 / 24
@@ -122,7 +182,7 @@ def _ten(vectors: NDArray[np.int64], need: NDArray[np.int64], logarithm: float, 
         count = kernel.join(sums, lower, upper, order, ends, int(drawn), *listed)
         lists.append(tuple(array[:count].copy() for array in listed))
         if run.expired:
-            return None
+            return none
     left, right = lists
     rest = int(need % classes @ factors - one - two) % classes
     pairs = order[ends[rest] : ends[rest + 1]]
@@ -140,9 +200,10 @@ def _ten(vectors: NDArray[np.int64], need: NDArray[np.int64], logarithm: float, 
     place = np.argsort(missing)
     at = np.searchsorted(missing, totals, sorter=place)
     at = place[np.minimum(at, place.size - 1)] if place.size else at[:0]
-    for c in np.flatnonzero(missing[at] == totals[: at.size]).tolist():
+    tens = []
+    for c in np.flatnonzero(missing[at] == totals[: at.size])[:_MOST_TENS].tolist():
         parts = [left[1][four[c]], left[2][four[c]], right[1][at[c]], right[2][at[c]], pairs[pair[c]]]
         ten = np.unique(np.concatenate([lower[parts], upper[parts]]))
         if ten.size == _TEN and (vectors[ten].sum(axis=0) == need).all():
-            return ten
-    return None
+            tens.append(ten)
+    return np.array(tens) if tens else none
