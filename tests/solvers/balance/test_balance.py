@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from solvers import InvalidProblem, load, methods, solve
-from solvers.balance import BalanceProblem, draw_fed_cbs
+from solvers.balance import BalanceProblem, collisions, draw_fed_cbs
 from solvers.balance.methods import as_dispersion
+from solvers.run import Run
 from tests.thoroughly import few_of
 
 FIGURE = [[5] * 6, [6, 6, 6, 6, 6, 0], [0, 0, 0, 10, 10, 10], [10, 10, 10, 0, 0, 0]]
@@ -158,3 +159,22 @@ def test_methods_for_some_problems_say_so():
         solve(BalanceProblem([[10**9, 1], [1, 10**9]], 1), "cp-sat")
     with pytest.raises(InvalidProblem, match=r"brute-force would look at .* selections"):
         solve(BalanceProblem(np.ones((60, 2)), 20), "brute-force")
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_tens_of_rounded_counts_balance_unions_of_equal_sizes(seed):
+    """Twelve of 200 clients: greedy ends at 2e-4; ten others of rounded counts are within what counts as balanced."""
+    rng = np.random.default_rng(seed)
+    problem = BalanceProblem(rng.multinomial(400, rng.dirichlet(np.full(6, 0.5), 200)), 12)
+    run = Run(problem, "near", 60.0, seed)
+    run.tighten(problem.bound())
+    run.offer(solve(problem, "greedy").x)
+    kept = np.flatnonzero(run.x)[10:]
+    plan = collisions._near(problem, kept)
+    assert not np.isin(plan.free, kept).any()
+    tens = collisions._tens(plan.vectors, plan.need, plan.logarithm, run)
+    assert (plan.vectors[tens].sum(axis=1) == plan.need).all()
+    collisions.balance_exactly(problem, run)
+    assert run.proved
+    assert run.objective <= 1e-6
+    assert collisions._near(BalanceProblem(rng.integers(1, 99, (30, 3)), 12), kept) is None  # sizes differ
