@@ -240,13 +240,14 @@ class StoredPointGeometry(PointGeometry):
     ----------
     coordinates : (d, n) ndarray
         One row per axis.
+    clock : Clock, optional
+        A run, whose clock stands still while a kernel is loaded.
     """
 
-    def __init__(self, coordinates: Reals) -> None:
+    def __init__(self, coordinates: Reals, clock: Clock | None = None) -> None:
         super().__init__(coordinates)
-        from scipy.spatial.distance import pdist, squareform
-
-        self.matrix = squareform(pdist(np.ascontiguousarray(coordinates.T)))
+        self.matrix = np.empty((self.n, self.n))
+        load("points", clock).fill_distances(coordinates, self.matrix)
         self.matrix.setflags(write=False)
         self.at_once = self.n
 

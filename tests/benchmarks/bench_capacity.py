@@ -4,9 +4,9 @@
 
 Coordinates are uniform in [0, 100]^d, uses whole numbers below 1 000, the capacity a share of all uses (Spiers, Bui
 and Loxton, repository EuclideanMaximisation: no cardinality, mean seconds of .54 to .80 on their machine). With
-cardinality, so many clients are chosen that the capacity binds: 1.5 times its share. Without, sizes are swept upwards
-after a golden-section search for a good one: any m0 of the m clients of a selection keep the capacity, too, so that the
-best of m is worth at most m (m - 1) / (m0 (m0 - 1)) times a bound for m0.
+cardinality, so many clients are chosen that the capacity binds: 1.5 times its share. Without, the tangent at one size
+bounds all others, scaled to its slice, so that the next size is where the least of these bounds is largest, until none
+exceeds the best selection found by more than 1e-4.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ import numpy as np
 from solvers import Solution, solve
 from solvers.constraints import Budget
 from solvers.dispersion import PointDispersionProblem
-from solvers.errors import InvalidProblem
+from solvers.dispersion.geometry import StoredPointGeometry
+from solvers.dispersion.methods.constrained_points import search_in_constraints, solve_by_prices
+from solvers.run import Run
 
 HEADER = ["points", "dimension", "share", "size", "status", "objective", "bound", "gap", "seconds", "processor seconds"]
 
@@ -37,41 +39,42 @@ def problem(n: int, d: int, share: float, m: int, seed: int = 0) -> PointDispers
 
 
 def any_size(n: int, d: int, share: float, limit: float) -> tuple[int, float, float]:
-    """Size and value of the best selection of any size, and a bound on all, in so many seconds."""
-    began, each = time.perf_counter(), limit / 20
-    found: dict[int, Solution] = {}
-
-    def at(m: int) -> float:
-        if m not in found:
-            try:
-                found[m] = solve(problem(n, d, share, m), "auto", time_limit=each, gap=_SETTLED)
-            except InvalidProblem:  # so many do not fit
-                return -math.inf
-        value = found[m].objective
-        return -math.inf if value is None else value
-
-    low, high = 2, n
-    while high - low > 2:
-        first, second = low + (high - low) * 382 // 1000, high - (high - low) * 382 // 1000
-        low, high = (low, second) if at(first) >= at(second) else (first, high)
-    size = max(found, key=at)
-    best = at(size)
-    far = float(problem(n, d, share, 2).diameter)
-    m, bound = max(2, math.floor(math.sqrt(best / far))), best
-    while m <= n:
-        if time.perf_counter() - began > limit or at(m) == -math.inf:
+    """Size and value of the best selection found of any size, and a bound on those of all sizes."""
+    drawn = problem(n, d, share, 2)
+    use, capacity = drawn.budgets[0].use, drawn.budgets[0].limit
+    largest = int((np.cumsum(np.sort(use)) <= capacity).sum())
+    geometry = StoredPointGeometry(drawn.geometry.coordinates)
+    began, sizes = time.perf_counter(), np.arange(2, largest + 1)
+    envelope, start, m = np.full(sizes.size, np.inf), -use, round(0.9 * largest)
+    size, best = 0, 0.0
+    known: set[int] = set()
+    while (left := limit - (time.perf_counter() - began)) > 0:
+        if m in known:  # its own gap is what is left
+            found = solve(problem(n, d, share, m), "auto", time_limit=left, gap=_SETTLED / 2)
+            assert found.objective is not None
+            assert found.bound is not None
+            size, best = max((size, best), (m, found.objective), key=lambda each: each[1])
+            envelope[m - 2] = min(envelope[m - 2], found.bound)
             break
-        here = found[m].bound
-        assert here is not None
-        size, best = (m, at(m)) if at(m) > best else (size, best)
-        bound = max(bound, here)
-        enough = max(best * (1 + _SETTLED), here)
-        m = max(m + 1, math.floor((1 + math.sqrt(1 + 4 * enough * m * (m - 1) / here)) / 2) + 1)
-    else:
-        return size, best, bound
-    if at(m) > -math.inf:  # the time is over: what is larger is bounded by the last size alone
-        bound = max(bound, bound * n * (n - 1) / (m * (m - 1)))
-    return size, best, bound
+        known.add(m)
+        here = problem(n, d, share, m)
+        here.__dict__["geometry"] = geometry  # computed once for all sizes
+        run = Run(here, "branch-and-bound", None, 0, gap=_SETTLED / 2)
+        run.offer(here.feasible.round(start))
+        relaxation = solve_by_prices(here, run)
+        search_in_constraints(here, run, 5)
+        assert run.objective is not None
+        size, best = max((size, best), (m, run.objective), key=lambda found: found[1])
+        # f(x) <= (k / m) g'x - (k / m)^2 f(y) for x of size k, by the tangent of the scaled point on this slice.
+        value, price = relaxation.value(), float(here.feasible.prices(relaxation.g)[0])
+        start = relaxation.g - price * use
+        for each in price * np.linspace(0.8, 1.2, 41):
+            most = np.cumsum(-np.sort(-(relaxation.g - each * use)))[sizes - 1] + each * capacity
+            envelope = np.minimum(envelope, (sizes / m) * most * (1 + 1e-12) - (sizes / m) ** 2 * value * (1 - 1e-12))
+        if envelope.max() <= best * (1 + _SETTLED):
+            break
+        m = int(sizes[envelope.argmax()])
+    return size, best, max(best, float(envelope.max()))
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["add_distances", "climb", "signatures"]
+__all__ = ["add_distances", "climb", "fill_distances", "signatures"]
 
 _BLOCK = 512
 
@@ -34,6 +34,24 @@ def add_distances(coordinates, centres, weights, first, last, totals):
                     squares[i] += difference * difference
             for i in range(squares.size):
                 total[i] += weight * np.sqrt(squares[i])
+
+
+def fill_distances(coordinates, matrix):
+    """Write all distances between the points of (d, n) coordinates into an (n, n) matrix, row by row."""
+    n = coordinates.shape[1]
+    for i in range(n):
+        out = matrix[i]
+        row, centre = coordinates[0], coordinates[0, i]
+        for j in range(n):
+            difference = row[j] - centre
+            out[j] = difference * difference
+        for axis in range(1, coordinates.shape[0]):
+            row, centre = coordinates[axis], coordinates[axis, i]
+            for j in range(n):
+                difference = row[j] - centre
+                out[j] += difference * difference
+        for j in range(n):
+            out[j] = np.sqrt(out[j])
 
 
 def climb(h, pair, y, g, steps, enough):
@@ -85,5 +103,6 @@ def signatures(precision: str) -> dict[Any, Any]:
     read = types.Array(float64, 2, "C", readonly=True)
     return {
         add_distances: (read, float64[:, ::1], float64[::1], int64, int64, float64[::1]),
+        fill_distances: (read, float64[:, ::1]),
         climb: (read, float64, float64[::1], float64[::1], int64, float64),
     }

@@ -15,7 +15,7 @@ from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.prelude import single_threaded_blas
 from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
 from solvers.dispersion.relaxations.points import Relaxation, Rest
-from solvers.dispersion.restated import RestatedRun
+from solvers.dispersion.restated import RestatedRun, as_matrix
 from solvers.errors import InvalidProblem
 from solvers.registry import find
 from solvers.run import Run
@@ -174,7 +174,7 @@ def solve_points_in_constraints(problem: PointDispersionProblem, run: Run, large
     largest : int
         Clients that the tree takes over, at most.
     """
-    problem = _stored(problem)
+    problem = _stored(problem, run)
     with run.phase("prices of rows"), single_threaded_blas(problem, _STORED):
         relaxation = solve_by_prices(problem, run)
     if run.proved or run.expired:
@@ -189,7 +189,9 @@ def solve_points_in_constraints(problem: PointDispersionProblem, run: Run, large
     agree = ((state == ONE) & (y >= 1.0)) | ((state == ZERO) & (y <= 0.0))
     places = np.flatnonzero(~agree | (state == FREE))
     if (problem.constraints.states[places] != FREE).any():
-        return  # the point is not where clients are included or excluded: the time was short
+        if problem.n <= largest:  # the point is not where clients are included or excluded
+            as_matrix(problem, run, "branch-and-bound")
+        return
     if places.size > largest:
         run.stop("iterations", f"{places.size} clients are left open by reduced costs; the tree takes {largest}")
         return
@@ -231,8 +233,8 @@ def solve_by_prices(problem: PointDispersionProblem, run: Run) -> Relaxation:
     states = problem.constraints.states
     far = 2 * problem.weight * problem.diameter * problem.size + problem.spread
     fixed = np.where(states == ONE, -far, np.where(states == ZERO, far, 0.0))  # keeps the point where states are
-    climber = Relaxation(_repriced(problem, fixed), run, problem.decision(run.x))
-    prices, bracket, bounds = np.zeros(len(limits)), _Bracket(), list[float]()
+    prices, bracket, bounds = feasible.prices(relaxation.g), _Bracket(), list[float]()
+    climber = Relaxation(_repriced(problem, fixed + prices @ matrix), run, problem.decision(run.x))
     for step in range(_PRICINGS):
         for _ in range(_CLIMBS):
             before = climber.y
@@ -242,7 +244,7 @@ def solve_by_prices(problem: PointDispersionProblem, run: Run) -> Relaxation:
         relaxation.move(climber.y)
         towards = feasible.prices(relaxation.g)
         run.tighten(relaxation.bound(feasible.at_prices(relaxation.g, towards)[0]))
-        _offer(problem, run, feasible.round(relaxation.y))
+        _offer(relaxation, run, feasible.round(relaxation.y))
         assert run.bound is not None
         assert run.objective is not None
         bounds.append(run.bound)
@@ -264,46 +266,55 @@ def solve_by_prices(problem: PointDispersionProblem, run: Run) -> Relaxation:
 
 
 class _Bracket:
-    """Interval around the price at which a budget is just used, by interpolation between what its ends use too much."""
+    """Interval around the price at which a budget is just used, by secants of what prices use too much."""
 
     def __init__(self) -> None:
-        self.low, self.high, self.over, self.under = 0.0, np.inf, np.inf, 0.0
-        self._last: list[bool] = []
+        self.low, self.high = (0.0, np.inf), (np.inf, -np.inf)  # a price and what it uses too much, at either end
+        self.last: list[tuple[float, float]] = []
 
     def put(self, price: float, excess: float) -> None:
         """Take over what the relaxation at a price uses beyond the limit."""
-        self._last = [*self._last[-1:], excess > 0]
+        self.last = [*self.last[-1:], (price, excess)]
         if excess > 0:
-            self.low, self.over = price, excess
+            self.low = (price, excess)
         else:
-            self.high, self.under = price, -excess
+            self.high = (price, excess)
 
     def next(self, guess: float) -> float:
-        """Return the next price: a guess until there is an interval, the middle where one end stays for twice."""
-        if not np.isfinite(self.high):
-            return max(2 * self.low, guess)
-        share = self.over / (self.over + self.under) if np.isfinite(self.over) else 0.5
-        if len(set(self._last)) == 1:
-            share = 0.5
-        return float(self.low + (self.high - self.low) * min(max(share, 0.02), 0.98))
+        """Return the next price: a guess at first, then by a secant; the middle where one end stays for twice."""
+        (first, over), (last, under) = self.low, self.high
+        inside = np.isfinite(over) and np.isfinite(under)
+        ends = (self.low, self.high) if inside else self.last
+        if len(ends) < 2 or ends[0][1] == ends[1][1]:
+            return guess if first < guess < last else (first + last) / 2 if np.isfinite(last) else 1.1 * first
+        (p, e), (q, f) = ends
+        met = q - f * (p - q) / (e - f)
+        if not inside:  # a little beyond, so that the other end is known
+            met += 0.1 * (met - q)
+            return float(met) if first < met < last else guess
+        if len(self.last) == 2 and (self.last[0][1] > 0) == (self.last[1][1] > 0):
+            met = (first + last) / 2
+        return float(min(max(met, first + 0.02 * (last - first)), last - 0.02 * (last - first)))
 
 
-def _offer(problem: PointDispersionProblem, run: Run, x: NDArray[np.int64]) -> None:
-    """Offer a decision, where stored distances do not say at once that it is worse than the run's."""
-    if isinstance(problem.geometry, StoredPointGeometry) and run.objective is not None:
-        chosen = np.flatnonzero(x)
-        pairs = float(problem.geometry.distances(chosen).sum())
-        if problem.weight * pairs - float(problem.costs[chosen].sum()) <= run.objective:
+def _offer(relaxation: Relaxation, run: Run, x: NDArray[np.int64]) -> None:
+    """Offer a decision near the relaxation's point, where it is not worse than the run's as seen from there."""
+    problem, change = relaxation.problem, x - relaxation.y
+    some = np.flatnonzero(change)
+    if run.objective is not None and some.size <= _SMALL:
+        change = change[some]
+        bend = problem.weight * float(change @ problem.geometry.distances(some) @ change)
+        if relaxation.value() + float(relaxation.g[some] @ change) + bend < run.objective:
             return
     run.offer(x)
 
 
-def _stored(problem: PointDispersionProblem) -> PointDispersionProblem:
+def _stored(problem: PointDispersionProblem, run: Run) -> PointDispersionProblem:
     """The same problem with distances that are stored, where that many fit."""
     if problem.n > _STORED:
         return problem
     held = copy(problem)
-    held.__dict__["geometry"] = StoredPointGeometry(problem.geometry.coordinates)
+    held.__dict__["geometry"] = StoredPointGeometry(problem.geometry.coordinates, run)
     return held
 
 

@@ -374,6 +374,7 @@ def test_points():
     coordinates, centres, weights = rng.random((3, 700)), rng.random((3, 5)), rng.random(5)
     coordinates.setflags(write=False)
     run_both("points", "add_distances", lambda: [coordinates, centres, weights, 3, 650, np.zeros(700)])
+    run_both("points", "fill_distances", lambda: [np.ascontiguousarray(coordinates[:, :90]), np.zeros((90, 90))])
     h, _ = random_problem(12, 4, 2)
     h.setflags(write=False)
     y = np.repeat([0.5, 0.25], 6)
