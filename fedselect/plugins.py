@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
-import inspect
 import logging
 import pickle
 import sys
@@ -164,8 +163,8 @@ def _load(name: str, typed: str) -> None:
     if ".py:" in name:
         script, _, wanted = typed.partition(":")
         raise ConfigError(
-            f"{typed} names a class of a script, which registers it itself: give {script}, with "
-            f"@SELECTORS.register('my-selector') over {wanted} or a builder of it"
+            f"{typed} names a class of a script: give {Path(script).stem}:{wanted}, which registers it so, or "
+            f"{script}, with @SELECTORS.register('my-selector') over {wanted} or a builder of it"
         )
     text = b""
     if is_script:
@@ -247,12 +246,12 @@ def _register_class(module: ModuleType, wanted: str, source: str) -> None:
     thing = getattr(module, wanted, None)
     if thing is None:
         raise ConfigError(f"{module.__name__} has no {wanted!r}{did_you_mean(wanted, vars(module))}")
-    if any(_built(part) is thing for part in user_plugins().values()):
+    if any(getattr(_built(part), "__wrapped__", _built(part)) is thing for part in user_plugins().values()):
         return
     if "torch" in sys.modules and isinstance(thing, type) and issubclass(thing, sys.modules["torch"].nn.Module):
         MODELS.register(wanted)(_maker(thing))
     elif isinstance(thing, type) and callable(getattr(thing, "select", None)):
-        SELECTORS.register(wanted)(_selector_builder(thing))
+        SELECTORS.register(wanted)(thing)
     else:
         raise ConfigError(
             f"{source}: {wanted} is neither a torch.nn.Module nor a class with select, and is not "
@@ -266,34 +265,8 @@ def _maker(kind: type) -> Callable[..., Any]:
 
         return made(kind, federation)
 
-    return _named_like(kind, build)
-
-
-def _named_like(kind: type, build: Callable[..., Any]) -> Callable[..., Any]:
     build.__module__, build.__qualname__, build.__doc__ = kind.__module__, kind.__qualname__, kind.__doc__
     return build
-
-
-#: What a constructor calls the number of clients to select, and the number there are.
-_OF_SCENARIO = dict.fromkeys(("size", "m", "k", "clients_per_round", "n_select"), "size") | dict.fromkeys(
-    ("n_clients", "clients", "n", "num_clients"), "n_clients"
-)
-
-
-def _selector_builder(kind: type) -> Callable[..., Any]:
-    """Return a builder of a class that takes ``(size)``, ``(n_clients, size)`` or nothing instead of a scenario."""
-    given = list(inspect.signature(kind).parameters.values())
-    if given and given[0].name.lower() not in _OF_SCENARIO:
-        return kind
-    known = {each.name: _OF_SCENARIO[each.name.lower()] for each in given if each.name.lower() in _OF_SCENARIO}
-
-    def build(scenario: Any, **options: Any) -> Any:
-        return kind(**{name: getattr(scenario, what) for name, what in known.items()}, **options)
-
-    world = inspect.Parameter("scenario", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    others = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in given if each.name not in known]
-    build.__signature__ = inspect.Signature([world, *others])  # type: ignore[attr-defined]
-    return _named_like(kind, build)
 
 
 def _registries() -> tuple[Any, ...]:

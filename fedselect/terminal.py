@@ -96,15 +96,12 @@ _PAUSE = 60.0
 def _lines(what: str) -> Callable[[int, int], None]:
     """Return a function that prints how far a command is, at most once in `_PAUSE` seconds."""
     began = last = time.monotonic()
-    first: int | None = None
 
     def update(done: int, of: int) -> None:
-        nonlocal last, first
+        nonlocal last
         now = time.monotonic()
-        first = done if first is None else first  # what was there already took no time
         if now - last >= _PAUSE:
             last = now
-            left = f", some {(now - began) * (of - done) / (done - first):.0f} s to go" if done > first else ""
-            print(f"fedselect: {what}: {done} of {of} after {now - began:.0f} s{left}", file=sys.stderr, flush=True)
+            print(f"fedselect: {what}: {done} of {of} after {now - began:.0f} s", file=sys.stderr, flush=True)
 
     return update

@@ -260,6 +260,8 @@ def assembled(header: dict[str, Any], arrays: dict[str, NDArray[Any]], path: str
 
     if not isinstance(header, dict):
         raise InvalidProblem(f"{path} is not a problem file ({FORMAT}): its header is no table")
+    if str(header.get("format")).startswith("solvers-solution/"):
+        raise InvalidProblem(f"{path} holds a solution: Solution.load reads it, and its problem is there")
     if header.get("format") != FORMAT:
         raise InvalidProblem(f"{path} has format {header.get('format')!r}; this version reads {FORMAT!r}")
     name, family, scalars = (header.get(key) for key in ("type", "family", "scalars"))

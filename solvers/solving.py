@@ -382,7 +382,8 @@ def _start(problem: Problem, start: ArrayLike | Solution) -> ArrayLike:
         if isinstance(start, Solution):
             if start.x is None:
                 raise InvalidOption(f"start must be a decision; method {start.method!r} found none")
-            start = start.selected if hasattr(start.problem, "selected") else start.x
+            has_ids = hasattr(start.problem, "selected") and hasattr(start.problem, "n")
+            start = start.selected if has_ids else start.x
         if hasattr(problem, "selected"):
             start = _of_ids(problem, np.asarray(start))
         violation = problem.violation(problem.decision(start))
@@ -406,7 +407,7 @@ def _returned(problem: Problem, decision: Any, name: str) -> ArrayLike:
 
 def _of_ids(problem: Any, start: NDArray[Any]) -> NDArray[Any]:
     """Return the decision that selects the clients of these ids; whatever has an entry for each client is one."""
-    if start.shape == (problem.n,) or start.ndim != 1 or start.dtype.kind not in "iu":
+    if not hasattr(problem, "n") or start.shape == (problem.n,) or start.ndim != 1 or start.dtype.kind not in "iu":
         return start
     ids = problem.selected(np.ones(problem.n, dtype=np.int64))
     unknown = np.setdiff1d(start, ids)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ __all__ = [
     "panels_figure",
     "save_figure",
     "success_figure",
+    "sweep_figure",
+    "swept_values",
 ]
 
 #: Inches that a picture on a page is wide; a page shows them at their size.
@@ -140,6 +143,54 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
         axis.set_ylabel(f"test {column}")
         axis.grid(alpha=0.3)
     _legend_beside(figure, axes[0, 0])
+    return figure
+
+
+def swept_values(labels: Iterable[str]) -> dict[str, dict[str, tuple[float, str]]]:
+    """Return, for each key that a sweep gave several numbers (``fedgs alpha=0.5``), the value and the rest by label."""
+    found: dict[str, dict[str, tuple[float, str]]] = {}
+    for label in labels:
+        words = label.split(" ")
+        for place, word in enumerate(words):
+            key, equals, value = word.partition("=")
+            with suppress(ValueError):
+                if equals:
+                    found.setdefault(key, {})[label] = float(value), " ".join(words[:place] + words[place + 1 :])
+    return {key: each for key, each in found.items() if len({value for value, _ in each.values()}) > 1}
+
+
+def sweep_figure(means: pd.DataFrame) -> Figure:
+    """Draw the final test loss and accuracy over the swept numbers: means over seeds, with standard deviations.
+
+    Parameters
+    ----------
+    means : DataFrame
+        One row per label, from `fedselect.experiments.comparison.mean_table`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A row of panels for each measure, a column for each key, and a line for each value of everything else.
+    """
+    rows = means.set_index("selector")
+    swept = swept_values(rows.index)
+    measures = [each for each in ("final_loss", "final_accuracy") if rows[each].notna().all()]
+    figure, axes = _figure(_WIDTH, 3.2 * len(measures), len(measures), len(swept), sharex="col")
+    for column, (key, each) in enumerate(swept.items()):
+        others = list(dict.fromkeys(other for _, other in each.values()))
+        for axis, measure in zip(axes[:, column], measures, strict=True):
+            for place, other in enumerate(others):
+                labels = sorted(
+                    (label for label, (_, rest) in each.items() if rest == other), key=lambda label: each[label]
+                )
+                values = [[each[label][0], *rows.loc[label, [measure, f"{measure}_std"]]] for label in labels]
+                x, mean, spread = np.array(values, dtype=float).T
+                style = {"color": COLOURS[place % len(COLOURS)], "linestyle": DASHES[place % len(DASHES)]}
+                axis.errorbar(x, mean, np.nan_to_num(spread), label=other, marker="o", capsize=3, **style)
+            axis.set_ylabel(measure.replace("final_", "test "))
+            axis.grid(alpha=0.3)
+        axes[-1, column].set_xlabel(key)
+        axes[0, column].legend(fontsize=8)
     return figure
 
 

@@ -18,6 +18,8 @@ from fedselect.experiments.figures import (
     gap_figure,
     known_curves,
     success_figure,
+    sweep_figure,
+    swept_values,
 )
 from fedselect.experiments.metrics import client_curves
 from fedselect.experiments.seconds import run_timeline_figure, seconds_figure, timeline_figure
@@ -25,6 +27,7 @@ from fedselect.reports.document import Picture
 from solvers.reading import without_controls
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -44,6 +47,22 @@ _UNDRAWN: tuple[type[Exception], ...] = (*TOOLKIT_ERRORS, MemoryError)
 
 #: Clients beyond which a drawing of their graph shows nothing any more.
 MOST_NODES = 200
+
+
+def sweep_pictures(means: pd.DataFrame) -> tuple[Picture, ...]:
+    """Draw final loss and accuracy over swept numbers, where the labels of `mean_table` have some."""
+    labels = [without_controls(label).replace("$", r"\$") for label in means["selector"]]
+    keys = swept_values(labels)
+    if not keys or means["final_loss"].isna().any():
+        return ()
+    return (
+        Picture(
+            "sweep",
+            f"Test loss and accuracy after the last round over {' and '.join(keys)}: mean and deviation over seeds.",
+            "Line charts over the values of each key, with a line for every value of the others.",
+            sweep_figure(means.assign(selector=labels)),
+        ),
+    )
 
 
 def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Picture, ...], list[str]]:

@@ -32,7 +32,7 @@ from fedselect.reports.document import (
     value_table,
     word,
 )
-from fedselect.reports.pictures import participation_pictures, pictures_of, timelines
+from fedselect.reports.pictures import participation_pictures, pictures_of, sweep_pictures, timelines
 from fedselect.rounds.history import History
 from solvers.files import spreadsheet_csv, write_atomically
 from solvers.options import matches
@@ -196,6 +196,7 @@ def selectors_report(name: str, runs: Runs) -> Report:
         every = summary_table((label, run.seed, _with_weights(run)) for label, each in compared.items() for run in each)
         means = mean_table(every)
         pictures, missing = pictures_of(compared)
+        pictures = (*sweep_pictures(means), *pictures)
         notes += [*_warnings(means), *missing]
         differences = [differences_table(difference_table(every))] if len(compared) > 1 else []
         clocked = [_seconds_table(means), _time_table(compared)] if "seconds" in means else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -47,8 +48,40 @@ __all__ = [
 ]
 
 
+#: What a constructor calls the number of clients to select, and the number there are.
+_OF_SCENARIO = dict.fromkeys(("size", "m", "k", "clients_per_round", "n_select"), "size") | dict.fromkeys(
+    ("n_clients", "clients", "n", "num_clients"), "n_clients"
+)
+
+
+def _of_class(kind: type) -> Callable[..., Any]:
+    """Return a builder of a class that takes ``(size)``, ``(n_clients, size)`` or nothing instead of a scenario."""
+    given = list(inspect.signature(kind).parameters.values())
+    if given and given[0].name.lower() not in _OF_SCENARIO:
+        return kind
+    known = {each.name: _OF_SCENARIO[each.name.lower()] for each in given if each.name.lower() in _OF_SCENARIO}
+
+    def build(scenario: Any, **options: Any) -> Any:
+        return kind(**{name: getattr(scenario, what) for name, what in known.items()}, **options)
+
+    world = inspect.Parameter("scenario", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    others = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in given if each.name not in known]
+    build.__signature__ = inspect.Signature([world, *others])  # type: ignore[attr-defined]
+    build.__module__, build.__qualname__, build.__doc__ = kind.__module__, kind.__qualname__, kind.__doc__
+    build.__wrapped__ = kind  # type: ignore[attr-defined]
+    return build
+
+
+class _Selectors(Registry):
+    """Selectors by name; a class need not take a scenario."""
+
+    def put(self, name: str, entry: Callable[..., Any], *aliases: str) -> None:
+        """Register a builder, or a class as `_of_class` makes one of it."""
+        super().put(name, _of_class(entry) if isinstance(entry, type) else entry, *aliases)
+
+
 #: Builders ``(scenario, *, options) -> Selector`` by name.
-SELECTORS: Registry = Registry("selector")
+SELECTORS: Registry = _Selectors("selector")
 SELECTORS.meant.update(
     {"random": "uniform", "fedavg": "uniform", "rand": "uniform", "random-selection": "uniform", "all": "all-available"}
     | dict.fromkeys(("pow-d", "powd", "poc", "power-of-d"), "power-of-choice")

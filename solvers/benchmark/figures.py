@@ -75,7 +75,8 @@ def profile_figure(table: pd.DataFrame, measure: Measure = "time_to_proof") -> F
         if len(profiles) > 1:
             panel.set_title("no time limit" if np.isnan(limit) else f"time limit {limit:g} s", fontsize=10)
             panel.grid(alpha=0.3)
-    figure.supxlabel(f"{_NAMES[measure]}, as a multiple of the best method's", fontsize=10)
+    label = f"{_NAMES[measure]}, as a multiple of the best method's"
+    _ = figure.supxlabel(label, fontsize=10) if len(profiles) > 1 else axes[0].set_xlabel(label)
     axes[0].set_ylim(-0.02, 1.02)
     axes[0].set_ylabel("share of solves")
     return _finished(figure, axes[0])

@@ -205,7 +205,10 @@ def submit(found: Solution | Certificate | str | os.PathLike[str]) -> tuple[str,
         assert verdict.verified is not None
         if known.certified is None or sign * (known.certified - verdict.verified) > 0:
             changes.append(f"the certified bound becomes {verdict.verified!r} (was {known.certified!r})")
-    said = "; ".join(changes) or "it changes nothing: the ledger knows as good a value and bound"
+    worse = value is not None and sign * (known.value.number - value) > 1e-12 * problem.scale
+    than = f"its value {value!r} is worse than the known {known.value.number!r}"
+    equal = "the ledger knows as good a value and bound"
+    said = "; ".join(changes) or f"it changes nothing: {than if worse else equal}"
     return name, Verdict(True, said, verdict.verified, value, bool(changes))
 
 
