@@ -42,7 +42,7 @@ LABELS = regimes("two labels", federation("two-label"))
 DIRICHLET = regimes("Dirichlet(0.3)", federation("dirichlet", concentration=0.3))
 
 QUICK = Scale(rounds=None, splits=20, seeds=1, regimes=DIRICHLET)
-PAPER = Scale(rounds=200, splits=20, seeds=1, regimes=DIRICHLET + LABELS)
+PAPER = Scale(rounds=100, splits=20, seeds=1, regimes=DIRICHLET + LABELS)
 
 
 def plans(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
