@@ -234,14 +234,17 @@ def solve_by_prices(problem: PointDispersionProblem, run: Run) -> Relaxation:
     far = 2 * problem.weight * problem.diameter * problem.size + problem.spread
     fixed = np.where(states == ONE, -far, np.where(states == ZERO, far, 0.0))  # keeps the point where states are
     prices, bracket, bounds = feasible.prices(relaxation.g), _Bracket(), list[float]()
-    climber = Relaxation(_repriced(problem, fixed + prices @ matrix), run, problem.decision(run.x))
+    climber = copy(relaxation)
     for step in range(_PRICINGS):
+        charge = fixed + prices @ matrix
+        climber.problem = _repriced(problem, charge)
+        climber.take(relaxation, -charge)
         for _ in range(_CLIMBS):
             before = climber.y
             climber.climb()
             if np.abs(climber.y - before).sum() < 1e-3 or run.expired:
                 break
-        relaxation.move(climber.y)
+        relaxation.take(climber, charge)
         towards = feasible.prices(relaxation.g)
         run.tighten(relaxation.bound(feasible.at_prices(relaxation.g, towards)[0]))
         _offer(relaxation, run, feasible.round(relaxation.y))
@@ -259,8 +262,6 @@ def solve_by_prices(problem: PointDispersionProblem, run: Run) -> Relaxation:
             fresh = prices + (towards - prices) / (1 + step / 2)
         if np.array_equal(fresh, prices):
             break
-        climber.problem = _repriced(problem, fixed + fresh @ matrix)
-        climber.g = climber.g - (fresh - prices) @ matrix
         prices = fresh
     return relaxation
 

@@ -98,6 +98,12 @@ class Relaxation:
         self.y = y
         self._add(np.flatnonzero(change), change)
 
+    def take(self, other: Relaxation, shift: NDArray[np.float64]) -> None:
+        """Go to the point of a relaxation of the same distances, whose costs are higher by ``shift``."""
+        self.y, self.g = other.y, other.g + shift
+        sizes = np.abs(other.g).max() + np.abs(shift).max() + np.abs(self.g).max()
+        self.error = other.error + _EPS * float(sizes)
+
     def working(self, number: int) -> NDArray[np.intp]:
         """The clients with weight on the move: all fractional ones, and those that move first."""
         y, g = self.y, self.g

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
+from solvers.dispersion.geometry import StoredPointGeometry
 from tests.solvers.dispersion.points.cases import random_points
 from tests.solvers.dispersion.test_kinds import random_kinds
 
@@ -19,7 +21,10 @@ def problems(rng):
     size = int(rng.integers(1, 10))
     yield DispersionProblem(h, rng.normal(size=9), size=size, weight=0.7)
     yield DispersionProblem(h.astype(np.float32), rng.normal(size=9), size=size, weight=0.7)
-    yield random_points(rng)
+    yield (points := random_points(rng))
+    stored = copy(points)
+    stored.__dict__["geometry"] = StoredPointGeometry(points.geometry.coordinates)
+    yield stored
     yield random_kinds(rng)
 
 
