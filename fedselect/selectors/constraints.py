@@ -191,6 +191,11 @@ class RoundConstraints(Stateful):
             return m, stated | {"include": tuple(included)}, gave_way
         raise ConfigError(f"round {round.round}: no client can be selected under the constraints ({why})")
 
+    def check_clients(self, n_clients: int) -> None:
+        """Raise `ConfigError` where the constraints are over another number of clients."""
+        if self.n_clients != n_clients:
+            raise ConfigError(f"constraints are stated over {self.n_clients} clients; there are {n_clients}")
+
     def awaited(self, available: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return the available clients that are to be included, if that can be."""
         mask = np.zeros(self.n_clients, dtype=np.bool_)
@@ -269,8 +274,7 @@ def over(ids: NDArray[np.int64], stated: Mapping[str, Any], n_clients: int) -> d
 
 def check_constraints(constraints: RoundConstraints, n_clients: int, problem: type[Problem], method: str) -> None:
     """Raise `ConfigError` where constraints are over other clients, or the method does not keep side constraints."""
-    if constraints.n_clients != n_clients:
-        raise ConfigError(f"constraints are stated over {constraints.n_clients} clients; there are {n_clients}")
+    constraints.check_clients(n_clients)
     if not find(problem, method).constraints:
         able = ", ".join(repr(each.name) for each in methods(problem) if each.constraints)
         raise ConfigError(f"method {method!r} does not keep side constraints; choose one that does: {able}")

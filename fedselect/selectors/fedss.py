@@ -22,7 +22,11 @@ from fedselect.selectors.base import (
     positive_rates,
     solved,
 )
+from fedselect.selectors.constraints import RoundConstraints, constraints_of, describe, feasible_set
+from solvers import Solution
 from solvers.allocation import AllocationProblem, group_clients
+from solvers.constraints import Quota
+from solvers.errors import InvalidProblem
 
 __all__ = ["FedSS"]
 
@@ -70,6 +74,12 @@ class FedSS(SelectorBase):
         A second method, whose bound is put beside the decision; see `fedselect.selectors.base.solved`.
     presence : (K,) array-like, or callable ``round -> (K,)``, optional
         Probability π in (0, 1] that a group has a client there, for weights that make up for absent groups.
+    constraints : RoundConstraints, optional
+        Side constraints of every round. Every group gets a number of clients that they leave possible, and of all
+        selections with these numbers that of the largest sum of random keys is drawn, which without constraints is a
+        uniform draw from each group. Where constraints leave no such selection (a budget), every group has one client
+        if that can be, as many as possible of a stratified draw stay, and the record says how many were allocated.
+        Clients of a group then differ in their probability, so that Lemma 2 does not hold; it is not given.
     """
 
     state_names = ("variances",)
@@ -87,6 +97,7 @@ class FedSS(SelectorBase):
         smoothing: float = 0.2,
         bound_by: str | None = None,
         presence: Rates | None = None,
+        constraints: RoundConstraints | None = None,
     ) -> None:
         self.size, self.presence = check_size(size), presence
         self.variant = check_choice("variant", variant, "optimal", "proportional")
@@ -106,6 +117,10 @@ class FedSS(SelectorBase):
                 f"there are {self.group_sizes.size} groups and only {self.size} clients to draw; each group needs one "
                 "(merge groups, or cap their number when grouping)"
             )
+        self.constraints = constraints
+        if constraints is not None:
+            constraints.check_clients(self.groups.size)
+            self.state_names = ("variances", "constraints")  # type: ignore[misc]  # how long clients have waited
         self._order = np.argsort(self.groups, kind="stable")
         #: Smoothed sample variance of each group's updates; NaN until there is one.
         self.variances = np.full(self.group_sizes.size, np.nan)
@@ -124,15 +139,13 @@ class FedSS(SelectorBase):
         return np.sqrt(squares)
 
     def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
+        if self.constraints is not None:
+            return self._constrained(round, present, self.constraints)
         present = self._order[round.available[self._order]]  # sorted by group
         counts = np.bincount(self.groups[present], minlength=self.group_sizes.size)
-        problem = AllocationProblem.fedss(self.group_sizes, self.deviations, counts, self.size)
-        x, solution = solved(problem, self.method, round, bound_by=self.bound_by)
-        if not problem.integral(x):
-            raise ConfigError(
-                f"method {self.method!r} allots fractions of clients; use one of whole clients, like 'greedy'"
-            )
-        drawn = x.astype(np.int64)
+        drawn, solution = self._allocated(
+            AllocationProblem.fedss(self.group_sizes, self.deviations, counts, self.size), round
+        )
         strata = np.split(present, np.cumsum(counts)[:-1])
         samples = [
             round.rng.choice(members, size=m, replace=False, shuffle=False)
@@ -143,8 +156,52 @@ class FedSS(SelectorBase):
         inclusion = np.where(round.available, share[self.groups], 0.0)
         return Selection(clients, self._weights(round, clients, counts > 0), inclusion, solution=solution)
 
+    def _allocated(self, problem: AllocationProblem, round: RoundContext) -> tuple[NDArray[np.int64], Solution]:
+        """Return how many clients of each group to draw."""
+        x, solution = solved(problem, self.method, round, bound_by=self.bound_by)
+        if not problem.integral(x):
+            raise ConfigError(
+                f"method {self.method!r} allots fractions of clients; use one of whole clients, like 'greedy'"
+            )
+        return x.astype(np.int64), solution
+
+    def _constrained(self, round: RoundContext, present: NDArray[np.int64], constraints: RoundConstraints) -> Selection:
+        """Draw under side constraints: the largest sum of random keys among what has the allocation and keeps them."""
+        n, size, stated, gave_way = self.groups.size, *constraints.of_round(round, self.size)
+        feasible = feasible_set(present, size, stated, n)
+        groups = self.groups[present] == np.arange(self.group_sizes.size)[:, None]
+        # How many of each group a selection can have at least and at most, but for budgets and groups that cross.
+        least, most = (np.array([g @ feasible.core.best(sign * g) for g in groups]) for sign in (-1.0, 1.0))
+        least, keys, solution = np.maximum(least, most > 0), round.rng.random(present.size), None
+        tries = [[(g, 0, int(low)) for g, low in zip(groups, least, strict=True)], []]
+        if least.sum() <= size:
+            problem = AllocationProblem.fedss(self.group_sizes, self.deviations, most, size, least)
+            drawn, solution = self._allocated(problem, round)
+            tries = [
+                [(g, count, count) for g, count in zip(groups, drawn.tolist(), strict=True)],
+                [(g, int(low), None) for g, low in zip(groups, least, strict=True)],
+                [],
+            ]
+        for number, strata in enumerate(tries):
+            quotas = [Quota(present[g], low, high, f"fedss group {k}") for k, (g, low, high) in enumerate(strata)]
+            try:
+                within = feasible_set(present, size, stated | {"quotas": [*stated["quotas"], *quotas]}, n)
+                x = within.round(keys)
+                break
+            except InvalidProblem:
+                if solution is not None and number == 0:
+                    gave_way = gave_way | {"allocation": drawn.tolist()}
+                    for g, count in zip(groups, drawn.tolist(), strict=True):  # those of a stratified draw come first
+                        keys[np.flatnonzero(g)[np.argsort(-keys[g])[:count]]] += 1.0
+        clients = present[x == 1]
+        weights = self._weights(round, clients, np.bincount(self.groups[clients], minlength=len(groups)) > 0)
+        notes = {"constraints": describe(feasible.constraints, x, stated, gave_way)}
+        return Selection(clients, weights, solution=solution, notes=notes)
+
     def update(self, feedback: RoundFeedback) -> None:
-        """Measure the deviations within the groups that had two returns or more (FedSS-O)."""
+        """Measure the deviations within the groups that had two returns or more (FedSS-O), and count waits."""
+        if self.constraints is not None:
+            self.constraints.update(feedback)
         known = feedback.updates or feedback.norms
         if self.variant == "proportional" or not known:
             return
@@ -192,6 +249,8 @@ def fedss(
     smoothing: float = 0.2,
     bound_by: str | None = None,
     absent: Literal["rescale", "horvitz-thompson"] = "rescale",
+    constraints: dict[str, Any] | None = None,
+    clients_file: str | None = None,
 ) -> FedSS:
     """Draw from every group of similar clients, and give each group its weight in the population.
 
@@ -199,7 +258,8 @@ def fedss(
     ``largest`` groups, by default as many as clients to draw, unless ``groups`` lists the group of each client.
     Where a group may be absent, ``absent="horvitz-thompson"`` divides each group's weight by the probability that it
     has a client there, instead of scaling the weights of those present to sum to 1: an oracle, of the true availability
-    of clients that are independent of each other within a round.
+    of clients that are independent of each other within a round. ``constraints`` and ``clients_file`` are those of
+    ``fedgs``.
     """
     check_choice("absent", absent, "rescale", "horvitz-thompson")
     if groups is None:
@@ -213,7 +273,13 @@ def fedss(
         if labels.size != scenario.n_clients:
             raise ConfigError(f"groups must have one entry per client, {scenario.n_clients}; got {labels.size}")
     selector = FedSS(
-        scenario.size, groups=labels, variant=variant, method=method, smoothing=smoothing, bound_by=bound_by
+        scenario.size,
+        groups=labels,
+        variant=variant,
+        method=method,
+        smoothing=smoothing,
+        bound_by=bound_by,
+        constraints=constraints_of(scenario, constraints, clients_file),
     )
     if absent == "horvitz-thompson":
         rates = availability_rates(scenario)

@@ -162,7 +162,7 @@ class AllocationProblem(Problem):
 
     @classmethod
     def fedss(
-        cls, sizes: ArrayLike, deviations: ArrayLike, available: ArrayLike, total: int, lower: int = 1
+        cls, sizes: ArrayLike, deviations: ArrayLike, available: ArrayLike, total: int, lower: ArrayLike = 1
     ) -> AllocationProblem:
         """State the allocation of one round: at most the available clients of each group, all if they are too few.
 
@@ -174,7 +174,7 @@ class AllocationProblem(Problem):
             A_k, how many clients of each group are available.
         total : int
             Number S of clients wanted; min(S, ΣA_k) are sampled.
-        lower : int
+        lower : int, or (K,) array-like of int
             Fewest clients of each group that has any; groups with fewer than that give what they have.
 
         Returns

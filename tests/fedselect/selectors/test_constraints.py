@@ -12,7 +12,7 @@ from fedselect.data import digits
 from fedselect.errors import ConfigError, DataError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors import SELECTORS, DivFL, FedCBS, FedGS, PowerOfChoice
+from fedselect.selectors import SELECTORS, DivFL, FedCBS, FedGS, FedSS, PowerOfChoice
 from fedselect.selectors.constraints import ClockBudget, RoundConstraints
 from solvers.constraints import Budget, Quota
 
@@ -184,6 +184,8 @@ def kept_by(name, rounds=3, **options):
     )
     if name == "fed-cbs":
         selector = FedCBS(M, label_counts=1 + rng.integers(0, 9, (N, 4)), constraints=constraints, **options)
+    elif name == "fedss":
+        selector = FedSS(M, groups=np.arange(N) // 7, constraints=constraints, **options)
     else:
         features = None if name == "divfl-updates" else rng.random((N, 3))
         selector = DivFL(M, importance=np.full(N, 1 / N), features=features, constraints=constraints, **options)
@@ -214,15 +216,52 @@ def kept_by(name, rounds=3, **options):
         ("divfl", {"method": "auto"}),
         ("divfl", {"method": "greedy", "aggregation": "mean"}),
         ("divfl-updates", {"method": "greedy"}),
+        ("fedss", {"method": "auto"}),
+        ("fedss", {"variant": "proportional", "method": "proportional"}),
     ],
 )
-def test_selectors_of_coverage_and_balance_keep_constraints(name, options):
+def test_selectors_of_other_problems_keep_constraints(name, options):
     selector, selections = kept_by(name, **options)
     if options["method"] == "auto":
         assert all(each.solution.status == "optimal" for each in selections)
     again, _ = kept_by(name, 1, **options)
     again.load_state_dict(selector.state_dict())
     assert again.constraints.waited.tolist() == selector.constraints.waited.tolist()
+
+
+def test_fedss_draws_from_its_strata_within_constraints():
+    """Where nothing binds, each of a stratum comes as often; a client that waited comes, and is one of its stratum."""
+    groups, rounds = np.arange(N) // 10, 200
+    selector = FedSS(6, groups=groups, constraints=RoundConstraints(N, quotas=by_region(at_most=4)))
+    times = np.zeros(N)
+    for t in range(rounds):
+        chosen = selector.select(a_round(t)).clients
+        assert np.bincount(groups[chosen]).tolist() == [3, 3]
+        times[chosen] += 1
+    assert np.abs(times / rounds - 0.3).max() < 5 * np.sqrt(0.3 * 0.7 / rounds)
+    selector = FedSS(6, groups=groups, constraints=RoundConstraints(N, include_after=1, exclude=[0]))
+    selector.constraints.waited[[2, 4, 6, 8]] = 1  # more than the three that a stratum gets in proportion
+    selection = selector.select(a_round())
+    assert {2, 4, 6, 8} <= set(selection.clients.tolist())
+    assert np.bincount(groups[selection.clients]).tolist() == [4, 2]
+    assert np.bincount(groups[selection.clients], selection.weights) == pytest.approx([0.5, 0.5])
+
+
+def test_fedss_keeps_what_it_can_of_an_allocation_that_constraints_leave_no_room_for():
+    groups = np.arange(N) // 10
+    limit = Budget(np.where(groups == 0, 1.0, 4.0), 10.0, "bytes")  # six clients: five and one, not three and three
+    selection = FedSS(6, groups=groups, constraints=RoundConstraints(N, budgets=[limit])).select(a_round())
+    assert np.bincount(groups[selection.clients]).tolist() == [5, 1]
+    assert selection.notes["constraints"]["allocation"] == [3, 3]
+    assert selection.weights.sum() == pytest.approx(1.0)
+    alone = RoundConstraints(N, budgets=[Budget(np.where(groups == 0, 1.0, 4.0), 3.0)])  # no room for both strata
+    selection = FedSS(6, groups=groups, constraints=alone).select(a_round())
+    assert selection.clients.size == selection.notes["constraints"]["size"] == 3
+    assert groups[selection.clients].tolist() == [0, 0, 0]
+    crowded = RoundConstraints(N, include=range(6), include_after=9)
+    assert FedSS(6, groups=groups, constraints=crowded).select(a_round()).clients.tolist() == list(range(6))
+    with pytest.raises(ConfigError, match="stated over 20 clients; there are 4"):
+        FedSS(2, groups=[0, 0, 1, 1], constraints=crowded)
 
 
 def test_methods_that_do_not_keep_constraints_are_refused():

@@ -105,6 +105,32 @@ def test_features_and_validation_losses_arrive_over_flower_too(experiment, tmp_p
     assert len(graphs) == (6 if selector.name == "fedgs" else 0)
 
 
+@pytest.mark.parametrize("selector", ["fedgs", "fedss"])
+def test_constraints_hold_over_flower_too(experiment, tmp_path, selector):
+    """Quotas by a table of clients, a budget of bytes on the clock, and waits that end: recorded as in the loop."""
+    table = tmp_path / "clients.csv"
+    table.write_text("client,region\n" + "\n".join(f"{k},{'north' if k % 3 else 'south'}" for k in range(12)) + "\n")
+    stated = {
+        "include_after": 2,
+        "quotas": [{"by": "region", "value": "north", "at_most": 2}],
+        "budgets": [{"clock": "bytes", "limit": 1e9}],
+    }
+    choice = Choice(selector, {"constraints": stated, "clients_file": str(table)})
+    experiment = replace(experiment, selector=choice, rounds=4, clock=Choice("constant"))
+    own = run(experiment, tmp_path / "own", plots=False)
+    flower = run_on(LocalGrid(experiment_client_app(experiment), 12), experiment, tmp_path / "flower")
+    assert same(own, flower)
+    waited = np.zeros(12, dtype=int)
+    for record in read_records(flower):
+        note, chosen = record["notes"]["constraints"], record["selected"]
+        assert note["used"]["region north"] == sum(k % 3 > 0 for k in chosen) <= 2
+        assert note["slack"]["bytes"] > 0
+        due = [k for k in record["available"] if waited[k] >= 2]
+        assert set(due) <= set(chosen) | set(note.get("not_included", ()))
+        waited[record["available"]] += 1
+        waited[chosen] = 0
+
+
 @pytest.mark.parametrize("rule", ["fedvarp", "mifa"])
 def test_server_rules_and_momentum_are_those_of_the_loop(experiment, tmp_path, rule):
     training = replace(experiment.training, server_rule=rule, server_momentum=0.5, evaluate_every=4)
