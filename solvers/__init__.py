@@ -22,7 +22,7 @@ from solvers.problem import Problem, load
 from solvers.registry import Method, method, methods
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP, Solution, TracePoint, relative_gap
-from solvers.solving import solve, with_bound
+from solvers.solving import solve, with_bound, with_dropped_constraints
 from solvers.version import __version__
 
 __all__ = [
@@ -45,4 +45,5 @@ __all__ = [
     "relative_gap",
     "solve",
     "with_bound",
+    "with_dropped_constraints",
 ]

@@ -14,9 +14,9 @@ import itertools
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -341,6 +341,37 @@ class ConstrainedProblem(SubsetProblem):
     def is_constrained(self) -> bool:
         """Whether anything but the size is asked of a selection."""
         return "_normal_form" in self.__dict__ and not self.constraints.is_empty
+
+    @property
+    def constraint_names(self) -> tuple[str, ...]:
+        """Names of quotas and budgets, then those of ``include``, ``exclude`` and ``conflicts`` that are stated."""
+        rows = [f"{what}[{k}]" for what in ("quotas", "budgets") for k in range(len(getattr(self, what)))]
+        named = [each.name for each in (*self.quotas, *self.budgets)]
+        plain = [name for name in ("include", "exclude", "conflicts") if getattr(self, name)]
+        return (*(name or place for name, place in zip(named, rows, strict=True)), *plain)
+
+    def without(self, *names: str) -> Self:
+        """Return the problem without some side constraints, or without all where none is named.
+
+        Parameters
+        ----------
+        *names : str
+            Of `constraint_names`; a quota or budget without a name of its own is ``"quotas[0]"`` or ``"budgets[0]"``.
+
+        Raises
+        ------
+        InvalidProblem
+            When there is no such constraint.
+        """
+        if unknown := [name for name in names if name not in self.constraint_names]:
+            has = ", ".join(map(repr, self.constraint_names)) or "none"
+            raise InvalidProblem(f"the problem has no constraint {unknown[0]!r} (it has {has})")
+        left: dict[str, Any] = {name: () if name in names else getattr(self, name) for name in _NAMES}
+        known = iter(self.constraint_names)
+        for what in ("quotas", "budgets"):
+            each = [replace(one, name=next(known)) for one in getattr(self, what)]  # a place would be another's
+            left[what] = [one for one in each if one.name not in names]
+        return replace(self, **(left if names else dict.fromkeys(_NAMES, ())))
 
     def stated_constraints(self, places: NDArray[np.intp] | None = None) -> dict[str, Any]:
         """Return the side constraints as arguments of a problem over the same clients, or over those at ``places``.

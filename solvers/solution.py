@@ -311,6 +311,15 @@ class Solution:
         return {row.name: row.slack(self.x) for row in rows}
 
     @property
+    def dropped(self) -> Mapping[str, Mapping[str, float | None]]:
+        """``objective`` and ``bound`` without each side constraint by its name, and without ``"all"``.
+
+        Empty but for `solvers.with_dropped_constraints`.
+        """
+        found: Mapping[str, Mapping[str, float | None]] = self.details.get("dropped", {})
+        return found
+
+    @property
     def nodes_by_tree(self) -> Mapping[str, int]:
         """Nodes of each tree of a portfolio, by its name; empty where one tree or none was searched."""
         found: Mapping[str, int] = self.details.get("nodes", {})
@@ -467,6 +476,10 @@ class Solution:
         for name, left in slack.items():
             price = f", price {self.prices[name]:.4g}" if name in self.prices else ""
             rows.append((f"  {name}", f"slack {left:.4g}{price}"))
+        rows += [
+            (f"  without {name}", f"objective {_number(each['objective'])}, bound {_number(each['bound'])}")
+            for name, each in self.dropped.items()
+        ]
         rows.append(("seconds", f"{self.seconds:.3f}"))
         phases: Sequence[Any] = self.details.get("phases", ())
         ended = [each for each in phases if "seconds" in each]

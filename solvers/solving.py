@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.certificate_writers import with_certificate
 from solvers.certificates import Certificate, CertificateError, check
 from solvers.checks import integer, number, seconds_or_none
+from solvers.constraints import ConstrainedProblem
 from solvers.errors import InvalidAnswer, InvalidOption, InvalidProblem, NoSelection
 from solvers.options import AtLeast
 from solvers.problem import Problem, digest
@@ -20,7 +21,7 @@ from solvers.registry import Method, find, methods
 from solvers.run import Log, Run
 from solvers.solution import Solution, TracePoint, proves
 
-__all__ = ["Plan", "plan", "solve", "with_bound"]
+__all__ = ["Plan", "plan", "solve", "with_bound", "with_dropped_constraints"]
 
 #: Share of a time limit that the methods get where a certificate is asked for; the rest is kept for proving it.
 _BEFORE_PROOF = 0.85
@@ -270,6 +271,47 @@ def with_bound(
     planned = plan(solution.problem, method, time_limit=time_limit, gap=gap, seed=solution.seed, **options)
     _giving_bounds(planned.method)
     return _bounded(solution, planned, watch)
+
+
+def with_dropped_constraints(
+    solution: Solution, method: str = "auto", time_limit: float | None = None, **options: Any
+) -> Solution:
+    """Put beside a decision the objective without each of its problem's side constraints, and without all of them.
+
+    Parameters
+    ----------
+    solution : Solution
+        A decision under side constraints. Every further solve starts from it, so that no objective is worse.
+    method : str
+        A method of its problem.
+    time_limit : float, optional
+        Seconds for each of these problems.
+    **options
+        Options of the method.
+
+    Returns
+    -------
+    Solution
+        The same with `Solution.dropped` for each of the problem's ``constraint_names``, and ``"all"``.
+
+    Raises
+    ------
+    InvalidProblem
+        When the problem has no side constraints, or there is no decision.
+    UnknownMethod, MissingBackend, InvalidOption, InvalidAnswer
+        As for `solve`.
+    """
+    problem = solution.problem
+    if solution.x is None or not isinstance(problem, ConstrainedProblem) or not problem.is_constrained:
+        missing = "decision" if solution.x is None else "side constraints"
+        raise InvalidProblem(f"the solution has no {missing}, so there are no constraints to do without")
+    names = {name: (name,) for name in problem.constraint_names} | {"all": ()}
+    options |= {"time_limit": time_limit, "seed": solution.seed}
+    dropped = {}
+    for name, gone in names.items():
+        found = solve(problem.without(*gone), method, start=solution.x, **options)
+        dropped[name] = {"objective": found.objective, "bound": found.bound}
+    return replace(solution, details={**solution.details, "dropped": dropped})
 
 
 def _bounded(solution: Solution, planned: Plan, watch: Callable[[TracePoint], None] | None) -> Solution:

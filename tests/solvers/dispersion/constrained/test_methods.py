@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from solvers import methods, solve
+from solvers import methods, solve, with_dropped_constraints
 from solvers.constraints import Budget, Quota
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.errors import InvalidProblem
@@ -131,6 +131,30 @@ def test_one_constraint_less_never_lowers_the_optimum(seeds):
                 fewer = {**stated, name: given[:k] + given[k + 1 :]}
                 freed = DispersionProblem(problem.distances, problem.costs, size=problem.size, **fewer)
                 assert solve(freed, "brute-force").objective >= value - 2 * problem.rounding
+
+
+def test_objectives_with_and_without_each_constraint_by_hand():
+    """On a line the two ends are best; a quota keeps the left one out, a budget the right one."""
+    problem = PointDispersionProblem(
+        [[0.0], [1.0], [4.0], [8.0], [9.0]],
+        size=2,
+        quotas=[Quota([0, 1], at_most=0), Quota([3, 4], 1, name="right")],
+        budgets=[Budget([0, 0, 0, 1, 5], 2, "bytes")],
+    )
+    solution = solve(problem, "brute-force")
+    assert (solution.selected.tolist(), solution.objective) == ([2, 3], 8.0)
+    told = with_dropped_constraints(solution, "branch-and-bound")
+    assert {name: each["objective"] for name, each in told.dropped.items()} == pytest.approx(
+        {"quotas[0]": 16.0, "right": 8.0, "bytes": 10.0, "all": 18.0}
+    )
+    assert all(each["bound"] >= each["objective"] for each in told.dropped.values())
+    assert "without bytes" in told.summary()
+    assert not told.problem.without().is_constrained
+    assert told.problem.without("quotas[0]").constraint_names == ("right", "bytes")
+    with pytest.raises(InvalidProblem, match="no constraint 'byte' \\(it has 'quotas\\[0\\]', 'right', 'bytes'\\)"):
+        problem.without("byte")
+    with pytest.raises(InvalidProblem, match="the solution has no side constraints"):
+        with_dropped_constraints(solve(problem.without(), "greedy"))
 
 
 def test_infeasible_cases_are_said_to_be():
