@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.options import Above, Limit, did_you_mean
 
-__all__ = ["distribution", "frozen_array", "integer", "number", "one_of", "seconds_or_none", "vector"]
+__all__ = [
+    "distribution",
+    "frozen_array",
+    "integer",
+    "number",
+    "one_of",
+    "seconds_or_none",
+    "takes_duals",
+    "vector",
+]
 
 
 def frozen_array(value: ArrayLike, name: str, ndim: int = 1, dtype: type | np.dtype[Any] = np.float64) -> NDArray[Any]:
@@ -47,7 +58,8 @@ def frozen_array(value: ArrayLike, name: str, ndim: int = 1, dtype: type | np.dt
     try:
         array = np.asarray(value, dtype=dtype)
     except (TypeError, ValueError) as error:
-        raise InvalidProblem(f"{name} must be numbers: {error}") from error
+        reason = "its rows differ in length" if "inhomogeneous" in str(error) else error
+        raise InvalidProblem(f"{name} must be numbers: {reason}") from error
     if array.ndim != ndim:
         raise InvalidProblem(f"{name} must have {ndim} dimension(s); got shape {array.shape}")
     if array.dtype.kind == "f":
@@ -170,3 +182,21 @@ def seconds_or_none(value: Any, name: str = "time_limit", error: type[Exception]
 def _words(limits: Iterable[Limit]) -> str:
     common = {"above 0": "positive", "at least 0": "non-negative"}
     return " and ".join(common.get(repr(limit), repr(limit)) for limit in limits)
+
+
+def takes_duals(residuals: Callable[..., dict[str, float]]) -> Callable[..., dict[str, float]]:
+    """Let a ``kkt_residuals(x, **duals)`` take the mapping ``solution.duals``, too, and refuse others in a sentence."""
+    wanted = signature(residuals)
+
+    @wraps(residuals)
+    def call(problem: Any, x: ArrayLike, *duals: Any, **named: Any) -> dict[str, float]:
+        if len(duals) == 1 and isinstance(duals[0], Mapping):
+            duals, named = (), {**duals[0], **named}
+        try:
+            wanted.bind(problem, x, *duals, **named)
+        except TypeError as error:
+            names = ", ".join(list(wanted.parameters)[2:])
+            raise InvalidOption(f"kkt_residuals(solution.x, solution.duals) takes the duals {names}: {error}") from None
+        return residuals(problem, x, *duals, **named)
+
+    return call

@@ -139,17 +139,17 @@ class Run:
     def phase(self, name: str) -> Iterator[None]:
         """Keep, in ``details["phases"]``, the time inside the ``with`` block and what was known at its end.
 
-        Each entry is a dict of ``name``, ``seconds`` (the block's own), ``objective`` and ``bound``. Phases stand
-        in the order they begin; a block inside another is a phase of its own.
+        Each entry is a dict of ``name``, ``seconds`` (the block's own, without `loading`), ``objective`` and ``bound``.
+        Phases stand in the order they begin; a block inside another is a phase of its own.
         """
         entry: dict[str, Any] = {"name": name}
         self.details.setdefault("phases", []).append(entry)
         self._log.note(name)
-        start = time.perf_counter()
+        start = self.seconds
         try:
             yield
         finally:
-            entry |= {"seconds": time.perf_counter() - start, "objective": self.objective, "bound": self.bound}
+            entry |= {"seconds": self.seconds - start, "objective": self.objective, "bound": self.bound}
 
     def note(self, text: str) -> None:
         """Keep a sentence about what the method did in ``details["notes"]``; the log shows it as it comes."""

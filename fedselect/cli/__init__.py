@@ -59,7 +59,7 @@ def options(
     ] = False,
 ) -> None:
     """Client selection in federated learning as explicit optimisation problems."""
-    _say_what_is_executed()
+    _say_what_is_done()
 
 
 class _Stderr(logging.Handler):
@@ -69,13 +69,14 @@ class _Stderr(logging.Handler):
         print(f"fedselect: {without_controls(record.getMessage())}", file=sys.stderr)
 
 
-def _say_what_is_executed() -> None:
-    """Name each plugin on stderr before it is executed."""
-    log = logging.getLogger("fedselect.plugins")
-    log.setLevel(logging.INFO)
-    log.propagate = False
-    if not log.handlers:
-        log.addHandler(_Stderr())
+def _say_what_is_done() -> None:
+    """Name each plugin on stderr before it is executed, and say when kernels are compiled."""
+    for name in ("fedselect.plugins", "solvers.kernels"):
+        log = logging.getLogger(name)
+        log.setLevel(logging.INFO)
+        log.propagate = False
+        if not log.handlers:
+            log.addHandler(_Stderr())
 
 
 #: Options that other programs have and no command here: what to write instead.

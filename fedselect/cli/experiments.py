@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -95,13 +95,9 @@ def run(
         return
     folder = RunFolder.of(experiment, out, fresh)
     found = folder.finished
-    loggers = []
-    if logger and not found:
-        from fedselect.integrations.loggers import open_logger
-
-        loggers = [open_logger(text, folder.path, experiment.tables()) for text in logger]
+    _check_loggers(logger)
     with progress_bar("rounds", experiment.rounds) as advance:
-        run_into(folder, advance, callbacks=loggers)
+        run_into(folder, advance, callbacks=_loggers(logger, folder.path, experiment))
     if folder.resumed:
         say(f"continued a run that was stopped, from round {folder.resumed + 1}")
     results = read_summary(folder.path)
@@ -189,14 +185,30 @@ def _played(
 
     callbacks = None
     if logger:
-        from fedselect.integrations.loggers import check_logger, open_loggers
+        from fedselect.integrations.loggers import open_loggers
 
-        for each in logger:
-            check_logger(each)
+        _check_loggers(logger)
         callbacks = partial(open_loggers, logger)
     rounds = [each.rounds if isinstance(each, Experiment) else experiment.rounds for each in variants.values()]
     with progress_bar("rounds", sum(rounds) * len(seeds)) as advance:
         return compare(experiment, variants, seeds, out, jobs, advance, fresh=fresh, callbacks=callbacks)
+
+
+def _check_loggers(texts: list[str]) -> None:
+    """Raise before anything is written where one of several loggers cannot be opened."""
+    if texts:
+        from fedselect.integrations.loggers import check_logger
+
+        for each in texts:
+            check_logger(each)
+
+
+def _loggers(texts: list[str], folder: Path, experiment: Experiment) -> Iterator[Any]:
+    """Open the loggers of a run when its callbacks are asked for: behind all that may be refused."""
+    for each in texts:
+        from fedselect.integrations.loggers import open_logger
+
+        yield open_logger(each, folder, experiment.tables())
 
 
 def _run_sweep(

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedselect.cli.common import Format, key_values, text, writing
+from fedselect.cli.common import Format, key_values, say, text, writing
 from fedselect.errors import ConfigError
 from fedselect.options import check_choice
 from fedselect.terminal import print_table
@@ -146,6 +146,8 @@ def _print(file: Path, there: NDArray[np.bool_], format: str) -> None:
         print(json.dumps(facts))
         return
     print_table(("measure", "value"), [(key.replace("_", " "), text(value)) for key, value in facts.items()])
+    if not there[:, 0].any() and there.any():
+        say("client 0 is never there: clients count from 0; if yours count from 1, take 1 from each")
     print("clients from top to bottom, by how often they are there; rounds from left to right")
     encoding = (sys.stdout.encoding or "ascii").lower()
     print(picture(there, _SHADES if encoding.startswith("utf") else " .:*#"))

@@ -314,6 +314,7 @@ def results_table(means: pd.DataFrame) -> Table:
         "proved",
         "solve time (median, max)",
     )
+    clocked = (_SECONDS[0],) if "seconds" in means else ()
     rows = tuple(
         (
             word(row["selector"]),
@@ -325,6 +326,7 @@ def results_table(means: pd.DataFrame) -> Table:
             percent(row["mean_gap"]),
             percent(row["proved"], "{:.0f}"),
             seconds(row["median_solve_seconds"], row["max_solve_seconds"]),
+            *(number(row[key], form) for _, key, form in clocked),
         )
         for row in means.to_dict("records")
     )
@@ -332,7 +334,7 @@ def results_table(means: pd.DataFrame) -> Table:
         "results",
         "Means over seeds, ± standard deviation. Gaps are relative to the mean |objective| of a run. No schedule of as "
         "many selections a round reaches less than the variance in hindsight, availability known.",
-        _columns(*headings),
+        _columns(*headings, *(heading for heading, _, _ in clocked)),
         rows,
     )
 

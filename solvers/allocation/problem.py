@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.checks import frozen_array, integer, vector
+from solvers.checks import frozen_array, integer, takes_duals, vector
 from solvers.errors import InvalidProblem
 from solvers.options import AtLeast
 from solvers.problem import Problem
@@ -302,6 +302,7 @@ class AllocationProblem(Problem):
             magnitude += price * clients
         return max(0.0, value - 2.0 * _EPS * roundings * magnitude)
 
+    @takes_duals
     def kkt_residuals(
         self,
         x: ArrayLike,

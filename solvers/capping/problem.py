@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.checks import integer, number, vector
+from solvers.checks import integer, number, takes_duals, vector
 from solvers.errors import InvalidProblem
 from solvers.options import Above, AtLeast
 from solvers.problem import Problem
@@ -206,6 +206,7 @@ class CappingProblem(Problem):
         margin = 2.0 * np.finfo(np.float64).eps * ((math.log2(self.n + 1) + 16.0) * size + 2.0 * logs + sums)
         return max(0.0, value - margin)
 
+    @takes_duals
     def kkt_residuals(self, x: ArrayLike, multiplier: float, upper: NDArray[np.float64]) -> dict[str, float]:
         r"""Return the distance of ``x`` and the duals from the optimality conditions, in units of probability.
 

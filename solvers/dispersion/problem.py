@@ -65,7 +65,7 @@ class SelectionProblem(ConstrainedProblem):
 
         No distance is above ``largest``; ``what`` names it in the sentence about overflows.
         """
-        if np.ndim(self.costs) == 0 and self.costs is not None:  # the size, where a person expects it second
+        if isinstance(self.costs, int | float | np.number):  # the size, where a person expects it second
             raise InvalidProblem(
                 f"costs must have one entry per client, {n}; got {self.costs!r} (the size is size={self.costs!r})"
             )
@@ -749,8 +749,7 @@ def _round_terms(
     limit = integer(size, "size")
     if limit < 1:
         raise InvalidProblem(f"size must be at least 1; got {limit}")
-    if not (math.isfinite(alpha) and alpha >= 0):
-        raise InvalidProblem(f"alpha must be finite and non-negative; got {alpha}")
+    alpha = number(alpha, "alpha", AtLeast(0))
     m = min(limit, ids.size)
     pairs = {"pairs": m * (m - 1), "paper": n * (n - 1), "turns": (n - 1) * (m - 1)}.get(scale)
     if pairs is None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.checks import distribution, number, one_of, vector
+from solvers.checks import distribution, number, one_of, takes_duals, vector
 from solvers.errors import InvalidProblem
 from solvers.options import Above, AtLeast, AtMost
 from solvers.problem import Problem
@@ -379,6 +379,7 @@ class OptimizationErrorProblem(AggregationProblem):
         q = self.decision(x)
         return float((self.slopes(q) - self.slope_errors(q)).min()) + self.constant
 
+    @takes_duals
     def kkt_residuals(self, x: ArrayLike, *, ratio: float, theta: float, mu: NDArray[np.float64]) -> dict[str, float]:
         """Return the distance of ``x`` and the multipliers from the optimality conditions of Eqs. 28-29.
 
@@ -537,6 +538,7 @@ class TotalErrorProblem(AggregationProblem):
             slope = np.where(off, slope, np.clip(theta - costs, 0.0, steepest))
         return {"theta": theta, "mu": np.maximum(costs + slope - theta, 0.0), "slope": slope}
 
+    @takes_duals
     def kkt_residuals(
         self, x: ArrayLike, *, theta: float, mu: NDArray[np.float64], slope: NDArray[np.float64]
     ) -> dict[str, float]:

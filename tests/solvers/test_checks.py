@@ -34,6 +34,7 @@ def test_accepted_values_come_back_as_plain_numbers_of_any_library():
         (lambda: number(0, "x", Above(0), error=InvalidOption), InvalidOption, "x must be finite and positive; got 0"),
         (lambda: seconds_or_none(0, "limit", BenchmarkError), BenchmarkError, "limit must be a positive number of sec"),
         (lambda: one_of("tv2", "bias", ("chi2", "tv")), InvalidProblem, "'chi2' or 'tv'; got 'tv2'; did you mean 'tv'"),
+        (lambda: vector([[1], [1, 2]], "w"), InvalidProblem, "w must be numbers: its rows differ in length"),
         (lambda: vector([], "w"), InvalidProblem, "w is empty; there must be at least one client"),
         (lambda: vector([1], "w", n=2, of="group"), InvalidProblem, "w must have one entry per group, 2; got 1"),
         (lambda: vector([1, 2], "w", Above(0), AtMost(1)), InvalidProblem, "positive and at most 1; client 1 has 2"),

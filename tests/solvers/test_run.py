@@ -65,6 +65,8 @@ def test_building_is_counted_and_loading_stops_the_clock(clock):
         clock[0] += 4.0
     with run.phase("search"):
         clock[0] += 2.0
+        with run.loading():
+            clock[0] += 5.0
     assert (run.build_seconds, run.seconds) == (1.0, 3.0)
     assert run.details["phases"] == [{"name": "search", "seconds": 2.0, "objective": None, "bound": None}]
 

@@ -111,7 +111,7 @@ def _client(config: str, context: Context) -> _ExperimentClient:
     client = context.node_config.get("partition-id")
     if not isinstance(client, int):
         raise ConfigError(f"this node's configuration must say which client it is (partition-id=3); got {client!r}")
-    return _ExperimentClient(_client_context(config), client)
+    return _ExperimentClient(config, client)
 
 
 class _ClientContext:
@@ -137,10 +137,18 @@ def _client_context(config: str) -> _ClientContext:
 
 
 class _ExperimentClient:
-    """One client of an experiment, trained by our loop's code on our loop's batches."""
+    """One client of an experiment, trained by our loop's code on our loop's batches.
 
-    def __init__(self, shared: _ClientContext, client: int) -> None:
-        self._shared, self.client = shared, client
+    Data and model are built for the first message that needs them: a SuperNode starts a process per message, and the
+    first message only asks which client it is.
+    """
+
+    def __init__(self, config: str, client: int) -> None:
+        self._config, self.client = config, client
+
+    @property
+    def _shared(self) -> _ClientContext:
+        return _client_context(self._config)
 
     def train(self, weights: NDArray[np.float32], round: int) -> Update:
         shared = self._shared

@@ -119,6 +119,8 @@ def load(name: str, run: Clock | None = None, *, precision: str = "float64", ste
         if steps is not None and _steps + steps <= _INTERPRETED and not _is_cached():
             _steps += int(steps)
             return _interpreted(name)
+        if not _is_cached():
+            _announce()
         with nullcontext() if run is None else run.loading():
             began = time.perf_counter()
             _loaded[key] = _compiled(name, precision)
@@ -161,6 +163,15 @@ def warm_up(progress: Callable[[str, str, float], None] | None = None) -> None:
         load(name, precision=precision)
         if progress is not None:
             progress(name, precision, time.perf_counter() - began)
+
+
+@cache
+def _announce() -> None:
+    """Log, once in a process, that there is a wait, and why."""
+    logging.getLogger("solvers.kernels").info(
+        "compiling the solvers' kernels, once on this machine: some seconds for each, which count against no time "
+        "limit (fedselect warm-up does it beforehand)"
+    )
 
 
 def cache_folder() -> str | None:

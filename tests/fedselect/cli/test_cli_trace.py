@@ -68,6 +68,12 @@ def test_show(call, tmp_path):
     assert code == 0
     assert "clients never there" in out
     assert "|██  |\n| ██ |\n|    |" in out
+    assert "client 0" not in out
+    write_trace(tmp_path / "from_1.csv", there[:, [2, 0, 1]])
+    assert (
+        "client 0 is never there: clients count from 0; if yours count from 1"
+        in call("trace", "show", tmp_path / "from_1.csv")[1]
+    )
 
 
 def test_summary_without_absence():

@@ -136,6 +136,7 @@ def test_reports_show_seconds(folder, tmp_path):
     assert {"seconds", "timeline", "slowest-round"} <= set(names)
     report = selectors_report("timed", {"oort": {1: timed}})
     assert {"seconds", "time-to-accuracy"} <= {table.key for table in report.tables}
+    assert report.tables[0].texts[0][-1] == "length of the run (s)"
     bars = timeline_figure(timed.records[0]).axes[0]
     assert len(bars.get_yticks()) == 4
     assert run_timeline_figure(timed.records).axes[0].get_xlabel() == "seconds"

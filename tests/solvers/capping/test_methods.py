@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from solvers import methods, solve
 from solvers.capping import CappingProblem
+from solvers.errors import InvalidOption
 from tests.thoroughly import few_of, tried
 
 EXACT = ("exact-search", "bisection", "cvxpy", "auto")
@@ -223,3 +224,11 @@ def test_larger_problems_are_proved_optimal():
         a, b = solve(problem, "exact-search"), solve(problem, "bisection")
         assert (a.status, b.status) == ("optimal", "optimal")
         np.testing.assert_allclose(a.x, b.x, atol=1e-10)
+
+
+def test_duals_are_taken_as_the_solution_has_them():
+    problem = CappingProblem(weights=[1.0, 2.0, 9.0], size=2)
+    solution = solve(problem, "exact-search")
+    assert problem.kkt_residuals(solution.x, solution.duals) == problem.kkt_residuals(solution.x, **solution.duals)
+    with pytest.raises(InvalidOption, match=r"takes the duals multiplier, upper: missing .* 'multiplier'"):
+        problem.kkt_residuals(solution.x, {})
