@@ -345,10 +345,9 @@ class ConstrainedProblem(SubsetProblem):
     @property
     def constraint_names(self) -> tuple[str, ...]:
         """Names of quotas and budgets, then those of ``include``, ``exclude`` and ``conflicts`` that are stated."""
-        rows = [f"{what}[{k}]" for what in ("quotas", "budgets") for k in range(len(getattr(self, what)))]
-        named = [each.name for each in (*self.quotas, *self.budgets)]
-        plain = [name for name in ("include", "exclude", "conflicts") if getattr(self, name)]
-        return (*(name or place for name, place in zip(named, rows, strict=True)), *plain)
+        quotas = [quota.name or f"quotas[{k}]" for k, quota in enumerate(self.quotas)]
+        budgets = [budget.name or f"budgets[{k}]" for k, budget in enumerate(self.budgets)]
+        return (*quotas, *budgets, *(name for name in ("include", "exclude", "conflicts") if getattr(self, name)))
 
     def without(self, *names: str) -> Self:
         """Return the problem without some side constraints, or without all where none is named.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -82,7 +82,7 @@ class FedSS(SelectorBase):
         Clients of a group then differ in their probability, so that Lemma 2 does not hold; it is not given.
     """
 
-    state_names = ("variances",)
+    state_names: ClassVar[tuple[str, ...]] = ("variances",)
 
     #: Least estimate of a group's H², as a share of the mean over groups.
     LEAST = 0.05
@@ -173,6 +173,7 @@ class FedSS(SelectorBase):
         # How many of each group a selection can have at least and at most, but for budgets and groups that cross.
         least, most = (np.array([g @ feasible.core.best(sign * g) for g in groups]) for sign in (-1.0, 1.0))
         least, keys, solution = np.maximum(least, most > 0), round.rng.random(present.size), None
+        tries: list[list[tuple[NDArray[np.bool_], int, int | None]]]
         tries = [[(g, 0, int(low)) for g, low in zip(groups, least, strict=True)], []]
         if least.sum() <= size:
             problem = AllocationProblem.fedss(self.group_sizes, self.deviations, most, size, least)
@@ -183,7 +184,9 @@ class FedSS(SelectorBase):
                 [],
             ]
         for number, strata in enumerate(tries):
-            quotas = [Quota(present[g], low, high, f"fedss group {k}") for k, (g, low, high) in enumerate(strata)]
+            quotas = [
+                Quota(present[g].tolist(), low, high, f"fedss group {k}") for k, (g, low, high) in enumerate(strata)
+            ]
             try:
                 within = feasible_set(present, size, stated | {"quotas": [*stated["quotas"], *quotas]}, n)
                 x = within.round(keys)
