@@ -13,9 +13,21 @@ from solvers.deadline.problem import DeadlineProblem
 from solvers.run import Run
 from solvers.subsets import from_clients
 
-__all__ = ["Chain", "Counts", "Multipliers", "exchanged", "multipliers", "search"]
+__all__ = ["WHOLE", "Chain", "Counts", "Multipliers", "exchanged", "exchanged_in_pairs", "multipliers", "search"]
 
 _EPS = float(np.finfo(np.float64).eps)
+
+#: What is nearer to a whole number is one: the linear solver's rounding.
+WHOLE = 1e-6
+
+#: Selected clients, and others, whose pairs are exchanged.
+_NEAR = 200
+
+#: Pairs that are tried in the place of another: the longest that ends in time, and so many in all.
+_SHORTER = 10
+
+#: Exchanges of pairs that are tried: a tenth of a second.
+_TRIED = 10_000
 
 
 class Chain(NamedTuple):
@@ -53,6 +65,14 @@ class Chain(NamedTuple):
         """Value per unit of time; infinite for an upload that takes none."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.upload > 0, self.values / self.upload, math.inf)
+
+    def slack(self, taken: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Compute the time that each room has left where the clients ``taken``, (n,) along the chain, are selected."""
+        return self.room - np.cumsum(np.where(taken, self.upload, 0))
+
+    def fits(self, taken: NDArray[np.bool_]) -> bool:
+        """Return whether a selection ends in time by the chain, which may have rounded times up."""
+        return bool((self.slack(taken)[taken] >= 0).all())
 
 
 class Multipliers(NamedTuple):
@@ -141,6 +161,37 @@ def exchanged(chain: Chain, taken: NDArray[np.bool_], run: Run) -> NDArray[np.bo
         if best[0] >= 0:
             taken[best[0]] = False
         taken[best[1]] = True
+    return taken
+
+
+def exchanged_in_pairs(chain: Chain, taken: NDArray[np.bool_], x: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Exchange two clients for two others where that is worth more, by the most that ends in time.
+
+    Looked at are clients whose uploads are about as long as one that the relaxation ``x`` cuts: one in the place of
+    another there changes the time by little, two by nearly whatever a room has left. Single exchanges may be used up:
+    where the longest uploads are worth most, few that are not selected are longer than one that is.
+    """
+    cut = np.flatnonzero(np.abs(x - np.rint(x)) > WHOLE)
+    if not cut.size:
+        return taken
+    near = np.argsort(np.abs(chain.upload - chain.upload[cut[0]]), kind="stable")
+    outs, ins = (
+        each[np.stack(np.triu_indices(each.size, 1), axis=1)]
+        for each in (near[taken[near]][:_NEAR], near[~taken[near]][:_NEAR])
+    )
+    if not ins.size:
+        return taken
+    ins = ins[np.argsort(chain.upload[ins].sum(axis=1), kind="stable")]
+    left = int(chain.slack(taken)[cut[0] :].min())
+    longest = np.searchsorted(chain.upload[ins].sum(axis=1), chain.upload[outs].sum(axis=1) + left, "right")
+    places = np.maximum(longest[:, None] - 1 - np.arange(_SHORTER), -1)
+    gains = chain.values[ins].sum(axis=1)[places] - chain.values[outs].sum(axis=1)[:, None]
+    gains = np.where(places >= 0, gains, 0.0).ravel()
+    for place in np.argsort(-gains, kind="stable")[: min(int((gains > 0.0).sum()), _TRIED)].tolist():
+        other = taken.copy()
+        other[outs[place // _SHORTER]], other[ins[places.flat[place]]] = False, True
+        if chain.fits(other):
+            return other
     return taken
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.deadline.chain import Chain, Counts, Multipliers, exchanged, search
+from solvers.deadline.chain import WHOLE, Chain, Counts, Multipliers, exchanged, exchanged_in_pairs, search
 from solvers.deadline.problem import DeadlineProblem
 from solvers.run import Run
 from solvers.subsets import from_clients
@@ -17,12 +17,16 @@ from solvers.subsets import from_clients
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["Node", "branch_on_counts", "on_a_line", "relaxed"]
+__all__ = ["Node", "Part", "branch_on_counts", "on_a_line", "relaxed", "running_times"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
-#: Ranges of the number of members among the first k + 1 clients, by k.
-Ranges = dict[int, tuple[int, int]]
+
+class Part(NamedTuple):
+    """Selections with numbers of members among the first k + 1 in ranges, by k, and with some clients decided."""
+
+    ranges: dict[int, tuple[int, int]]
+    decided: dict[int, bool]
 
 
 def on_a_line(chain: Chain) -> tuple[NDArray[np.bool_], bool] | None:
@@ -60,19 +64,19 @@ _STATES = 1_000
 
 
 class Node(NamedTuple):
-    """Relaxation under ranges of counts: multipliers, whose bound is valid in floating point, and a selection, (n,)."""
+    """Relaxation of a part: multipliers, whose bound is valid in floating point, and a selection, (n,)."""
 
     known: Multipliers
     x: NDArray[np.float64]
 
     @property
     def bound(self) -> float:
-        """Bound of the values of all selections in the ranges."""
+        """Bound of the values of all selections of the part."""
         return float(self.known.ahead[0]) + self.known.margin
 
 
-def relaxed(chain: Chain, members: NDArray[np.bool_], ranges: Ranges, rows: csr_array) -> Node:
-    r"""Solve the linear relaxation under ranges of counts.
+def relaxed(chain: Chain, members: NDArray[np.bool_], part: Part, rows: csr_array) -> Node:
+    r"""Solve the linear relaxation of a part.
 
     With falling prices of time :math:`\pi_k \ge 0` and prices :math:`z_k` of a place among the first k, whatever they
     are, :math:`M_j = \sum_{k \ge j} z_k` for a member and 0 for others,
@@ -81,14 +85,18 @@ def relaxed(chain: Chain, members: NDArray[np.bool_], ranges: Ranges, rows: csr_
               + \sum_k \max(z_k h_k, z_k l_k)
 
     bounds the values of selections with :math:`l_k` to :math:`h_k` members among the first k: those of the linear
-    solver are put in, and nothing else of its answer is trusted.
+    solver are put in, and nothing else of its answer is trusted. The term of a client that is decided is that of its
+    decision in place of the larger one.
     """
     from scipy import optimize, sparse
 
     n, unit = chain.clients.size, float(chain.room.max()) or 1.0
     upload, room = chain.upload / unit, chain.room / unit
-    places = np.array(sorted(ranges), dtype=np.int64)
-    low, high = (np.array([ranges[k][side] for k in places.tolist()], dtype=np.float64) for side in (0, 1))
+    places = np.array(sorted(part.ranges), dtype=np.int64)
+    low, high = (np.array([part.ranges[k][side] for k in places.tolist()], dtype=np.float64) for side in (0, 1))
+    least, most = np.zeros(n), np.ones(n)
+    for j, is_in in part.decided.items():
+        least[j] = most[j] = float(is_in)
     counts = sparse.csr_array(((np.arange(n) <= places[:, None]) & members).astype(np.float64))
     rooms = 2 * places.size
     both = sparse.hstack(
@@ -103,7 +111,11 @@ def relaxed(chain: Chain, members: NDArray[np.bool_], ranges: Ranges, rows: csr_
         A_eq=sparse.hstack([rows, sparse.csr_array((n, rooms))]),
         b_eq=np.zeros(n),
         bounds=np.stack(
-            [np.zeros(2 * n + rooms), np.concatenate([np.ones(n), room, np.full(rooms, math.inf)])], axis=1
+            [
+                np.concatenate([least, np.zeros(n + rooms)]),
+                np.concatenate([most, room, np.full(rooms, math.inf)]),
+            ],
+            axis=1,
         ),
         method="highs-ds",
     )
@@ -116,16 +128,28 @@ def relaxed(chain: Chain, members: NDArray[np.bool_], ranges: Ranges, rows: csr_
     place[places], ends[places] = above - below, above * high - below * low
     beyond = np.append(np.cumsum(place[::-1])[::-1], 0.0)
     falls = price - np.append(price[1:], 0.0)
-    gains = np.maximum(chain.values - price * upload - np.where(members, beyond[:-1], 0.0), 0.0)
+    gains = chain.values - price * upload - np.where(members, beyond[:-1], 0.0)
+    gains = np.maximum(gains * least, gains * most)
     ahead = np.append(np.cumsum((gains + falls * room + ends)[::-1])[::-1], 0.0)
     size = float((above * high + below * low).sum() + (price * room).sum() + n * np.abs(beyond).max())
-    size += float(chain.values.sum() + gains.sum())
-    least, most = np.zeros(n, dtype=np.int64), np.full(n, n)
-    least[places], most[places] = low.astype(np.int64), high.astype(np.int64)
-    known = Multipliers(
-        np.append(price, 0.0) / unit, ahead, 8.0 * (n + 8) * _EPS * size, Counts(members, least, most, beyond)
-    )
-    return Node(known, np.zeros(n) if answer.x is None else answer.x[:n])
+    size += float(chain.values.sum() + np.abs(gains).sum())
+    fewest, largest = np.zeros(n, dtype=np.int64), np.full(n, n)
+    fewest[places], largest[places] = low.astype(np.int64), high.astype(np.int64)
+    x = np.zeros(n) if answer.x is None else answer.x[:n]
+    counts = Counts(members, fewest, largest, beyond)
+    return Node(Multipliers(np.append(price, 0.0) / unit, ahead, 8.0 * (n + 8) * _EPS * size, counts), x)
+
+
+def running_times(chain: Chain) -> csr_array:
+    """State the rows by which the time after each client is that before it and its upload, in units of the last room.
+
+    Columns are the clients, and the times after each.
+    """
+    from scipy import sparse
+
+    n, unit = chain.clients.size, float(chain.room.max()) or 1.0
+    after = sparse.diags_array([np.ones(n), -np.ones(n - 1)], offsets=[0, -1])
+    return sparse.csr_array(sparse.hstack([-sparse.diags_array(chain.upload / unit), after]))
 
 
 def branch_on_counts(
@@ -135,7 +159,8 @@ def branch_on_counts(
 
     Values of members differ from a price of time by the same constant, so that the relaxation takes a part of a
     client too many before every full room, and their number there decides. The largest bound first; every node's
-    whole part is improved by exchanges.
+    whole part is improved by exchanges. Where all numbers are whole and a gap is left, pairs are exchanged, and a
+    client off the line that the relaxation still cuts is branched on.
 
     Parameters
     ----------
@@ -148,44 +173,67 @@ def branch_on_counts(
     members : (n,) ndarray of bool
         Clients on a line, along the chain.
     """
-    from scipy import sparse
-
-    n, unit = chain.clients.size, float(chain.room.max()) or 1.0
-    after = sparse.diags_array([np.ones(n), -np.ones(n - 1)], offsets=[0, -1])
-    rows = sparse.csr_array(sparse.hstack([-sparse.diags_array(chain.upload / unit), after]))
+    rows = running_times(chain)
     assert run.objective is not None
-    root = relaxed(chain, members, {}, rows)
-    waiting: list[tuple[float, int, Ranges, Node]] = [(-root.bound, 0, {}, root)]
+    everything = Part({}, {})
+    root = relaxed(chain, members, everything, rows)
+    waiting: list[tuple[float, int, Part, Node]] = [(-root.bound, 0, everything, root)]
     number, closed = 0, -math.inf
     while waiting and number < _NODES and not run.expired:
-        bound, _, ranges, here = heapq.heappop(waiting)
-        x = here.x
+        bound, _, part, here = heapq.heappop(waiting)
         if -bound <= run.objective + 0.5 * problem.tolerance_at(run.objective):
             return max(closed, -bound)
-        run.offer(from_clients(within.clients[exchanged(within, _whole_part(within, x), run)].tolist(), problem.n))
-        parts = np.cumsum(x * members)
-        is_full = np.cumsum(x * chain.upload) >= chain.room * (1.0 - 1e-9) - 1e-7 * unit
-        is_full[-1] = True
-        parted = np.where(is_full, np.abs(parts - np.rint(parts)), 0.0)
-        k = int(parted.argmax())
-        if parted[k] < 1e-6:
-            closed = max(closed, min(-bound, search(chain, here.known, problem, run, _STATES)))
-            continue
-        low, high = ranges.get(k, (0, n))
-        floor = math.floor(parts[k])
-        for side in ((low, floor), (floor + 1, high)):
-            node = relaxed(chain, members, ranges | {k: side}, rows)
+        taken = exchanged(within, _whole_part(within, here.x), run)
+        run.offer(from_clients(within.clients[taken].tolist(), problem.n))
+        halves = _by_count(chain, members, part, here.x)
+        if halves is None:
+            left = min(-bound, search(chain, here.known, problem, run, _STATES))
+            if left > run.objective + 0.5 * problem.tolerance_at(run.objective):
+                taken = exchanged_in_pairs(within, taken, here.x * members)
+                run.offer(from_clients(within.clients[taken].tolist(), problem.n))
+                halves = _by_client(members, part, here.x)
+            if halves is None:
+                closed = max(closed, left)
+                continue
+        for half in halves:
+            node = relaxed(chain, members, half, rows)
             run.nodes = (run.nodes or 0) + 1
             number += 1
-            heapq.heappush(waiting, (max(bound, -node.bound), number, ranges | {k: side}, node))
+            heapq.heappush(waiting, (max(bound, -node.bound), number, half, node))
     return max([closed, *(-entry[0] for entry in waiting)])
+
+
+def _by_count(chain: Chain, members: NDArray[np.bool_], part: Part, x: NDArray[np.float64]) -> tuple[Part, Part] | None:
+    """Split a part by the number of members before the full room that parts one most; None where none is parted."""
+    parts = np.cumsum(x * members)
+    is_full = np.cumsum(x * chain.upload) >= chain.room * (1.0 - 1e-9) - 1e-7 * float(chain.room.max())
+    is_full[-1] = True
+    parted = np.where(is_full, np.abs(parts - np.rint(parts)), 0.0)
+    k = int(parted.argmax())
+    if parted[k] < WHOLE:
+        return None
+    low, high = part.ranges.get(k, (0, x.size))
+    floor = math.floor(parts[k])
+    few, many = (part._replace(ranges=part.ranges | {k: side}) for side in ((low, floor), (floor + 1, high)))
+    return few, many
+
+
+def _by_client(members: NDArray[np.bool_], part: Part, x: NDArray[np.float64]) -> tuple[Part, Part] | None:
+    """Split a part by a client off the line that the relaxation cuts; None where it cuts none.
+
+    Members that are cut give way to each other and cost nothing; a client beside the line has no such other.
+    """
+    cut = np.where(members, 0.0, np.abs(x - np.rint(x)))
+    j = int(cut.argmax())
+    if cut[j] < WHOLE:
+        return None
+    out, with_it = (part._replace(decided=part.decided | {j: side}) for side in (False, True))
+    return out, with_it
 
 
 def _whole_part(chain: Chain, x: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Clients that a fractional selection takes wholly, fewer where these are late by a rounding."""
     taken = x > 1.0 - 1e-7
-    late = np.flatnonzero((np.cumsum(np.where(taken, chain.upload, 0)) > chain.room) & taken)
-    while late.size:
+    while (late := np.flatnonzero((chain.slack(taken) < 0) & taken)).size:
         taken[late[0]] = False
-        late = np.flatnonzero((np.cumsum(np.where(taken, chain.upload, 0)) > chain.room) & taken)
     return taken

@@ -196,21 +196,16 @@ def _exchange(problem: DeadlineProblem, run: Run, within: Chain) -> None:
     assert run.x is not None
     for chosen in (np.flatnonzero(run.x), most):
         taken = np.isin(within.clients, chosen)
-        if run.proved or run.expired or not _fits(within, taken):
+        if run.proved or run.expired or not within.fits(taken):
             continue
         run.offer(from_clients(within.clients[exchanged(within, taken, run)].tolist(), problem.n))
     rng = np.random.default_rng(run.seed)
     for _ in range(_KICKS):
         taken = np.isin(within.clients, np.flatnonzero(run.x))
-        if run.proved or run.expired or taken.sum() < 2 or not _fits(within, taken):
+        if run.proved or run.expired or taken.sum() < 2 or not within.fits(taken):
             return
         taken[rng.choice(np.flatnonzero(taken), size=2, replace=False)] = False
         run.offer(from_clients(within.clients[exchanged(within, taken, run)].tolist(), problem.n))
-
-
-def _fits(chain: Chain, taken: NDArray[np.bool_]) -> bool:
-    """Return whether a selection ends in time by the chain, which may have rounded times up."""
-    return bool((np.cumsum(np.where(taken, chain.upload, 0)) <= chain.room)[taken].all())
 
 
 #: Restarts of the exchanges, from the incumbent without two clients: enough for ties of floats within the tolerance.

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from solvers import InvalidProblem, methods, solve
 from solvers.deadline import DeadlineProblem, fedcs_order, slowest_download
-from solvers.deadline.chain import Chain, exchanged, multipliers
-from solvers.deadline.counting import branch_on_counts, on_a_line
+from solvers.deadline.chain import Chain, exchanged, exchanged_in_pairs, multipliers
+from solvers.deadline.counting import Part, branch_on_counts, on_a_line, relaxed, running_times
 from solvers.run import Run
 from tests.thoroughly import few_of
 
@@ -219,6 +219,48 @@ def test_exchanges_are_in_time_and_branching_on_counts_bounds(shift):
         assert problem.violation(x) == 0
         assert problem.objective(most_of(most)) <= problem.objective(x) <= best
     assert sharper > 0
+
+
+def test_parts_bound_the_selections_in_them():
+    """Ranges of counts and decided clients, all of two of them: each part's bound against enumeration."""
+    rng = np.random.default_rng(6)
+    for _ in range(5):
+        problem = DeadlineProblem(rng.integers(0, 20, 7), rng.integers(2, 12, 7), 30.0, rng.uniform(1, 9, 7))
+        chain = Chain.of(problem)
+        n = chain.clients.size
+        members = rng.random(n) < 0.6
+        rows = running_times(chain)
+        for low, first, last in itertools.product((0, 1, 2), (False, True), (False, True)):
+            part = Part({n // 2: (low, low + 1)}, {0: first, n - 1: last})
+            fit = [
+                chain.values[x].sum()
+                for x in (np.array(bits, dtype=bool) for bits in itertools.product((0, 1), repeat=n))
+                if chain.fits(x)
+                and (x[0], x[-1]) == (first, last)
+                and low <= (x & members)[: n // 2 + 1].sum() <= low + 1
+            ]
+            assert relaxed(chain, members, part, rows).bound >= max(fit, default=-np.inf)
+
+
+def test_pairs_fill_what_no_single_exchange_does():
+    """Two of 6 and 9 in the place of two of 7: single ones change the time by too much or too little."""
+    upload = np.array([7.0, 7.0, 6.0, 9.0])
+    chain = Chain.of(DeadlineProblem(np.zeros(4), upload, 15.0, upload))
+    order, run = chain.clients, Run(DeadlineProblem(np.zeros(4), upload, 15.0, upload), "test", None, 0)
+    taken = np.isin(order, [0, 1])
+    assert (exchanged(chain, taken, run) == taken).all()
+    better = exchanged_in_pairs(chain, taken, np.where(order < 2, 0.5, 1.0))
+    assert sorted(order[better]) == [2, 3]
+
+
+@pytest.mark.parametrize("seed", [5, 9])
+def test_inverse_correlation_in_floats_is_proved(seed):
+    """What neither counts nor single exchanges close: a cut client off the line, a room that is not filled."""
+    rng = np.random.default_rng([seed, 7])
+    upload = rng.uniform(1, 1000, 1000)
+    deadline = np.round(upload.sum() / 2)
+    problem = DeadlineProblem(rng.uniform(0, deadline, 1000), upload, deadline, np.maximum(upload - 100, 1))
+    assert solve(problem).status == "optimal"
 
 
 def most_of(clients):
