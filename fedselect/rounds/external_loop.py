@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedselect.clock import Clock
 from fedselect.errors import ConfigError
 from fedselect.randomness import generator
-from fedselect.rounds.protocol import Outcome, Probe, RoundContext, RoundFeedback, Selection
+from fedselect.rounds.protocol import Outcome, Probe, RoundContext, RoundFeedback, Selection, check_finite
 
 __all__ = ["context", "feedback"]
 
@@ -189,11 +189,7 @@ def _clients(what: str, given: Any, chosen: NDArray[np.int64]) -> NDArray[np.int
 
 def _numbers(what: str, given: Mapping[int, float], back: NDArray[np.int64]) -> dict[int, float]:
     _check_returned(what, given, back)
-    for client, value in given.items():
-        if not math.isfinite(value):
-            raise ConfigError(
-                f"{what} of client {client} must be a finite number; got {value} (is it one that failed?)"
-            )
+    check_finite(what, given)
     return {int(client): float(value) for client, value in given.items()}
 
 

@@ -16,7 +16,7 @@ from fedselect.errors import ConfigError
 from fedselect.options import check_choice, check_count
 from solvers import Solution
 
-__all__ = ["Outcome", "Probe", "RoundContext", "RoundFeedback", "Selection", "Selector"]
+__all__ = ["Outcome", "Probe", "RoundContext", "RoundFeedback", "Selection", "Selector", "check_finite"]
 
 
 class Outcome(IntEnum):
@@ -170,7 +170,8 @@ class RoundFeedback:
     Raises
     ------
     ConfigError
-        When ``outcomes`` are none, or contradict the selection.
+        When ``outcomes`` are none, or contradict the selection, or a loss or duration is not finite: a client
+        that sends such a number has failed, and a selector that kept it would rank by it for good.
     """
 
     round: int
@@ -202,7 +203,20 @@ class RoundFeedback:
                 f"outcomes contradict the selection: client {first} {was} selected, and its outcome is "
                 f"{Outcome(int(outcomes[first])).name} (selected: RETURNED, FAILED, MISSING; others: IDLE, UNAVAILABLE)"
             )
+        for name in ("losses", "received_losses", "durations"):  # of a huge update the norm may overflow
+            check_finite(name, getattr(self, name))
         object.__setattr__(self, "outcomes", outcomes.astype(np.int8, copy=False))
+
+
+def check_finite(what: str, numbers: Mapping[int, float]) -> None:
+    """Raise `ConfigError` where the number of a client is not finite."""
+    if math.isfinite(sum(numbers.values())):
+        return
+    for client, value in numbers.items():  # finite ones may overflow together
+        if not math.isfinite(value):
+            raise ConfigError(
+                f"{what} of client {client} must be a finite number; got {value} (is it one that failed?)"
+            )
 
 
 class Selector(Protocol):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedselect.errors import ConfigError
 from fedselect.options import check_number
-from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
+from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import (
     SELECTORS,
@@ -22,6 +21,7 @@ from fedselect.selectors.base import (
     losses,
     target_importance,
 )
+from fedselect.selectors.updates import returned_updates
 
 __all__ = ["AFL", "Delta"]
 
@@ -159,15 +159,9 @@ class Delta(SelectorBase):
 
     def update(self, feedback: RoundFeedback) -> None:
         """Measure how far each update that returned is from the mean of all that did."""
-        clients = np.flatnonzero(feedback.outcomes == Outcome.RETURNED).tolist()
-        missing = [client for client in clients if client not in feedback.updates]
-        if missing:
-            raise ConfigError(
-                f"selector 'delta' compares clients by their updates, and the engine has none of client {missing[0]}; "
-                "a simulation without training has no updates"
-            )
-        if len(clients) > 1:  # a single update is its own mean
-            rows = np.stack([np.asarray(feedback.updates[client], dtype=np.float64).ravel() for client in clients])
+        clients, rows = returned_updates(feedback, "delta")
+        if clients.size > 1:  # a single update is its own mean
+            rows = rows.astype(np.float64)
             self.diversity[clients] = np.linalg.norm(rows - rows.mean(axis=0), axis=1)
 
 

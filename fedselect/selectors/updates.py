@@ -10,7 +10,33 @@ from numpy.typing import NDArray
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundFeedback
 
-__all__ = ["UpdateStore"]
+__all__ = ["UpdateStore", "returned_updates"]
+
+
+def returned_updates(feedback: RoundFeedback, name: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Gather who returned in a round, (m,), and their updates, (m, d), for the selector of this name.
+
+    Raises
+    ------
+    ConfigError
+        When the engine has none of a client that returned, or one that is not finite: engines count those as failed.
+    """
+    clients = np.flatnonzero(feedback.outcomes == Outcome.RETURNED)
+    missing = [client for client in clients.tolist() if client not in feedback.updates]
+    if missing:
+        raise ConfigError(
+            f"selector {name!r} compares clients by their updates, and the engine has none of client {missing[0]}; "
+            "a simulation without training has no updates"
+        )
+    if not clients.size:
+        return clients, np.empty((0, 0), dtype=np.float32)
+    rows = np.stack([np.asarray(feedback.updates[client], dtype=np.float32).ravel() for client in clients.tolist()])
+    if (wrong := np.flatnonzero(~np.isfinite(rows).all(axis=1))).size:
+        raise ConfigError(
+            f"selector {name!r} compares clients by their updates, and that of client {clients[wrong[0]]} in round "
+            f"{feedback.round} has numbers that are not finite (is it one that failed?)"
+        )
+    return clients, rows
 
 
 class UpdateStore:
@@ -34,17 +60,10 @@ class UpdateStore:
         self._products = np.zeros((n_clients, n_clients), dtype=np.float32)
 
     def observe(self, feedback: RoundFeedback) -> None:
-        """Keep the updates that returned in a round; raise `ConfigError` where the engine has none."""
-        clients = np.flatnonzero(feedback.outcomes == Outcome.RETURNED)
-        missing = [client for client in clients.tolist() if client not in feedback.updates]
-        if missing:
-            raise ConfigError(
-                f"selector {self.name!r} compares clients by their updates, and the engine has none of client "
-                f"{missing[0]}; a simulation without training has no updates"
-            )
+        """Keep the updates that returned in a round; raise `ConfigError` as `returned_updates` does."""
+        clients, rows = returned_updates(feedback, self.name)
         if not clients.size:
             return
-        rows = np.stack([np.asarray(feedback.updates[client], dtype=np.float32).ravel() for client in clients.tolist()])
         if not self._vectors.size:
             self._vectors = np.zeros((self.known.size, rows.shape[1]), dtype=np.float32)
         if rows.shape[1] != self._vectors.shape[1]:

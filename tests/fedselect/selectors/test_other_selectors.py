@@ -239,6 +239,28 @@ def test_afl_draws_in_proportion_to_exponentials():
     assert np.bincount(first, minlength=4) / 400 == pytest.approx([1 / 8, 2 / 8, 4 / 8, 1 / 8], abs=0.1)
 
 
+@pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
+def test_what_is_not_finite_is_never_learnt(bad):
+    """Losses and durations are refused by the feedback, whoever reads it, updates by whoever compares them."""
+    there, rows = np.ones(4, bool), np.ones((4, 3))
+    afl = AFL(4, 4)
+    selection = afl.select(context(there, losses=np.ones(4)))
+    before = afl.valuations.copy()
+    for name in ("losses", "received_losses", "durations"):
+        with pytest.raises(ConfigError, match=f"^{name} of client 2 must be a finite number; got {bad}"):
+            told(afl, selection, there, rows, **{name: {0: 1.0, 2: bad}})
+    assert (afl.valuations == before).all()
+    told(afl, selection, there, rows, losses={0: 1e308, 2: 1e308})  # finite each, and not their sum
+    rows[3, 1] = bad
+    for selector in (
+        Delta(4, importance=equal_importance(4)),
+        DivFL(4, importance=equal_importance(4)),
+        ClusteredSampling(4, 4, by="updates"),
+    ):
+        with pytest.raises(ConfigError, match="that of client 3 in round 0 has numbers that are not finite"):
+            told(selector, selection, there, rows)
+
+
 def test_delta_draws_by_diversity_and_is_unbiased():
     there, importance = np.ones(4, bool), np.array([0.1, 0.2, 0.3, 0.4])
     selector = Delta(6, importance=importance, smoothing=0.0)
