@@ -13,6 +13,7 @@ from solvers.dispersion.geometry import OutOfTime, potentials
 from solvers.dispersion.methods.constrained_points import (
     first_selection,
     search_in_constraints,
+    solve_by_prices,
     solve_points_in_constraints,
 )
 from solvers.dispersion.methods.exact import branch_and_bound as branch_and_bound_with_matrix
@@ -200,20 +201,26 @@ def tabu(
             search(problem, run, moved, rounds)
 
 
-@dispersion_method(PointDispersionProblem, "tangent", kind="relaxation")
+@dispersion_method(PointDispersionProblem, "tangent", kind="relaxation", constraints=True)
 def tangent(problem: PointDispersionProblem, run: Run, *, accuracy: Annotated[float, AtLeast(0)] = 1e-8) -> None:
     """Climb the concave relaxation by moving weight between pairs, and bound by the tangent there.
 
     Pairwise Frank-Wolfe from the selection that ``start`` or the greedy construction gives. No shift is needed: the
-    objective between points is concave on the slice as it stands (see `PointDispersionProblem`).
+    objective between points is concave on the slice as it stands (see `PointDispersionProblem`). Under side constraints
+    rows have prices, which are changed until the bound falls no more.
 
     Parameters
     ----------
     accuracy : float
-        Stop when the tangent is this close to the best one, relative to the problem's scale.
+        Stop when the tangent is this close to the best one, relative to the problem's scale; without side constraints.
     """
     with in_time(problem, run):
-        relaxed(problem, run, accuracy)
+        if problem.is_constrained:
+            if run.x is None:
+                run.offer(first_selection(problem, run))
+            solve_by_prices(problem, run)
+        else:
+            relaxed(problem, run, accuracy)
 
 
 def relaxed(problem: PointDispersionProblem, run: Run, accuracy: float = 1e-8, rounds: int = 100) -> Relaxation:
