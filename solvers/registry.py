@@ -100,6 +100,14 @@ def _function(entry: Any) -> Callable[..., Any]:
 #: What `solvers.solve` takes for itself, so that no method would ever be given it.
 TAKEN = ("method", "time_limit", "gap", "seed", "start", "bound_by", "certificate", "watch", "log")
 
+#: What methods are called elsewhere, and which of ours that is.
+_MEANT = {
+    "bnb": "branch-and-bound", "b&b": "branch-and-bound", "sa": "annealing", "exact": "auto", "default": "auto",
+    "highs": "milp", "mip": "milp", "ilp": "milp", "ortools": "cp-sat", "or-tools": "cp-sat", "mosek": "sdp",
+    "scs": "sdp", "genetic": "memetic", "ga": "memetic", "swap": "local-search", "vns": "tabu",
+}  # fmt: skip
+
+
 #: Names that other libraries have for solve's own arguments, in small letters without underscores, where these are too
 #: far from ours to be recognised by their letters.
 _ELSEWHERE = {
@@ -350,7 +358,10 @@ def find(problem: Problem | type[Problem], name: str) -> Method:
     """
     known = _known(problem)
     if not isinstance(name, str) or name not in known:
-        hint = ": name one, as a family of one's own has no default" if name == "auto" else did_you_mean(name, known)
+        meant = _MEANT.get(name.lower()) if isinstance(name, str) else None
+        hint = f"; did you mean {meant!r}?" if meant in known else did_you_mean(name, known)
+        if name == "auto":
+            hint = ": name one, as a family of one's own has no default"
         raise UnknownMethod(
             f"there is no method {name!r} for a {_type(problem).__name__}{hint} (known: {', '.join(sorted(known))})"
         )
