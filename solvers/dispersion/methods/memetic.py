@@ -252,9 +252,14 @@ class Relay:
         done = self.search.advance(moves)
         self._idle = self._idle + done if self.run.objective == self._known else 0
         self._known = self.run.objective
-        if isinstance(self.search, Search) and self._idle > max(_LONG, _STALLED * self.problem.n):
-            self.search = Memetic(self.problem, self.run)
+        if self._idle > max(_LONG, _STALLED * self.problem.n):
+            self.cross()
         return done
+
+    def cross(self) -> None:
+        """Go on with a memetic search from here."""
+        if isinstance(self.search, Search):
+            self.search = Memetic(self.problem, self.run)
 
 
 def _enough(problem: DispersionProblem) -> int:

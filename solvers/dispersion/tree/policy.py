@@ -126,6 +126,10 @@ class Policy:
         """Work that an ADMM iteration of the DNN relaxation over n clients counts as."""
         return self.iteration_cubic * n**3 + self.iteration_square * n**2
 
+    def seconds_of_dnn(self, n: int) -> float:
+        """Seconds that the first DNN bound over n clients takes."""
+        return self.first_dnn_bound * n**3
+
 
 #: The policy of the methods.
 DEFAULT_POLICY = Policy()

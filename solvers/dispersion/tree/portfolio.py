@@ -111,7 +111,7 @@ class TreePortfolio:
 
     def _should_start_dnn_tree(self) -> bool:
         """Whether there is time for a DNN bound, and a reason: symmetries, a stalled tree, a wide gap."""
-        if self.run.remaining <= self.policy.first_dnn_bound * self.tree.problem.n**3:
+        if self.run.remaining <= self.policy.seconds_of_dnn(self.tree.problem.n):
             return False
         return self.group is not None or self._has_stalled() or self._gap_is_wide()
 

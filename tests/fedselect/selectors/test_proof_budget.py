@@ -60,6 +60,7 @@ def test_an_attempt_that_does_not_prove_is_charged_and_keeps_its_bound(monkeypat
     assert budget.smallest == problem.n
     assert budget.budget < 0.1
     assert budget.price == 2 * found.details["proof_seconds"]
+    assert budget.failed == 1
     assert found.bound < problem.trivial_bound()
     # the next of that size waits until the budget is there again, a much smaller one does not
     budget.budget, budget._last = 0.0, None  # as below
@@ -67,6 +68,19 @@ def test_an_attempt_that_does_not_prove_is_charged_and_keeps_its_bound(monkeypat
     budget.price = 0.0
     monkeypatch.setattr(proof_budget, "_CHEAP", 60.0)
     assert budget.solve(hard(14, 4), context(14)).status == "optimal"
+    assert budget.failed == 0
+
+
+def test_attempts_that_prove_nothing_are_paid_for_with_less(monkeypatch):
+    budget, now = ProofBudget(), iter([0.0, 80.0, 160.0])
+    monkeypatch.setattr(proof_budget.time, "perf_counter", lambda: next(now))
+    budget.failed = 3
+    budget._earn()
+    budget._earn()
+    assert budget.budget == 0.5 + 80 * 0.1 / 8
+    budget.failed = 0
+    budget._earn()
+    assert budget.budget == 1.5 + 8
 
 
 def test_in_a_large_federation_proofs_are_charged_beyond_what_swaps_take():

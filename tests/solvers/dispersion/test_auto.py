@@ -30,11 +30,17 @@ def test_auto_keeps_to_its_time_and_is_no_worse_than_local_search():
 
 
 @pytest.mark.parametrize(
-    ("n", "limit", "bound", "moves"),
-    [(1_000, 8.0, 110.0, 4_000), (999, 8.0, 110.0, 0), (1_000, None, 110.0, 0), (1_000, 8.0, 100.5, 0)],
+    ("n", "limit", "bound", "has_trees", "moves"),
+    [
+        (1_000, 8.0, 110.0, True, 4_000),
+        (1_000, 8.0, 110.0, False, 8_000),
+        (999, 8.0, 110.0, False, 0),
+        (1_000, None, 110.0, True, 0),
+        (1_000, 8.0, 100.5, True, 0),
+    ],
 )
-def test_search_comes_first_where_no_proof_is_in_reach(n, limit, bound, moves):
-    """Half of the time, of many clients with a far bound; without a limit the trees share their work with a search."""
+def test_search_comes_first_where_no_proof_is_in_reach(n, limit, bound, has_trees, moves):
+    """Half of the time, of many clients with a far bound, or all; without a limit trees share theirs with a search."""
 
     class Clock:
         time_limit, recording, objective, remaining = limit, False, 100.0, limit
@@ -49,6 +55,9 @@ def test_search_comes_first_where_no_proof_is_in_reach(n, limit, bound, moves):
             self.moves, self.remaining = self.moves + moves, self.remaining - 1.0
             return moves
 
+        def cross(self):
+            assert not self.moves
+
     clock = Clock()
-    exact._search_on(types.SimpleNamespace(n=n), clock, clock)
+    exact._search_on(types.SimpleNamespace(n=n), clock, clock, has_trees)
     assert clock.moves == moves
