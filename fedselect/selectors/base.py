@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -78,6 +78,13 @@ class _Selectors(Registry):
     def put(self, name: str, entry: Callable[..., Any], *aliases: str) -> None:
         """Register a builder, or a class as `_of_class` makes one of it."""
         super().put(name, _of_class(entry) if isinstance(entry, type) else entry, *aliases)
+
+    def check(self, name: str, given: Mapping[str, Any]) -> None:
+        """Check options as every registry does; where side constraints are refused, say which selectors keep them."""
+        if "constraints" in given and "constraints" not in self.options(name):
+            able = ", ".join(each for each in self.names if "constraints" in self.options(each))
+            raise ConfigError(f"selector {name!r} has no option 'constraints'; selectors that keep them: {able}")
+        super().check(name, given)
 
 
 #: Builders ``(scenario, *, options) -> Selector`` by name.

@@ -167,6 +167,11 @@ def test_what_a_configuration_gets_wrong_is_a_sentence(stated, sentence, clients
         SELECTORS.build("fedgs", small_scenario, constraints=stated, clients_file=clients_file)
 
 
+def test_selectors_that_keep_none_say_which_do(small_scenario):
+    with pytest.raises(ConfigError, match=r"'uniform' has no option 'constraints'; .*: divfl, fed-cbs, fedgs, fedss"):
+        SELECTORS.build("uniform", small_scenario, constraints={"include_after": 3})
+
+
 def test_a_table_that_lacks_clients_is_refused(tmp_path, small_scenario):
     path = tmp_path / "clients.csv"
     path.write_text("client,region\n0,a\n1,b\n")
