@@ -2,6 +2,7 @@
 
     python tests/benchmarks/bench_selection_families.py [deadline] [coverage] [schedule] [balance] [--limit SECONDS]
     python tests/benchmarks/bench_selection_families.py hard --limit 60 --out docs/benchmarks/deadline_values.csv
+    python tests/benchmarks/bench_selection_families.py hard --peers --limit 60 --out docs/benchmarks/deadline_peers.csv
     python tests/benchmarks/bench_selection_families.py coverage --limit 100 --out docs/benchmarks/coverage_thousand.csv
     python tests/benchmarks/bench_selection_families.py recorded --limit 2 --out docs/benchmarks/families_recorded.csv
 
@@ -98,16 +99,17 @@ def valued(kind: str, is_whole: bool, seed: int, n: int = 1000) -> DeadlineProbl
 PEERS, PEER_LIMIT = {"HiGHS": "milp", "CP-SAT": "cp-sat"}, 5.0
 
 
-def hard(limit: float, instances: int = 10, out: str = "") -> None:
+def hard(limit: float, instances: int = 10, out: str = "", peers: bool = False) -> None:
     """Measure a thousand valued clients of the hard classes, in processor seconds; a CSV row per class, where asked."""
+    beside = PEERS if peers else {}
     rows = [("values", "numbers", "instances", "proved", "median s", "most s", "largest gap")]
-    rows[0] += tuple(f"{name} {what}" for name in PEERS for what in ("proved", "largest gap"))  # type: ignore[assignment]
+    rows[0] += tuple(f"{name} {what}" for name in beside for what in ("proved", "largest gap"))  # type: ignore[assignment]
     for kind in CLASSES:
         for is_whole in (True, False):
-            took, gaps, statuses = [], {name: [] for name in ("auto", *PEERS)}, dict.fromkeys(("auto", *PEERS), 0)
+            took, gaps, statuses = [], {name: [] for name in ("auto", *beside)}, dict.fromkeys(("auto", *beside), 0)
             for seed in range(instances):
                 problem = valued(kind, is_whole, seed)
-                for name, method in {"auto": "auto", **PEERS}.items():
+                for name, method in {"auto": "auto", **beside}.items():
                     start = time.process_time()
                     found = solve(problem, method, time_limit=limit if name == "auto" else min(PEER_LIMIT, limit))
                     if name == "auto":
@@ -117,7 +119,7 @@ def hard(limit: float, instances: int = 10, out: str = "") -> None:
             times = f"{np.median(took):.2f}", f"{max(took):.2f}"
             row = (kind, "whole" if is_whole else "floats", instances, statuses["auto"], *times)
             row += (f"{max(gaps['auto']):.0e}",)
-            rows.append(row + tuple(part for name in PEERS for part in (statuses[name], f"{max(gaps[name]):.0e}")))
+            rows.append(row + tuple(part for name in beside for part in (statuses[name], f"{max(gaps[name]):.0e}")))
             print(*rows[-1], sep="  ", flush=True)
             if out:
                 Path(out).write_text("".join(",".join(map(str, row)) + "\n" for row in rows), encoding="utf-8")
@@ -216,11 +218,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(parts)}; all by default")
     parser.add_argument("--instances", type=int, default=10, help="of each class of the part 'hard'")
+    parser.add_argument("--peers", action="store_true", help="HiGHS and CP-SAT beside the part 'hard', 5 s each")
     parser.add_argument("--out", default="", help="where a single part writes its table")
     parser.add_argument("--limit", type=float, default=30.0, help="seconds for each exact solve")
     given = parser.parse_args()
     if given.parts == ["hard"]:
-        hard(given.limit, given.instances, given.out)
+        hard(given.limit, given.instances, given.out, given.peers)
         return
     print(f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}; wall, processor")
     solve(BalanceProblem(np.random.default_rng(1).multinomial(100, np.full(10, 0.1), 40), 5), time_limit=1.0)
