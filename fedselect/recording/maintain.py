@@ -43,7 +43,7 @@ from solvers.solution import proves
 __all__ = ["enter", "maintain", "transferred_bound"]
 
 #: Largest certificate that is shipped, in bytes; larger ones are made again by the command in the ledger. Rounds of 100
-#: clients stay below 200 000; a tree of doubly nonnegative nodes over 200 clients takes nearly two million.
+#: clients stay below 300 000; a tree of doubly nonnegative nodes over 200 clients takes nearly two million.
 LARGEST = 2_000_000
 
 #: Seconds within which an easy instance is proved.
