@@ -73,6 +73,11 @@ class Roster:
         mask[list(self.nodes)] = True
         return mask
 
+    @property
+    def expects(self) -> bool:
+        """Whether connected nodes have not said yet who they are."""
+        return bool(self._silent)
+
     def refresh(self, grid: Grid, round: int, timeout: float) -> list[Fault]:
         """See which nodes are connected and ask the new ones who they are.
 
@@ -192,7 +197,7 @@ class SelectorStrategy(Strategy):
         that is longer, before the first round). No round waits for such a node again; it joins when it answers.
     patience : float
         Seconds to wait for all clients to connect before the first round that is played, and for one of them before
-        any other.
+        any other; ``timeout`` longer where nodes are connected and none of them has said yet who it is.
     """
 
     def __init__(
@@ -301,7 +306,11 @@ class SelectorStrategy(Strategy):
         while True:
             found = self.roster.refresh(grid, self.server.round, limit)
             self._faults += [fault for fault in found if fault not in self._faults]
-            if len(self.roster.nodes) >= self._wanted or time.monotonic() > deadline:
+            if len(self.roster.nodes) >= self._wanted:
+                break
+            # On a busy machine the processes of connected nodes may take minutes to start: no round passes before that.
+            late = 0.0 if self.roster.nodes or not self.roster.expects else self.timeout
+            if time.monotonic() > deadline + late:
                 break
             time.sleep(0.2)
         self._wanted = 1

@@ -605,6 +605,24 @@ def test_a_silent_node_joins_when_it_answers():
     assert strategy.roster.nodes[2] == 1003
 
 
+def test_no_round_passes_while_connected_nodes_are_still_starting():
+    """Node 1003 alone is connected, and answers when it has been looked at for the sixth time."""
+
+    class Loading(Mute):
+        looked = 0
+
+        def get_node_ids(self):
+            self.looked += 1
+            self.released = self.looked > 5
+            return [1003]
+
+    grid = Loading(honest(), N)
+    _, records = mute(grid, 2, timeout=0.05)
+    assert grid.looked == 7
+    assert [record["returned"] for record in records] == [[2], [2]]
+    assert [len(record["faults"]) for record in records] == [1, 0]
+
+
 def test_nobody_can_say_who_another_node_is():
     class Forged(LocalGrid):
         def pull_messages(self, message_ids):
