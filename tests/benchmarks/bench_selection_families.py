@@ -1,7 +1,7 @@
 """Speed and proofs of the deadline, coverage, schedule and balance methods; prints a table.
 
     python tests/benchmarks/bench_selection_families.py [deadline] [coverage] [schedule] [balance] [--limit SECONDS]
-    python tests/benchmarks/bench_selection_families.py hard --limit 60 --out docs/benchmarks/deadline_values.csv
+    python tests/benchmarks/bench_selection_families.py hard --limit 200 --out docs/benchmarks/deadline_values.csv
     python tests/benchmarks/bench_selection_families.py hard --peers --limit 60 --out docs/benchmarks/deadline_peers.csv
     python tests/benchmarks/bench_selection_families.py coverage --limit 100 --out docs/benchmarks/coverage_thousand.csv
     python tests/benchmarks/bench_selection_families.py recorded --limit 2 --out docs/benchmarks/families_recorded.csv
