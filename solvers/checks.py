@@ -190,13 +190,17 @@ def takes_duals(residuals: Callable[..., dict[str, float]]) -> Callable[..., dic
 
     @wraps(residuals)
     def call(problem: Any, x: ArrayLike, *duals: Any, **named: Any) -> dict[str, float]:
-        if len(duals) == 1 and isinstance(duals[0], Mapping):
-            duals, named = (), {**duals[0], **named}
+        first = duals[0] if len(duals) == 1 else None
+        if isinstance(first, Mapping):
+            duals, named = (), {**first, **named}
         try:
-            wanted.bind(problem, x, *duals, **named)
-        except TypeError as error:
+            given = list(wanted.bind(problem, x, *duals, **named).arguments.items())[2:]
+            arrays = {name: np.asarray(each, dtype=np.float64) for name, each in given if each is not None}
+            return residuals(problem, x, **{name: each if each.ndim else each.item() for name, each in arrays.items()})
+        except InvalidProblem:
+            raise
+        except (TypeError, ValueError) as error:
             names = ", ".join(list(wanted.parameters)[2:])
             raise InvalidOption(f"kkt_residuals(solution.x, solution.duals) takes the duals {names}: {error}") from None
-        return residuals(problem, x, *duals, **named)
 
     return call

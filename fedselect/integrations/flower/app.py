@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tomllib
 from functools import lru_cache, partial
 from pathlib import Path
@@ -81,6 +82,12 @@ def run_on(grid: Grid, experiment: Experiment, out: str | Path = "runs", **waiti
     with folder.opened(loop), one_thread():
         strategy = SelectorStrategy(loop, on_round=lambda record: folder.append(record, loop), **waiting)
         strategy.run(grid, experiment.rounds)
+        if not any(record["available"] for record in folder.records):
+            logging.getLogger("flwr").warning(
+                "no client took part in any round, and the model is the first one: none had said who it is within "
+                "%g s (patience; flwr run --run-config 'patience=600' waits longer)",
+                strategy.patience,
+            )
         folder.finish(loop.federation, loop.client_scores(), model=loop.model.state_dict())
     return folder.path
 

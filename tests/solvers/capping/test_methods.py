@@ -232,3 +232,8 @@ def test_duals_are_taken_as_the_solution_has_them():
     assert problem.kkt_residuals(solution.x, solution.duals) == problem.kkt_residuals(solution.x, **solution.duals)
     with pytest.raises(InvalidOption, match=r"takes the duals multiplier, upper: missing .* 'multiplier'"):
         problem.kkt_residuals(solution.x, {})
+    read = {name: np.asarray(each).tolist() for name, each in solution.duals.items()}  # as JSON has them
+    assert problem.kkt_residuals(solution.x, read) == problem.kkt_residuals(solution.x, solution.duals)
+    for wrong in ({"upper": [0.0, 0.0]}, {"upper": "a"}, {"multiplier": None}):
+        with pytest.raises(InvalidOption, match="takes the duals multiplier, upper"):
+            problem.kkt_residuals(solution.x, read | wrong)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from dataclasses import replace
@@ -164,6 +165,15 @@ def test_a_stopped_server_continues_to_the_same_bits(experiment, tmp_path):
     assert len(read_records(folder)) == 4
     assert same(own, run_on(Stopped(2), experiment, tmp_path / "flower"))
     assert run_on(Stopped(0), experiment, tmp_path / "flower") == folder  # finished: nothing is played
+
+
+def test_a_run_without_any_client_says_so(experiment, tmp_path, caplog):
+    logging.getLogger("flwr").addHandler(caplog.handler)
+    try:
+        run_on(LocalGrid(experiment_client_app(experiment), 0), experiment, tmp_path, patience=0.0)
+    finally:
+        logging.getLogger("flwr").removeHandler(caplog.handler)
+    assert "no client took part in any round" in caplog.text
 
 
 def test_together_and_alone_agree_to_float_error(experiment, tmp_path):
