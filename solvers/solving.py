@@ -429,8 +429,12 @@ def _start(problem: Problem, start: ArrayLike | Solution) -> ArrayLike:
         if hasattr(problem, "selected"):
             start = _of_ids(problem, np.asarray(start))
         violation = problem.violation(problem.decision(start))
+        if not hasattr(problem, "n"):  # its shape may be wrong, which no one else has looked at
+            problem.objective(problem.decision(start))
     except (TypeError, ValueError, OverflowError, AttributeError, IndexError) as error:
-        raise InvalidOption(f"start must be a decision of this {type(problem).__name__}: {error}") from error
+        reason = "its rows differ in length" if "inhomogeneous" in str(error) else error
+        hint = "" if hasattr(problem, "n") else " (ids are taken where a problem has n, how many it decides about)"
+        raise InvalidOption(f"start must be a decision of this {type(problem).__name__}: {reason}{hint}") from error
     if not violation <= problem.tolerance:
         raise InvalidOption(f"start must be feasible; it violates a constraint by {violation:.6g}")
     return start

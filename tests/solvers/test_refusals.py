@@ -43,6 +43,7 @@ def points(n=12, size=4):
         ("greedy", {"time_limit": True}, "time_limit must be a positive number"),
         ("greedy", {"start": [1, 0]}, "start must be a decision of this DispersionProblem: it names 2 clients"),
         ("greedy", {"start": "all"}, "start must be a decision of this DispersionProblem"),
+        ("greedy", {"start": [[1], [2, 3]]}, "its rows differ in length"),
         ("greedy", {"start": np.ones(12)}, "start must be feasible; it violates a constraint by 8"),
         ("greedy", {"log": 3}, "log must be true or false, a text stream, or a callable"),
         ("greedy", {"bound_by": "tabu"}, "'tabu' is a heuristic and has no bound"),
