@@ -197,10 +197,9 @@ def _played(
 def _check_loggers(texts: list[str]) -> None:
     """Raise before anything is written where one of several loggers cannot be opened."""
     if texts:
-        from fedselect.integrations.loggers import check_logger
+        from fedselect.integrations.loggers import check_loggers
 
-        for each in texts:
-            check_logger(each)
+        check_loggers(texts)
 
 
 def _loggers(texts: list[str], folder: Path, experiment: Experiment) -> Iterator[Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +27,7 @@ __all__ = [
     "MlflowLogger",
     "TensorBoardLogger",
     "WandbLogger",
-    "check_logger",
+    "check_loggers",
     "numbers_of",
     "open_logger",
     "open_loggers",
@@ -234,14 +234,21 @@ def open_loggers(texts: Sequence[str], folder: Path, experiment: Experiment) -> 
     return [open_logger(text, folder, experiment.tables(), several=True) for text in texts]
 
 
-def check_logger(text: str) -> None:
-    """Raise before anything runs, as `open_logger` would; and make the place where runs side by side will meet."""
-    name, _, where = text.partition("=")
-    _check_name(name)
-    if importlib.util.find_spec(name) is None:
-        raise MissingExtraError(f"{name} is not installed: {how_to_install('fl,' + name)}")
-    if name == "mlflow" and where:
-        MlflowLogger.home(where)
+def check_loggers(texts: Iterable[str]) -> None:
+    """Raise before anything runs, as `open_logger` would; then make the places where runs side by side will meet."""
+    named = [text.partition("=")[::2] for text in texts]
+    for name, _ in named:
+        _check_name(name)
+        if importlib.util.find_spec(name) is None:
+            raise MissingExtraError(f"{name} is not installed: {how_to_install('fl,' + name)}")
+    for name, where in named:
+        if name == "mlflow" and where:
+            MlflowLogger.home(where)
+        elif where:
+            try:
+                Path(where).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise ConfigError(f"logger {name!r} cannot write to {where!r}: {error.strerror}") from None
 
 
 def _check_name(name: str) -> None:

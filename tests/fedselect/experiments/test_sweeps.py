@@ -170,5 +170,9 @@ def test_a_logger_that_is_none_stops_a_comparison_before_it_begins(config, tmp_p
     assert "there is no logger 'mlfow'; did you mean 'mlflow'?" in error
     first = f"tensorboard={tmp_path / 'events'}"
     assert call("run", config, "--logger", first, "--logger", "mlfow", "--out", tmp_path / "runs")[0] == 2
+    (tmp_path / "file").touch()
+    code, _, error = call("run", config, "--logger", f"tensorboard={tmp_path / 'file'}", "--out", tmp_path / "runs")
+    assert code == 2
+    assert "logger 'tensorboard' cannot write to " in error
     assert not (tmp_path / "runs").exists()
     assert not (tmp_path / "events").exists()
