@@ -12,7 +12,7 @@ from solvers.errors import InvalidProblem
 from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run
-from solvers.schedule.problem import ScheduleProblem
+from solvers.schedule.problem import DiverseScheduleProblem, ScheduleProblem
 from solvers.schedule.residual import even_out, round_by_round
 
 __all__ = ["auto", "brute_force", "exchanges", "min_cost_flow", "rolling", "selected_round_by_round"]
@@ -108,36 +108,46 @@ def min_cost_flow(problem: ScheduleProblem, run: Run) -> None:
 _LARGEST_ENUMERATION = 200_000
 
 
+@method(DiverseScheduleProblem, "brute-force", kind="exact")
 @method(ScheduleProblem, "brute-force", kind="exact")
-def brute_force(problem: ScheduleProblem, run: Run) -> None:
+def brute_force(problem: ScheduleProblem | DiverseScheduleProblem, run: Run) -> None:
     """Enumerate all counts that can be reached, round by round; the reference that other methods are tested against.
+
+    Of the schedules that reach the same counts the one that is worth most is kept.
 
     Raises
     ------
     InvalidProblem
         When there are more than 200 000 before the last round.
     """
-    reached: dict[tuple[int, ...], tuple[tuple[int, ...], ...]] = {tuple(problem.counts.tolist()): ()}
+    Rows = tuple[tuple[int, ...], ...]
+    reached: dict[tuple[int, ...], tuple[float, Rows]] = {tuple(problem.counts.tolist()): (0.0, ())}
     for there, size in zip(problem.available, problem.sizes.tolist(), strict=True):
         ids = np.flatnonzero(there).tolist()
         if len(reached) * math.comb(len(ids), size) > 50 * _LARGEST_ENUMERATION or len(reached) > _LARGEST_ENUMERATION:
             raise InvalidProblem(
                 f"brute-force would look at more than {_LARGEST_ENUMERATION} vectors of counts (use 'auto')"
             )
-        further = {}
-        for counts, rows in reached.items():
-            for chosen in itertools.combinations(ids, size):
+        selections = [
+            (chosen, problem.worth(np.isin(np.arange(problem.n), chosen)))
+            for chosen in itertools.combinations(ids, size)
+        ]
+        further: dict[tuple[int, ...], tuple[float, Rows]] = {}
+        for counts, (before, rows) in reached.items():
+            for chosen, worth in selections:
                 after = list(counts)
                 for k in chosen:
                     after[k] += 1
-                further[tuple(after)] = (*rows, chosen)
+                key = tuple(after)
+                if key not in further or before + worth > further[key][0]:
+                    further[key] = (before + worth, (*rows, chosen))
             if run.expired:
                 return
         reached = further
     run.nodes = len(reached)
-    best = min(reached, key=lambda counts: sum(v * v for v in counts))
+    best = min(reached, key=lambda counts: problem.variance(np.array(counts)) - reached[counts][0])
     table = np.zeros_like(problem.available)
-    for t, chosen in enumerate(reached[best]):
+    for t, chosen in enumerate(reached[best][1]):
         table[t, list(chosen)] = True
     run.tighten(run.offer(table))
 

@@ -2,22 +2,127 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.checks import integer
+from solvers.checks import frozen_array, integer, number
 from solvers.errors import InvalidProblem
 from solvers.options import AtLeast
 from solvers.problem import Problem
 
-__all__ = ["ScheduleProblem"]
+__all__ = ["DiverseScheduleProblem", "ScheduleProblem"]
 
 
 @dataclass(frozen=True, eq=False)
-class ScheduleProblem(Problem):
+class _Turns(Problem):
+    """Selections in rounds, of those available: what all problems of schedules share."""
+
+    available: NDArray[np.bool_]
+    size: int
+    counts: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in __post_init__
+    sizes: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in __post_init__
+
+    sense: ClassVar[Literal["min"]] = "min"
+
+    def __post_init__(self) -> None:
+        given = np.asarray(self.available)
+        if given.ndim != 2 or 0 in given.shape:
+            raise InvalidProblem(
+                f"available must be a table of rounds by clients, at least one each; got {given.shape}"
+            )
+        available = given.astype(np.bool_)
+        if given.dtype.kind not in "biuf" or not np.array_equal(available, given):
+            raise InvalidProblem("available must hold truth values or 0 and 1; it has other entries")
+        available.setflags(write=False)
+        n = available.shape[1]
+        before = np.asarray(np.zeros(n, np.int64) if self.counts is None else self.counts)
+        if before.shape != (n,):
+            raise InvalidProblem(f"counts must have one entry per client, {n}; got shape {before.shape}")
+        counts = before.astype(np.int64)
+        if not np.array_equal(counts, before) or counts.min() < 0 or counts.max() > 2**31:
+            raise InvalidProblem(f"counts must be whole numbers from 0 to 2^31; got {before.min()} to {before.max()}")
+        counts.setflags(write=False)
+        self._freeze(available=available, size=integer(self.size, "size", AtLeast(1)), counts=counts)
+        there = available.sum(axis=1)
+        wanted = np.asarray(np.minimum(self.size, there) if self.sizes is None else self.sizes)
+        if wanted.shape != there.shape:
+            raise InvalidProblem(f"sizes must have one entry per round, {there.size}; got shape {wanted.shape}")
+        sizes = wanted.astype(np.int64)
+        if not np.array_equal(sizes, wanted) or (sizes < 0).any() or (sizes > there).any():
+            wrong = int(np.argmax((sizes != wanted) | (sizes < 0) | (sizes > there)))
+            raise InvalidProblem(
+                f"sizes must be whole numbers from 0 to the clients available; round {wrong} has {wanted[wrong]} of "
+                f"{there[wrong]}"
+            )
+        sizes.setflags(write=False)
+        self._freeze(sizes=sizes)
+
+    @property
+    def n(self) -> int:
+        """Number of clients."""
+        return self.available.shape[1]
+
+    def decision(self, x: ArrayLike) -> NDArray[np.bool_]:
+        """``x`` as a (T, N) table of truth values; raises `ValueError` for another shape or entries beside 0 and 1."""
+        array = np.asarray(x)
+        if array.shape != self.available.shape:
+            rounds, n = self.available.shape
+            raise ValueError(f"x must have a row per round and a column per client, ({rounds}, {n}); got {array.shape}")
+        table = array.astype(np.bool_)
+        if not np.array_equal(table, array):
+            raise ValueError("x must hold truth values or 0 and 1; it has other entries")
+        return table
+
+    def turns(self, x: ArrayLike) -> NDArray[np.int64]:
+        """How often each client is selected after all rounds, ``counts`` included."""
+        return self.counts + self.decision(x).sum(axis=0)
+
+    def variance(self, turns: NDArray[np.int64]) -> float:
+        """Variance of whole counts, rounded once: (N Σv² − (Σv)²) / N²."""
+        # Whole numbers up to 2^31 are squared and added without overflow where they are counted by value.
+        values, times = np.unique(turns, return_counts=True)
+        pairs = list(zip(values.tolist(), times.tolist(), strict=True))
+        total, squares = sum(v * k for v, k in pairs), sum(v * v * k for v, k in pairs)
+        return (self.n * squares - total * total) / self.n**2
+
+    def worth(self, row: NDArray[np.bool_]) -> float:
+        """Value of a round's selection, (N,), beside the counts: nothing here."""
+        return 0.0
+
+    def violation(self, x: ArrayLike) -> float:
+        """Largest of: distance of a round's selections from their number, and selections of who is unavailable."""
+        table = self.decision(x)
+        absent = int((table & ~self.available).sum())
+        return float(max(np.abs(table.sum(axis=1) - self.sizes).max(), absent))
+
+    def reachable(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Fewest and most turns of each client: it must be selected where all of those available are."""
+        full = self.available.sum(axis=1) == self.sizes
+        return self.counts + self.available[full].sum(axis=0), self.counts + self.available.sum(axis=0)
+
+    def least_variance(self) -> float:
+        """Smallest variance of counts that add up, each between what it must be and what it can be: O(N log N)."""
+        least, most = self.reachable()
+        missing = int(self.sizes.sum() + self.counts.sum() - least.sum())
+        low, high = int(least.min()), int(most.max())
+        while low < high:  # the largest level to which counts can be raised
+            level = (low + high + 1) // 2
+            if int((np.clip(level, least, most) - least).sum()) <= missing:
+                low = level
+            else:
+                high = level - 1
+        turns = np.clip(low, least, most)
+        rest = missing - int((turns - least).sum())
+        turns[np.flatnonzero((turns == low) & (turns < most))[:rest]] += 1
+        return self.variance(turns)
+
+
+@dataclass(frozen=True, eq=False)
+class ScheduleProblem(_Turns):
     r"""Choose the clients of every round, of those available, so that they are selected as equally often as possible.
 
     .. math:: \min_x \; \frac1N \sum_k (v_k - \bar v)^2, \quad v_k = c_k + \sum_t x_{tk} \quad \text{s.t.} \quad
@@ -52,109 +157,93 @@ class ScheduleProblem(Problem):
     [1, 1, 1]
     """
 
-    available: NDArray[np.bool_]
-    size: int
-    counts: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in __post_init__
-    sizes: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in __post_init__
-
-    sense: ClassVar[Literal["min"]] = "min"
     family: ClassVar[str] = "schedule"
-
-    def __post_init__(self) -> None:
-        given = np.asarray(self.available)
-        if given.ndim != 2 or 0 in given.shape:
-            raise InvalidProblem(
-                f"available must be a table of rounds by clients, at least one each; got {given.shape}"
-            )
-        available = given.astype(np.bool_)
-        if given.dtype.kind not in "biuf" or not np.array_equal(available, given):
-            raise InvalidProblem("available must hold truth values or 0 and 1; it has other entries")
-        available.setflags(write=False)
-        n = available.shape[1]
-        before = np.asarray(np.zeros(n, np.int64) if self.counts is None else self.counts)
-        if before.shape != (n,):
-            raise InvalidProblem(f"counts must have one entry per client, {n}; got shape {before.shape}")
-        counts = before.astype(np.int64)
-        if not np.array_equal(counts, before) or counts.min() < 0 or counts.max() > 2**31:
-            raise InvalidProblem(f"counts must be whole numbers from 0 to 2^31; got {before.min()} to {before.max()}")
-        counts.setflags(write=False)
-        object.__setattr__(self, "available", available)
-        object.__setattr__(self, "size", integer(self.size, "size", AtLeast(1)))
-        object.__setattr__(self, "counts", counts)
-        there = available.sum(axis=1)
-        wanted = np.asarray(np.minimum(self.size, there) if self.sizes is None else self.sizes)
-        if wanted.shape != there.shape:
-            raise InvalidProblem(f"sizes must have one entry per round, {there.size}; got shape {wanted.shape}")
-        sizes = wanted.astype(np.int64)
-        if not np.array_equal(sizes, wanted) or (sizes < 0).any() or (sizes > there).any():
-            wrong = int(np.argmax((sizes != wanted) | (sizes < 0) | (sizes > there)))
-            raise InvalidProblem(
-                f"sizes must be whole numbers from 0 to the clients available; round {wrong} has {wanted[wrong]} of "
-                f"{there[wrong]}"
-            )
-        sizes.setflags(write=False)
-        object.__setattr__(self, "sizes", sizes)
-
-    @property
-    def n(self) -> int:
-        """Number of clients."""
-        return self.available.shape[1]
 
     @property
     def scale(self) -> float:
         """Least difference of two values, 2/N, times 1e6 / 4: an optimum is called so where it is one exactly."""
         return 5e5 / self.n
 
-    def decision(self, x: ArrayLike) -> NDArray[np.bool_]:
-        """``x`` as a (T, N) table of truth values; raises `ValueError` for another shape or entries beside 0 and 1."""
-        array = np.asarray(x)
-        if array.shape != self.available.shape:
-            rounds, n = self.available.shape
-            raise ValueError(f"x must have a row per round and a column per client, ({rounds}, {n}); got {array.shape}")
-        table = array.astype(np.bool_)
-        if not np.array_equal(table, array):
-            raise ValueError("x must hold truth values or 0 and 1; it has other entries")
-        return table
-
-    def turns(self, x: ArrayLike) -> NDArray[np.int64]:
-        """How often each client is selected after all rounds, ``counts`` included."""
-        return self.counts + self.decision(x).sum(axis=0)
-
     def objective(self, x: ArrayLike) -> float:
         """Variance of the counts after all rounds, rounded once."""
         return self.variance(self.turns(x))
 
-    def variance(self, turns: NDArray[np.int64]) -> float:
-        """Variance of whole counts, rounded once: (N Σv² − (Σv)²) / N²."""
-        # Whole numbers up to 2^31 are squared and added without overflow where they are counted by value.
-        values, times = np.unique(turns, return_counts=True)
-        pairs = list(zip(values.tolist(), times.tolist(), strict=True))
-        total, squares = sum(v * k for v, k in pairs), sum(v * v * k for v, k in pairs)
-        return (self.n * squares - total * total) / self.n**2
+    def bound(self) -> float:
+        """Smallest variance of counts that add up, each between what it must be and what it can be: O(N log N)."""
+        return self.least_variance()
 
-    def violation(self, x: ArrayLike) -> float:
-        """Largest of: distance of a round's selections from their number, and selections of who is unavailable."""
-        table = self.decision(x)
-        absent = int((table & ~self.available).sum())
-        return float(max(np.abs(table.sum(axis=1) - self.sizes).max(), absent))
+
+@dataclass(frozen=True, eq=False)
+class DiverseScheduleProblem(_Turns):
+    r"""Choose the clients of every round so that they are far apart, and all are selected as equally often as possible.
+
+    .. math:: \min_x \; \frac1N \sum_k (v_k - \bar v)^2 - w \sum_t x_t^\top H x_t, \quad v_k = c_k + \sum_t x_{tk}
+              \quad \text{s.t.} \quad \sum_k x_{tk} = \min(m, |A_t|), \quad x_{tk} \le [k \in A_t]
+
+    FedGS in hindsight: its rounds weigh the distances of those selected against the growth of the same variance, one
+    after the other. With the turns of all other rounds given, each round is a
+    `solvers.dispersion.DispersionProblem`; all of them together are no flow.
+
+    Parameters
+    ----------
+    available, size, counts, sizes
+        As for `ScheduleProblem`.
+    distances : (N, N) array-like
+        Pairwise distances H ≥ 0: finite, symmetric, zero on the diagonal.
+    weight : float
+        Weight w ≥ 0 of a round's sum of distances, which counts each pair twice.
+
+    Raises
+    ------
+    InvalidProblem
+        When an argument is not as described.
+
+    Examples
+    --------
+    >>> from solvers import solve
+    >>> far = [[0, 1, 4], [1, 0, 2], [4, 2, 0]]
+    >>> problem = DiverseScheduleProblem([[1, 1, 1], [1, 1, 1]], size=2, distances=far, weight=0.1)
+    >>> solution = solve(problem)
+    >>> solution.x.astype(int).tolist(), solution.status
+    ([[1, 0, 1], [1, 0, 1]], 'optimal')
+    """
+
+    _: KW_ONLY
+    distances: NDArray[np.float64] = None  # type: ignore[assignment]  # has no default: a missing one is refused
+    weight: float = 1.0
+
+    family: ClassVar[str] = "schedule"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.distances is None:
+            raise InvalidProblem("distances are missing; without them the problem is a ScheduleProblem")
+        distances = frozen_array(self.distances, "distances", 2)
+        if distances.shape != (self.n, self.n):
+            raise InvalidProblem(f"distances must be a matrix of the {self.n} clients; got shape {distances.shape}")
+        if distances.min() < 0 or distances.diagonal().any() or not np.array_equal(distances, distances.T):
+            raise InvalidProblem("distances must be non-negative, symmetric, and zero on the diagonal")
+        self._freeze(distances=distances, weight=number(self.weight, "weight", AtLeast(0)))
+
+    @property
+    def scale(self) -> float:
+        """Difference that one turn can make: 2/N of the variance, and the distances of a round."""
+        largest = int(self.sizes.max(initial=0))
+        return 2.0 / self.n + self.weight * largest * (largest - 1) * float(self.distances.max())
+
+    def worth(self, row: NDArray[np.bool_]) -> float:
+        """Weighted sum of the distances of a round's selection, (N,), each pair twice."""
+        ids = np.flatnonzero(row)
+        return self.weight * float(self.distances[np.ix_(ids, ids)].sum())
+
+    def objective(self, x: ArrayLike) -> float:
+        """Variance of the counts after all rounds, less the weighted distances."""
+        return self.variance(self.turns(x)) - math.fsum(map(self.worth, self.decision(x)))
 
     def bound(self) -> float:
-        """Smallest variance of counts that add up rightly, each between what it must be and what it can be: O(N log N).
-
-        A client can be selected whenever it is available, and must be where all of those available are.
-        """
-        full = self.available.sum(axis=1) == self.sizes
-        least = self.counts + self.available[full].sum(axis=0)
-        most = self.counts + self.available.sum(axis=0)
-        missing = int(self.sizes.sum() + self.counts.sum() - least.sum())
-        low, high = int(least.min()), int(most.max())
-        while low < high:  # the largest level to which counts can be raised
-            level = (low + high + 1) // 2
-            if int((np.clip(level, least, most) - least).sum()) <= missing:
-                low = level
-            else:
-                high = level - 1
-        turns = np.clip(low, least, most)
-        rest = missing - int((turns - least).sum())
-        turns[np.flatnonzero((turns == low) & (turns < most))[:rest]] += 1
-        return self.variance(turns)
+        """Least variance of counts that add up, less as many of the largest distance as a round has pairs."""
+        far = 0.0
+        for there, size in zip(self.available, self.sizes.tolist(), strict=True):
+            ids = np.flatnonzero(there)
+            far += size * (size - 1) * float(self.distances[np.ix_(ids, ids)].max(initial=0.0))
+        return self.least_variance() - self.weight * far * (1.0 + 8.0 * self.n**2 * float(np.finfo(float).eps))

@@ -5,6 +5,7 @@
     python tests/benchmarks/bench_selection_families.py hard --peers --limit 60 --out docs/benchmarks/deadline_peers.csv
     python tests/benchmarks/bench_selection_families.py coverage --limit 100 --out docs/benchmarks/coverage_thousand.csv
     python tests/benchmarks/bench_selection_families.py recorded --limit 2 --out docs/benchmarks/families_recorded.csv
+    python tests/benchmarks/bench_selection_families.py diverse --limit 30 --out docs/benchmarks/schedule_diverse.csv
 
 Each row is one solve from a problem that is stated already to the finished `Solution`: seconds by the wall and by the
 processor, the status, the gap, and what the row is held against. Kernels and backends are loaded before.
@@ -25,17 +26,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np  # noqa: E402
 
-from solvers import Problem, instances, solve  # noqa: E402
+from solvers import Problem, Solution, instances, solve  # noqa: E402
 from solvers.balance import BalanceProblem  # noqa: E402
 from solvers.coverage import CoverageProblem  # noqa: E402
 from solvers.deadline import DeadlineProblem  # noqa: E402
-from solvers.schedule import ScheduleProblem  # noqa: E402
+from solvers.schedule import DiverseScheduleProblem, ScheduleProblem  # noqa: E402
 
 #: What `row` measured, for a CSV file.
 MEASURED: list[tuple[str, ...]] = [("instance", "method", "seconds", "status", "gap %", "nodes")]
 
 
-def row(name: str, problem: Problem, method: str = "auto", target: str = "", limit: float | None = None) -> None:
+def row(name: str, problem: Problem, method: str = "auto", target: str = "", limit: float | None = None) -> Solution:
     """Solve once and print one line."""
     wall, processor = time.perf_counter(), time.process_time()
     found = solve(problem, method, time_limit=limit)
@@ -48,6 +49,7 @@ def row(name: str, problem: Problem, method: str = "auto", target: str = "", lim
         f"{found.objective:<12.6g} {target}",
         flush=True,
     )
+    return found
 
 
 def deadline(limit: float) -> None:
@@ -195,6 +197,24 @@ def schedule(limit: float) -> None:
                 row(name, problem, "min-cost-flow")
 
 
+def diverse(limit: float) -> None:
+    """Turns and distances: points in a square, there at rates U(0, 1); rounds one by one, in turn, and proved."""
+    methods = ("round-by-round", "local-search", "auto")
+    table = [("N", "T", "m", *methods, "bound", "status", "seconds", "vectors of counts")]
+    for n, rounds, size in ((8, 30, 2), (10, 10, 3), (12, 20, 3), (20, 20, 4), (30, 20, 5), (50, 50, 5), (100, 30, 10)):
+        rng = np.random.default_rng(n)
+        points = rng.random((n, 2))
+        distances = np.hypot(*(points[:, None] - points).T)
+        there = rng.random((rounds, n)) < rng.random(n)
+        problem = DiverseScheduleProblem(there, size, distances=(distances + distances.T) / 2, weight=0.02)
+        began = time.process_time()
+        found = [row(f"N = {n}, T = {rounds}, m = {size}", problem, method, "", limit) for method in methods]
+        proved, seconds = found[-1], time.process_time() - began
+        values = (f"{each:.5f}" for each in (*(each.objective for each in found), proved.bound))
+        table.append(tuple(map(str, (n, rounds, size, *values, proved.status, f"{seconds:.1f}", proved.nodes or ""))))
+    MEASURED[:] = table
+
+
 def balance(limit: float) -> None:
     """A thousand clients with ten classes: as many samples each, lognormal numbers, two labels each."""
     rng = np.random.default_rng(0)
@@ -214,7 +234,7 @@ def balance(limit: float) -> None:
 
 def main() -> None:
     """Print the table."""
-    parts = {"deadline": deadline, "coverage": coverage, "schedule": schedule, "balance": balance, "recorded": recorded}
+    parts = {each.__name__: each for each in (deadline, coverage, schedule, balance, recorded, diverse)}
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(parts)}; all by default")
     parser.add_argument("--instances", type=int, default=10, help="of each class of the part 'hard'")

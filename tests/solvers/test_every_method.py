@@ -24,7 +24,7 @@ from solvers.deadline import DeadlineProblem
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.participation import CutoffProblem
 from solvers.problem import FAMILIES
-from solvers.schedule import ScheduleProblem
+from solvers.schedule import DiverseScheduleProblem, ScheduleProblem
 from solvers.solution import proves
 from solvers.weighting import ExclusionProblem, OptimizationErrorProblem, TotalErrorProblem
 
@@ -197,6 +197,21 @@ def schedule() -> Iterator[tuple[str, Problem]]:
     yield "a chain", ScheduleProblem([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0]], size=1)
 
 
+def diverse_schedule() -> Iterator[tuple[str, Problem]]:
+    rng = np.random.default_rng(15)
+    upper = np.triu(rng.random((5, 5)), 1)
+    h = upper + upper.T
+    yield "random", DiverseScheduleProblem(rng.random((3, 5)) < 0.7, size=2, distances=h, weight=0.1)
+    yield "after other rounds", DiverseScheduleProblem(np.ones((2, 5)), 3, [3, 0, 1, 0, 2], distances=h, weight=0.3)
+    yield "no weight", DiverseScheduleProblem(rng.random((3, 5)) < 0.7, size=2, distances=h, weight=0.0)
+    yield "distances alone", DiverseScheduleProblem(np.ones((2, 5)), size=2, distances=1e3 * h)
+    yield "ties", DiverseScheduleProblem(np.ones((2, 5)), size=2, distances=1.0 - np.eye(5), weight=0.1)
+    yield (
+        "nobody in some rounds",
+        DiverseScheduleProblem([[0, 0, 0, 0, 0], [1, 0, 1, 1, 0], [0, 1, 0, 0, 0]], size=2, distances=h, weight=0.1),
+    )
+
+
 def balance() -> Iterator[tuple[str, Problem]]:
     rng = np.random.default_rng(14)
     yield "random, unequal sizes", BalanceProblem(rng.integers(1, 9, (8, 4)), size=3)
@@ -223,6 +238,7 @@ CASES: dict[type[Problem], Callable[[], Iterator[tuple[str, Problem]]]] = {
     DeadlineProblem: deadline,
     CoverageProblem: coverage,
     ScheduleProblem: schedule,
+    DiverseScheduleProblem: diverse_schedule,
     BalanceProblem: balance,
 }
 
@@ -253,7 +269,7 @@ def decisions(problem: Problem) -> Iterator[np.ndarray]:
             yield np.isin(np.arange(problem.n), chosen).astype(int)
     elif isinstance(problem, ExclusionProblem):
         yield from (np.array(kept) for kept in itertools.product((False, True), repeat=problem.n) if any(kept))
-    elif isinstance(problem, ScheduleProblem):
+    elif isinstance(problem, ScheduleProblem | DiverseScheduleProblem):
         rounds = [
             [np.isin(np.arange(problem.n), chosen) for chosen in itertools.combinations(np.flatnonzero(there), size)]
             for there, size in zip(problem.available, problem.sizes, strict=True)
@@ -291,7 +307,8 @@ def ranked(problem: Problem) -> list[tuple[float, np.ndarray]]:
     return sorted(values, key=lambda pair: -pair[0] if problem.sense == "max" else pair[0])
 
 
-COUNTED = (*SELECTIONS, ExclusionProblem, AllocationProblem, CutoffProblem, DeadlineProblem, ScheduleProblem)
+SCHEDULES = (ScheduleProblem, DiverseScheduleProblem)
+COUNTED = (*SELECTIONS, *SCHEDULES, ExclusionProblem, AllocationProblem, CutoffProblem, DeadlineProblem)
 
 
 def rounding(problem: Problem, value: float) -> float:
@@ -453,6 +470,12 @@ def far_apart(n: int = 400) -> Problem:
     return CoverageProblem(2.0 - np.linalg.norm(where[:, None] - where, axis=2), size=40)
 
 
+def diverse_rounds() -> Problem:
+    rng = np.random.default_rng(9)
+    upper = np.triu(rng.random((60, 60)), 1)
+    return DiverseScheduleProblem(rng.random((200, 60)) < 0.8, size=8, distances=upper + upper.T, weight=0.02)
+
+
 def shares_of_labels(n: int = 300) -> Problem:
     rng = np.random.default_rng(9)
     return BalanceProblem([rng.multinomial(100, rng.dirichlet(np.full(10, 0.3))) for _ in range(n)], size=10)
@@ -473,6 +496,7 @@ BUSY: dict[type[Problem], str | Callable[[], Problem]] = {
     CoverageProblem: far_apart,
     BalanceProblem: shares_of_labels,
     ScheduleProblem: lambda: ScheduleProblem(np.random.default_rng(9).random((60, 3000)) < 0.2, size=90),
+    DiverseScheduleProblem: diverse_rounds,
 }
 
 
@@ -491,6 +515,9 @@ BUSY_SPECIAL: dict[tuple[type[Problem], str], Callable[[], Problem]] = {
     (CoverageProblem, "milp"): lambda: far_apart(120),
     (CoverageProblem, "cp-sat"): lambda: far_apart(120),
     (ScheduleProblem, "brute-force"): lambda: ScheduleProblem(np.ones((5, 8)), size=3),
+    (DiverseScheduleProblem, "brute-force"): lambda: DiverseScheduleProblem(
+        np.ones((5, 8)), size=3, distances=1.0 - np.eye(8)
+    ),
     (BalanceProblem, "brute-force"): lambda: shares_of_labels(22),
     (ExclusionProblem, "sorting"): equally_important,
     (TotalErrorProblem, "newton"): squared_bias,
