@@ -204,8 +204,8 @@ class DiverseScheduleProblem(_Turns):
     >>> far = [[0, 1, 4], [1, 0, 2], [4, 2, 0]]
     >>> problem = DiverseScheduleProblem([[1, 1, 1], [1, 1, 1]], size=2, distances=far, weight=0.1)
     >>> solution = solve(problem)
-    >>> solution.x.astype(int).tolist(), solution.status
-    ([[1, 0, 1], [1, 0, 1]], 'optimal')
+    >>> problem.turns(solution.x).tolist(), solution.status
+    ([1, 1, 2], 'optimal')
     """
 
     _: KW_ONLY
