@@ -34,7 +34,7 @@ def test_runs(path, tmp_path):
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_reads_like_a_page(path):
-    """A title, a formula, steps, a picture with a title (its text alternative), no frame and no command line."""
+    """A title, a formula, steps, a picture with a title (its text alternative), no frame and no options."""
     text = path.read_text(encoding="utf-8")
     assert re.match(r'r"""\n[^\n]+\n=+\n', text)
     assert ".. math::" in text
