@@ -128,6 +128,13 @@ def test_pictures_have_a_text_alternative(path):
 
 
 def test_what_is_cited_is_this_version():
-    """CITATION.cff is read by others, as it stands; the version is told in `solvers.version`."""
-    told = [line for line in (ROOT / "CITATION.cff").read_text().splitlines() if line.startswith("version:")]
-    assert told == [f"version: {__version__}"]
+    """Others read CITATION.cff, the page on citing and the changelog; the version is told in `solvers.version`."""
+    cited = dict(
+        re.findall(r"^(version|date-released): (.*)$", (ROOT / "CITATION.cff").read_text(), flags=re.MULTILINE)
+    )
+    assert cited["version"] == __version__
+    assert re.findall(r"version = {(.*)}", (ROOT / "docs/project/citing.md").read_text()) == [__version__]
+    released = re.findall(
+        r"^## \[(\d.*)\] - (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
+    assert released[0] == (__version__, cited["date-released"])
