@@ -145,7 +145,10 @@ def submit(
 def export(
     instance: Instance,
     file: Annotated[
-        Path, typer.Argument(help=".npz, .lp, .mps, .pb or .pbtxt (CP-SAT), .qubo, .txt (MDPLIB).", show_default=False)
+        Path,
+        typer.Argument(
+            help=".npz, .lp, .mps, .qplib, .pb or .pbtxt (CP-SAT), .qubo, .txt (MDPLIB).", show_default=False
+        ),
     ],
     size: Size = None,
     costs: Costs = None,
@@ -191,6 +194,7 @@ def _writer(file: Path, problem: Problem) -> Callable[[Any, Path], Any]:
         ".mps": dispersion.write_mps,
         ".pb": dispersion.write_cp_sat,
         ".pbtxt": dispersion.write_cp_sat,
+        ".qplib": dispersion.write_qplib,
         ".qubo": dispersion.write_qubo,
         ".txt": dispersion.write_mdplib,
     }

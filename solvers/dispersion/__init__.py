@@ -10,6 +10,7 @@ from solvers.dispersion.formats import (
     write_lp,
     write_mdplib,
     write_mps,
+    write_qplib,
     write_qubo,
 )
 from solvers.dispersion.memory import Memory
@@ -36,5 +37,6 @@ __all__ = [
     "write_lp",
     "write_mdplib",
     "write_mps",
+    "write_qplib",
     "write_qubo",
 ]

@@ -1,4 +1,4 @@
-"""Exchange with other people's tools: MDPLIB and TSPLIB text, points, LP and MPS files, CP-SAT's model proto, QUBO."""
+"""Exchange with other people's tools: MDPLIB and TSPLIB text, points, LP, MPS and QPLIB files, CP-SAT's proto, QUBO."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ __all__ = [
     "write_lp",
     "write_mdplib",
     "write_mps",
+    "write_qplib",
     "write_qubo",
 ]
 
@@ -208,6 +210,58 @@ def write_mps(problem: DispersionProblem, path: PathLike, formulation: str = "qu
     linear model minimises minus the objective.
     """
     file_model(problem, formulation).write_mps(path)
+
+
+def write_qplib(problem: DispersionProblem, path: PathLike) -> None:
+    r"""Write QPLIB's format (Furini et al., Mathematical Programming Computation 11, 2019), type ``QBL``.
+
+    Maximise :math:`\tfrac12 x^\top Q x + b^\top x` over binaries and linear constraints, with the
+    symmetric :math:`Q = 2wH`, whose lower triangle is listed, and :math:`b = -c`. So GALAHAD reads the format; a reader
+    that takes the triangle for the whole matrix halves the quadratic part. Variable j, counted from 1, is the j-th
+    client; names are left out, since most readers take none.
+
+    Parameters
+    ----------
+    problem : DispersionProblem
+        The problem; side constraints become rows.
+    path : path-like
+        The file.
+    """
+    rows = problem.feasible.rows()
+    pairs = [(j + 1, i + 1, value) for i, j, value in _pairs(problem) if value]
+    coefficients = [
+        (place, column + 1, row.coefficients[column])
+        for place, row in enumerate(rows, 1)
+        for column in np.flatnonzero(row.coefficients)
+    ]
+    with text_appearing_whole(path) as stream:
+        stream.write("dispersion\nQBL\nmaximize\n")
+        stream.write(f"{problem.n} # variables\n{len(rows)} # constraints\n")
+        stream.write(f"{len(pairs)} # quadratic terms of the objective, lower triangle of Q\n")
+        stream.writelines(f"{i} {j} {value!r}\n" for i, j, value in pairs)
+        _write_vector(stream, "linear terms of the objective", -problem.costs)
+        stream.write("0 # constant of the objective\n")
+        stream.write(f"{len(coefficients)} # linear terms of the constraints\n")
+        stream.writelines(f"{row} {column} {float(value)!r}\n" for row, column, value in coefficients)
+        stream.write(f"{_QPLIB_INFINITY!r} # infinity\n")
+        for sides, values in (("left", [row.low for row in rows]), ("right", [row.high for row in rows])):
+            _write_vector(stream, f"{sides}-hand sides", np.clip(values, -_QPLIB_INFINITY, _QPLIB_INFINITY))
+        for what in ("starting values of the variables", "multipliers of the constraints", "multipliers of the bounds"):
+            _write_vector(stream, what, np.zeros(1))
+        stream.write("0 # names of variables\n0 # names of constraints\n")
+
+
+#: What stands for no limit in a QPLIB file.
+_QPLIB_INFINITY = 1e30
+
+
+def _write_vector(stream: IO[str], what: str, values: NDArray[np.float64]) -> None:
+    """Write a vector as QPLIB does: the most frequent value, and those that differ, counted from 1."""
+    different, counts = np.unique(values + 0.0, return_counts=True)  # + 0.0: no minus zero
+    usual = different[counts.argmax()]
+    others = np.flatnonzero(values != usual)
+    stream.write(f"{float(usual)!r} # default of the {what}\n{len(others)} # others\n")
+    stream.writelines(f"{place + 1} {float(values[place])!r}\n" for place in others)
 
 
 def write_cp_sat(problem: DispersionProblem, path: PathLike, formulation: str = "rlt") -> float:

@@ -66,7 +66,7 @@ def test_show(call, tmp_path):
 
 def test_export_to_every_format(call, tmp_path):
     problem = instances.load(SMALL)
-    for ending in ("npz", "lp", "mps", "pb", "pbtxt", "qubo"):
+    for ending in ("npz", "lp", "mps", "pb", "pbtxt", "qplib", "qubo"):
         path = tmp_path / f"it.{ending}"
         code, out, err = call("instances", "export", SMALL, path, "--format", "json")
         assert (code, err) == (0, "")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from solvers import InvalidOption, InvalidProblem, solve
+from solvers.constraints import Budget, Quota
 from solvers.dispersion import (
     DispersionProblem,
     read_mdplib,
@@ -16,6 +17,7 @@ from solvers.dispersion import (
     write_lp,
     write_mdplib,
     write_mps,
+    write_qplib,
 )
 from tests.solvers.dispersion.cases import random_problem, uniform_problem
 
@@ -78,6 +80,65 @@ def test_another_solver_reads_the_model(tmp_path, write, suffix):
     truth = solve(problem, "brute-force")
     assert value == pytest.approx(truth.objective, rel=1e-6)
     assert chosen == truth.selected.tolist()
+
+
+def read_qplib(path):
+    """Read a file of type QBL as its description has it: Q, b, the rows, their limits; nothing may be left over."""
+    numbers = (line.split("#")[0].split() for line in path.read_text().splitlines())
+
+    def count():
+        (word,) = next(numbers)
+        return int(word)
+
+    def vector(length):
+        (usual,) = next(numbers)
+        values = np.full(length, float(usual))
+        for _ in range(count()):
+            place, value = next(numbers)
+            values[int(place) - 1] = float(value)
+        return values
+
+    def matrix(rows, columns):
+        entries = np.zeros((rows, columns))
+        for _ in range(count()):
+            row, column, value = next(numbers)
+            entries[int(row) - 1, int(column) - 1] = float(value)
+        return entries
+
+    next(numbers)
+    assert [next(numbers), next(numbers)] == [["QBL"], ["maximize"]]
+    n, m = count(), count()
+    lower = matrix(n, n)
+    assert not np.triu(lower, 1).any()
+    q, b = lower + np.tril(lower, -1).T, vector(n)
+    assert next(numbers) == ["0"]
+    a = matrix(m, n)
+    infinity = float(next(numbers)[0])
+    low, high = vector(m), vector(m)
+    low[low <= -infinity], high[high >= infinity] = -np.inf, np.inf
+    for length in (n, m, n):
+        vector(length)
+    assert [count(), count(), next(numbers, None)] == [0, 0, None]
+    return q, b, a, low, high
+
+
+@pytest.mark.parametrize("constrained", [False, True])
+def test_qplib_has_the_objective_and_the_rows_of_every_subset(tmp_path, constrained):
+    base = uniform_problem(9, 4, 3)
+    budget = Budget(np.arange(9.0) + 0.25, 16.0, name="seconds")
+    more = {"budgets": [budget], "quotas": [Quota([0, 2, 5], 1, 2)], "conflicts": [(4, 6)], "exclude": [7]}
+    more = more if constrained else {"clients": np.arange(9) * 3}
+    problem = DispersionProblem(base.distances, base.costs - 0.4, size=4, weight=0.8, **more)
+    write_qplib(problem, tmp_path / "a.qplib")
+    q, b, a, low, high = read_qplib(tmp_path / "a.qplib")
+    allowed = 0
+    for bits in itertools.product((0, 1), repeat=problem.n):
+        x = np.array(bits)
+        keeps = bool(((a @ x >= low) & (a @ x <= high)).all())
+        assert keeps == (problem.violation(x) == 0)
+        assert x @ q @ x / 2 + b @ x == pytest.approx(problem.objective(x), abs=1e-12)
+        allowed += keeps
+    assert 0 < allowed < 126 if constrained else allowed == 126
 
 
 def test_cp_sat_proto(tmp_path):
