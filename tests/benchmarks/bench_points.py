@@ -7,6 +7,7 @@ own. TSPLIB's files are not part of the project: name their folder in the enviro
 from __future__ import annotations
 
 import argparse
+import csv
 import itertools
 import json
 import os
@@ -30,19 +31,15 @@ from fedselect.selectors import FedGS
 from fedselect.selectors.geometry import Kinds, Points
 from solvers import solve
 from solvers.dispersion import KindDispersionProblem, PointDispersionProblem, read_tsplib
+from tests.benchmarks.bench_published import FILES
 
 #: Spiers, Bui and Loxton (EJOR 311(2), 2023), CPLEX 22.1: values (sums over unordered pairs) and seconds.
-PUBLISHED = {
-    ("pcb1173", 118): (12313375.883684486, 1.8),
-    ("pcb1173", 235): (46354446.533533752, 2.5),
-    ("pcb1173", 587): (256659341.32250655, 1.7),
-    ("fnl4461", 447): (272769485.80489957, 48),
-    ("fnl4461", 893): (1037536486.8648508, 35),
-    ("fnl4461", 2231): (5758152021.0558262, 66),
-    ("d15112", 1512): (14985459571.398901, 676),
-    ("d15112", 3023): (57130840856.580948, 777),
-    ("d15112", 7556): (316844129794.91791, 842),
-}
+with FILES.open(encoding="utf-8") as stream:
+    PUBLISHED = {
+        (row["file"], int(row["m"])): (float(row["value"]), float(row["seconds"]))
+        for row in csv.DictReader(stream)
+        if row["source"].startswith("spiers") and row["value"]
+    }
 
 
 def measured(problem: Any, limit: float) -> dict[str, Any]:
