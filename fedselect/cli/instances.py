@@ -78,7 +78,7 @@ def list_(
 def _proof(known: InstanceInfo) -> str:
     if known.proved or known.best_known is None or known.bound is None:
         return "optimal" if known.proved else "-"
-    return f"gap {relative_gap(known.best_known, known.bound):.2g}"
+    return f"gap {100 * relative_gap(known.best_known, known.bound):.2g} %"
 
 
 @app.command("show")

@@ -47,6 +47,12 @@ def test_list_as_text(call):
     assert code == 0
     assert "fedau-cutoff-digits-n30-t200-r0" in out
     assert "5 instances, 5 proved" in out
+    open_ones = json.loads(call("instances", "list", "--unproved", "--format", "json")[1])
+    out = call("instances", "list", "--unproved")[1]
+    assert open_ones
+    for known in open_ones:
+        gap = abs(known["bound"] - known["best_known"]) / abs(known["best_known"])
+        assert f"gap {100 * gap:.2g} %" in out
 
 
 def test_show(call, tmp_path):
