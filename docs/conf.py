@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.metadata import version as installed
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -15,10 +14,12 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), os.environ.get("PY
 os.environ.pop("MPLBACKEND", None)
 os.environ.setdefault("COLUMNS", "80")
 
+from solvers.version import __version__  # noqa: E402  (of this checkout)
+
 project = "fedselect"
 author = "the fedselect authors"
 copyright = author
-release = version = installed("fedselect")
+release = version = __version__
 
 extensions = [
     "myst_nb",
