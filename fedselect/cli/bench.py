@@ -31,6 +31,7 @@ from fedselect.plugins import load_plugins
 from fedselect.terminal import print_table, progress_bar
 from solvers import instances as library
 from solvers import methods as registered
+from solvers.files import spreadsheet_csv, write_atomically
 from solvers.options import did_you_mean
 from solvers.problem import FAMILIES, Problem, families
 
@@ -72,6 +73,7 @@ def bench(
         typer.Option(help="For the suite diversity: folder with files of MDPLIB and TSPLIB, which then take part."),
     ] = None,
     publish: Annotated[Path | None, typer.Option(help="Folder for the suite's results and the page of them.")] = None,
+    qoblib: Annotated[Path | None, typer.Option(help="CSV file for the rows as a submission to QOBLIB.")] = None,
     jobs: Annotated[int, typer.Option(help="Solves side by side; -1: one a core.")] = 1,
     backend: Annotated[str | None, typer.Option(help="joblib backend; loky if left out.")] = None,
     load: Load = [],  # noqa: B006
@@ -115,19 +117,36 @@ def bench(
         )
     table = benchmark.table
     failures = table[table["verdict"].isin(_FAILURES)]
-    if format == "json":
-        opened = table.assign(**{column: table[column].map(json.loads) for column in ("options", "versions")})
-        print(json.dumps({"folder": str(out), "rows": plain_rows(opened)}, indent=1))
-    else:
-        _print(table)
-        for row in table[table["verdict"].isin((*_FAILURES, "refused"))].itertuples():
-            say(f"{row.verdict}: {row.method} on {row.instance}, seed {row.seed}: {row.message}")
-        say(f"benchmark: {out}")
+    _say_rows(table, out, format)
     if publish is not None and suite is not None:
         with writing(publish):
             say(f"page: {publish_run(publish, suite, benchmark, OURS, _command(suite, tier, limits, jobs, repeat))}")
+    if qoblib is not None:
+        _submit(qoblib, benchmark, problems)
     if len(failures) or table["verdict"].isin(("missing", "refused")).all():
         raise typer.Exit(3)
+
+
+def _say_rows(table: Any, out: Path, format: str) -> None:
+    """Print the rows as JSON, or a summary of them and what went wrong."""
+    if format == "json":
+        opened = table.assign(**{column: table[column].map(json.loads) for column in ("options", "versions")})
+        print(json.dumps({"folder": str(out), "rows": plain_rows(opened)}, indent=1))
+        return
+    _print(table)
+    for row in table[table["verdict"].isin((*_FAILURES, "refused"))].itertuples():
+        say(f"{row.verdict}: {row.method} on {row.instance}, seed {row.seed}: {row.message}")
+    say(f"benchmark: {out}")
+
+
+def _submit(file: Path, benchmark: Any, problems: dict[str, Any]) -> None:
+    """Write the table for QOBLIB."""
+    from solvers.benchmark.plan import resolve_instance
+    from solvers.benchmark.qoblib import submission
+
+    stated = {name: resolve_instance(source).problem for name, source in problems.items()}
+    with writing(file):
+        write_atomically(file, spreadsheet_csv(submission(benchmark, stated)))
 
 
 def _compared(

@@ -81,8 +81,9 @@ def test_own_methods_variants_and_files(there, call, forgetting):
     dear = next(row for row in rows if row["method"] == "dear")
     assert (dear["registered"], dear["options"], dear["bound"]) == ("cheapest", {"dearest": True}, None)
     assert len(pd.read_csv(there / "c" / "results.csv")) == 18
-    code, again, errors = call("bench", *arguments, "--out", "c")
+    code, again, errors = call("bench", *arguments, "--out", "c", "--qoblib", "submission.csv")
     assert code == 0, errors
+    assert len(pd.read_csv(there / "submission.csv")) == 3 * 3
     assert "benchmark: c" in again
     assert "dear" in again
 
