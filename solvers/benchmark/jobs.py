@@ -313,11 +313,19 @@ class JobRunner:
             with self.parallel as parallel:
                 if self.wave and not self.streams:
                     together = self.wave * joblib.effective_n_jobs(parallel.n_jobs)
+                if len(calls) == 1:
+                    # A pool that was idle starts its workers after it last looked whom to watch, and looks again at the
+                    # next call. Were there none, a worker's death would be seen when another has been idle for 300 s.
+                    list(parallel([joblib.delayed(_nothing)()]))
                 for start in range(0, len(calls), together):
                     yield from parallel(delayed(*call) for call in calls[start : start + together])
         except BrokenExecutor as reason:
             sentence = "a worker process died, as the system ends one where memory is short; what is finished is kept"
             raise self.error(sentence) from reason
+
+
+def _nothing() -> None:
+    """Do nothing, for a pool to start its workers."""
 
 
 def register_backend(name: str | None) -> None:
