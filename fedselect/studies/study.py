@@ -21,6 +21,7 @@ import os
 import platform
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -247,7 +248,7 @@ def run_study(
     jobs: int = 2,
     scale: S | None = None,
 ) -> Path:
-    """Run what is missing of a study, print its tables, and write tables and figures.
+    """Run what is missing of a study, print tables and how often which verdict, and write tables and figures.
 
     Parameters
     ----------
@@ -284,6 +285,7 @@ def run_study(
     folder = out / f"{mode}-{dataset}"
     setup = Setup(scale or (study.paper if paper else study.quick), dataset, root, folder, jobs, study.data)
     folder.mkdir(parents=True, exist_ok=True)
+    verdicts: Counter[str] = Counter()
     for result in study.results(setup):
         if isinstance(result, str):
             print(result)
@@ -291,10 +293,13 @@ def run_study(
             save_figure(result.figure, folder / f"{result.file}.png", result.dpi)
         else:
             frame = result.frame.drop(columns="run", errors="ignore")
+            verdicts.update(frame.get("verdict", ()))
             if result.title is not None:
                 print_table(frame, result.title, result.digits)
             if result.file is not None:
                 frame.to_csv(folder / f"{result.file}.csv", index=False, float_format=result.number)
+    if verdicts:
+        print(f"verdicts: {', '.join(f'{cells} {verdict}' for verdict, cells in verdicts.most_common())}")
     print(f"tables and figures: {folder}")
     return folder
 

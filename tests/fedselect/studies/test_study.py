@@ -74,6 +74,16 @@ def test_results_are_printed_and_written_in_their_order(tmp_path, capsys):
     assert sorted(path.name for path in out.iterdir()) == ["both.csv", "drawn.png", "written.csv"]
     assert (out / "both.csv").read_text() == "mode,loss\nLN,0.123456\n"
     assert (out / "written.csv").read_text() == "mode,loss\nLN,0.12\n"
+    assert "verdicts" not in printed
+
+
+def test_verdicts_of_all_tables_are_counted_at_the_end(tmp_path, capsys):
+    def results(setup):
+        yield Table(pd.DataFrame({"verdict": ["agrees", "too few", "agrees"]}), "Printed")
+        yield Table(pd.DataFrame({"verdict": ["too few", "agrees", "lower"]}), file="written")
+
+    run_study(Study("About.", None, None, results), tmp_path)
+    assert capsys.readouterr().out.splitlines()[-2] == "verdicts: 3 agrees, 2 too few, 1 lower"
 
 
 def test_verdicts():
