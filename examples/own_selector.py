@@ -79,22 +79,24 @@ def far_and_wrong(scenario, *, alpha: float = 0.02, method: str = "auto"):
 # %%
 # Twenty rounds in the loop, exactly, heuristically, and against chance
 # ---------------------------------------------------------------------
+# Below ``if __name__ == "__main__"`` stands what a script does and a loaded one does not.
 
-federation = digits(n_clients=100)
-availability = lognormal(federation, beta=0.5)
-labels = federation.label_distributions
-selectors = {
-    "uniform": Uniform(10),
-    "exact": FarAndWrong(labels, 10),
-    "greedy": FarAndWrong(labels, 10, method="greedy"),
-}
-figure, axes = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
-for name, selector in selectors.items():
-    loop = FedAvg(federation, selector, availability, seed=0)
-    rounds = [loop.step() for _ in range(20)]
-    axes.plot([done.loss for done in rounds], label=name)
-    gap = rounds[-1].selection.solution.gap if name == "exact" else None
-    print(f"{name:8} accuracy {rounds[-1].accuracy:.3f}", "" if gap is None else f"(last decision: gap {gap:.1e})")
-axes.set(xlabel="round", ylabel="test loss", title="A selector of one's own against a uniform draw")
-axes.legend(frameon=False)
-plt.show()
+if __name__ == "__main__":
+    federation = digits(n_clients=100)
+    availability = lognormal(federation, beta=0.5)
+    labels = federation.label_distributions
+    selectors = {
+        "uniform": Uniform(10),
+        "exact": FarAndWrong(labels, 10),
+        "greedy": FarAndWrong(labels, 10, method="greedy"),
+    }
+    figure, axes = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
+    for name, selector in selectors.items():
+        loop = FedAvg(federation, selector, availability, seed=0)
+        rounds = [loop.step() for _ in range(20)]
+        axes.plot([done.loss for done in rounds], label=name)
+        gap = rounds[-1].selection.solution.gap if name == "exact" else None
+        print(f"{name:8} accuracy {rounds[-1].accuracy:.3f}", "" if gap is None else f"(last decision: gap {gap:.1e})")
+    axes.set(xlabel="round", ylabel="test loss", title="A selector of one's own against a uniform draw")
+    axes.legend(frameon=False)
+    plt.show()

@@ -4,7 +4,7 @@ Bring your own solver
 
 A method is a function of a problem and a run. Registered, it is a method like any other: `solve` finds it, a benchmark
 compares it, a selector may use it, and ``fedselect ... --load own_solver.py`` brings it to the command
-line. The problem:
+line. What is below ``if __name__ == "__main__"`` runs in the script alone, not where it is loaded. The problem:
 
 .. math:: \max_{s \in \{0,1\}^n} \; w\, s^\top H s - c^\top s \quad \text{subject to} \quad 1^\top s = m .
 """
@@ -49,19 +49,20 @@ def far_and_cheap(problem, run, *, swaps: int = 300):
 # One problem, exactly and with it
 # --------------------------------
 
-rng = np.random.default_rng(0)
-points = rng.random((50, 2))
-problem = DispersionProblem(np.linalg.norm(points[:, None] - points, axis=2), rng.random(50), size=8, weight=0.1)
-mine, exact = solve(problem, "far-and-cheap", seed=1), solve(problem, "branch-and-bound", time_limit=10)
-print(f"exact {exact.objective:.4f} ({exact.status}); mine {mine.objective:.4f}")
-print(f"mine lies {(exact.bound - mine.objective) / abs(exact.bound):.2%} below the bound")
+if __name__ == "__main__":
+    rng = np.random.default_rng(0)
+    points = rng.random((50, 2))
+    problem = DispersionProblem(np.linalg.norm(points[:, None] - points, axis=2), rng.random(50), size=8, weight=0.1)
+    mine, exact = solve(problem, "far-and-cheap", seed=1), solve(problem, "branch-and-bound", time_limit=10)
+    print(f"exact {exact.objective:.4f} ({exact.status}); mine {mine.objective:.4f}")
+    print(f"mine lies {(exact.bound - mine.objective) / abs(exact.bound):.2%} below the bound")
 
 # %%
 # A comparison on recorded instances
 # ----------------------------------
 # Every answer is evaluated again by the problem; a wrong claim would be named in ``verdict``.
 
-if __name__ == "__main__":  # jobs run in processes of their own
+if __name__ == "__main__":
     compared = run_benchmark(
         {"mine": "far-and-cheap", "greedy": "greedy", "tabu": "tabu"},
         ["fedgs-digits-twolabel-n30-m5-lognormal-r10", "fedgs-digits-dirichlet-n100-m10-ideal-r5"],
@@ -76,13 +77,14 @@ if __name__ == "__main__":  # jobs run in processes of their own
 # Twenty rounds in the loop
 # -------------------------
 
-federation = digits(n_clients=100)
-H = distances(dependency_graph(similarity(federation.label_distributions)))
-availability = lognormal(federation, beta=0.5)
-loop = FedAvg(
-    federation, FedGS(10, distances=H, method="far-and-cheap", bound_by="branch-and-bound"), availability, seed=0
-)
-rounds = [loop.step() for _ in range(20)]
-gaps = [done.selection.solution.gap for done in rounds]
-print(f"accuracy {rounds[-1].accuracy:.3f}; gap in the mean {np.mean(gaps):.3%}, at most {np.max(gaps):.3%}")
-plt.show()
+if __name__ == "__main__":
+    federation = digits(n_clients=100)
+    H = distances(dependency_graph(similarity(federation.label_distributions)))
+    availability = lognormal(federation, beta=0.5)
+    loop = FedAvg(
+        federation, FedGS(10, distances=H, method="far-and-cheap", bound_by="branch-and-bound"), availability, seed=0
+    )
+    rounds = [loop.step() for _ in range(20)]
+    gaps = [done.selection.solution.gap for done in rounds]
+    print(f"accuracy {rounds[-1].accuracy:.3f}; gap in the mean {np.mean(gaps):.3%}, at most {np.max(gaps):.3%}")
+    plt.show()

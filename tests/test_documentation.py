@@ -6,7 +6,6 @@ import doctest
 import importlib
 import pkgutil
 import re
-import shlex
 from pathlib import Path
 
 import numpy as np
@@ -68,26 +67,6 @@ def test_templates_in_contributing_run(scratch_registry, restoring):
     assert namespace["FirstCome"](2).select(context).clients.tolist() == [1, 2]
     covering = namespace["CoveringProblem"](np.eye(3))
     assert (covering.objective([1, 1, 0]), covering.violation([1, 1, 0])) == (2.0, 1.0)
-
-
-@pytest.mark.parametrize("path", PAGES, ids=NAMES)
-def test_commands_exist(path):
-    """Every ``fedselect`` command that a page shows parses: its files are there and its options are known."""
-    from typer.main import get_command
-
-    from fedselect.cli import app
-
-    shown = [line.lstrip("!") for line in path.read_text(encoding="utf-8").splitlines()]
-    lines = [re.split(r"#| 2>", line)[0] for line in shown if line.startswith("fedselect ")]
-    assert len(lines) >= 3 or path.name != "README.md"
-    for line in lines:
-        arguments, command = shlex.split(line)[1:], get_command(app)
-        while hasattr(command, "commands"):  # a group: fedselect, fedselect instances, ...
-            name, *arguments = arguments
-            command = command.commands[name]
-        context = command.make_context(name, arguments)
-        if str(context.params.get("config", "")).startswith("examples/"):
-            assert (ROOT / context.params["config"]).exists()
 
 
 @pytest.mark.parametrize("path", PAGES[2:], ids=NAMES[2:])

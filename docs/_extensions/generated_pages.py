@@ -110,7 +110,8 @@ def _write(app: Sphinx) -> None:
     teaching = _teaching_pages(Path(app.srcdir))
     pages |= {f"api/{path}": _symbol(path, what, teaching) for _, path, what in _public()}
     texts = {f"{name}.md": "\n".join(lines) + "\n" for name, lines in pages.items()}
-    texts |= {"proved_at_one_second.csv": _proved(Path(app.srcdir)), "what_gaps_did.csv": _gaps(Path(app.srcdir))}
+    tables = {"proved_at_one_second": _proved, "proved_of_common": _common, "what_gaps_did": _gaps}
+    texts |= {f"{name}.csv": table(Path(app.srcdir)) for name, table in tables.items()}
     for name, text in texts.items():
         page = folder / name
         if not page.exists() or page.read_text(encoding="utf-8") != text:
@@ -285,6 +286,27 @@ def _proved(docs: Path) -> str:
     table = [("method", "rounds", "proved", "best value", "mean seconds")]
     for row in rows:
         table.append((row["method"], row["ok"], row["proved"], row["best"], f"{float(row['mean_all']):.2f}"))
+    return _csv(table)
+
+
+def _common(docs: Path) -> str:
+    """What each solver proves of the rounds that all of them take: a row per release and time limit."""
+    import pandas as pd
+
+    solvers = {"Gurobi": "gurobi", "CPLEX": "cplex", "SCIP": "scip", "HiGHS": "milp", "CP-SAT": "cp-sat"}
+    table = [("release", "limit", "rounds that all take", "`auto`", *solvers)]
+    for path in sorted(docs.glob("benchmarks/*/selection.parquet")):
+        rows = pd.read_parquet(path)
+        refused = rows.instance[rows.verdict.isin(["refused", "missing"])]
+        rows = rows[~rows.instance.isin(set(refused))]
+        for limit, at in rows.groupby("time_limit"):
+            proved = at.time_to_proof.notna().groupby(at.method).sum()
+            cells = [str(proved["auto"])]
+            for name in solvers.values():
+                given = {label.partition(":")[2]: count for label, count in proved.items() if label.split(":")[0] == name}
+                plain = [given.pop(way) for way in ("nonconvex", "product", "glover") if way in given]
+                cells.append(", ".join(str(count) for count in [*plain, max(given.values())]))
+            table.append((path.parent.name, f"{limit:g} s", str(at.instance.nunique()), *cells))
     return _csv(table)
 
 
