@@ -303,7 +303,8 @@ def _common(docs: Path) -> str:
             proved = at.time_to_proof.notna().groupby(at.method).sum()
             cells = [str(proved["auto"])]
             for name in solvers.values():
-                given = {label.partition(":")[2]: count for label, count in proved.items() if label.split(":")[0] == name}
+                own = proved[proved.index.str.startswith(f"{name}:")]
+                given = {label.partition(":")[2]: count for label, count in own.items()}
                 plain = [given.pop(way) for way in ("nonconvex", "product", "glover") if way in given]
                 cells.append(", ".join(str(count) for count in [*plain, max(given.values())]))
             table.append((path.parent.name, f"{limit:g} s", str(at.instance.nunique()), *cells))
