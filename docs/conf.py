@@ -68,6 +68,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_signature": False,
+    "capture_repr": (),  # what an example shows it prints
     "abort_on_example_error": True,
     "write_computation_times": False,  # its pages fetch scripts from elsewhere
 }

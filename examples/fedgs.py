@@ -67,3 +67,8 @@ for name, selector in (("uniform", Uniform(10)), ("FedGS", FedGS(10, distances=H
 axes.set(xlabel="clients, by their number of turns", ylabel="turns", title="Turns of each client after 20 rounds")
 axes.legend(frameon=False)
 plt.show()
+
+# %%
+# **What to conclude.** FedGS more than halves the variance of the counts. Its accuracy is a little lower in this run,
+# which is one seed of twenty rounds and decides nothing: the quickstart's comparison has a hundred rounds and five
+# seeds. Greedy is close to the optimum here, and the certified gap says how close.

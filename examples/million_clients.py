@@ -64,3 +64,8 @@ print(f"largest gap of a round {max(done.selection.solution.gap for done in roun
 mixes = np.array([population[done.selection.clients].mean(axis=0) for done in rounds])
 print("labels of the selected, on average:", mixes.mean(axis=0).round(3))
 plt.show()
+
+# %%
+# **What to conclude.** Points replace the matrix without loss: both state the same problem. Within the same five
+# seconds the certified gap grows with the number of clients, and stays at about a per cent or below at a million. In
+# a federation of a hundred thousand every round is decided within a fraction of a per cent.

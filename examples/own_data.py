@@ -84,3 +84,8 @@ for name, selector in (("uniform", Uniform(5)), ("FedGS", FedGS(5, distances=H))
 axes.set(xlabel="round", ylabel="test loss", title="Own data, own network, two selectors")
 axes.legend(frameon=False)
 plt.show()
+
+# %%
+# **What to conclude.** Own data and an own network need a list of tensors and a class, and nothing of the selection
+# changes. The two selectors learn alike here: with one seed and twenty rounds no difference was to be expected.
+# Compare them over seeds with ``compare``.

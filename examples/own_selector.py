@@ -100,3 +100,8 @@ if __name__ == "__main__":
     axes.set(xlabel="round", ylabel="test loss", title="A selector of one's own against a uniform draw")
     axes.legend(frameon=False)
     plt.show()
+
+# %%
+# **What to conclude.** A rule of one's own in some thirty lines has a certified decision in every round. Both
+# versions are above the uniform draw in this run, and greedy is no worse than the optimum: the last losses are a
+# guess about the next round, and solving a guess exactly buys nothing. One seed is no evidence; compare over several.

@@ -67,3 +67,8 @@ for _ in range(20):
     done = loop.step()
 print(f"accuracy after 20 rounds: {done.accuracy:.3f}")
 plt.show()
+
+# %%
+# **What to conclude.** Nobody but its owner sees a client's vector, and the graph is that of the open computation up
+# to rounding. So FedGS selects the same clients. Privacy costs messages, one exchange for each pair of clients, and
+# no quality.

@@ -78,3 +78,8 @@ for solution, marker, name in ((free, "s", "no deadline"), (tight, "x", "60 % of
     right.scatter(*places[solution.selected].T, marker=marker, label=name)
 right.set(title="Who is selected", xticks=[], yticks=[])
 right.legend(fontsize="small")
+
+# %%
+# **What to conclude.** Constraints that can be met cost a known amount of the objective, and one that cannot is
+# refused with a sentence. The curve is the price of a deadline: the first seconds that are taken away cost little,
+# the last ones much. The slack says which constraint to loosen.
