@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import logging
 import os
+import signal
 import sys
+import threading
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -121,6 +123,7 @@ def _refuse_options_of_others(words: list[str]) -> None:
 def main() -> None:
     """Run the command line; an error that the user can mend is one sentence on stderr and exit code 2."""
     _prepare_streams()
+    _end_as_by_ctrl_c()
     os.environ["MPLBACKEND"] = "agg"  # no command opens a window, whatever an environment says about windows
     try:
         try:
@@ -164,6 +167,23 @@ def _prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and (stream.errors == "strict" or stream.encoding.lower() != "utf-8"):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _end_as_by_ctrl_c() -> None:
+    """Let SIGTERM, which clusters send at a time limit, end a command as Ctrl-C does, workers included."""
+    own = os.getpid()
+
+    def end(number: int, frame: object) -> None:
+        if os.getpid() == own:
+            if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background job
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.raise_signal(signal.SIGINT)
+        else:  # a forked worker, which its pool ends in this way
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGTERM)
+
+    if threading.current_thread() is threading.main_thread():  # no other may say what signals do
+        signal.signal(signal.SIGTERM, end)
 
 
 def _discard_stdout() -> None:

@@ -168,8 +168,9 @@ def test_ctrl_c_is_130_and_the_same_command_continues(there, call, forgetting, i
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_ctrl_c_ends_the_process_and_the_same_command_continues(there, jobs):
+def test_a_signal_ends_the_process_and_the_same_command_continues(there, jobs, stop):
     command = [sys.executable, "-m", "fedselect", *SLOW, "--seeds", "0-24", "--jobs", str(jobs), "--out", "c"]
     process = subprocess.Popen(
         command,
@@ -181,7 +182,7 @@ def test_ctrl_c_ends_the_process_and_the_same_command_continues(there, jobs):
     )
     rows = there / "c" / "rows.jsonl"
     until(lambda: rows.exists() and rows.read_bytes().count(b"\n") >= 3, process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(stop)
     _, errors = process.communicate(timeout=HANG)
     assert process.returncode == 130
     loading, interrupted = errors.splitlines()

@@ -128,7 +128,8 @@ def test_ctrl_c_says_that_nothing_is_lost(call, config, tmp_path, interruptible)
 
 
 @pytest.mark.thorough
-def test_ctrl_c_ends_the_process_and_says_that_nothing_is_lost(config, tmp_path):
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_process_and_says_that_nothing_is_lost(config, tmp_path, stop):
     pytest.importorskip("torch")
     command = [sys.executable, "-m", "fedselect", "run", str(config), "-c", "experiment.rounds=100000"]
     process = subprocess.Popen(
@@ -138,7 +139,7 @@ def test_ctrl_c_ends_the_process_and_says_that_nothing_is_lost(config, tmp_path)
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     until(lambda: any(tmp_path.glob("cli/*/checkpoint.npz")), process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(stop)
     _, errors = process.communicate(timeout=HANG)
     assert (process.returncode, errors) == (130, INTERRUPTED)
 

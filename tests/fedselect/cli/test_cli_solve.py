@@ -169,7 +169,8 @@ def environment():
     return os.environ | {"PYTHONPATH": os.pathsep.join(str(Path(part).resolve()) for part in sys.path if part)}
 
 
-def test_ctrl_c_prints_the_incumbent_and_exits_130(tmp_path):
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_prints_the_incumbent_and_exits_130(tmp_path, stop):
     """The method says through the file system that it is at work, so that no time has to be guessed."""
     sign = tmp_path / "at-work"
     code = (
@@ -194,7 +195,7 @@ def test_ctrl_c_prints_the_incumbent_and_exits_130(tmp_path):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     until(sign.exists, process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(stop)
     out, errors = process.communicate(timeout=HANG)
     assert process.returncode == 130
     assert errors == ""
