@@ -190,10 +190,9 @@ def test_rules_that_keep_a_command_from_being_played():
 
 def check_fedselect(arguments: list[str], *, whole: bool) -> None:
     """Refuse a command of ``fedselect`` whose subcommand or options are unknown; a sentence may leave some out."""
-    import click
     from typer.main import get_command
 
-    from fedselect.cli import app
+    from fedselect.cli import _EXCEPTIONS, app
 
     command = get_command(app)
     while hasattr(command, "commands") and arguments and not arguments[0].startswith("-"):
@@ -205,7 +204,10 @@ def check_fedselect(arguments: list[str], *, whole: bool) -> None:
         return
     try:
         context = command.make_context("fedselect", arguments)
-    except (click.MissingParameter, click.BadOptionUsage):  # `fedselect solve --size`, which names an option
+    except (
+        _EXCEPTIONS.MissingParameter,
+        _EXCEPTIONS.BadOptionUsage,
+    ):  # `fedselect solve --size`, which names an option
         assert not whole
         return
     if str(context.params.get("config", "")).startswith("examples/"):
