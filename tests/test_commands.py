@@ -36,7 +36,7 @@ NAMES = [str(path.relative_to(ROOT)) for path in PAGES]
 BLOCK = re.compile(r"^```(?:sh|bash|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`(fedselect (?!->)[^`\n]+)`")
 DURATION = re.compile(r"(\d+) (s|min|h)\b")
-PLACEHOLDER = re.compile(r"(?:^|/)[A-Z]{3,}(?:/|$)|\.\.\.")  # FOLDER, FOLDER/x.csv
+PLACEHOLDER = re.compile(r"(?:^|[/=])[A-Z]{3,}(?:/|$)|\.\.\.")  # FOLDER, FOLDER/x.csv
 SECONDS = {"s": 1, "min": 60, "h": 3600}
 
 INSTALLS = {"pip", "make", "python3", "."}  # another environment than the one under test
