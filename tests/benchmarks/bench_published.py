@@ -3,7 +3,8 @@
     python tests/benchmarks/bench_published.py euclidean --seconds 60 --out FOLDER
     python tests/benchmarks/bench_published.py k-cluster further --seconds 60 --out FOLDER
     python tests/benchmarks/bench_published.py files --data FILES --seconds 60 --out FOLDER
-    python tests/benchmarks/bench_published.py grey --seconds 10 --out FOLDER
+    python tests/benchmarks/bench_published.py grey --seconds 10 --at-most 64 --out FOLDER
+    python tests/benchmarks/bench_published.py grey --seconds 2 --at-least 65 --out FOLDER
     python tests/benchmarks/bench_published.py --tables FOLDER
 
 Every solve is a line of ``FOLDER/solves.csv``, written when it ends; a line that is there is not measured again.
@@ -17,8 +18,9 @@ machine shows.
 * ``files``: published files, those of them that lie in the folder ``--data`` (docs/benchmarks/published_files.csv names
   them: TSPLIB, MDPLIB's GKD-c, and BiqBin's graphs for the densest subgraph).
 * ``k-cluster``: densest subgraphs of G(n, p), as Krislock, Malick and Roupin's (Computers & OR 66, 2016).
-* ``grey``: grey patterns of all sizes up to half of the cells: the tree with the torus's symmetries, then a bound by
-  ``three-point`` whose certificate is checked (up to 64 cells that of ``auto`` as well, where a gap is left).
+* ``grey``: grey patterns of all sizes up to half of the cells: the tree with the torus's symmetries (``memetic`` on
+  more than 64 cells), then a bound by ``three-point``, of at most a minute, whose certificate is checked (up to 64
+  cells that of ``auto`` as well, where a gap is left).
 """
 
 # ruff: noqa: E402
@@ -47,7 +49,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from solvers import Solution, solve
+from solvers import Solution, relative_gap, solve
 from solvers.certificates import check
 from solvers.dispersion import (
     DispersionProblem,
@@ -165,14 +167,17 @@ RECIPES = {"euclidean": euclidean, "further": further, "k-cluster": k_cluster, "
 
 
 def grey_answer(problem: DispersionProblem, side: int, seconds: float) -> tuple[Solution, float]:
-    """Return the tree's solution with the torus's symmetries, and the best bound of which a certificate was checked."""
+    """Return the best solution, and the best bound of which a certificate was checked."""
     symmetries = torus_symmetries(side, side)
-    s = solve(problem, "branch-and-bound", time_limit=seconds, symmetries=symmetries)
+    if problem.n <= 64:
+        s = solve(problem, "branch-and-bound", time_limit=seconds, symmetries=symmetries)
+    else:
+        s = solve(problem, "memetic", time_limit=seconds)
     bounds = [np.inf]
     if problem.size > 2:
-        proved = solve(problem, "three-point", time_limit=seconds, symmetries=symmetries, certificate=True)
+        proved = solve(problem, "three-point", time_limit=60.0, symmetries=symmetries, certificate=True)
         bounds.append(_checked(problem, proved))
-    if problem.n <= 64 and min(bounds) > s.objective * (1 + 1e-6):
+    if problem.size == 2 or (problem.n <= 64 and min(bounds) > s.objective * (1 + 1e-6)):
         bounds.append(_checked(problem, solve(problem, time_limit=seconds, certificate=True)))
     return s, min(bounds)
 
@@ -183,7 +188,7 @@ def _checked(problem: DispersionProblem, solution: Solution) -> float:
 
 def measure(part: str, problems: Iterator[Any], folder: Path, options: argparse.Namespace) -> None:
     """Solve what the folder's file lacks, and append it line by line."""
-    seconds, most = options.seconds, options.at_most
+    seconds = options.seconds
     path = folder / "solves.csv"
     folder.mkdir(parents=True, exist_ok=True)
     done = set()
@@ -197,18 +202,18 @@ def measure(part: str, problems: Iterator[Any], folder: Path, options: argparse.
         if stream.tell() == 0:
             writer.writerow(COLUMNS)
         for key, problem in problems:
-            if key[2] > most or (*map(str, key), f"{seconds:g}") in done:
+            if not options.at_least <= key[2] <= options.at_most or (*map(str, key), f"{seconds:g}") in done:
                 continue
             began = time.process_time()
-            certified = ""
             if part == "grey":
-                s, bound = grey_answer(problem, int(key[1].split()[0]), seconds)
-                certified = repr(bound)
+                s, certified = grey_answer(problem, int(key[1].split()[0]), seconds)
             else:
-                s = solve(problem, time_limit=seconds, **_threads(problem, options.threads))
+                s, certified = solve(problem, time_limit=seconds, **_threads(problem, options.threads)), None
             cpu = time.process_time() - began
-            row = [*key, f"{seconds:g}", s.status, repr(s.objective), repr(s.bound), f"{s.gap:.2e}"]
-            writer.writerow([*row, f"{s.seconds:.3f}", f"{cpu:.3f}", commit.stdout.strip(), certified])
+            bound = certified if s.bound is None else s.bound
+            row = [*key, f"{seconds:g}", s.status, repr(s.objective), repr(bound)]
+            row += [f"{relative_gap(s.objective, bound):.2e}", f"{s.seconds:.3f}", f"{cpu:.3f}", commit.stdout.strip()]
+            writer.writerow([*row, "" if certified is None else repr(certified)])
             stream.flush()
             print(*row, f"{s.seconds:.2f} s", flush=True)
 
@@ -304,6 +309,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", help=", ".join([*RECIPES, "files"]))
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--at-least", type=int, default=0, help="clients of a problem")
     parser.add_argument("--at-most", type=int, default=1 << 30, help="clients of a problem")
     parser.add_argument("--out", type=Path, default=Path("runs/published"))
     parser.add_argument("--data", type=Path, help="folder of the part 'files'")
