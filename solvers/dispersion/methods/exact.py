@@ -26,7 +26,8 @@ from solvers.dispersion.problem import (
     SelectionProblem,
 )
 from solvers.dispersion.relaxations.rlt import RowRelaxation
-from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.relaxations.sifting import CoreMultipliers
+from solvers.dispersion.relaxations.slice_form import Normal, units
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
 from solvers.dispersion.restated import RestatedRun, as_matrix
 from solvers.dispersion.shape import shape_of
@@ -196,8 +197,23 @@ def branch_and_bound(
         solve_constrained(problem, run, cuts=cuts, moves=moves, memory=memory, policy=policy)
         return
     group = None if symmetries is None else closure(problem, symmetries)
-    if solve_trivial(problem, run):
-        return
+    if not solve_trivial(problem, run):
+        _search_trees(problem, run, cuts, moves, largest, memory, threads, group, policy)
+
+
+def _search_trees(
+    problem: DispersionProblem,
+    run: Run,
+    cuts: float = 3.0,
+    moves: int = 3_000,
+    largest: int = 2_000,
+    memory: Memory | None = None,
+    threads: int = 1,
+    group: NDArray[np.int64] | None = None,
+    policy: Policy = DEFAULT_POLICY,
+    known: CoreMultipliers | None = None,
+) -> None:
+    """Bound, search and branch; with ``known``, multipliers of all clients, DNN nodes start from them."""
     if memory is not None:
         for x in memory.start(problem):
             run.offer(ascend(problem, x, run))
@@ -222,7 +238,7 @@ def branch_and_bound(
         if problem.n > largest or run.expired:
             return
         tree = FirstOrderTree(problem, run, cuts, memory, policy)
-        TreePortfolio(tree, search, threads, group, shifted).solve()
+        TreePortfolio(tree, search, threads, group, shifted, known).solve()
         run.recorded = tree.certificate()
     finally:
         if memory is not None:
@@ -323,12 +339,12 @@ def auto(
         solve_if_circular(problem, run)
     if not (run.proved or run.expired):
         stages = Stages(problem) if run.recording and problem.n >= _MANY else None
-        few, inner = problem, run
+        few, inner, known = problem, run, None
         if _is_few_of_many(problem, run, stages):
             with run.phase("level-1 RLT"):
-                few, inner = _reduced_by_rlt(problem, run, memory, stages)
-        if not (stages is not None and run.proved):
-            branch_and_bound(few, inner, memory=memory, threads=threads, policy=policy)
+                few, inner, known = _reduced_by_rlt(problem, run, memory, stages)
+        if not ((stages is not None and run.proved) or solve_trivial(few, inner)):
+            _search_trees(few, inner, memory=memory, threads=threads, policy=policy, known=known)
         run.nodes = inner.nodes
         if stages is not None and run.recorded is None:
             run.recorded = stages.certificate(run)
@@ -366,8 +382,8 @@ def _is_few_of_many(problem: DispersionProblem, run: Run, stages: Stages | None)
 
 def _reduced_by_rlt(
     problem: DispersionProblem, run: Run, memory: Memory | None, stages: Stages | None
-) -> tuple[DispersionProblem, Run]:
-    """Bound by ``rlt``; return the problem over the clients that are left, and its run."""
+) -> tuple[DispersionProblem, Run, CoreMultipliers | None]:
+    """Bound by ``rlt``; return the problem over the clients that are left, its run, and multipliers to go on from."""
     begin(problem, run)
     if memory is not None:
         for x in memory.start(problem):
@@ -382,13 +398,15 @@ def _reduced_by_rlt(
         descend(problem, RestatedRun(problem, run, 0.0, share=_RLT), relaxation, stages=stages)
     sifting = None
     if relaxation.ids.size >= _MANY:
-        known = None if memory is None else memory.core(problem)
-        sifting = sift(problem, RestatedRun(problem, run, 0.0, share=_SIFTING), relaxation, known, stages)
+        core = None if memory is None else memory.core(problem)
+        known = None if memory is None else memory.multipliers(problem, relaxation.ids)
+        sifting = sift(problem, RestatedRun(problem, run, 0.0, share=_SIFTING), relaxation, core, known, stages)
         if memory is not None:
-            memory.keep_core(problem, sifting.core[np.argsort(-sifting.x[sifting.core], kind="stable")[:_KEPT]])
+            kept = sifting.core[np.argsort(-sifting.x[sifting.core], kind="stable")[:_KEPT]]
+            memory.keep_core(problem, kept, sifting.multipliers())
     ids = relaxation.ids if sifting is None else survivors(problem, run, sifting)
     if ids.size == problem.n:
-        return problem, run
+        return problem, run, None
     few = DispersionProblem(
         problem.distances[np.ix_(ids, ids)],
         problem.costs[ids],
@@ -403,4 +421,8 @@ def _reduced_by_rlt(
     slack = problem.rounding + few.rounding
     inner = RestatedRun(few, run, slack, lift=lift, beside=run.objective)
     inner.offer(incumbent(run)[ids])  # its clients are never left out
-    return few, inner
+    last = None if sifting is None else sifting.multipliers()
+    if last is None or not np.isin(ids, last.core).all():
+        return few, inner, None
+    # The same distances in the units of fewer clients.
+    return few, inner, last.among(np.searchsorted(last.core, ids), units(few)[0] / relaxation.normal.factor)

@@ -25,6 +25,8 @@ the linear term. Any E gives a bound.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +36,7 @@ from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation
 from solvers.dispersion.relaxations.rlt import LARGEST_GAIN, Raised, RowRelaxation
 from solvers.dispersion.relaxations.slice_form import certified_level
 
-__all__ = ["SiftedRelaxation"]
+__all__ = ["CoreMultipliers", "SiftedRelaxation"]
 
 Reals = NDArray[np.float64]
 Clients = NDArray[np.int64]
@@ -73,6 +75,50 @@ _IDLE, _SLIGHT = 1e-4, 1e-3
 _SETTLED = 1e-3
 
 
+@dataclass(frozen=True)
+class CoreMultipliers:
+    """Multipliers of the relaxation over a core, from which that of the same distances and other costs starts.
+
+    Any numbers will do: what is certified is what the ADMM steps after them end with.
+
+    Attributes
+    ----------
+    core : (b,) ndarray of int
+        The core, sorted.
+    linear : (b,) ndarray
+        Its linear term, the diagonal of the relaxation's objective.
+    slack, products : (b, b) ndarray
+        :math:`M_K` and X.
+    level, penalty : float
+        τ, and the penalty of the augmented Lagrangian.
+    """
+
+    core: Clients
+    linear: Reals
+    slack: Reals
+    products: Reals
+    level: float
+    penalty: float
+
+    def among(self, kept: NDArray[Any], unit: float = 1.0, dtype: type = np.float64) -> CoreMultipliers:
+        """Return those of some of the clients, by their places in the core, multiplied by a unit."""
+        block = np.ix_(kept, kept)
+        return CoreMultipliers(
+            self.core[kept],
+            self.linear[kept] * unit,
+            (self.slack[block] * unit).astype(dtype),
+            self.products[block].astype(dtype),
+            self.level * unit,
+            self.penalty * unit,
+        )
+
+    def start(self, relaxation: Relaxation) -> float:
+        """Start a relaxation over these clients, whose costs may be others; return its τ, which moves with them."""
+        level = self.level + float(np.median(relaxation.linear - self.linear))
+        relaxation.begin(self.slack, self.products, level, self.penalty)
+        return level
+
+
 class SiftedRelaxation:
     """The relaxation over a growing core, and its extension to the clients that may still be chosen.
 
@@ -84,6 +130,8 @@ class SiftedRelaxation:
         Clients that the core contains besides: those of the incumbent, those of a core that served before.
     first, more : int
         Clients of the first core, and most that join it at a time.
+    known : CoreMultipliers, optional
+        Where to start from, of clients among those of ``rows``; they are in the first core.
 
     Attributes
     ----------
@@ -97,13 +145,31 @@ class SiftedRelaxation:
         Whether no client is worth taking into the core.
     """
 
-    def __init__(self, rows: RowRelaxation, chosen: Clients, first: int = _FIRST, more: int = _MORE) -> None:
+    def __init__(
+        self,
+        rows: RowRelaxation,
+        chosen: Clients,
+        first: int = _FIRST,
+        more: int = _MORE,
+        known: CoreMultipliers | None = None,
+    ) -> None:
         self.normal, self.rows, self.run, self.m = rows.normal, rows, rows.run, rows.m
         best = rows.ids[np.argsort(-rows.values, kind="stable")[: max(first - chosen.size, first // 2)]]
         self.core, self.first, self.more = np.union1d(best, chosen), first, more
         self.x = np.zeros(self.normal.linear.size)
         self.relaxation: Relaxation | None = None
         self.is_done = self.is_settled = False
+        if known is not None:
+            self._resume(known)
+
+    def multipliers(self) -> CoreMultipliers | None:
+        """Return what another round may start from; None before the first core has been solved."""
+        if self.relaxation is None:
+            return None
+        linear = self.normal.linear[self.core]
+        return CoreMultipliers(
+            self.core, linear, self.slack, self.relaxation.products, self.level, self.relaxation.penalty
+        )
 
     def advance(
         self,
@@ -171,6 +237,16 @@ class SiftedRelaxation:
         return ids[kept] if np.count_nonzero(kept) > self.m else ids
 
     # -- over the core -------------------------------------------------------------------------------------------------
+
+    def _resume(self, known: CoreMultipliers) -> None:
+        """Begin the first core's relaxation where that of another round ended; τ moves with the costs."""
+        first, self.core = self.core, known.core
+        linear = self.normal.linear[known.core]
+        self.slack, self.relaxation = known.slack, self._over(known.core)
+        self.level = known.start(self.relaxation)
+        self.prices = (self.level - linear - self.slack.diagonal()) / (self.m - 1)
+        self.x[known.core] = known.products.diagonal()
+        self._start(np.union1d(known.core, first))
 
     def _over(self, core: Clients) -> Relaxation:
         normal = self.normal
@@ -325,7 +401,8 @@ class SiftedRelaxation:
         products = np.zeros((core.size, core.size))
         products[np.ix_(old, old)] = before.products[np.ix_(place, place)]
         slack = embedding @ self.slack @ embedding.T
-        after.begin((slack + slack.T) / 2, products, self.level, before.penalty)
+        self.slack = (slack + slack.T) / 2
+        after.begin(self.slack, products, self.level, before.penalty)
         self.core, self.relaxation = core, after
 
 

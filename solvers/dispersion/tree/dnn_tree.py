@@ -40,6 +40,7 @@ from solvers.dispersion.kernels import load
 from solvers.dispersion.kernels.tree_data import FREE, ONE, ZERO
 from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, WarmStart
+from solvers.dispersion.relaxations.sifting import CoreMultipliers
 from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
 from solvers.dispersion.tree.first_order import FirstOrderTree
 from solvers.dispersion.tree.policy import DEFAULT_POLICY, Policy
@@ -153,10 +154,15 @@ class DNNTree:
         fathomed = self.tree.incumbent + self.tree.fathom_margin
         return max(fathomed, -self.open[0][0]) if self.open else fathomed
 
-    def open_root(self) -> None:
-        """Put the root on the queue."""
-        n = self.setting.normal.linear.size
-        self._push(DNNNode(np.arange(n), np.zeros(0, dtype=np.int64), math.inf, is_root=True))
+    def open_root(self, known: CoreMultipliers | None = None) -> None:
+        """Put the root on the queue; with ``known``, multipliers of all clients, its relaxation starts from them."""
+        normal = self.setting.normal
+        root = DNNNode(np.arange(normal.linear.size), np.zeros(0, dtype=np.int64), math.inf, is_root=True)
+        if known is not None:
+            relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
+            known.start(relaxation)
+            root = replace(root, warm_state=(relaxation, []))
+        self._push(root)
 
     def solve_root(self) -> None:
         """Bound the root and branch on it."""

@@ -23,6 +23,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.dispersion.relaxations.sifting import CoreMultipliers
 from solvers.dispersion.tree.dnn_tree import DNNTree
 from solvers.dispersion.tree.first_order import FirstOrderTree
 
@@ -51,6 +52,8 @@ class TreePortfolio:
         Symmetries of the problem; only the DNN tree knows how to use them, and it gets all of the time.
     is_shift_bounded : bool
         Whether the uniform-shift bound has been computed, so that relaxing the root first is not needed to get a bound.
+    known : CoreMultipliers, optional
+        Multipliers that the DNN tree's root starts from.
     """
 
     def __init__(
@@ -60,7 +63,9 @@ class TreePortfolio:
         threads: int = 1,
         group: NDArray[np.int64] | None = None,
         is_shift_bounded: bool = False,
+        known: CoreMultipliers | None = None,
     ) -> None:
+        self.known = known
         self.tree, self.heuristic, self.run, self.policy = tree, heuristic, tree.run, tree.policy
         self.group, self.threads, self.is_shift_bounded = group, threads, is_shift_bounded
         self.heuristic_debt = 0.0  # work that the heuristic may still do: its share of the trees', less its own
@@ -120,7 +125,7 @@ class TreePortfolio:
     def _alternate(self, dnn_tree: DNNTree) -> None:
         """Advance the tree whose turn it is, until one of them has nothing left to do."""
         run, tree, policy = self.run, self.tree, self.policy
-        dnn_tree.open_root()
+        dnn_tree.open_root(self.known)
         each, is_noted, is_hopeless = policy.iteration_work(tree.problem.n), False, self._gap_is_wide()
         while tree.open and dnn_tree.open and not run.expired and not run.proved:
             old = max(tree.bound - tree.incumbent, tree.fathom_margin)

@@ -13,9 +13,13 @@ from scipy.optimize import linprog
 from solvers import solve
 from solvers.dispersion import DispersionProblem, relaxations
 from solvers.dispersion.memory import Memory
+from solvers.dispersion.methods import exact
 from solvers.dispersion.relaxations.rlt import RowRelaxation
-from solvers.dispersion.relaxations.sifting import SiftedRelaxation
-from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.relaxations.sifting import CoreMultipliers, SiftedRelaxation
+from solvers.dispersion.relaxations.slice_form import Normal, units
+from solvers.dispersion.tree.dnn_tree import DNNTree
+from solvers.dispersion.tree.first_order import FirstOrderTree
+from solvers.dispersion.tree.policy import Policy
 from solvers.run import Run
 from tests.solvers.dispersion.instances import KINDS, naive_optimum, problems, random_problem
 from tests.thoroughly import few_of, tried
@@ -167,7 +171,16 @@ def test_a_raised_objective_is_never_less_whatever_the_weights(seed, kind, wild)
         assert raised_value(raised, places) >= exact_values(rows.normal, [chosen])[0]
 
 
-def check_sifting(seed, kind, short):
+def arbitrary_multipliers(rng, core, size):
+    """Symmetric numbers of any size: no slack of any relaxation, and products of no selections."""
+    slack, products = rng.normal(size=(2, core.size, core.size)) * size
+    level, penalty = float(rng.normal() * size), float(rng.uniform(0.01, 1.0))
+    return CoreMultipliers(
+        core, rng.normal(size=core.size) * size, slack + slack.T, products + products.T, level, penalty
+    )
+
+
+def check_sifting(seed, kind, short, remembered=None):
     """Better selections stay among the clients left, and the bound holds, core after core; return the cores' sizes."""
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, 14, int(rng.integers(2, 5)), kind)
@@ -176,7 +189,11 @@ def check_sifting(seed, kind, short):
     values = [float(each) for each in exact_values(rows.normal, selections)]
     best, target = max(values), max(values) - short
     rows.descend(target, 50)
-    sifting = SiftedRelaxation(rows, np.array(selections[int(np.argmax(values))]), first=4, more=2)
+    known = None
+    if remembered is not None:
+        core = np.sort(rng.choice(rows.ids, int(rng.integers(2, rows.ids.size + 1)), replace=False))
+        known = arbitrary_multipliers(rng, core, remembered)
+    sifting = SiftedRelaxation(rows, np.array(selections[int(np.argmax(values))]), first=4, more=2, known=known)
     sizes = [sifting.core.size]
     for _ in range(4):
         if sifting.is_done or not sifting.advance(target, lambda: False):
@@ -195,6 +212,32 @@ def check_sifting(seed, kind, short):
 @given(seed=st.integers(0, 2**31), kind=st.sampled_from(KINDS), short=st.floats(0, 0.2))
 def test_sifting_keeps_every_better_selection_and_its_bound_holds(seed, kind, short):
     check_sifting(seed, kind, short)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**31),
+    kind=st.sampled_from(KINDS),
+    short=st.floats(0, 0.2),
+    size=st.sampled_from([0.0, 1e-6, 1.0, 1e6]),
+)
+def test_whatever_multipliers_a_core_starts_from_no_better_selection_is_left_out(seed, kind, short, size):
+    check_sifting(seed, kind, short, remembered=size)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**31), kind=st.sampled_from(KINDS), size=st.sampled_from([0.0, 1e-6, 1.0, 1e6]))
+def test_a_root_is_bounded_whatever_multipliers_it_starts_from(seed, kind, size):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, 12, 4, kind)
+    run = Run(problem, "branch-and-bound", None, 0)
+    best = naive_optimum(problem)
+    run.offer(problem.feasible.decision(np.arange(4)))
+    tree = DNNTree(FirstOrderTree(problem, run, 3.0, policy=Policy(enumerable=0)))
+    tree.open_root(arbitrary_multipliers(rng, np.arange(12), size))
+    tree.advance()
+    assert tree.iterations > 0 or kind == "ties"  # one attainable value needs no bound
+    assert max(tree.tree.certified(tree.bound), run.objective) >= best - 4 * problem.rounding
 
 
 def test_a_first_core_that_grows_before_it_is_extended_is_as_sound(monkeypatch):
@@ -251,3 +294,65 @@ def test_a_core_is_remembered_by_client_and_outlives_a_state():
     assert later.core(part).tolist() == [1, 2]
     later.load_state_dict({name: array for name, array in state.items() if name != "core"})
     assert later.core(problem).size == 0
+
+
+def letters(n, seed=0):
+    """Distances between label distributions, in which cores are looked for."""
+    shares = np.random.default_rng(seed).dirichlet(np.full(12, 0.3), n)
+    return np.linalg.norm(shares[:, None] - shares, axis=2)
+
+
+def round_of(h, counts, there, size=8):
+    return DispersionProblem.fedgs(h, counts, there, size, 1.0)
+
+
+def test_multipliers_of_a_core_are_mapped_by_client_and_outlive_a_state():
+    h, rng = letters(40), np.random.default_rng(1)
+    problem = round_of(h, np.zeros(40), np.ones(40, dtype=bool), size=4)
+    core = np.array([3, 5, 8, 13, 21, 34])
+    given = arbitrary_multipliers(rng, core, 1.0)
+    first, later = Memory(), Memory()
+    first.keep_core(problem, core[[1, 0, 3, 2, 5]], given)
+    later.load_state_dict(first.state_dict())
+    there = np.ones(40, dtype=bool)
+    there[[0, 8]] = False
+    part = round_of(h, rng.integers(0, 5, 40), there, size=4)
+    found, again = (each.multipliers(part, np.arange(part.n)) for each in (first, later))
+    kept = np.array([0, 1, 3, 5])  # 8 is missing, 21 was not kept
+    assert part.clients[found.core].tolist() == core[kept].tolist()
+    # The same distances count as much in both rounds: in the units of each, entries differ by one factor.
+    ratio = units(part)[0] * part.weight / (units(problem)[0] * problem.weight)
+    assert np.allclose(found.slack, given.slack[np.ix_(kept, kept)] * ratio, rtol=1e-6)
+    assert np.allclose(found.products, given.products[np.ix_(kept, kept)], rtol=1e-6)
+    assert found.level == pytest.approx(given.level * ratio)
+    for name in ("core", "linear", "slack", "products", "level", "penalty"):
+        assert np.array_equal(getattr(found, name), getattr(again, name))
+    assert first.multipliers(part, np.arange(8)) is None  # most of the core is missing
+
+
+def test_a_wrong_or_stale_memory_changes_neither_optimum_nor_bound(monkeypatch):
+    """A memory of other counts, other clients, another graph or nonsense: the optimum is that of a fresh one."""
+    monkeypatch.setattr(exact, "descend", lambda *given, **named: None)  # all clients are left for a core
+    resumed = []
+    original = SiftedRelaxation._resume
+    monkeypatch.setattr(SiftedRelaxation, "_resume", lambda self, known: resumed.append(original(self, known)))
+    h, rng = letters(200), np.random.default_rng(2)
+    everybody = np.ones(200, dtype=bool)
+    counts = rng.integers(0, 6, 200).astype(float)
+    problem = round_of(h, counts, everybody)
+    fresh = solve(problem, "auto")
+    assert fresh.status == "optimal"
+    assert "cores" in fresh.details
+    stale, missing, foreign, wild = Memory(), Memory(), Memory(), Memory()
+    solve(round_of(h, rng.integers(0, 6, 200).astype(float), everybody), "auto", memory=stale)
+    solve(round_of(h, counts, rng.random(200) < 0.9), "auto", memory=missing)
+    solve(round_of(letters(200, seed=9), counts, everybody), "auto", memory=foreign)
+    core = np.sort(rng.choice(200, 120, replace=False))
+    wild.keep_core(problem, core, arbitrary_multipliers(rng, core, 1e3))
+    for memory in (stale, missing, foreign, wild):
+        before = len(resumed)
+        found = solve(problem, "auto", memory=memory)
+        assert len(resumed) == before + 1
+        assert found.status == "optimal"
+        assert found.objective == pytest.approx(fresh.objective, abs=2e-6 * problem.scale)
+        assert found.bound >= fresh.objective - problem.rounding
