@@ -174,3 +174,11 @@ def test_a_number_that_is_in_no_file_is_refused():
     assert without_a_file("0.648, 64.8 % and ± .648 of 12.0, at α = 0.1 (0.649)", pool) == ["0.649"]
     assert without_a_file("see `x 0.7` and [0.8](a0.9.csv)", pool) == ["0.8"]
     assert untold("1.5 ± 0.4 and 2.5 ± 0.4", [{1.5, 0.4}, {2.5, 0.7}]) == ["2.5 ± 0.4"]
+
+
+def test_every_figure_of_the_gallery_has_a_take_away():
+    """Below each picture stands a line in italics: what to see in it."""
+    page = (GALLERY / "index.md").read_text(encoding="utf-8")
+    pictures = re.findall(r"^!\[.*\n", page, flags=re.MULTILINE)
+    said = re.findall(r"^!\[.*\n\n\*([A-Z][^*]{40,}\.)\*\n\n", page, flags=re.MULTILINE)
+    assert len(said) == len(pictures) >= 15
