@@ -8,7 +8,8 @@ turns so far:
 .. math:: \max_{s \in \{0,1\}^n} \; \frac{\alpha}{m (m - 1)} s^\top H s - z^\top s
           \quad \text{subject to} \quad 1^\top s = m .
 
-:math:`H` are shortest-path distances in a graph of data similarity, the 3DG; :math:`z` grows with a client's turns.
+:math:`H` are shortest-path distances in a graph of data similarity, the 3DG (Data-Distribution-Dependency Graph);
+:math:`z` grows with a client's turns.
 """
 
 import matplotlib.pyplot as plt
