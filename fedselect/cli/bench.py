@@ -65,7 +65,8 @@ def bench(
     gap: Gap = None,
     threads: Threads = None,
     suite: Annotated[
-        str | None, typer.Option(help="A fixed set of instances and methods: selection, constrained, diversity or convex.")
+        str | None,
+        typer.Option(help="A fixed set of instances and methods: selection, constrained, diversity or convex."),
     ] = None,
     tier: Annotated[str | None, typer.Option(help="Of a suite, the tier of the ledger: easy, benchmark, open.")] = None,
     data: Annotated[
