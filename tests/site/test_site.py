@@ -24,6 +24,8 @@ PAGES = [
     "mathematics/dispersion",
     "examples/fedgs",
     "gallery/index",
+    "benchmarks/index",
+    "tutorials/alpha",
     "reference/index",
 ]
 
@@ -179,6 +181,10 @@ def test_every_family_has_pictures(page, family):
         ("privacy", "project/help"),
         ("bandit", "get_started/concepts"),
         ("changelog", "project/changelog"),
+        ("alpha", "tutorials/alpha"),
+        ("CIFAR-10", "tutorials/cifar10"),
+        ("FedXplore", "get_started/why"),
+        ("deadline", "tutorials/index"),
     ],
 )
 def test_search_finds_a_page(page, words, found):
