@@ -231,7 +231,8 @@ def tables(folder: Path) -> None:
         groups.setdefault((row["part"], row["family"], int(row["n"]), int(row["m"])), []).append(row)
     with PUBLISHED.open(encoding="utf-8") as stream:
         published = list(csv.DictReader(stream))
-    made: dict[str, list[list[str]]] = {"euclidean": [], "further": [], "files": [], "k-cluster": [], "grey": []}
+    parts = ("euclidean", "further", "files", "k-cluster", "grey", "grey-tori")
+    made: dict[str, list[list[str]]] = {part: [] for part in parts}
     for row in published:
         found = groups.get(("euclidean", recipe(row["family"]), int(row["n"]), int(row["p"])))
         if found:
@@ -252,9 +253,12 @@ def tables(folder: Path) -> None:
             for row in csv.DictReader(stream)
             for solved in groups.get(("files", row["file"], int(row["n"]), int(row["m"])), [])
         ]
+    made["grey-tori"] = _tori(made["grey"])
     here = ["proved", "mean s", "longest s", "mean processor s", "widest gap, %"]
     heads = {part: ["family", "n", "m", *here] for part in made}
     heads["grey"] = ["torus", "m", "least repulsion found", "at least", "gap, %", "proved", "s", "processor s"]
+    heads["grey-tori"] = ["torus", "m", "patterns", "closed by a certificate", "by the tree alone", "open"]
+    heads["grey-tori"] += ["certified gap, median %", "widest %"]
     heads["files"] = ["source", "file", "n", "m", "value there", "s there", "value here"]
     heads["files"] += ["above theirs by", "status", "gap, %", "s", "processor s"]
     heads["euclidean"] = ["source", "family", "n", "m", "proved there", "mean s there", "widest gap there, %", *here]
@@ -272,10 +276,23 @@ def _grey_row(row: dict[str, str]) -> list[str]:
     m, value, certified = int(row["m"]), float(row["value"]), float(row["certified"])
     zero = 100_000 * m * (m - 1)
     # Every repulsion is a whole even number: each pair counts twice.
-    found, least = round(zero - value), 2 * math.ceil((zero - certified) / 2 - 1e-6)
+    found, least = round(zero - value), max(0, 2 * math.ceil((zero - certified) / 2 - 1e-6))
     gap = 100 * (found - least) / found
     proved = "by certificate" if found == least else "by the tree" if row["status"] == "optimal" else ""
     return [row["family"], row["m"], str(found), str(least), f"{gap:.2g}", proved, row["wall_s"], row["cpu_s"]]
+
+
+def _tori(rows: list[list[str]]) -> list[list[str]]:
+    """A line per torus."""
+    found = []
+    for torus in dict.fromkeys(row[0] for row in rows):
+        mine = [row for row in rows if row[0] == torus]
+        ways = [row[5] for row in mine]
+        counts = [str(ways.count(way)) for way in ("by certificate", "by the tree", "")]
+        gaps = [float(row[4]) for row in mine]
+        sizes = f"{min(int(row[1]) for row in mine)} to {max(int(row[1]) for row in mine)}"
+        found.append([torus, sizes, str(len(mine)), *counts, f"{np.median(gaps):.2f}", f"{max(gaps):.1f}"])
+    return found
 
 
 def _file_row(theirs: dict[str, str], row: dict[str, str]) -> list[str]:
