@@ -10,7 +10,7 @@ clock is the process's, for machines that do other work as well. Constants were 
 ``--play K`` plays so many rounds instead, each with the selection of ``auto``, and a memory goes from one
 to the next (``--forget``: a fresh one each time); a line for each round. ``--traces`` writes every bound as it is
 found. A method is a name, or a name and a formulation (``gurobi:projected``); ``uniform`` shares are
-distances U(0, 10).
+distances U(0, 10), ``points`` uniform ones of ten coordinates each, without a matrix.
 """
 
 # ruff: noqa: E402
@@ -39,8 +39,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from fedselect.data.partitions import dirichlet
 from graphs import dependency_graph, distances, similarity
 from solvers import Solution, solve
-from solvers.dispersion import DispersionProblem, Memory
+from solvers.dispersion import DispersionProblem, Memory, PointDispersionProblem
 from solvers.dispersion.kernels import load, preload
+from solvers.dispersion.problem import SelectionProblem
 
 CLASSES = 26
 
@@ -56,21 +57,29 @@ def holdings(share: str, n_clients: int, rng: np.random.Generator) -> np.ndarray
 
 
 def distances_of(share: str, n_clients: int, seed: int) -> np.ndarray:
-    """Distances of clients with such holdings, or uniform ones."""
+    """Distances of clients with such holdings, or uniform ones; points instead, which have no matrix."""
     rng = np.random.default_rng(seed)
+    if share == "points":
+        return rng.random((n_clients, 10))
     if share == "uniform":
         h = np.triu(rng.uniform(0, 10, (n_clients, n_clients)), 1)
         return h + h.T
     return distances(dependency_graph(similarity(holdings(share, n_clients, rng)), preset="reference"))
 
 
+def problem_of(h: np.ndarray, *terms: object) -> SelectionProblem:
+    """FedGS's problem between clients whose distances, or whose points, are given."""
+    family = DispersionProblem if h.shape[0] == h.shape[1] else PointDispersionProblem
+    return family.fedgs(h, *terms)
+
+
 def rounds(
     h: np.ndarray, size: int, there: float, after: list[int], seed: int
-) -> Iterator[tuple[int, DispersionProblem]]:
+) -> Iterator[tuple[int, SelectionProblem]]:
     """FedGS's problems after so many rounds, of each of which a part of the clients are there."""
     counts, rng = np.zeros(len(h)), np.random.default_rng(seed)
     for played in range(max(after) + 1):
-        problem = DispersionProblem.fedgs(h, counts, rng.random(len(h)) < there, size, 1.0)
+        problem = problem_of(h, counts, rng.random(len(h)) < there, size, 1.0)
         if played in after:
             yield played, problem
         counts[solve(problem, "greedy").selected] += 1
@@ -82,7 +91,7 @@ def played_rounds(
     """Rounds of FedGS with the selections of ``auto`` itself, and a memory."""
     counts, rng, memory = np.zeros(len(h)), np.random.default_rng(options.seed), Memory()
     for played in range(options.play):
-        problem = DispersionProblem.fedgs(h, counts, rng.random(len(h)) < there, size, 1.0)
+        problem = problem_of(h, counts, rng.random(len(h)) < there, size, 1.0)
         if options.forget:
             memory = Memory()
         found = solve(problem, "auto", time_limit=options.seconds, memory=memory)
@@ -95,7 +104,9 @@ def compared(h: np.ndarray, size: int, there: float, options: argparse.Namespace
     for played, problem in rounds(h, size, there, options.after, options.seed):
         for name in options.methods:
             method, _, formulation = name.partition(":")
-            more = {"formulation": formulation} if formulation else {}
+            more: dict[str, object] = {"formulation": formulation} if formulation else {}
+            if method in ("gurobi", "cplex"):
+                more["threads"] = 1
             yield played, replace(solve(problem, method, time_limit=options.seconds, **more), method=name)
 
 
@@ -122,7 +133,7 @@ def main() -> None:
     load("rlt")
     if options.processor:
         time.perf_counter = time.process_time  # the clock of every run
-    names = ["share", "m", "there", "after", "method", "value", "gap_percent", "status", "seconds", "left"]
+    names = ["n", "share", "m", "there", "after", "method", "value", "gap_percent", "status", "seconds", "left"]
     with options.csv.open("w", newline="") if options.csv else nullcontext(sys.stdout) as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(names)
@@ -132,11 +143,20 @@ def main() -> None:
                 results = played_rounds if options.play else compared
                 for played, found in results(h, size, there, options):
                     gap = np.inf if found.gap is None else 100 * found.gap
-                    row = [share, size, there, played, found.method, f"{found.objective:.6f}", f"{gap:.4f}"]
+                    row = [
+                        options.clients,
+                        share,
+                        size,
+                        there,
+                        played,
+                        found.method,
+                        f"{found.objective:.6f}",
+                        f"{gap:.4f}",
+                    ]
                     table.writerow([*row, found.status, f"{found.seconds:.2f}", found.details.get("left", "")])
                     file.flush()
                     if options.traces:
-                        points = [[share, size, there, played, *point] for point in found.trace]
+                        points = [[options.clients, share, size, there, played, *point] for point in found.trace]
                         with options.traces.open("a", newline="") as traces:
                             csv.writer(traces, lineterminator="\n").writerows(points)
 
