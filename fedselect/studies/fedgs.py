@@ -479,8 +479,8 @@ def results(setup: Setup[Plan]) -> Iterator[Table | Picture | str]:
         table.insert(6, "over draws", ["{:.3f}-{:.3f}".format(*ends) for ends in over_draws(runs, setting).values()])
     yield Table(table, f"Table 2, {setup.dataset}: smallest test loss, M = {setting.sizes[0]}")
     tables = variants(runs, paper)
-    yield Table(claims(tables, setting.modes), "What the paper says of Table 2", digits=2)
-    yield Table(ratios(tables, setting.modes), "Loss of FedGS α=1 over that of UniformSample")
+    yield Table(claims(tables, setting.modes), "What the paper says of Table 2", "claims", 2)
+    yield Table(ratios(tables, setting.modes), "Loss of FedGS α=1 over that of UniformSample", "ratios")
     if paper and setting.data.name == "synthetic":
         fits = readings(runs, paper)
         yield Table(fits, "Mean distance from Table 2 by reading and mode, first seed", "readings", 4, "%.5g")
