@@ -14,8 +14,8 @@ from solvers.dispersion.memory import Memory
 from solvers.dispersion.methods.constrained import solve_constrained
 from solvers.dispersion.methods.kinds import solve_by_kinds
 from solvers.dispersion.methods.memetic import Relay
+from solvers.dispersion.methods.rlt import FEW_OF_MANY, descend, sift, survivors
 from solvers.dispersion.methods.rlt import LARGEST as LARGEST_RLT
-from solvers.dispersion.methods.rlt import descend, sift, survivors
 from solvers.dispersion.neighbourhood import ascend, incumbent
 from solvers.dispersion.prelude import begin, dispersion_method, is_trivial, one_thread, solve_trivial
 from solvers.dispersion.problem import (
@@ -279,10 +279,8 @@ _AS_MATRIX = {PointDispersionProblem: 150, KindDispersionProblem: 60}
 #: relaxation does not keep.
 _MOST_IN_GROUPS = 2_000
 
-#: Clients to one that is chosen from which on the level-1 RLT bound comes before the trees, and its share of the time.
-#: 2026-11-23, 18 rounds with 30 % of 1 000 clients there, one run each on a busy machine: with 10 to one, and cores for
-#: 150 clients and more, 11 were proved in 5 seconds; with 20 and 300, 6. The 12 here lies between; it was not measured.
-_FEW_OF_MANY, _RLT = 12, 0.3
+#: Share of the time for the level-1 RLT bound (`FEW_OF_MANY`).
+_RLT = 0.3
 
 #: Tabu moves before it, some tens of milliseconds for a thousand clients, in so many parts.
 _MOVES, _LOOKS = 1_000, 3
@@ -376,7 +374,7 @@ def auto_without_matrix(problem: SelectionProblem, run: Run) -> None:
 
 def _is_few_of_many(problem: DispersionProblem, run: Run, stages: Stages | None) -> bool:
     """Whether few of many are chosen, and ``rlt`` comes before the trees."""
-    is_few = _FEW_OF_MANY * problem.size <= problem.n <= LARGEST_RLT and problem.n >= FEW
+    is_few = FEW_OF_MANY * problem.size <= problem.n <= LARGEST_RLT and problem.n >= FEW
     return is_few and not is_trivial(problem) and not (run.recording and stages is None)
 
 

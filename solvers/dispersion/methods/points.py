@@ -10,13 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.geometry import OutOfTime, potentials
+from solvers.dispersion.kinds import FEW
 from solvers.dispersion.methods.constrained_points import (
     first_selection,
     search_in_constraints,
     solve_by_prices,
     solve_points_in_constraints,
 )
+from solvers.dispersion.methods.exact import auto
 from solvers.dispersion.methods.exact import branch_and_bound as branch_and_bound_with_matrix
+from solvers.dispersion.methods.rlt import FEW_OF_MANY
+from solvers.dispersion.methods.rlt import LARGEST as LARGEST_RLT
 from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
 from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.prelude import dispersion_method
@@ -201,6 +205,11 @@ def tabu(
             search(problem, run, moved, rounds)
 
 
+def moves_and_swaps(small: DispersionProblem, part: RestatedRun) -> None:
+    """Tabu search, as long as the method of this name does by default."""
+    tabu_with_matrix(small, part, moves=5_000)
+
+
 @dispersion_method(PointDispersionProblem, "tangent", kind="relaxation", constraints=True)
 def tangent(problem: PointDispersionProblem, run: Run, *, accuracy: Annotated[float, AtLeast(0)] = 1e-8) -> None:
     """Climb the concave relaxation by moving weight between pairs, and bound by the tangent there.
@@ -256,7 +265,8 @@ def branch_and_bound(problem: PointDispersionProblem, run: Run, *, largest: Anno
     Parameters
     ----------
     largest : int
-        Clients that the tree takes over, at most; with more left there is only a bound.
+        Clients that the tree takes over, at most, and a third of those that the level-1 RLT bound does, where few of
+        many are chosen; with more left there is only a bound.
     """
     run.nodes = 0
     with in_time(problem, run):
@@ -274,22 +284,25 @@ def finish(relaxation: Relaxation, run: Run, largest: int) -> None:
     problem = relaxation.problem
     places, value = left(relaxation, run)
     if places.size > largest:
-        while improve(relaxation, run, swaps, 2_000) and not run.proved:
+        while improve(relaxation, run, moves_and_swaps, 2_000) and not run.proved:
             places, value = left(relaxation, run)
     rest = Rest(relaxation, places)
     if rest.size in (0, places.size):
         decision = rest.whole(np.full(places.size, int(rest.size > 0)))
         run.tighten(max(run.offer(decision), value) + problem.rounding)
         return
-    if places.size > max(largest, _SHRINK * problem.n):
+    # Rows of the matrix say more of few among many than a tangent does.
+    is_few = max(FEW_OF_MANY * rest.size, FEW) <= places.size <= min(LARGEST_RLT, 3 * largest)
+    if places.size > max(largest, _SHRINK * problem.n) and not is_few:
         run.stop("iterations", f"{places.size} clients are left open by reduced costs; the tree takes {largest}")
         return
-    small: DispersionProblem | PointDispersionProblem = rest.dense() if places.size <= largest else rest.points()
+    is_small = is_few or places.size <= largest
+    small: DispersionProblem | PointDispersionProblem = rest.dense() if is_small else rest.points()
     part = rest.run(small, run, value)
     part.offer(rest.start(run.x.astype(np.float64), relaxation.g))  # type: ignore[union-attr]  # there is one
     try:
         if isinstance(small, DispersionProblem):
-            branch_and_bound_with_matrix(small, part)
+            (auto if is_few else branch_and_bound_with_matrix)(small, part)
         else:
             branch_and_bound(small, part, largest=largest)
     finally:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from solvers import solve
-from solvers.dispersion import DispersionProblem, relaxations
+from solvers.dispersion import DispersionProblem, PointDispersionProblem, relaxations
 from solvers.dispersion.memory import Memory
-from solvers.dispersion.methods import exact
+from solvers.dispersion.methods import exact, points
 from solvers.dispersion.relaxations.rlt import RowRelaxation
 from solvers.dispersion.relaxations.sifting import CoreMultipliers, SiftedRelaxation
 from solvers.dispersion.relaxations.slice_form import Normal, units
@@ -356,3 +356,19 @@ def test_a_wrong_or_stale_memory_changes_neither_optimum_nor_bound(monkeypatch):
         assert found.status == "optimal"
         assert found.objective == pytest.approx(fresh.objective, abs=2e-6 * problem.scale)
         assert found.bound >= fresh.objective - problem.rounding
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_few_of_many_points_are_proved_by_rows_of_what_reduced_costs_leave(size, seed, monkeypatch):
+    """The tangent leaves points to a tree; the level-1 RLT bound proves the optimum of enumeration."""
+    called = []
+    monkeypatch.setattr(points, "auto", lambda problem, run: called.append(exact.auto(problem, run)))
+    rng = np.random.default_rng(seed)
+    problem = PointDispersionProblem(rng.random((200, 10)), rng.random(200) * 0.02, size=size, weight=1.0)
+    best = solve(problem, "brute-force")
+    found = solve(problem, "branch-and-bound")
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(best.objective, abs=2e-6 * problem.scale)
+    assert found.bound >= best.objective - problem.rounding
+    assert called
