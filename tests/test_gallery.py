@@ -127,9 +127,9 @@ def test_every_number_of_a_page_is_in_a_file_that_it_names(path):
     assert not untold(re.sub(KNOWN, " ", text), rows or [set()])
 
 
-def marks_in(text: str) -> dict[str, str]:
-    """Read cells like "+0.1 ± 0.2* =": what stands behind the two numbers, by these."""
-    return {cell: rest.replace("\\", "").replace(" ", "") for cell, rest in re.findall(MARKED, text)}
+def marks_in(text: str) -> set[tuple[str, str]]:
+    """Read cells like "+0.1 ± 0.2* =": the two numbers, and what stands behind them."""
+    return {(cell, rest.replace("\\", "").replace(" ", "")) for cell, rest in re.findall(MARKED, text)}
 
 
 def test_stars_of_differences_are_those_of_the_file():
@@ -137,10 +137,9 @@ def test_stars_of_differences_are_those_of_the_file():
     page = (GALLERY / "index.md").read_text(encoding="utf-8")
     text = dict(sections(page))["## Does exact selection matter?"]
     table = "\n".join(line for line in text.splitlines() if line.startswith("|"))
-    known = marks_in((GALLERY / "exact_vs_heuristic_splits_table.csv").read_text(encoding="utf-8"))
     shown = marks_in(table)
-    assert len(shown) > 15
-    assert {cell: known[cell] for cell in shown} == shown
+    assert len(shown) > 80
+    assert shown <= marks_in((GALLERY / "exact_vs_heuristic_table.csv").read_text(encoding="utf-8"))
 
 
 def test_the_worth_of_graphs_is_the_files_rounded():
