@@ -13,7 +13,7 @@ document.addEventListener("DOMContentLoaded", () => {
   each("th", (header) => {
     if (!header.textContent.trim()) header.innerHTML = '<span class="visually-hidden">row</span>';
   });
-  each(".table-wrapper, .cell_output, div.math, article pre", (block) => {
+  each(".table-wrapper, .cell_output, div.math, article pre, article figure", (block) => {
     if (block.scrollWidth > block.clientWidth) block.tabIndex = 0;
   });
 });
