@@ -42,7 +42,7 @@ def submission(
         The rows.
     problems : mapping of str to Problem
         The instances by name. The model is described for selections of m of n with an objective of pairs; other
-        families have ``N/A`` there.
+        families, and more points than have a matrix (20 000), have ``N/A`` there.
     threshold : float
         A run is successful when its value is within this share of the best one of its method.
     **stated : str
@@ -103,8 +103,9 @@ def _or_none(value: float) -> Any:
 def _model(problem: Problem) -> dict[str, Any]:
     """Describe variables and coefficients as `solvers.dispersion.write_qplib` writes them."""
     from solvers.dispersion import DispersionProblem, PointDispersionProblem
+    from solvers.dispersion.problem import EXPANDABLE
 
-    if isinstance(problem, PointDispersionProblem):
+    if isinstance(problem, PointDispersionProblem) and problem.n <= EXPANDABLE:
         problem = problem.expanded()
     if not isinstance(problem, DispersionProblem):
         names = [name for name in COLUMNS if name.startswith(("# Non", "Coefficients")) or name.endswith("Variables")]

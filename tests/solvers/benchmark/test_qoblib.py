@@ -10,7 +10,8 @@ import pytest
 
 from solvers.benchmark import Benchmark, run_benchmark
 from solvers.benchmark.qoblib import COLUMNS, submission
-from solvers.dispersion import DispersionProblem
+from solvers.dispersion import DispersionProblem, PointDispersionProblem
+from solvers.dispersion import problem as statement
 from solvers.files import spreadsheet_csv
 
 WHOLE = {"# Decision Variables", "# Binary Variables", "# Non-Zero Coefficients", "# Runs", "# Feasible Runs"}
@@ -60,3 +61,13 @@ def test_a_method_without_an_answer_is_not_a_success(benchmark, problem):
     row = submission(Benchmark(benchmark.manifest, nothing), {"four": problem}).iloc[0]
     assert (row["Best Objective Value"], row["Optimality Bound"]) == ("N/A", "N/A")
     assert (row["# Runs"], row["# Feasible Runs"], row["# Successful Runs"]) == (3, 0, 0)
+
+
+def test_points_without_a_matrix_are_not_described(benchmark, monkeypatch):
+    points = PointDispersionProblem(np.arange(8.0).reshape(4, 2), size=2, weight=0.5)
+    described = submission(benchmark, {"four": points}).iloc[0]
+    assert described["# Decision Variables"] == 4
+    monkeypatch.setattr(statement, "EXPANDABLE", 3)  # as for an instance of more clients
+    row = submission(benchmark, {"four": points}).iloc[0]
+    assert (row["# Decision Variables"], row["Coefficients Range"]) == ("N/A", "N/A")
+    assert row["Best Objective Value"] == described["Best Objective Value"]
