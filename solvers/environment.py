@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from solvers.version import __version__
+
 __all__ = ["commit", "how_to_install", "installed", "machine", "processor"]
 
 #: Where this code lies, which is a checkout for those who publish results.
@@ -25,6 +27,8 @@ def installed(packages: Iterable[str]) -> dict[str, str]:
 @cache
 def _version(package: str) -> str | None:
     """Version of a package, read once in a process: hundreds of short runs write it down."""
+    if package == "fedselect":  # the code that runs; what pip knows of a checkout is of the day it was installed
+        return __version__
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

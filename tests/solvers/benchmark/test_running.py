@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from solvers import InvalidOption, UnknownMethod, solve
+from solvers import InvalidOption, UnknownMethod, __version__, environment, solve
 from solvers import instances as library
 from solvers.allocation import AllocationProblem
 from solvers.benchmark import Benchmark, BenchmarkError, run_benchmark
@@ -394,3 +394,13 @@ def test_the_librarys_decision_refutes_a_lie_that_nobody_else_in_the_table_does(
     row = run_benchmark(["settles"], [name], best_known={name: library.info(name).best_known}, warm_up=0).table.iloc[0]
     assert row["verdict"] == "ok"
     assert row["gap_to_best"] > 0
+
+
+def test_the_version_written_down_is_that_of_the_code_not_of_the_installation(monkeypatch):
+    monkeypatch.setattr(environment.importlib.metadata, "version", lambda package: "0.0.1")
+    environment._version.cache_clear()
+    try:
+        found = environment.installed(("fedselect", "numpy"))
+    finally:
+        environment._version.cache_clear()
+    assert (found["fedselect"], found["numpy"]) == (__version__, "0.0.1")
