@@ -57,7 +57,7 @@ class Memory:
         return np.flatnonzero(np.isin(problem.clients, self._core))
 
     def multipliers(self, problem: DispersionProblem, among: NDArray[np.int64]) -> CoreMultipliers | None:
-        """Multipliers of the last core's clients that are among these places; ``None`` if most of them are missing."""
+        """Multipliers of the last core's clients among these places; ``None`` if most of them are missing or no use."""
         known = self._multipliers
         if known is None:
             return None
@@ -71,6 +71,8 @@ class Memory:
         if 2 * np.count_nonzero(is_there) <= known.core.size:
             return None
         found = known.among(is_there, units(problem)[0] * problem.weight)
+        if not found.is_usable:  # of a damaged file
+            return None
         order = np.argsort(places[is_there])
         return replace(found.among(order), core=places[is_there][order])
 

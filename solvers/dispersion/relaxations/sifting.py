@@ -75,11 +75,15 @@ _IDLE, _SLIGHT = 1e-4, 1e-3
 _SETTLED = 1e-3
 
 
+#: Multipliers are of the size of the objective, here some units. Eigenvalues of matrices beyond 1e150 overflow.
+_LARGEST_START = 1e9
+
+
 @dataclass(frozen=True)
 class CoreMultipliers:
     """Multipliers of the relaxation over a core, from which that of the same distances and other costs starts.
 
-    Any numbers will do: what is certified is what the ADMM steps after them end with.
+    Any numbers of moderate size will do: what is certified is what the ADMM steps after them end with.
 
     Attributes
     ----------
@@ -99,6 +103,12 @@ class CoreMultipliers:
     products: Reals
     level: float
     penalty: float
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a relaxation can start here: every number is finite and at most 1e9, and the penalty is positive."""
+        numbers = (self.linear, self.slack, self.products, self.level, self.penalty)
+        return self.penalty > 0 and all(bool(np.all(np.abs(each) <= _LARGEST_START)) for each in numbers)
 
     def among(self, kept: NDArray[Any], unit: float = 1.0, dtype: type = np.float64) -> CoreMultipliers:
         """Return those of some of the clients, by their places in the core, multiplied by a unit."""

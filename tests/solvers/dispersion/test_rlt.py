@@ -358,6 +358,25 @@ def test_a_wrong_or_stale_memory_changes_neither_optimum_nor_bound(monkeypatch):
         assert found.bound >= fresh.objective - problem.rounding
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
+@pytest.mark.parametrize("name", ["linear", "slack", "products", "level", "penalty"])
+def test_multipliers_that_no_relaxation_can_start_from_are_left_aside(name, bad):
+    """A file that is damaged, or made up: the next round starts afresh."""
+    rng = np.random.default_rng(3)
+    problem, core = round_of(letters(40), np.zeros(40), np.ones(40, dtype=bool), size=4), np.arange(12)
+    given, memory = arbitrary_multipliers(rng, core, 1.0), Memory()
+    memory.keep_core(problem, core, given)
+    state = memory.state_dict()
+    memory.load_state_dict(state)
+    assert memory.multipliers(problem, np.arange(40)) is not None
+    value = np.array(state[f"core_{name}"], dtype=np.float64)
+    value.flat[0] = bad
+    memory.load_state_dict(state | {f"core_{name}": value})
+    assert memory.multipliers(problem, np.arange(40)) is None
+    memory.load_state_dict(state | {"core_penalty": np.array(0.0)})
+    assert memory.multipliers(problem, np.arange(40)) is None
+
+
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize("seed", range(3))
 def test_few_of_many_points_are_proved_by_rows_of_what_reduced_costs_leave(size, seed, monkeypatch):
