@@ -17,7 +17,7 @@ learning rate makes up for a constant factor. ``weight error`` is the root mean 
 
 100 clients of digits are equally important (α = 1/N); each has 80 % of its samples of one label, and its labels decide
 how often it is there (FedAU's rates, 0.1 to 1, of mean 0.4), independently in every round, or in spells (two-state
-chains). One model is trained by uniform selection. After 20 rounds (in the long plan also before the first) all train
+chains). One model is trained by uniform selection. Before the first round and after 20 of them all train
 from it; then every selector plays 100 rounds with the same clients there, being told these same updates and losses. The
 last 70 rounds are looked at, every second one.
 
@@ -113,8 +113,9 @@ class Scale:
     size: int = 10
 
 
-QUICK = Scale(splits=20, cells=(("independent", 20), ("in spells", 20)))
-PAPER = Scale(splits=50, cells=(("independent", 0), ("independent", 20), ("in spells", 20)), rounds=1000, burn_in=200)
+CELLS = (("independent", 0), ("independent", 20), ("in spells", 20))
+QUICK = Scale(splits=20, cells=CELLS)
+PAPER = Scale(splits=50, cells=CELLS, rounds=1000, burn_in=200)
 
 
 # -- conditional laws --------------------------------------------------------------------------------------------------

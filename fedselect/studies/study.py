@@ -69,6 +69,7 @@ __all__ = [
     "run_study",
     "select_without_training",
     "tune",
+    "widened",
     "write_provenance",
 ]
 
@@ -185,19 +186,36 @@ class Tuning:
         Called with the `Setup`; returns what to tune for by label, or nothing where nothing is to be tuned.
     criterion : {"objective", "mean accuracy"}
         What is best.
+    widenings : int
+        How often a label's grid is widened where its best lies on an edge (see `widened`), and searched again.
     """
 
     experiments: Callable[[Any], Mapping[Any, Sequence[Experiment]]]
     criterion: Literal["objective", "mean accuracy"] = "objective"
+    widenings: int = 0
 
     def gather(self, name: str, setup: Setup[Any]) -> tuple[dict[Any, TrainingSettings], list[Trial[Any]]]:
         """Return the settings of each label, and all trials."""
         experiments, scale = self.experiments(setup), setup.scale
         if not experiments:
             return {}, []
-        grid, screening = {"learning_rate": scale.local, "server_learning_rate": scale.server}, scale.screening
+        whole: Grid = {"learning_rate": scale.local, "server_learning_rate": scale.server}
+        grids: dict[Any, Grid] = dict.fromkeys(experiments, whole)
+        found: dict[Any, TrainingSettings] = {}
+        trials: dict[Any, list[Trial[Any]]] = {}
+        searched = list(experiments)
         with progress_bar(name, 1) as progress:
-            return tune(experiments, grid, setup.out / "runs", setup.jobs, progress, self.criterion, screening)
+            for _ in range(self.widenings + 1):
+                for label in searched:  # what was run in a narrower grid is not run again
+                    own, runs = {label: experiments[label]}, setup.out / "runs"
+                    best, trials[label] = tune(
+                        own, grids[label], runs, setup.jobs, progress, self.criterion, scale.screening
+                    )
+                    found |= best
+                wider = {label: widened(grids[label], found[label]) for label in searched}
+                searched = [label for label in searched if wider[label] != grids[label]]
+                grids |= wider
+        return found, [trial for tried in trials.values() for trial in tried]
 
 
 @dataclass(frozen=True)
@@ -453,6 +471,7 @@ def curves(
 # -- tuning ------------------------------------------------------------------------------------------------------------
 
 Point = Mapping[str, Any]
+Grid = Mapping[str, Sequence[float]]
 
 #: Key of the summary, and its sign where smaller is better.
 _CRITERIA = {"objective": ("client_loss_mean", 1.0), "mean accuracy": ("mean_accuracy", -1.0)}
@@ -483,6 +502,24 @@ class Trial(Generic[Key]):
     def value(self) -> float:
         """Average the values over the runs; the smaller the better."""
         return float(np.mean(self.values))
+
+
+def widened(grid: Grid, best: TrainingSettings) -> Grid:
+    """Add a value beyond each edge of a grid on which the best lies, as far from the edge as its neighbour, by ratio.
+
+    Parameters
+    ----------
+    grid : mapping of str to sequence of float
+        Positive values by field of `TrainingSettings`, ascending; a single one is no range, and stays alone.
+    best : TrainingSettings
+        The best of it.
+    """
+    wider: dict[str, Sequence[float]] = {}
+    for name, values in grid.items():
+        below = [values[0] ** 2 / values[1]] if len(values) > 1 and getattr(best, name) == values[0] else []
+        above = [values[-1] ** 2 / values[-2]] if len(values) > 1 and getattr(best, name) == values[-1] else []
+        wider[name] = (*below, *values, *above)
+    return wider
 
 
 def tune(
@@ -584,10 +621,11 @@ def _best(label: Key, trials: Sequence[Trial[Key]], kept: int) -> list[Point]:
 def _value(folder: Path, key: str, sign: float) -> float:
     """Read the criterion of a finished run; the smaller the better."""
     summary = read_summary(folder)
-    # Refused updates leave the model as it was: its loss says nothing about a setting under which they diverge.
-    diverged = summary["failed"] > 0
-    value = sign * summary[key]
-    return value if math.isfinite(value) and not diverged else math.inf
+    # Refused updates leave the model as it was: its loss says nothing about a setting under which they diverge. A loss
+    # that is not finite is null in the file.
+    if summary["failed"] > 0 or summary[key] is None:
+        return math.inf
+    return float(sign * summary[key])
 
 
 # -- provenance and gallery --------------------------------------------------------------------------------------------

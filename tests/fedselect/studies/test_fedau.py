@@ -63,13 +63,15 @@ def test_a_method_has_one_pair_of_rates_tuned_over_all_patterns(tmp_path, monkey
         assert (rates[method].learning_rate, rates[method].server_learning_rate) == tuple(best.iloc[2:4])
 
 
-def test_optima_on_the_edge_of_the_grid_are_named():
+def test_optima_on_the_edge_of_what_was_tried_are_named():
     tuned = {
-        "FedVARP": TrainingSettings(learning_rate=0.01, server_learning_rate=10**0.5),
-        "MIFA": TrainingSettings(learning_rate=0.1, server_learning_rate=10.0),
+        "FedVARP": TrainingSettings(learning_rate=0.01, server_learning_rate=1.0),
+        "MIFA": TrainingSettings(learning_rate=0.1, server_learning_rate=1.0),
     }
-    assert fedau.edges(tuned, fedau.PAPER).endswith("rates: FedVARP")
-    assert fedau.edges({"MIFA": tuned["MIFA"]}, fedau.PAPER).endswith("rates: none")
+    rates = [(method, local, server) for method in tuned for local in (0.01, 0.1, 1.0) for server in (0.1, 1.0, 10.0)]
+    tried = pd.DataFrame(rates, columns=["method", "local rate", "server rate"])
+    assert fedau.edges(tuned, tried).endswith("rates: FedVARP")
+    assert fedau.edges({"MIFA": tuned["MIFA"]}, tried[tried["method"] == "MIFA"]).endswith("rates: none")
 
 
 def test_the_weight_error_without_memory_is_known(finished):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from fedselect.errors import ConfigError
 from fedselect.experiments import Choice, Experiment, run_folder
-from fedselect.studies.study import tune
+from fedselect.studies.study import Setup, Tuning, tune, widened
 from fedselect.training.settings import TrainingSettings
 
 SMALL = Experiment(
@@ -58,6 +59,51 @@ def test_a_loss_that_is_not_finite_never_wins(tmp_path):
     assert best["everyone"].server_learning_rate == 0.1
     with pytest.raises(ConfigError, match="everyone: no setting of the grid"):
         tune(everyone, {"learning_rate": [1e20], "server_learning_rate": [1e20, 1e21]}, tmp_path)
+
+
+def test_a_loss_that_is_not_finite_never_wins_where_no_update_was_refused(tmp_path):
+    """One step to a finite model whose loss overflows: a file of JSON has null for it."""
+    training = replace(SMALL.training, learning_rate=1.0)
+    once = replace(SMALL, rounds=1, selector=Choice("all-available"), training=training)
+    best, trials = tune({"everyone": [once]}, {"server_learning_rate": [3e38, 0.5]}, tmp_path)
+    assert [each.value for each in trials if each.settings["server_learning_rate"] == 3e38] == [np.inf]
+    far = replace(once, training=replace(training, server_learning_rate=3e38))
+    summary = json.loads((run_folder(far, tmp_path) / "summary.json").read_text())
+    assert (summary["failed"], summary["client_loss_mean"]) == (0, None)
+    assert best["everyone"].server_learning_rate == 0.5
+
+
+def test_a_grid_grows_beyond_the_edge_on_which_the_best_lies():
+    grid = {"learning_rate": (0.01, 0.1, 1.0), "server_learning_rate": (1.0,)}
+
+    def after(rate):
+        return widened(grid, TrainingSettings(learning_rate=rate, server_learning_rate=1.0))["learning_rate"]
+
+    assert after(0.1) == grid["learning_rate"]
+    assert after(0.01) == pytest.approx((0.001, 0.01, 0.1, 1.0))
+    assert after(1.0) == pytest.approx((0.01, 0.1, 1.0, 10.0))
+    assert widened(grid, TrainingSettings(learning_rate=1.0))["server_learning_rate"] == (1.0,)
+
+
+def test_a_search_goes_on_where_the_best_lies_on_an_edge(tmp_path):
+    """Steps so small that the largest is the best, and so large that the smallest is."""
+    scale = SimpleNamespace(local=(1e-4, 1e-3), server=(1.0,), screening=None)
+
+    def settle(widenings):
+        tuning = Tuning(lambda setup: {"uniform": [SMALL]}, widenings=widenings)
+        return Setup(scale, "clustered", tmp_path, tmp_path, data={"tuning": tuning})["tuning"]
+
+    best, trials = settle(0)
+    assert best["uniform"].learning_rate == 1e-3
+    assert len(trials) == 2
+    best, trials = settle(2)
+    assert best["uniform"].learning_rate == pytest.approx(0.1)
+    assert sorted(each.settings["learning_rate"] for each in trials) == pytest.approx([1e-4, 1e-3, 1e-2, 1e-1])
+    assert len(list(tmp_path.glob("runs/tuning/*"))) == 4
+    best, trials = settle(20)  # no longer on an edge: it ends by itself
+    rates = sorted(each.settings["learning_rate"] for each in trials)
+    assert rates[0] < best["uniform"].learning_rate < rates[-1]
+    assert len(rates) < 20
 
 
 def test_several_runs_count_alike_and_a_screening_lets_the_best_go_on(tmp_path):
