@@ -1,34 +1,60 @@
-"""The optimiser's curse: whether a selection nearer to the optimum of its objective makes a better update.
+r"""The optimiser's curse: whether a decision nearer to the optimum of its objective makes a better update.
 
 Selectors optimise a surrogate. FedGS takes clients that are far apart on the 3DG, and its Theorem 1 says that their
-update is then near everybody's; DivFL takes clients that represent all others best. Here the surrogate is optimised
-more and more, up to the certified optimum, and what it stands for is measured: the distance of the selected clients'
-update from that of all clients, relative to the latter. The error of a selection is given as its percentile among
-random selections: 50 is as good as a random one, 0 better than all of them, 100 worse.
+update is then near everybody's; DivFL takes clients that represent all others best; FedSS-O divides the round among
+groups of clients so that a bound on the variance is smallest; CA-Fed leaves out clients so that an estimate of the
+error is smallest. Here the surrogate is optimised more and more, up to the certified optimum, and what it stands for is
+measured: the distance of the aggregate from the update of all clients, relative to the latter. The error of a decision
+is given as its percentile among random decisions: 50 is as good as a random one, 0 better than all of them, 100 worse.
 
-All of 100 clients of digits are there. A model is trained by uniform selection; in the first round and ten rounds on,
-every client trains from it, so that every selection's update is known, and nothing is trained further. Counts are
-equal: the objective is that of the distances alone, as it is where α is large.
+All of 100 clients of digits are there, but for CA-Fed. A model is trained by uniform selection; in the first round and
+ten rounds on, every client trains from it, so that every decision's update is known, and nothing is trained further.
 
 dispersion, 3DG
-    FedGS's objective on the oracle's graph of label distributions (Eq. 14 with equal counts).
+    FedGS's objective on the oracle's graph of label distributions (Eq. 14 with equal counts: the distances alone, as
+    where α is large).
 dispersion, updates
     The same with the distances between the clients' updates of this very round: a surrogate that is as well informed
     as one can be.
 coverage, updates
     DivFL's facility location, on the same distances.
+allocation, labels
+    FedSS-O's variance (Eq. 20) with groups by label distribution, at most 10, whose deviations :math:`H_g` are those of
+    the label distributions. The decision is how many clients of each group are drawn; the error is the root of the
+    exact mean square over draws, :math:`\sum_g (N_g/N)^2 (1/m_g - 1/N_g) S_g^2`, with :math:`S_g^2` of the true
+    updates. Random decisions are all allocations of as many clients with one of each group at least, equally likely.
+    With 10 groups and 10 clients a round there is one allocation only, so that M is 20 and 30.
+allocation, updates
+    The same with the deviations of the updates themselves. Surrogate and truth then coincide, so that the optimum is
+    the best there is: it says how much an allocation can matter.
+total error, losses
+    CA-Fed's error estimate (Eq. 19) on the losses of this model, with smallest losses of 0 (as the authors' code has on
+    images) and the true rates π of its classes: half of the clients are there 90 % of the time, the others 10 %. The
+    decision is which clients are left out. Those kept and there weigh :math:`\alpha_k / \pi_k`, divided by the kept
+    importance (the server's learning rate makes up for a factor); clients are independent, so that the mean square over
+    who is there is exact:
+    :math:`\|\sum_k (p_k - \alpha_k) \Delta_k\|^2 + \sum_k p_k^2 (1/\pi_k - 1) \|\Delta_k\|^2` with
+    :math:`p_k = \alpha_k / \alpha(S)` on the kept S. Chains are stationary: λ plays no part in one round. Random
+    decisions leave out as many clients as the decision itself: they say whether the right ones are left out. Whether
+    as many should be says the control, which leaves out none. All may take part, hence M = N.
 
-From 10 random selections, swaps of steepest ascent lead to a local optimum; every selection on the way has a gap to
-the certified bound. Greedy and the exact method stand beside. The unit of replication is a split of the data;
-intervals are 95 % ones of Student's t over splits, and a selection is called better or worse than random after Holm's
-adjustment for all rows, and as good within 5 points (two one-sided tests).
+For the last three clients are equally important (α = 1/N), as FedSS's theory has it; for the others α are the shares of
+samples. What is measured is the error of one round, where a variance that later rounds average out counts as much as a
+bias.
+
+From 10 random decisions, steepest moves lead to a local optimum: swaps of two clients, transfers of one place from
+group to group, and taking one client in or out. Every decision on the way has a gap to the certified bound. The exact
+method and what is published (greedy selection, allocation in proportion to sizes, Algorithm 1) stand beside. The unit
+of replication is a split of the data, with CA-Fed's classes of its own; intervals are 95 % ones of Student's t over
+splits, and a decision is called better or worse than random after Holm's adjustment for all rows, and as good within 5
+points (two one-sided tests). Errors beside controls, proportional allocation and leaving out none, are paired.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,16 +62,18 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from fedselect.availability import ideal
+from fedselect.availability import AVAILABILITY, ideal
 from fedselect.data import Federation, digits
 from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
 from fedselect.selectors import Uniform
 from fedselect.statistics import compare_means, half_width, holm
 from fedselect.studies.study import Parts, Picture, Setup, Study, Table
 from graphs import dependency_graph, distances, similarity
-from solvers import Solution, solve
+from solvers import Problem, Solution, solve
+from solvers.allocation import AllocationProblem, dissimilarity, estimator_error, group_clients
 from solvers.coverage import CoverageProblem
 from solvers.dispersion import DispersionProblem
+from solvers.weighting import ExclusionProblem
 
 DATA = {
     "two labels": {"partition": "two-label"},
@@ -53,14 +81,14 @@ DATA = {
     "Dirichlet 0.1": {"partition": "dirichlet", "concentration": 0.1},
 }
 
-#: Selections that percentiles are among, and starts of ascents.
+#: Decisions that percentiles are among, and starts of the ways to a local optimum.
 RANDOM, STARTS = 1000, 10
 
-#: Relative gaps to the bound, in per cent, into which selections on the way are put; the last has all larger ones.
+#: Relative gaps to the bound, in per cent, into which decisions on the way are put; the last has all larger ones.
 GAPS = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0, np.inf)
 
-#: Points of a percentile that are of no account.
-MARGIN = 5.0
+#: Points of a percentile, and per cent of a control's error, that are of no account.
+MARGIN, CLOSE = 5.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -69,12 +97,14 @@ class Scale:
 
     splits: int
     rounds: tuple[int, ...]  #: in which all updates are looked at
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  #: clients a round
+    allotted: tuple[int, ...] = (20, 30)  #: clients a round of allocations
+    groups: int = 10  #: most groups of clients
     clients: int = 100
     data: tuple[str, ...] = tuple(DATA)
 
 
-QUICK = Scale(splits=20, rounds=(0, 10), sizes=(10,))
+QUICK = Scale(splits=20, rounds=(0, 10), sizes=(3, 10, 20))
 PAPER = Scale(splits=50, rounds=(0, 10, 50), sizes=(3, 10, 20))
 
 
@@ -163,9 +193,53 @@ def errors_of(selected: NDArray[np.bool_], sizes: NDArray, updates: NDArray[np.f
     return np.linalg.norm(shares @ updates, axis=-1) / whole
 
 
-# -- surrogates --------------------------------------------------------------------------------------------------------
+def errors_of_allocations(
+    drawn: NDArray[np.int64], groups: NDArray[np.int64], updates: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Compute the root mean squared errors of stratified draws (FedSS, Eq. 13), relative to the mean update.
 
-GRAPH = "dispersion, 3DG"
+    Parameters
+    ----------
+    drawn : (k, K) array of int
+        Clients of each group, at least 1.
+    groups : (N,) array of int
+        Group of each client, from 0.
+    updates : (N, d) array
+        Updates Δ.
+    """
+    found = dissimilarity(updates, groups)
+    squares = [estimator_error(found.sizes, each, found.within) for each in drawn]
+    return np.sqrt(squares) / float(np.linalg.norm(updates.mean(axis=0)))
+
+
+def errors_of_kept(
+    kept: NDArray[np.bool_], rates: NDArray[np.float64], updates: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    r"""Compute the root mean squared errors of CA-Fed's aggregate, relative to the mean update, for α = 1/N.
+
+    .. math:: E \Big\| \sum_{k \in S} \frac{\xi_k}{|S| \pi_k} \Delta_k - \Delta \Big\|^2, \qquad
+              \xi_k \sim \text{Bernoulli}(\pi_k) \text{ independent}
+
+    Parameters
+    ----------
+    kept : (k, N) array of bool
+        Clients S that are kept, at least one.
+    rates : (N,) array
+        Availability π in (0, 1].
+    updates : (N, d) array
+        Updates Δ.
+    """
+    gram = updates @ updates.T
+    shares = kept / kept.sum(axis=-1, keepdims=True)
+    off = shares - 1.0 / len(gram)
+    squares = ((off @ gram) * off).sum(axis=-1) + shares**2 @ ((1.0 / rates - 1.0) * np.diag(gram))
+    return np.sqrt(squares / gram.mean())
+
+
+# -- moves -------------------------------------------------------------------------------------------------------------
+
+#: Best decision that is one move away, and its value.
+Moves = Callable[[NDArray[Any]], tuple[NDArray[Any], float]]
 
 #: Values of all swaps of a selection, (m, n): client i of it leaves, j of the others joins.
 Swaps = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
@@ -192,79 +266,289 @@ def coverage_swaps(s: NDArray[np.float64]) -> Swaps:
     return values
 
 
-def ascent(swaps: Swaps, start: NDArray[np.int64], n: int) -> Iterator[tuple[NDArray[np.int64], float]]:
-    """Yield a selection and those that steepest ascent by swaps leads to, with their values."""
-    inside = start
-    outside = np.setdiff1d(np.arange(n), inside)
-    value = -np.inf
-    while True:
+def by_swaps(swaps: Swaps) -> Moves:
+    """Move from a selection (N,) of bool by the best swap."""
+
+    def move(x: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], float]:
+        inside, outside = np.flatnonzero(x), np.flatnonzero(~x)
         values = swaps(inside, outside)
         leaves, joins = np.unravel_index(int(values.argmax()), values.shape)
-        if value == -np.inf:  # the start's own: swap a client with itself
-            value = float(swaps(inside, inside)[0, 0])
-            yield inside, value
-        if values[leaves, joins] <= value + 1e-9 * abs(value):
+        after = x.copy()
+        after[[inside[leaves], outside[joins]]] = False, True
+        return after, float(values[leaves, joins])
+
+    return move
+
+
+def by_transfers(problem: AllocationProblem) -> Moves:
+    """Move from an allocation (K,) by the best transfer of one client from a group to another."""
+
+    def move(x: NDArray[np.int64]) -> tuple[NDArray[np.int64], float]:
+        terms = problem.terms(x)
+        less = np.where(x > problem.first, problem.terms(x - 1) - terms, np.inf)
+        more = np.where(x < problem.upper, problem.terms(x + 1) - terms, np.inf)
+        values = terms.sum() + less[:, None] + more[None, :]
+        np.fill_diagonal(values, np.inf)
+        giver, taker = np.unravel_index(int(values.argmin()), values.shape)
+        after = x.copy()
+        after[[giver, taker]] += -1, 1
+        return after, float(values[giver, taker])
+
+    return move
+
+
+def by_flips(problem: ExclusionProblem) -> Moves:
+    """Move from the kept clients (N,) of bool by the best flip of one client, in or out; one at least is kept."""
+    importance, gaps = problem.importance, problem.loss_gaps
+
+    def move(x: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], float]:
+        signed = np.where(x, -importance, importance)
+        mass, loss = importance[x].sum() + signed, importance[x] @ gaps[x] + signed * gaps
+        alone = x & (x.sum() == 1)
+        values = np.where(alone, np.inf, loss / np.where(alone, 1.0, mass) + (1.0 - mass) ** 2 * problem.gamma)
+        flipped = int(values.argmin())
+        after = x.copy()
+        after[flipped] = not x[flipped]
+        return after, float(values[flipped])
+
+    return move
+
+
+def way(problem: Problem, moves: Moves, start: NDArray[Any]) -> Iterator[tuple[NDArray[Any], float]]:
+    """Yield a decision and those that steepest moves lead to, with their values."""
+    sign = 1.0 if problem.sense == "max" else -1.0
+    x, value = start, problem.objective(start)
+    while True:
+        yield x, value
+        after, found = moves(x)
+        if sign * (found - value) <= 1e-9 * abs(value):
             return
-        value = float(values[leaves, joins])
-        joining = outside[joins]
-        inside = np.sort(np.append(np.delete(inside, leaves), joining))
-        outside = np.setdiff1d(np.arange(n), inside)
-        yield inside, value
+        x, value = after, found
 
 
-def surrogates(
-    graph: NDArray[np.float64], updates: NDArray[np.float64], size: int
-) -> dict[str, tuple[DispersionProblem | CoverageProblem, Swaps]]:
-    """State the surrogates of a round, each with its swaps."""
+# -- surrogates --------------------------------------------------------------------------------------------------------
+
+#: Errors of decisions (k, n), and their percentiles among random ones.
+Judge = Callable[[NDArray[Any]], tuple[NDArray[np.float64], NDArray[np.float64]]]
+
+
+#: Methods by name, with options.
+Heuristics = Mapping[str, tuple[str, Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Surrogate:
+    """Objective of a round, ways to its optimum, and what its decisions are worth.
+
+    Attributes
+    ----------
+    problem : Problem
+        States the objective.
+    moves : callable
+        Best decision that is one move away, and its value.
+    end : str
+        Names the local optimum that moves lead to.
+    starts : (k, n) ndarray
+        Random decisions that ways begin at.
+    judge : callable
+        Errors of decisions, and their percentiles among random ones.
+    heuristics : mapping of str to (str, dict)
+        Methods beside the exact one, by name.
+    others : mapping of str to ndarray
+        Decisions by name that no method makes.
+    """
+
+    problem: Problem
+    moves: Moves
+    end: str
+    starts: NDArray[Any]
+    judge: Judge
+    heuristics: Heuristics = field(default_factory=dict)
+    others: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def solved(self, seed: int) -> dict[str, Solution]:
+        """Solve the problem exactly and by its heuristics."""
+        # A machine under load must not decide how far a search gets: no time limit, a gap of 1 %.
+        exact = {"exact": solve(self.problem, gap=0.01, seed=seed)}
+        return exact | {
+            name: solve(self.problem, method=method, seed=seed, **options)
+            for name, (method, options) in self.heuristics.items()
+        }
+
+    def table(self, solved: Mapping[str, Solution]) -> dict[str, list[Any]]:
+        """Measure every decision: who decided, the gap to the bound in per cent, the error and its percentile."""
+        bound = solved["exact"].bound
+        assert bound is not None
+        named = {name: np.asarray(each.x) for name, each in solved.items()} | dict(self.others)
+        found = [(name, x, self.problem.objective(x)) for name, x in named.items()]
+        for start in self.starts:
+            steps = list(way(self.problem, self.moves, start))
+            found += [("random", *steps[0]), *(("on the way", *each) for each in steps[1:-1]), (self.end, *steps[-1])]
+        errors, percentiles = self.judge(np.array([x for _, x, _ in found], dtype=self.starts.dtype))
+        behind = [bound - value if self.problem.sense == "max" else value - bound for _, _, value in found]
+        return {
+            "decided by": [name for name, _, _ in found],
+            "gap %": [100 * each / abs(bound) if each > 0 else 0.0 for each in behind],
+            "error": errors.tolist(),
+            "percentile": percentiles.tolist(),
+        }
+
+
+def percentiles_of(errors: NDArray[np.float64], random: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the percentiles of errors among random decisions' sorted ones; equal ones count half."""
+    places = np.searchsorted(random, errors, "left") + np.searchsorted(random, errors, "right")
+    return 50 * places / random.size
+
+
+def among(errors: Callable[[NDArray[Any]], NDArray[np.float64]], random: NDArray[Any]) -> Judge:
+    """Judge decisions among the same random ones, (k, n)."""
+    sorted_ = np.sort(errors(random))
+
+    def judge(decisions: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        found = errors(decisions)
+        return found, percentiles_of(found, sorted_)
+
+    return judge
+
+
+def among_as_many(errors: Callable[[NDArray[Any]], NDArray[np.float64]], orders: NDArray[np.int64]) -> Judge:
+    """Judge selections among random ones of as many clients: the first of random orders, (k, N)."""
+
+    def judge(decisions: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        found, percentiles, counts = errors(decisions), np.empty(len(decisions)), decisions.sum(axis=1)
+        for count in np.unique(counts):
+            random = np.sort(errors(_masks(orders[:, :count], decisions.shape[1])))
+            percentiles[counts == count] = percentiles_of(found[counts == count], random)
+        return found, percentiles
+
+    return judge
+
+
+GREEDY: Heuristics = {"greedy": ("greedy", {})}
+
+GRAPH = "dispersion, 3DG"
+
+
+def selections(
+    graph: NDArray[np.float64], updates: NDArray[np.float64], samples: NDArray[np.int64], drawn: NDArray[np.int64]
+) -> dict[str, Surrogate]:
+    """State the surrogates of a round that select as many clients as each of the random selections, (k, M)."""
+    n, size = len(graph), drawn.shape[1]
+    random = _masks(drawn, n)
+    judge = among(lambda selected: errors_of(selected, samples, updates), random)
     products = updates @ updates.T
     squares = np.diag(products)
     apart = np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0.0))
     apart = (apart + apart.T) / 2 * (1 - np.eye(len(apart)))
     near = apart.max() - apart
-    return {
+    stated: dict[str, tuple[Problem, Swaps]] = {
         GRAPH: (DispersionProblem(graph, size=size), dispersion_swaps(graph)),
         "dispersion, updates": (DispersionProblem(apart, size=size), dispersion_swaps(apart)),
         "coverage, updates": (CoverageProblem(near, size), coverage_swaps(near)),
     }
+    return {
+        name: Surrogate(problem, by_swaps(swaps), "swap ascent", random[:STARTS], judge, GREEDY)
+        for name, (problem, swaps) in stated.items()
+    }
 
 
-def curse_of(data: str, n: int, rounds: tuple[int, ...], sizes: tuple[int, ...], split: int) -> pd.DataFrame:
-    """Measure one split: a row per selection, with its gap to the bound in per cent and the percentile of its error."""
+LABELS = "allocation, labels"
+
+PROPORTIONAL, NONE_OUT = "proportional", "none left out"
+
+
+def allocations(
+    distributions: NDArray[np.float64],
+    groups: NDArray[np.int64],
+    updates: NDArray[np.float64],
+    size: int,
+    rng: np.random.Generator,
+) -> dict[str, Surrogate]:
+    """State the surrogates of a round that allot clients to groups; distributions (N, L) are of labels."""
+    heuristics: Heuristics = {PROPORTIONAL: ("proportional", {}), "largest remainder": ("largest-remainder", {})}
+    random = random_allocations(np.bincount(groups), size, RANDOM, rng)
+    judge = among(lambda drawn: errors_of_allocations(drawn, groups, updates), random)
+    found = {}
+    for name, features in ((LABELS, distributions), ("allocation, updates", updates)):
+        spread = dissimilarity(features, groups)
+        problem = AllocationProblem(spread.sizes, np.sqrt(spread.within), size)
+        found[name] = Surrogate(problem, by_transfers(problem), "transfers", random[:STARTS], judge, heuristics)
+    return found
+
+
+def random_allocations(sizes: NDArray[np.int64], total: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw from all allocations of ``total`` clients with at least one of each group, equally likely; (count, K)."""
+    most, rest = sizes - 1, total - sizes.size
+    ways = np.zeros((sizes.size + 1, rest + 1))  # of the groups from k on to share so many
+    ways[-1, 0] = 1.0
+    for k in reversed(range(sizes.size)):
+        ways[k] = np.convolve(ways[k + 1], np.ones(most[k] + 1))[: rest + 1]
+    drawn, left = np.ones((count, sizes.size), dtype=np.int64), np.full(count, rest)
+    for k in range(sizes.size):
+        after = left[:, None] - np.arange(min(most[k], rest) + 1)
+        upto = np.where(after >= 0, ways[k + 1][np.maximum(after, 0)], 0.0).cumsum(axis=1)
+        more = (upto <= (rng.random(count) * ways[k][left])[:, None]).sum(axis=1)
+        drawn[:, k] += more
+        left -= more
+    return drawn
+
+
+LOSSES = "total error, losses"
+
+
+def exclusions(
+    losses: NDArray[np.float64],
+    rates: NDArray[np.float64],
+    correlation: NDArray[np.float64],
+    updates: NDArray[np.float64],
+    orders: NDArray[np.int64],
+    rng: np.random.Generator,
+) -> dict[str, Surrogate]:
+    """State the surrogate of a round that leaves out clients; random ones keep the first of random orders, (k, N)."""
+    n = losses.size
+    problem = ExclusionProblem(np.full(n, 1.0 / n), losses, None, rates, correlation)
+    starts = np.zeros((min(STARTS, len(orders)), n), dtype=np.bool_)
+    for start, order in zip(starts, orders, strict=False):
+        start[order[: rng.integers(1, n)]] = True
+    return {
+        LOSSES: Surrogate(
+            problem,
+            by_flips(problem),
+            "flips",
+            starts,
+            among_as_many(lambda kept: errors_of_kept(kept, rates, updates), orders),
+            {"Algorithm 1": ("ca-fed", {"ties": "keep"})},
+            {NONE_OUT: np.ones(n, dtype=np.bool_)},
+        )
+    }
+
+
+def curse_of(data: str, scale: Scale, split: int) -> pd.DataFrame:
+    """Measure one split: a row per decision, with its gap to the bound in per cent and the percentile of its error."""
+    n = scale.clients
     federation = digits(n_clients=n, seed=split, **DATA[data])  # type: ignore[arg-type]
-    samples, graph = federation.sizes, distances(dependency_graph(similarity(federation.label_distributions)))
-    models = observed(federation, rounds, split)
-    rng = np.random.default_rng(split)
-    rows: list[dict[str, object]] = []
-    known: dict[int, tuple[Solution, Solution]] = {}  # the graph's surrogate is the same in all rounds
+    labels = federation.label_distributions
+    samples, graph = federation.sizes, distances(dependency_graph(similarity(labels)))
+    groups = group_clients(labels, scale.groups, seed=split).labels
+    chains: Any = AVAILABILITY.build("ca-fed", federation, split)
+    models = observed(federation, scale.rounds, split)
+    rng, others = np.random.default_rng(split), np.random.default_rng([split, 1])
+    found: list[pd.DataFrame] = []
+    known: dict[tuple[str, int], dict[str, Solution]] = {}  # surrogates of labels are the same in all rounds
     for t, model in models.items():
-        of_round = model.updates.astype(np.float64)
-        for size in sizes:
-            drawn = np.argsort(rng.random((RANDOM, n)), axis=1)[:, :size]
-            random = np.sort(errors_of(_masks(drawn, n), samples, of_round))
-            for name, (problem, swaps) in surrogates(graph, of_round, size).items():
-                if name != GRAPH or size not in known:
-                    # A machine under load must not decide how far a search gets: no time limit, a gap of 1 %.
-                    solved = solve(problem, gap=0.01, seed=split), solve(problem, method="greedy", seed=split)
-                    known |= {size: solved} if name == GRAPH else {}
-                exact, greedy = known[size] if name == GRAPH else solved
-                assert exact.bound is not None
-                assert exact.objective is not None
-                assert greedy.objective is not None
-                reference = abs(exact.bound)
-                found = [("exact", exact.selected, exact.objective), ("greedy", greedy.selected, greedy.objective)]
-                for start in drawn[:STARTS]:
-                    way = [("on the way", *each) for each in ascent(swaps, np.sort(start), n)]
-                    found += [("random", *way[0][1:]), *way[1:-1], ("swap ascent", *way[-1][1:])]
-                errors = errors_of(_masks([chosen for _, chosen, _ in found], n), samples, of_round)
-                places = np.searchsorted(random, errors, "left") + np.searchsorted(random, errors, "right")
+        updates = model.updates.astype(np.float64)
+        orders = np.argsort(rng.random((RANDOM, n)), axis=1)
+        of_round = [(size, selections(graph, updates, samples, orders[:, :size])) for size in scale.sizes]
+        of_round += [(size, allocations(labels, groups, updates, size, others)) for size in scale.allotted]
+        of_round += [(n, exclusions(model.probed, chains.rates(t), chains.correlation, updates, orders, others))]
+        for size, named in of_round:
+            for name, surrogate in named.items():
+                solved = known.get((name, size)) or surrogate.solved(split)
+                if name in (GRAPH, LABELS):
+                    known[name, size] = solved
                 cell = {"data": data, "split": split, "round": t, "M": size, "surrogate": name}
-                rows += [
-                    cell
-                    | {"decided by": label, "gap %": 100 * max(0.0, exact.bound - value) / reference}
-                    | {"error": error, "percentile": 50 * place / RANDOM}
-                    for (label, _, value), error, place in zip(found, errors, places, strict=True)
-                ]
-    return pd.DataFrame(rows)
+                found.append(pd.DataFrame(cell | surrogate.table(solved)))
+    return pd.concat(found, ignore_index=True)
 
 
 def _masks(selections: list[NDArray[np.int64]] | NDArray[np.int64], n: int) -> NDArray[np.bool_]:
@@ -280,6 +564,10 @@ def _masks(selections: list[NDArray[np.int64]] | NDArray[np.int64], n: int) -> N
 CELL = ["surrogate", "data", "round", "M"]
 
 
+#: Decisions that others are measured beside, and so not tested themselves.
+CONTROLS = (PROPORTIONAL, NONE_OUT)
+
+
 def decisions(rows: pd.DataFrame) -> pd.DataFrame:
     """Average the error's percentile over splits, by who decided, and say whether it is better than random."""
     found = []
@@ -293,21 +581,48 @@ def decisions(rows: pd.DataFrame) -> pd.DataFrame:
             | {"same": test.verdict == "agrees"}
         )
     table = pd.DataFrame(found)
-    tested = table["decided by"] != "random"  # percentiles are among random ones
+    # Percentiles are among random ones, and there is one way only to leave out none.
+    return judged(table, ~table["decided by"].isin(["random", NONE_OUT]), table["percentile"] - 50, "than random")
+
+
+def beside_controls(rows: pd.DataFrame) -> pd.DataFrame:
+    """Average over splits how much larger the error is than a control's, by who decided."""
+    found = []
+    for key, group in rows[rows["decided by"] != "on the way"].groupby(CELL, sort=False):
+        errors = group.groupby(["split", "decided by"], sort=False)["error"].mean().unstack()
+        for control in errors.columns.intersection(CONTROLS):
+            for name in errors.columns.drop(control):
+                test = compare_means(100 * (errors[name] / errors[control] - 1), margin=CLOSE)
+                found.append(
+                    dict(zip(CELL, key, strict=True))
+                    | {"decided by": name, "control": control, "error %": test.difference, "+-": test.half}
+                    | {"splits": test.n, "p": test.p, "same": test.verdict == "agrees"}
+                )
+    columns = [*CELL, "decided by", "control", "error %", "+-", "splits", "p", "same"]
+    table = pd.DataFrame(found, columns=columns)
+    return judged(table, table["p"].notna(), table["error %"], "than control")
+
+
+def judged(table: pd.DataFrame, tested: pd.Series, more: pd.Series, verdict: str) -> pd.DataFrame:
+    """Adjust p-values for the rows that are tested (Holm), and call them better, worse, the same or inconclusive."""
     table["adjusted"] = np.nan
     table.loc[tested, "adjusted"] = holm(table.loc[tested, "p"])
-    table["than random"] = np.where(
+    table[verdict] = np.where(
         table["adjusted"] < 0.05,
-        np.where(table["percentile"] < 50, "better", "worse"),
+        np.where(more < 0, "better", "worse"),
         np.where(table["same"], "the same", "inconclusive"),
     )
-    table.loc[~tested, "than random"] = ""
+    table.loc[~tested, verdict] = ""
     return table.drop(columns=["p", "same"])
 
 
+#: Who decides what a curve is of; heuristics that begin elsewhere are not on a way to the optimum.
+ON_THE_WAY = ("random", "on the way", "swap ascent", "transfers", "flips", "exact")
+
+
 def curve(rows: pd.DataFrame) -> pd.DataFrame:
-    """Average the error's percentile over splits by the gap, of all selections but greedy's."""
-    labelled = rows[rows["decided by"] != "greedy"]
+    """Average the error's percentile over splits by the gap, of all decisions on ways from random ones to the exact."""
+    labelled = rows[rows["decided by"].isin(ON_THE_WAY)]
     between = [f"{low:g}-{high:g}" for low, high in itertools.pairwise(GAPS[1:-1])]
     names = [f"up to {GAPS[1]:g}", *between, f"> {GAPS[-2]:g}"]
     labelled = labelled.assign(gap=pd.cut(labelled["gap %"], GAPS, labels=names, include_lowest=True))
@@ -317,22 +632,28 @@ def curve(rows: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values([*CELL, "gap"], kind="stable").rename(columns={"gap": "gap, %", "half": "+-"})
 
 
+#: Surrogates of the figure, a column each; with the updates' own deviations an allocation's optimum is the best.
+DRAWN = (GRAPH, "dispersion, updates", "coverage, updates", LABELS, LOSSES)
+
+
 def curse_figure(table: pd.DataFrame) -> Figure:
-    """Draw the error's percentile against the gap: panels by surrogate and M, a line per data and round."""
-    surrogates_, sizes = table["surrogate"].unique(), table["M"].unique()
-    figure = Figure(figsize=(3.6 * len(surrogates_), 2.7 * len(sizes)), layout="constrained")
-    axes = figure.subplots(len(sizes), len(surrogates_), squeeze=False, sharex=True, sharey=True)
+    """Draw the error's percentile against the gap: a column per surrogate, a row per M, a line per data and round."""
+    sizes = {name: sorted(table.loc[table["surrogate"] == name, "M"].unique()) for name in DRAWN}
+    height = max(map(len, sizes.values()))
+    figure = Figure(figsize=(2.7 * len(sizes), 2.3 * height + 1.0), layout="constrained")
+    axes = figure.subplots(height, len(sizes), squeeze=False, sharex=True, sharey=True)
     gaps = list(table["gap, %"].cat.categories)[::-1]
     colours = dict(zip(table["data"].unique(), ("#0072B2", "#E69F00", "#D55E00", "#009E73"), strict=False))
     rounds = sorted(table["round"].unique())
-    for line, size in zip(axes, sizes, strict=True):
-        for axis, name in zip(line, surrogates_, strict=True):
+    for column, (name, shown) in zip(axes.T, sizes.items(), strict=True):
+        for axis in column[len(shown) :]:
+            axis.set_visible(False)
+        for axis, size in zip(column, shown, strict=False):
             part = table[(table["M"] == size) & (table["surrogate"] == name)]
             for (data, t), mine in part.groupby(["data", "round"], sort=False, observed=True):
                 mine = mine[mine["splits"] >= 3]
-                places = [gaps.index(gap) for gap in mine["gap, %"]]
                 axis.errorbar(
-                    places,
+                    [gaps.index(gap) for gap in mine["gap, %"]],
                     mine["percentile"],
                     mine["+-"],
                     color=colours[data],
@@ -345,10 +666,11 @@ def curse_figure(table: pd.DataFrame) -> Figure:
             axis.axhline(50, color="grey", linewidth=0.6)
             axis.set_ylim(0, 100)
             axis.set_xticks(range(len(gaps)), gaps, rotation=60, fontsize=7)
-            axis.set_title(f"{name}, M = {size}", fontsize=9)
-        line[0].set_ylabel("error of the update,\npercentile of random", fontsize=8)
-    for axis in axes[-1]:
-        axis.set_xlabel("gap to the certified bound, %", fontsize=8)
+            axis.set_title(name if name == LOSSES else f"{name}, M = {size}", fontsize=9)
+        column[len(shown) - 1].tick_params(labelbottom=True)
+        column[len(shown) - 1].set_xlabel("gap to the certified bound, %", fontsize=8)
+    for axis in axes[:, 0]:
+        axis.set_ylabel("error of the update,\npercentile of random", fontsize=8)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
     return figure
 
@@ -356,22 +678,22 @@ def curse_figure(table: pd.DataFrame) -> Figure:
 def splits(setup: Setup[Scale]) -> dict[tuple[str, int], tuple[Any, ...]]:
     """Plan every split of every kind of data."""
     scale = setup.scale
-    return {
-        (data, split): (data, scale.clients, scale.rounds, scale.sizes, split)
-        for split in range(scale.splits)
-        for data in scale.data
-    }
+    return {(data, split): (data, scale, split) for split in range(scale.splits) for data in scale.data}
 
 
 def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
-    """Yield decisions, curve and figure."""
+    """Yield decisions, controls, curves and figure; tables of a surrogate each, which keeps them short."""
     rows = pd.concat(setup["splits"].values(), ignore_index=True)
-    table = curve(rows)
-    yield Table(
-        decisions(rows), "Error of the selected clients' update, percentile of random selections", "decisions", 1
-    )
-    yield Table(table, "The same by the gap to the certified bound", "curve", 1)
-    yield Picture(curse_figure(table), "curve")
+    by_gap = curve(rows)
+    for table, title, file in (
+        (decisions(rows), "error of the update, percentile of random decisions", "decisions"),
+        (by_gap, "the same by the gap to the certified bound", "curve"),
+    ):
+        for name, part in table.groupby("surrogate", sort=False):
+            ending = str(name).lower().replace(",", "").replace(" ", "-")
+            yield Table(part, f"{name}: {title}", f"{file}-{ending}", 1)
+    yield Table(beside_controls(rows), "Error of the update beside a control's, %", "controls", 1)
+    yield Picture(curse_figure(by_gap), "curve")
 
 
 STUDY = Study(__doc__, QUICK, PAPER, results, data={"splits": Parts(splits, curse_of)})
