@@ -36,7 +36,8 @@ total error, losses
     :math:`\|\sum_k (p_k - \alpha_k) \Delta_k\|^2 + \sum_k p_k^2 (1/\pi_k - 1) \|\Delta_k\|^2` with
     :math:`p_k = \alpha_k / \alpha(S)` on the kept S. Chains are stationary: λ plays no part in one round. Random
     decisions leave out as many clients as the decision itself: they say whether the right ones are left out. Whether
-    as many should be says the control, which leaves out none. All may take part, hence M = N.
+    as many should be says the control, which leaves out none. Beside it stands what the estimate cannot see, as π
+    cancels in it: those that are seldom there are left out. All may take part, hence M = N.
 
 For the last three clients are equally important (α = 1/N), as FedSS's theory has it; for the others α are the shares of
 samples. What is measured is the error of one round, where a variance that later rounds average out counts as much as a
@@ -454,7 +455,7 @@ def selections(
 
 LABELS = "allocation, labels"
 
-PROPORTIONAL, NONE_OUT = "proportional", "none left out"
+PROPORTIONAL, NONE_OUT, RARE_OUT = "proportional", "none left out", "rare left out"
 
 
 def allocations(
@@ -518,7 +519,7 @@ def exclusions(
             starts,
             among_as_many(lambda kept: errors_of_kept(kept, rates, updates), orders),
             {"Algorithm 1": ("ca-fed", {"ties": "keep"})},
-            {NONE_OUT: np.ones(n, dtype=np.bool_)},
+            {NONE_OUT: np.ones(n, dtype=np.bool_), RARE_OUT: rates >= rates.mean()},
         )
     }
 
