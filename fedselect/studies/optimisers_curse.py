@@ -565,7 +565,7 @@ def _masks(selections: list[NDArray[np.int64]] | NDArray[np.int64], n: int) -> N
 CELL = ["surrogate", "data", "round", "M"]
 
 
-#: Decisions that others are measured beside, and so not tested themselves.
+#: Decisions that others are measured beside.
 CONTROLS = (PROPORTIONAL, NONE_OUT)
 
 
@@ -641,7 +641,7 @@ def curse_figure(table: pd.DataFrame) -> Figure:
     """Draw the error's percentile against the gap: a column per surrogate, a row per M, a line per data and round."""
     sizes = {name: sorted(table.loc[table["surrogate"] == name, "M"].unique()) for name in DRAWN}
     height = max(map(len, sizes.values()))
-    figure = Figure(figsize=(2.7 * len(sizes), 2.3 * height + 1.0), layout="constrained")
+    figure = Figure(figsize=(2.15 * len(sizes), 2.15 * height + 0.7), layout="constrained")
     axes = figure.subplots(height, len(sizes), squeeze=False, sharex=True, sharey=True)
     gaps = list(table["gap, %"].cat.categories)[::-1]
     colours = dict(zip(table["data"].unique(), ("#0072B2", "#E69F00", "#D55E00", "#009E73"), strict=False))
@@ -667,7 +667,7 @@ def curse_figure(table: pd.DataFrame) -> Figure:
             axis.axhline(50, color="grey", linewidth=0.6)
             axis.set_ylim(0, 100)
             axis.set_xticks(range(len(gaps)), gaps, rotation=60, fontsize=7)
-            axis.set_title(name if name == LOSSES else f"{name}, M = {size}", fontsize=9)
+            axis.set_title(name if name == LOSSES else f"{name}, M = {size}", fontsize=8.5)
         column[len(shown) - 1].tick_params(labelbottom=True)
         column[len(shown) - 1].set_xlabel("gap to the certified bound, %", fontsize=8)
     for axis in axes[:, 0]:
