@@ -9,6 +9,7 @@ is given as its percentile among random decisions: 50 is as good as a random one
 
 All of 100 clients of digits are there, but for CA-Fed. A model is trained by uniform selection; in the first round and
 ten rounds on, every client trains from it, so that every decision's update is known, and nothing is trained further.
+Such a round changes no model: nine of those ten do.
 
 dispersion, 3DG
     FedGS's objective on the oracle's graph of label distributions (Eq. 14 with equal counts: the distances alone, as
