@@ -320,8 +320,10 @@ def way(problem: Problem, moves: Moves, start: NDArray[Any]) -> Iterator[tuple[N
     """Yield a decision and those that steepest moves lead to, with their values."""
     sign = 1.0 if problem.sense == "max" else -1.0
     x, value = start, problem.objective(start)
-    while True:
+    seen = set()  # of values near 0 rounding might lead in a circle
+    while x.tobytes() not in seen:
         yield x, value
+        seen.add(x.tobytes())
         after, found = moves(x)
         if sign * (found - value) <= 1e-9 * abs(value):
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -113,6 +114,14 @@ def test_the_exact_decision_has_no_gap(surrogates, name):
     if name == "allocation, updates":  # the surrogate is the truth
         assert exact["error"] == pytest.approx(table["error"].min(), rel=1e-12)
         assert exact["gap %"] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_way_ends_where_rounding_leads_in_a_circle():
+    """Each of two decisions seems a little better from the other."""
+    problem = SimpleNamespace(sense="min", objective=lambda x: 0.0)
+    values = itertools.count(-1, -1)
+    way = study.way(problem, lambda x: (~x, 1e-300 * next(values)), np.array([True, False]))
+    assert len(list(itertools.islice(way, 100))) == 2
 
 
 @pytest.mark.parametrize(("sizes", "total"), [([1, 2, 4], 5), ([3, 3, 3], 6), ([2, 5, 1, 3], 8)])
