@@ -309,8 +309,10 @@ def of_dataset(table: Mapping[str, Mapping[str, tuple[float, ...]]], dataset: st
 def leads(runs: pd.DataFrame) -> pd.DataFrame:
     """Compute FedAU's (K = 50) lead over each method in test accuracy, with a 95 % interval, beside the paper's.
 
-    A lead that is not beyond chance is "within a point" where two one-sided tests say so, and else "open".
+    A lead that is not beyond chance is "within a point" where two one-sided tests say so, "too few" below three seeds,
+    and else "open".
     """
+    otherwise = {"agrees": "within a point", "too few": "too few"}
     wide = runs.pivot(index=["pattern", "seed"], columns="method", values="accuracy")
     rows = []
     for pattern, methods in PUBLISHED.items():
@@ -322,17 +324,16 @@ def leads(runs: pd.DataFrame) -> pd.DataFrame:
             rows.append(
                 {"pattern": pattern, "method": method, "lead": found.difference, "+-": found.half, "seeds": found.n}
                 | {"paper's leads": f"{theirs.min():.1f} to {theirs.max():.1f}" if theirs.size else "-"}
-                | {"p": found.p, "theirs": theirs, "same": found.verdict == "agrees"}
+                | {"p": found.p, "theirs": theirs, "otherwise": otherwise.get(found.verdict, "open")}
             )
     table = pd.DataFrame(rows)
     table["adjusted"] = holm(table["p"])
-    # A lead that many others stand beside is clear after Holm's adjustment for all of them, or none, or open.
-    bounds = zip(table["lead"], table["+-"], table["adjusted"], table["theirs"], table["same"], strict=True)
+    # A lead that many others stand beside is clear after Holm's adjustment for all of them, or not shown.
     table["verdict"] = [
-        _verdict(lead - half, lead + half, theirs) if adjusted < 0.05 else "within a point" if same else "open"
-        for lead, half, adjusted, theirs, same in bounds
+        _verdict(each.lead - each.half, each.lead + each.half, each.theirs) if each.adjusted < 0.05 else each.otherwise
+        for each in table.rename(columns={"+-": "half"}).itertuples()
     ]
-    return table.drop(columns=["theirs", "same"])
+    return table.drop(columns=["theirs", "otherwise"])
 
 
 def _verdict(low: float, high: float, theirs: np.ndarray) -> str:

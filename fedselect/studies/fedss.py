@@ -8,7 +8,7 @@ available clients (FedAvg) has all the bias of availability, whatever the number
 The paper's availability trace is not public, and it states neither model, step size, batch, local epochs nor seeds.
 Groups here rise and fall like time zones (`fedselect.availability.group_trace`), with at least one client of each there
 unless said otherwise. Without the paper's data, training is on scikit-learn's digits: speed-ups compare, not rounds.
-Each seed has its own split of the data, its own trace and its own model.
+In training each seed has its own split of the data, its own trace and its own model.
 
 Ten groups and ten clients a round leave -O and -P one client of each group: they are one algorithm, here to the last
 bit. In Table I the paper has up to 20 % between them (39 and 47 rounds), which is then what chance makes of one run.

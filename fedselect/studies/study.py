@@ -187,7 +187,7 @@ class Tuning:
     criterion : {"objective", "mean accuracy"}
         What is best.
     widenings : int
-        How often a label's grid is widened where its best lies on an edge (see `widened`), and searched again.
+        How often a label's grid may be widened; see `tune`.
     """
 
     experiments: Callable[[Any], Mapping[Any, Sequence[Experiment]]]
@@ -199,23 +199,18 @@ class Tuning:
         experiments, scale = self.experiments(setup), setup.scale
         if not experiments:
             return {}, []
-        whole: Grid = {"learning_rate": scale.local, "server_learning_rate": scale.server}
-        grids: dict[Any, Grid] = dict.fromkeys(experiments, whole)
-        found: dict[Any, TrainingSettings] = {}
-        trials: dict[Any, list[Trial[Any]]] = {}
-        searched = list(experiments)
+        grid = {"learning_rate": scale.local, "server_learning_rate": scale.server}
         with progress_bar(name, 1) as progress:
-            for _ in range(self.widenings + 1):
-                for label in searched:  # what was run in a narrower grid is not run again
-                    own, runs = {label: experiments[label]}, setup.out / "runs"
-                    best, trials[label] = tune(
-                        own, grids[label], runs, setup.jobs, progress, self.criterion, scale.screening
-                    )
-                    found |= best
-                wider = {label: widened(grids[label], found[label]) for label in searched}
-                searched = [label for label in searched if wider[label] != grids[label]]
-                grids |= wider
-        return found, [trial for tried in trials.values() for trial in tried]
+            return tune(
+                experiments,
+                grid,
+                setup.out / "runs",
+                setup.jobs,
+                progress,
+                self.criterion,
+                scale.screening,
+                self.widenings,
+            )
 
 
 @dataclass(frozen=True)
@@ -471,7 +466,7 @@ def curves(
 # -- tuning ------------------------------------------------------------------------------------------------------------
 
 Point = Mapping[str, Any]
-Grid = Mapping[str, Sequence[float]]
+Grid = Mapping[str, Sequence[Any]]
 
 #: Key of the summary, and its sign where smaller is better.
 _CRITERIA = {"objective": ("client_loss_mean", 1.0), "mean accuracy": ("mean_accuracy", -1.0)}
@@ -504,20 +499,21 @@ class Trial(Generic[Key]):
         return float(np.mean(self.values))
 
 
-def widened(grid: Grid, best: TrainingSettings) -> Grid:
+def widened(grid: Grid, best: Point) -> Grid:
     """Add a value beyond each edge of a grid on which the best lies, as far from the edge as its neighbour, by ratio.
 
     Parameters
     ----------
     grid : mapping of str to sequence of float
         Positive values by field of `TrainingSettings`, ascending; a single one is no range, and stays alone.
-    best : TrainingSettings
+    best : mapping of str to float
         The best of it.
     """
-    wider: dict[str, Sequence[float]] = {}
+    wider: dict[str, Sequence[Any]] = {}
     for name, values in grid.items():
-        below = [values[0] ** 2 / values[1]] if len(values) > 1 and getattr(best, name) == values[0] else []
-        above = [values[-1] ** 2 / values[-2]] if len(values) > 1 and getattr(best, name) == values[-1] else []
+        edges = len(values) > 1
+        below = [values[0] ** 2 / values[1]] if edges and best[name] == values[0] else []
+        above = [values[-1] ** 2 / values[-2]] if edges and best[name] == values[-1] else []
         wider[name] = (*below, *values, *above)
     return wider
 
@@ -530,6 +526,7 @@ def tune(
     progress: Callable[[int, int], None] | None = None,
     criterion: Literal["objective", "mean accuracy"] = "objective",
     screening: tuple[int, int] | None = None,
+    widenings: int = 0,
 ) -> tuple[dict[Key, TrainingSettings], list[Trial[Key]]]:
     """Find the training settings that serve each label best, of all combinations of a grid.
 
@@ -553,41 +550,64 @@ def tune(
     screening : (int, int), optional
         Rounds, and how many settings of each label go on from there to the full length. Left out, all are run in full.
         A short horizon prefers large steps, so let several go on.
+    widenings : int
+        How often a label's grid is widened where its best lies on an edge (see `widened`), and searched again. The best
+        so far goes on to the full length whatever the screening says, so that a wider grid never makes it worse.
 
     Returns
     -------
     settings : dict of hashable to TrainingSettings
         The best of each label.
     trials : list of Trial
-        Everything that was tried, those of the screening first.
+        Everything that was tried, each once, the screening of a grid before its full length.
 
     Raises
     ------
     ConfigError
-        When there is nothing to try, a field or criterion is unknown, or no setting of a label has a finite value.
+        When there is nothing to try, a field or criterion is unknown, no setting of a label has a finite value, or a
+        grid that may be widened is not of positive values in ascending order.
     """
     known = [each.name for each in fields(TrainingSettings)]
     if unknown := [name for name in grid if name not in known]:
         raise ConfigError(f"training: there is no {unknown[0]!r} to tune (accepted: {', '.join(known)})")
     if not all(len(values) for values in grid.values()):
         raise ConfigError("every setting to tune needs at least one value")
+    if widenings and not all(0 < low < high for values in grid.values() for low, high in itertools.pairwise(values)):
+        raise ConfigError("a grid that may be widened needs positive values in ascending order")
     if criterion not in _CRITERIA:
         raise ConfigError(f"criterion must be one of {', '.join(map(repr, _CRITERIA))}; got {criterion!r}")
-    points: list[Point] = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    trials: list[Trial[Key]] = []
-    candidates = dict.fromkeys(experiments, points)
-    if len(points) > 1:
-        stages = [(None, 1)] if screening is None else [screening, (None, 1)]
-        for rounds, kept in stages:
-            planned = {
-                label: [replace(each, rounds=rounds or each.rounds) for each in own]
-                for label, own in experiments.items()
-            }
-            judged = _judge(planned, candidates, out, jobs, progress, criterion)
-            trials += judged
-            candidates = {label: _best(label, judged, kept) for label in experiments}
-    found = {label: replace(own[0].training, **candidates[label][0]) for label, own in experiments.items()}
-    return found, trials
+    grids: dict[Key, Grid] = dict.fromkeys(experiments, grid)
+    best: dict[Key, Point] = {}
+    trials: dict[tuple[Key, int, tuple[Any, ...]], Trial[Key]] = {}
+    searched = list(experiments)
+    for left in reversed(range(widenings + 1)):
+        candidates = {label: _points(grids[label]) for label in searched}
+        if all(len(points) > 1 for points in candidates.values()):
+            for rounds, kept in [(None, 1)] if screening is None else [screening, (None, 1)]:
+                planned = {
+                    label: [replace(each, rounds=rounds or each.rounds) for each in experiments[label]]
+                    for label in searched
+                }
+                judged = _judge(planned, candidates, out, jobs, progress, criterion)
+                trials |= {(each.label, each.rounds, tuple(each.settings.values())): each for each in judged}
+                candidates = {label: _best(label, judged, kept) for label in searched}
+                if rounds is not None:  # what was best in a narrower grid stays in the race
+                    for label in searched:
+                        if label in best and best[label] not in candidates[label]:
+                            candidates[label].append(best[label])
+        best |= {label: points[0] for label, points in candidates.items()}
+        wider = {label: widened(grids[label], best[label]) for label in searched} if left else {}
+        searched = [label for label in wider if wider[label] != grids[label]]
+        grids |= wider
+        if not searched:
+            break
+    found = {label: replace(own[0].training, **best[label]) for label, own in experiments.items()}
+    return found, list(trials.values())
+
+
+def _points(grid: Grid) -> list[Point]:
+    """List all combinations of a grid's values."""
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
 def _judge(

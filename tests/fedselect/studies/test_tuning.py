@@ -11,7 +11,8 @@ import pytest
 
 from fedselect.errors import ConfigError
 from fedselect.experiments import Choice, Experiment, run_folder
-from fedselect.studies.study import Setup, Tuning, tune, widened
+from fedselect.studies import study
+from fedselect.studies.study import Setup, Trial, Tuning, tune, widened
 from fedselect.training.settings import TrainingSettings
 
 SMALL = Experiment(
@@ -77,16 +78,16 @@ def test_a_grid_grows_beyond_the_edge_on_which_the_best_lies():
     grid = {"learning_rate": (0.01, 0.1, 1.0), "server_learning_rate": (1.0,)}
 
     def after(rate):
-        return widened(grid, TrainingSettings(learning_rate=rate, server_learning_rate=1.0))["learning_rate"]
+        return widened(grid, {"learning_rate": rate, "server_learning_rate": 1.0})["learning_rate"]
 
     assert after(0.1) == grid["learning_rate"]
     assert after(0.01) == pytest.approx((0.001, 0.01, 0.1, 1.0))
     assert after(1.0) == pytest.approx((0.01, 0.1, 1.0, 10.0))
-    assert widened(grid, TrainingSettings(learning_rate=1.0))["server_learning_rate"] == (1.0,)
+    assert widened(grid, {"learning_rate": 1.0, "server_learning_rate": 1.0})["server_learning_rate"] == (1.0,)
 
 
 def test_a_search_goes_on_where_the_best_lies_on_an_edge(tmp_path):
-    """Steps so small that the largest is the best, and so large that the smallest is."""
+    """Steps so small that the largest is the best: the grid grows until it is not, and nothing is run twice."""
     scale = SimpleNamespace(local=(1e-4, 1e-3), server=(1.0,), screening=None)
 
     def settle(widenings):
@@ -104,6 +105,34 @@ def test_a_search_goes_on_where_the_best_lies_on_an_edge(tmp_path):
     rates = sorted(each.settings["learning_rate"] for each in trials)
     assert rates[0] < best["uniform"].learning_rate < rates[-1]
     assert len(rates) < 20
+
+
+@pytest.mark.parametrize("rates", [(0.1, 1.0), (1.0, 10.0)])
+def test_a_wider_grid_never_makes_the_best_worse(rates, tmp_path, monkeypatch):
+    """After a short run larger steps look better; in full the larger, the worse, and those above 50 diverge."""
+
+    def judge(experiments, candidates, *_):
+        for label, points in candidates.items():
+            rounds = experiments[label][0].rounds
+            for point in points:
+                rate = point["learning_rate"]
+                value = 1 / rate if rounds == 1 else rate if rate < 50 else np.inf
+                yield Trial(label, point, rounds, (value,))
+
+    monkeypatch.setattr(study, "_judge", lambda *args: list(judge(*args)))
+    for widenings in range(4):
+        best, trials = tune(
+            {"uniform": [SMALL]}, {"learning_rate": rates}, tmp_path, screening=(1, 1), widenings=widenings
+        )
+        assert best["uniform"].learning_rate == rates[-1]
+        assert len({(each.rounds, *each.settings.values()) for each in trials}) == len(trials)
+        assert len(trials) == (3 if widenings == 0 else 5)
+
+
+@pytest.mark.parametrize("rates", [(0.1, 0.01), (0.0, 0.1), (0.1, 0.1)])
+def test_a_grid_that_may_be_widened_ascends(rates, tmp_path):
+    with pytest.raises(ConfigError, match="positive values in ascending order"):
+        tune({"uniform": [SMALL]}, {"learning_rate": rates}, tmp_path, widenings=1)
 
 
 def test_several_runs_count_alike_and_a_screening_lets_the_best_go_on(tmp_path):
