@@ -298,8 +298,7 @@ def split_of(scale: Scale, split: int) -> pd.DataFrame:
     federation = digits(n_clients=scale.n_clients, partition="sorted-blocks", ratio=0.8, seed=split)
     labels = federation.label_counts.argmax(axis=1)
     sizes = np.ones(scale.n_clients, dtype=np.int64)
-    # One training for each: a round that is looked at trains nothing, and would be missing from the next.
-    models = {t: observed(federation, (t,), split)[t] for t in sorted({t for _, t in scale.cells})}
+    models = {t: observed(federation, t, split) for t in sorted({t for _, t in scale.cells})}
     rows = []
     for name, t in scale.cells:
         registered, options = WORLDS[name]

@@ -1,15 +1,16 @@
 r"""The optimiser's curse: whether a decision nearer to the optimum of its objective makes a better update.
 
-Selectors optimise a surrogate. FedGS takes clients that are far apart on the 3DG, and its Theorem 1 says that their
-update is then near everybody's; DivFL takes clients that represent all others best; FedSS-O divides the round among
-groups of clients so that a bound on the variance is smallest; CA-Fed leaves out clients so that an estimate of the
-error is smallest. Here the surrogate is optimised more and more, up to the certified optimum, and what it stands for is
-measured: the distance of the aggregate from the update of all clients, relative to the latter. The error of a decision
-is given as its percentile among random decisions: 50 is as good as a random one, 0 better than all of them, 100 worse.
+Selectors optimise a surrogate. FedGS selects clients that are far apart on the 3DG, and its Theorem 1 says that their
+update is then near that of all clients. DivFL selects the clients that represent all others best. FedSS-O divides the
+round among groups of clients so that a bound on the variance is smallest. CA-Fed leaves out clients so that an estimate
+of the error is smallest. Here the surrogate is optimised more and more, up to the certified optimum. What it stands for
+is measured: the distance of the aggregate from the update of all clients, relative to the latter. The error of a
+decision is given as its percentile among random decisions: 50 is as good as a random one, 0 better than all of them,
+100 worse.
 
-All of 100 clients of digits are there, but for CA-Fed. A model is trained by uniform selection; in the first round and
-ten rounds on, every client trains from it, so that every decision's update is known, and nothing is trained further.
-Such a round changes no model: nine of those ten do.
+All of 100 clients of digits are available, but for CA-Fed. A model is trained by uniform selection, one for each round
+that is looked at: for none and for ten rounds. Then every client trains from it, so that every decision's update is
+known.
 
 dispersion, 3DG
     FedGS's objective on the oracle's graph of label distributions (Eq. 14 with equal counts: the distances alone, as
@@ -21,7 +22,7 @@ coverage, updates
     DivFL's facility location, on the same distances.
 allocation, labels
     FedSS-O's variance (Eq. 20) with groups by label distribution, at most 10, whose deviations :math:`H_g` are those of
-    the label distributions. The decision is how many clients of each group are drawn; the error is the root of the
+    the label distributions. The decision is how many clients of each group are drawn. The error is the root of the
     exact mean square over draws, :math:`\sum_g (N_g/N)^2 (1/m_g - 1/N_g) S_g^2`, with :math:`S_g^2` of the true
     updates. Random decisions are all allocations of as many clients with one of each group at least, equally likely.
     With 10 groups and 10 clients a round there is one allocation only, so that M is 20 and 30.
@@ -30,17 +31,20 @@ allocation, updates
     the best there is: it says how much an allocation can matter.
 total error, losses
     CA-Fed's error estimate (Eq. 19) on the losses of this model, with smallest losses of 0 (as the authors' code has on
-    images) and the true rates π of its classes: half of the clients are there 90 % of the time, the others 10 %. The
-    decision is which clients are left out. Those kept and there weigh :math:`\alpha_k / \pi_k`, divided by the kept
-    importance (the server's learning rate makes up for a factor); clients are independent, so that the mean square over
-    who is there is exact:
+    images) and the true rates π of its classes: half of the clients are available 90 % of the time, the others 10 %.
+    The decision is which clients are left out. The others weigh :math:`\alpha_k / \pi_k` when available, as published:
+    weights are not renormalised, so that leaving out clients also makes the server's step smaller. Clients are
+    independent, so that the mean square over availability is exact:
     :math:`\|\sum_k (p_k - \alpha_k) \Delta_k\|^2 + \sum_k p_k^2 (1/\pi_k - 1) \|\Delta_k\|^2` with
-    :math:`p_k = \alpha_k / \alpha(S)` on the kept S. Chains are stationary: λ plays no part in one round. Random
+    :math:`p_k = \alpha_k` on the kept S and 0 elsewhere. Chains are stationary: λ plays no part in one round. Random
     decisions leave out as many clients as the decision itself: they say whether the right ones are left out. Whether
     as many should be says the control, which leaves out none. Beside it stands what the estimate cannot see, as π
-    cancels in it: those that are seldom there are left out. All may take part, hence M = N.
+    cancels in it: the rarely available half is left out. All may take part, hence M = N.
+total error, best factor
+    The same decisions, where every decision's aggregate is multiplied by the factor of least mean squared error, as
+    the server's learning rate may make up for a factor. Only an oracle knows that factor.
 
-For the last three clients are equally important (α = 1/N), as FedSS's theory has it; for the others α are the shares of
+For the last four, clients are equally important (α = 1/N), as FedSS's theory has it. For the others α are the shares of
 samples. What is measured is the error of one round, where a variance that later rounds average out counts as much as a
 bias.
 
@@ -48,8 +52,9 @@ From 10 random decisions, steepest moves lead to a local optimum: swaps of two c
 group to group, and taking one client in or out. Every decision on the way has a gap to the certified bound. The exact
 method and what is published (greedy selection, allocation in proportion to sizes, Algorithm 1) stand beside. The unit
 of replication is a split of the data, with CA-Fed's classes of its own; intervals are 95 % ones of Student's t over
-splits, and a decision is called better or worse than random after Holm's adjustment for all rows, and as good within 5
-points (two one-sided tests). Errors beside controls, proportional allocation and leaving out none, are paired.
+splits. A decision is called better or worse than random after Holm's adjustment for all rows. It is called the same
+within 5 points by two one-sided tests of each row alone. Errors beside a control's are paired: proportional allocation,
+leaving out none, and for selections the exact one.
 """
 
 from __future__ import annotations
@@ -57,6 +62,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,12 +72,13 @@ from numpy.typing import NDArray
 
 from fedselect.availability import AVAILABILITY, ideal
 from fedselect.data import Federation, digits
+from fedselect.randomness import generator
 from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
 from fedselect.selectors import Uniform
-from fedselect.statistics import compare_means, half_width, holm
+from fedselect.statistics import FEWEST, compare_means, half_width, holm
 from fedselect.studies.study import Parts, Picture, Setup, Study, Table
 from graphs import dependency_graph, distances, similarity
-from solvers import Problem, Solution, solve
+from solvers import InvalidAnswer, Problem, Solution, solve
 from solvers.allocation import AllocationProblem, dissimilarity, estimator_error, group_clients
 from solvers.coverage import CoverageProblem
 from solvers.dispersion import DispersionProblem
@@ -89,7 +96,7 @@ RANDOM, STARTS = 1000, 10
 #: Relative gaps to the bound, in per cent, into which decisions on the way are put; the last has all larger ones.
 GAPS = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 40.0, np.inf)
 
-#: Points of a percentile, and per cent of a control's error, that are of no account.
+#: Points of a percentile, and per cent of a control's error, within which decisions are called the same.
 MARGIN, CLOSE = 5.0, 1.0
 
 
@@ -98,7 +105,7 @@ class Scale:
     """Amount that is run."""
 
     splits: int
-    rounds: tuple[int, ...]  #: in which all updates are looked at
+    rounds: tuple[int, ...]  #: trained before all updates are looked at
     sizes: tuple[int, ...]  #: clients a round
     allotted: tuple[int, ...] = (20, 30)  #: clients a round of allocations
     groups: int = 10  #: most groups of clients
@@ -133,17 +140,18 @@ class Checkpoint:
 
 
 class Observed(Uniform):
-    """Uniform selection, but for rounds in which every client trains, its answer is kept, and nothing is applied."""
+    """Uniform selection up to the round in which every client trains, and its answer is kept."""
 
-    def __init__(self, size: int, rounds: tuple[int, ...]) -> None:
+    model: Checkpoint
+
+    def __init__(self, size: int, last: int) -> None:
         super().__init__(size)
-        self.rounds = rounds
-        self.models: dict[int, Checkpoint] = {}
+        self.last = last
         self._probed = np.empty(0)
 
     def select(self, round: RoundContext) -> Selection:
-        """Select all clients, of weight 0, in a round that is looked at."""
-        if round.round not in self.rounds:
+        """Select all clients, of weight 0, in the last round."""
+        if round.round < self.last:
             return super().select(round)
         clients = np.flatnonzero(round.available)
         assert round.probe is not None
@@ -151,17 +159,17 @@ class Observed(Uniform):
         return Selection(clients, np.zeros(clients.size))
 
     def update(self, feedback: RoundFeedback) -> None:
-        """Keep what the clients sent."""
-        if feedback.round in self.rounds:
+        """Keep what the clients sent in the last round."""
+        if feedback.round == self.last:
             clients = feedback.selection.clients.tolist()
             sent = (feedback.losses, feedback.norms, feedback.received_losses)
             losses, norms, received = (np.array([each[client] for client in clients]) for each in sent)
             updates = np.stack([feedback.updates[client] for client in clients])
-            self.models[feedback.round] = Checkpoint(updates, losses, norms, received, self._probed)
+            self.model = Checkpoint(updates, losses, norms, received, self._probed)
 
 
-def observed(federation: Federation, rounds: tuple[int, ...], seed: int) -> dict[int, Checkpoint]:
-    """Train a federation by uniform selection of a tenth of the clients, and return what all send in some rounds."""
+def observed(federation: Federation, rounds: int, seed: int) -> Checkpoint:
+    """Train for some rounds by uniform selection of a tenth of the clients, and return what all send in the next."""
     import torch
 
     from fedselect.training.fedavg import FedAvg
@@ -169,9 +177,9 @@ def observed(federation: Federation, rounds: tuple[int, ...], seed: int) -> dict
     torch.set_num_threads(1)
     selector = Observed(max(1, len(federation) // 10), rounds)
     loop = FedAvg(federation, selector, ideal(federation, seed), seed=seed)
-    for _ in range(max(rounds) + 1):
+    for _ in range(rounds + 1):
         loop.step(evaluate=False)
-    return selector.models
+    return selector.model
 
 
 def errors_of(selected: NDArray[np.bool_], sizes: NDArray, updates: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -215,11 +223,11 @@ def errors_of_allocations(
 
 
 def errors_of_kept(
-    kept: NDArray[np.bool_], rates: NDArray[np.float64], updates: NDArray[np.float64]
+    kept: NDArray[np.bool_], rates: NDArray[np.float64], updates: NDArray[np.float64], *, best_factor: bool = False
 ) -> NDArray[np.float64]:
     r"""Compute the root mean squared errors of CA-Fed's aggregate, relative to the mean update, for α = 1/N.
 
-    .. math:: E \Big\| \sum_{k \in S} \frac{\xi_k}{|S| \pi_k} \Delta_k - \Delta \Big\|^2, \qquad
+    .. math:: E \Big\| c \sum_{k \in S} \frac{\xi_k}{N \pi_k} \Delta_k - \Delta \Big\|^2, \qquad
               \xi_k \sim \text{Bernoulli}(\pi_k) \text{ independent}
 
     Parameters
@@ -230,12 +238,17 @@ def errors_of_kept(
         Availability π in (0, 1].
     updates : (N, d) array
         Updates Δ.
+    best_factor : bool
+        Whether c ≥ 0 is, for every S, the factor of least error, instead of the published 1.
     """
     gram = updates @ updates.T
-    shares = kept / kept.sum(axis=-1, keepdims=True)
-    off = shares - 1.0 / len(gram)
-    squares = ((off @ gram) * off).sum(axis=-1) + shares**2 @ ((1.0 / rates - 1.0) * np.diag(gram))
-    return np.sqrt(squares / gram.mean())
+    scaled = kept / len(gram)
+    variances = (1.0 / rates - 1.0) * np.diag(gram)
+    if best_factor:
+        squares = ((scaled @ gram) * scaled).sum(axis=-1) + scaled**2 @ variances
+        scaled *= (np.maximum(scaled @ gram.mean(axis=1), 0.0) / squares)[:, None]
+    off = scaled - 1.0 / len(gram)
+    return np.sqrt((((off @ gram) * off).sum(axis=-1) + scaled**2 @ variances) / gram.mean())
 
 
 # -- moves -------------------------------------------------------------------------------------------------------------
@@ -380,7 +393,13 @@ class Surrogate:
         }
 
     def table(self, solved: Mapping[str, Solution]) -> dict[str, list[Any]]:
-        """Measure every decision: who decided, the gap to the bound in per cent, the error and its percentile."""
+        """Measure every decision: who decided, the gap to the bound in per cent, the error and its percentile.
+
+        Raises
+        ------
+        InvalidAnswer
+            When a decision is better than the certified bound by more than rounding.
+        """
         bound = solved["exact"].bound
         assert bound is not None
         named = {name: np.asarray(each.x) for name, each in solved.items()} | dict(self.others)
@@ -390,6 +409,12 @@ class Surrogate:
             found += [("random", *steps[0]), *(("on the way", *each) for each in steps[1:-1]), (self.end, *steps[-1])]
         errors, percentiles = self.judge(np.array([x for _, x, _ in found], dtype=self.starts.dtype))
         behind = [bound - value if self.problem.sense == "max" else value - bound for _, _, value in found]
+        for (name, _, value), each in zip(found, behind, strict=True):
+            if each < -self.problem.tolerance_at(value, 1e-9):
+                raise InvalidAnswer(
+                    f"the decision of {name!r} has objective {value!r}, beyond the certified bound {bound!r} of a "
+                    f"{self.problem.sense}imisation"
+                )
         return {
             "decided by": [name for name, _, _ in found],
             "gap %": [100 * each / abs(bound) if each > 0 else 0.0 for each in behind],
@@ -497,7 +522,8 @@ def random_allocations(sizes: NDArray[np.int64], total: int, count: int, rng: np
     return drawn
 
 
-LOSSES = "total error, losses"
+#: CA-Fed's weights as published, and every aggregate times the factor of least error.
+LOSSES, FACTOR = "total error, losses", "total error, best factor"
 
 
 def exclusions(
@@ -508,22 +534,23 @@ def exclusions(
     orders: NDArray[np.int64],
     rng: np.random.Generator,
 ) -> dict[str, Surrogate]:
-    """State the surrogate of a round that leaves out clients; random ones keep the first of random orders, (k, N)."""
+    """State the surrogates of a round that leave out clients; random ones keep the first of random orders, (k, N)."""
     n = losses.size
     problem = ExclusionProblem(np.full(n, 1.0 / n), losses, None, rates, correlation)
     starts = np.zeros((min(STARTS, len(orders)), n), dtype=np.bool_)
     for start, order in zip(starts, orders, strict=False):
         start[order[: rng.integers(1, n)]] = True
     return {
-        LOSSES: Surrogate(
+        name: Surrogate(
             problem,
             by_flips(problem),
             "flips",
             starts,
-            among_as_many(lambda kept: errors_of_kept(kept, rates, updates), orders),
+            among_as_many(partial(errors_of_kept, rates=rates, updates=updates, best_factor=name == FACTOR), orders),
             {"Algorithm 1": ("ca-fed", {"ties": "keep"})},
             {NONE_OUT: np.ones(n, dtype=np.bool_), RARE_OUT: rates >= rates.mean()},
         )
+        for name in (LOSSES, FACTOR)
     }
 
 
@@ -535,16 +562,15 @@ def curse_of(data: str, scale: Scale, split: int) -> pd.DataFrame:
     samples, graph = federation.sizes, distances(dependency_graph(similarity(labels)))
     groups = group_clients(labels, scale.groups, seed=split).labels
     chains: Any = AVAILABILITY.build("ca-fed", federation, split)
-    models = observed(federation, scale.rounds, split)
-    rng, others = np.random.default_rng(split), np.random.default_rng([split, 1])
     found: list[pd.DataFrame] = []
     known: dict[tuple[str, int], dict[str, Solution]] = {}  # surrogates of labels are the same in all rounds
-    for t, model in models.items():
+    for t in scale.rounds:
+        model, rng = observed(federation, t, split), generator(split, "selector", t)
         updates = model.updates.astype(np.float64)
         orders = np.argsort(rng.random((RANDOM, n)), axis=1)
         of_round = [(size, selections(graph, updates, samples, orders[:, :size])) for size in scale.sizes]
-        of_round += [(size, allocations(labels, groups, updates, size, others)) for size in scale.allotted]
-        of_round += [(n, exclusions(model.probed, chains.rates(t), chains.correlation, updates, orders, others))]
+        of_round += [(size, allocations(labels, groups, updates, size, rng)) for size in scale.allotted]
+        of_round += [(n, exclusions(model.probed, chains.rates(t), chains.correlation, updates, orders, rng))]
         for size, named in of_round:
             for name, surrogate in named.items():
                 solved = known.get((name, size)) or surrogate.solved(split)
@@ -568,7 +594,7 @@ def _masks(selections: list[NDArray[np.int64]] | NDArray[np.int64], n: int) -> N
 CELL = ["surrogate", "data", "round", "M"]
 
 
-#: Decisions that others are measured beside.
+#: Decisions that others are measured beside; where there is none of these, beside the exact one.
 CONTROLS = (PROPORTIONAL, NONE_OUT)
 
 
@@ -581,8 +607,8 @@ def decisions(rows: pd.DataFrame) -> pd.DataFrame:
         found.append(
             dict(zip([*CELL, "decided by"], key, strict=True))
             | {"gap %": of_split["gap %"].mean(), "error": of_split["error"].mean()}
-            | {"percentile": 50 + test.difference, "+-": test.half, "splits": test.n, "p": test.p}
-            | {"same": test.verdict == "agrees"}
+            | {"error +-": half_width(of_split["error"]), "percentile": 50 + test.difference, "+-": test.half}
+            | {"splits": test.n, "p": test.p, "verdict": test.verdict}
         )
     table = pd.DataFrame(found)
     # Percentiles are among random ones, and there is one way only to leave out none.
@@ -594,33 +620,31 @@ def beside_controls(rows: pd.DataFrame) -> pd.DataFrame:
     found = []
     for key, group in rows[rows["decided by"] != "on the way"].groupby(CELL, sort=False):
         errors = group.groupby(["split", "decided by"], sort=False)["error"].mean().unstack()
-        for control in errors.columns.intersection(CONTROLS):
+        controls = errors.columns.intersection(CONTROLS)
+        for control in controls if controls.size else ["exact"]:
             for name in errors.columns.drop(control):
                 test = compare_means(100 * (errors[name] / errors[control] - 1), margin=CLOSE)
                 found.append(
                     dict(zip(CELL, key, strict=True))
                     | {"decided by": name, "control": control, "error %": test.difference, "+-": test.half}
-                    | {"splits": test.n, "p": test.p, "same": test.verdict == "agrees"}
+                    | {"splits": test.n, "p": test.p, "verdict": test.verdict}
                 )
-    columns = [*CELL, "decided by", "control", "error %", "+-", "splits", "p", "same"]
+    columns = [*CELL, "decided by", "control", "error %", "+-", "splits", "p", "verdict"]
     table = pd.DataFrame(found, columns=columns)
-    return judged(table, table["p"].notna(), table["error %"], "than control")
+    return judged(table, table["splits"] > 0, table["error %"], "than control")
 
 
 def judged(table: pd.DataFrame, tested: pd.Series, more: pd.Series, verdict: str) -> pd.DataFrame:
     """Adjust p-values for the rows that are tested (Holm), and call them better, worse, the same or inconclusive."""
     table["adjusted"] = np.nan
     table.loc[tested, "adjusted"] = holm(table.loc[tested, "p"])
-    table[verdict] = np.where(
-        table["adjusted"] < 0.05,
-        np.where(more < 0, "better", "worse"),
-        np.where(table["same"], "the same", "inconclusive"),
-    )
+    alone = table["verdict"].replace({"agrees": "the same", "higher": "inconclusive", "lower": "inconclusive"})
+    table[verdict] = alone.mask(table["adjusted"] < 0.05, more.lt(0).map({True: "better", False: "worse"}))
     table.loc[~tested, verdict] = ""
-    return table.drop(columns=["p", "same"])
+    return table.drop(columns=["p", "verdict"])
 
 
-#: Who decides what a curve is of; heuristics that begin elsewhere are not on a way to the optimum.
+#: Decisions that a curve is of; heuristics that begin elsewhere are not on a way to the optimum.
 ON_THE_WAY = ("random", "on the way", "swap ascent", "transfers", "flips", "exact")
 
 
@@ -642,26 +666,28 @@ DRAWN = (GRAPH, "dispersion, updates", "coverage, updates", LABELS, LOSSES)
 
 def curse_figure(table: pd.DataFrame) -> Figure:
     """Draw the error's percentile against the gap: a column per surrogate, a row per M, a line per data and round."""
-    sizes = {name: sorted(table.loc[table["surrogate"] == name, "M"].unique()) for name in DRAWN}
-    height = max(map(len, sizes.values()))
-    figure = Figure(figsize=(2.15 * len(sizes), 2.15 * height + 0.7), layout="constrained")
-    axes = figure.subplots(height, len(sizes), squeeze=False, sharex=True, sharey=True)
+    sizes = table.groupby("surrogate", observed=True)["M"].unique()
+    shown = {name: [(name, size) for size in sorted(sizes[name])] for name in DRAWN}
+    shown[LOSSES] += [(FACTOR, size) for _, size in shown[LOSSES]]
+    height = max(map(len, shown.values()))
+    figure = Figure(figsize=(2.15 * len(shown), 2.15 * height + 0.7), layout="constrained")
+    axes = figure.subplots(height, len(shown), squeeze=False, sharex=True, sharey=True)
     gaps = list(table["gap, %"].cat.categories)[::-1]
     colours = dict(zip(table["data"].unique(), ("#0072B2", "#E69F00", "#D55E00", "#009E73"), strict=False))
-    rounds = sorted(table["round"].unique())
-    for column, (name, shown) in zip(axes.T, sizes.items(), strict=True):
-        for axis in column[len(shown) :]:
+    dashes = dict(zip(sorted(table["round"].unique()), ("-", "--", ":", "-."), strict=False))
+    for column, panels in zip(axes.T, shown.values(), strict=True):
+        for axis in column[len(panels) :]:
             axis.set_visible(False)
-        for axis, size in zip(column, shown, strict=False):
+        for axis, (name, size) in zip(column, panels, strict=False):
             part = table[(table["M"] == size) & (table["surrogate"] == name)]
             for (data, t), mine in part.groupby(["data", "round"], sort=False, observed=True):
-                mine = mine[mine["splits"] >= 3]
+                mine = mine[mine["splits"] >= FEWEST]
                 axis.errorbar(
                     [gaps.index(gap) for gap in mine["gap, %"]],
                     mine["percentile"],
                     mine["+-"],
                     color=colours[data],
-                    linestyle="-" if t == rounds[0] else "--",
+                    linestyle=dashes[t],
                     linewidth=1.2,
                     elinewidth=0.6,
                     marker=".",
@@ -670,9 +696,9 @@ def curse_figure(table: pd.DataFrame) -> Figure:
             axis.axhline(50, color="grey", linewidth=0.6)
             axis.set_ylim(0, 100)
             axis.set_xticks(range(len(gaps)), gaps, rotation=60, fontsize=7)
-            axis.set_title(name if name == LOSSES else f"{name}, M = {size}", fontsize=8.5)
-        column[len(shown) - 1].tick_params(labelbottom=True)
-        column[len(shown) - 1].set_xlabel("gap to the certified bound, %", fontsize=8)
+            axis.set_title(name if name in (LOSSES, FACTOR) else f"{name}, M = {size}", fontsize=8.5)
+        column[len(panels) - 1].tick_params(labelbottom=True)
+        column[len(panels) - 1].set_xlabel("gap to the certified bound, %", fontsize=8)
     for axis in axes[:, 0]:
         axis.set_ylabel("error of the update,\npercentile of random", fontsize=8)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
@@ -686,17 +712,17 @@ def splits(setup: Setup[Scale]) -> dict[tuple[str, int], tuple[Any, ...]]:
 
 
 def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
-    """Yield decisions, controls, curves and figure; tables of a surrogate each, which keeps them short."""
+    """Yield decisions, curves, controls and figure; tables of a surrogate each, which keeps them short."""
     rows = pd.concat(setup["splits"].values(), ignore_index=True)
     by_gap = curve(rows)
     for table, title, file in (
         (decisions(rows), "error of the update, percentile of random decisions", "decisions"),
         (by_gap, "the same by the gap to the certified bound", "curve"),
+        (beside_controls(rows), "error of the update beside a control's, %", "controls"),
     ):
         for name, part in table.groupby("surrogate", sort=False):
             ending = str(name).lower().replace(",", "").replace(" ", "-")
             yield Table(part, f"{name}: {title}", f"{file}-{ending}", 1)
-    yield Table(beside_controls(rows), "Error of the update beside a control's, %", "controls", 1)
     yield Picture(curse_figure(by_gap), "curve")
 
 
