@@ -10,8 +10,9 @@ Groups here rise and fall like time zones (`fedselect.availability.group_trace`)
 unless said otherwise. Without the paper's data, training is on scikit-learn's digits: speed-ups compare, not rounds.
 In training each seed has its own split of the data, its own trace and its own model.
 
-Ten groups and ten clients a round leave -O and -P one client of each group: they are one algorithm, here to the last
-bit. In Table I the paper has up to 20 % between them (39 and 47 rounds), which is then what chance makes of one run.
+Ten groups and ten clients a round leave -O and -P one client of each group: while all groups are there they are one
+algorithm, to the last bit. In Table I the paper has up to 20 % between them (39 and 47 rounds), which is then what
+chance makes of one run.
 """
 
 from __future__ import annotations
