@@ -530,8 +530,9 @@ def tune(
 ) -> tuple[dict[Key, TrainingSettings], list[Trial[Key]]]:
     """Find the training settings that serve each label best, of all combinations of a grid.
 
-    Of equal values the first in the grid's order wins; a setting under which a run's value is not
-    finite, or under which updates fail because they are not finite or too large, never does.
+    Of equal values the first in the grid's order wins, and a grid's best stays the best when a wider grid only equals
+    it. A setting under which a run's value is not finite, or under which updates fail because they are not finite or
+    too large, never wins.
     Runs are those of `run_all`: finished ones are not repeated.
 
     Parameters
@@ -584,6 +585,8 @@ def tune(
         candidates = {label: _points(grids[label]) for label in searched}
         if all(len(points) > 1 for points in candidates.values()):
             for rounds, kept in [(None, 1)] if screening is None else [screening, (None, 1)]:
+                if rounds is None:  # what was best in a narrower grid stays in the race, first
+                    candidates = {label: _led(best.get(label), points) for label, points in candidates.items()}
                 planned = {
                     label: [replace(each, rounds=rounds or each.rounds) for each in experiments[label]]
                     for label in searched
@@ -591,10 +594,6 @@ def tune(
                 judged = _judge(planned, candidates, out, jobs, progress, criterion)
                 trials |= {(each.label, each.rounds, tuple(each.settings.values())): each for each in judged}
                 candidates = {label: _best(label, judged, kept) for label in searched}
-                if rounds is not None:  # what was best in a narrower grid stays in the race
-                    for label in searched:
-                        if label in best and best[label] not in candidates[label]:
-                            candidates[label].append(best[label])
         best |= {label: points[0] for label, points in candidates.items()}
         wider = {label: widened(grids[label], best[label]) for label in searched} if left else {}
         searched = [label for label in wider if wider[label] != grids[label]]
@@ -608,6 +607,11 @@ def tune(
 def _points(grid: Grid) -> list[Point]:
     """List all combinations of a grid's values."""
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+def _led(best: Point | None, points: Sequence[Point]) -> list[Point]:
+    """Put the best so far, if there is one, before the other points."""
+    return list(points) if best is None else [best, *(point for point in points if point != best)]
 
 
 def _judge(

@@ -53,12 +53,20 @@ def test_a_method_has_one_pair_of_rates_tuned_over_all_patterns(tmp_path, monkey
     monkeypatch.setattr(fedau, "METHODS", {name: fedau.METHODS[name] for name in fedau.RIVALS})
     only(["Bernoulli", "cyclic"], monkeypatch)
     grid = {"local": (0.03, 0.3), "server": (1.0, 100.0)}
-    scale = replace(TINY, n_clients=5, rounds=4, screening=(2, 2), **grid)
+    scale = replace(TINY, n_clients=8, rounds=12, screening=(6, 2), **grid)
     rates, tried = Setup(scale, "digits", None, tmp_path, data=fedau.STUDY.data)["tuning"]
     tried = fedau.trials(tried)
-    assert tried.groupby("rounds").size().to_dict() == {2: 2 * 4, 4: 2 * 2}
+    for method, own in tried[tried["rounds"] == 6].groupby("method"):
+        local, server = own["local rate"].unique(), own["server rate"].unique()
+        assert len(own) == len(local) * len(server)  # every pair, each once, of the grid and of what widened it
+        assert {*grid["local"]} <= {*local}
+        assert {*grid["server"]} <= {*server}
+        assert max(len(local), len(server)) <= 2 + 2 * fedau.WIDENINGS
+        unsettled = method in fedau.edges(rates, tried[tried["method"] == method])
+        assert not unsettled or max(len(local), len(server)) >= 2 + fedau.WIDENINGS  # it was widened every time
     assert tried["objective"].to_numpy() == pytest.approx(tried[list(fedau.PATTERNS)].mean(axis=1))
-    for method, own in tried[tried["rounds"] == 4].groupby("method"):
+    for method, own in tried[tried["rounds"] == 12].groupby("method"):
+        assert own["objective"].nunique() == len(own) >= 2
         best = own.loc[own["objective"].idxmin()]
         assert (rates[method].learning_rate, rates[method].server_learning_rate) == tuple(best.iloc[2:4])
 

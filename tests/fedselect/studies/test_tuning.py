@@ -129,6 +129,17 @@ def test_a_wider_grid_never_makes_the_best_worse(rates, tmp_path, monkeypatch):
         assert len(trials) == (3 if widenings == 0 else 5)
 
 
+@pytest.mark.parametrize("screening", [None, (1, 1)])
+def test_a_best_that_is_only_equalled_stays(screening, tmp_path):
+    """Nobody is ever there, so all rates lead to the same model: the grid's first stays, however wide it grows."""
+    nobody = replace(SMALL, availability=Choice("bernoulli", {"rate": 1e-9}))
+    grid = {"learning_rate": (0.1, 1.0), "server_learning_rate": (1.0, 10.0)}
+    best, trials = tune({"uniform": [nobody]}, grid, tmp_path, screening=screening, widenings=3)
+    assert len({each.value for each in trials}) == 1
+    assert len(trials) > 4  # it was widened
+    assert (best["uniform"].learning_rate, best["uniform"].server_learning_rate) == (0.1, 1.0)
+
+
 @pytest.mark.parametrize("rates", [(0.1, 0.01), (0.0, 0.1), (0.1, 0.1)])
 def test_a_grid_that_may_be_widened_ascends(rates, tmp_path):
     with pytest.raises(ConfigError, match="positive values in ascending order"):
