@@ -140,8 +140,8 @@ class CAFed(SelectorBase):
     §IV-B, :math:`\hat F_k \leftarrow (1 - \beta) \hat F_k + \beta F_k` for these, :math:`\hat F_k^*` its running
     minimum, :math:`\hat\Gamma' = \max_k (\hat F_k - \hat F_k^*)` and the chain's :math:`\hat\pi, \hat\lambda`, the
     clients to keep solve a `solvers.weighting.ExclusionProblem`. Those kept and available train, with weights
-    :math:`\alpha_k / \hat\pi_k` that are not renormalised: excluding clients also shrinks the step. Exclusion is
-    decided afresh each round. If none of the kept is available, none trains.
+    :math:`\alpha_k / \hat\pi_k` that are not renormalised: excluding clients also shrinks the step, unless ``step``
+    says otherwise. Exclusion is decided afresh each round. If none of the kept is available, none trains.
 
     Decisions where the sources are open or differ. The initial estimates ("initialize", says the paper) are the
     authors' code's: in the first round with available clients, these have their losses and all others the mean
@@ -170,6 +170,10 @@ class CAFed(SelectorBase):
         Order of the greedy's first pass; see `solvers.weighting.exclusion`.
     ties : {"keep", "exclude"}
         Whether exclusions that change nothing are made.
+    step : {"published", "full"}
+        ``"published"``: the weights are :math:`\alpha_k / \hat\pi_k`. ``"full"``: these are scaled to the sum that the
+        weights of all available clients would have, so that excluding clients does not shorten the step. It is a
+        control, and in no paper.
     bound_by : str, optional
         A second method, whose bound is put beside the decision; see `fedselect.selectors.base.solved`.
     time_limit : float, optional
@@ -195,6 +199,7 @@ class CAFed(SelectorBase):
         method: str = "ca-fed",
         order: Literal["signed", "absolute"] = "signed",
         ties: Literal["keep", "exclude"] = "keep",
+        step: Literal["published", "full"] = "published",
         bound_by: str | None = None,
         time_limit: float | None = None,
     ) -> None:
@@ -206,6 +211,7 @@ class CAFed(SelectorBase):
         self.bias_weight = check_number("bias_weight", bias_weight)
         self.order = check_choice("order", order, "signed", "absolute")
         self.ties = check_choice("ties", ties, "keep", "exclude")
+        self.step = check_choice("step", step, "published", "full")
         self.method, self.bound_by, self.time_limit = method, bound_by, time_limit
         check_solving(ExclusionProblem, method, bound_by, time_limit)
         self.minima: NDArray[np.float64] | None = None
@@ -238,7 +244,10 @@ class CAFed(SelectorBase):
             problem, self.method, round, self.time_limit, bound_by=self.bound_by, start=start, **options
         )
         clients = np.flatnonzero(round.available & kept)
-        weights = self.importance[clients] / self.chains.availability[clients]
+        all_weights = self.importance / self.chains.availability
+        weights = all_weights[clients]
+        if self.step == "full" and (total := weights.sum()) > 0:
+            weights = weights * (all_weights[present].sum() / total)
         return Selection(clients, weights, solution=solution)
 
     def _observe(self, present: NDArray[np.int64], observed: NDArray[np.float64]) -> None:
@@ -263,6 +272,7 @@ def ca_fed(
     beta: float = 0.2,
     threshold: float = 0.0,
     bias_weight: float = 1.0,
+    step: Literal["published", "full"] = "published",
     importance: Importance = "samples",
     bound_by: str | None = None,
     time_limit: float | None = None,
@@ -273,7 +283,8 @@ def ca_fed(
     ``convention="code"`` is the authors' code where it differs: the first pass by absolute correlation, exclusions
     that change nothing made, smallest losses constant (those of a logistic regression on each client's own samples; 0
     on images, and where a client has one class), and, without the oracle, a prior of 100 rounds at the true values
-    with an estimator of λ that is not consistent (see `ChainEstimates`).
+    with an estimator of λ that is not consistent (see `ChainEstimates`). ``step="full"`` scales a round's weights to
+    the sum that they would have had without exclusions.
     """
     n, authors = scenario.n_clients, convention == "code"
     chains: ChainEstimates | KnownChains
@@ -296,6 +307,7 @@ def ca_fed(
         method=method,
         order="absolute" if authors else "signed",
         ties="exclude" if authors else "keep",
+        step=step,
         bound_by=bound_by,
         time_limit=time_limit,
     )

@@ -93,10 +93,13 @@ def fedgs(
     return replace(built, others={name: built.others[name] for name in others or built.others})
 
 
-def ca_fed(title: str, bias_weight: float, data: Choice, training: TrainingSettings) -> Regime:
-    """Build a regime of CA-Fed: Algorithm 1's greedy against the exact exclusion; no exclusion is "Unbiased"."""
+def ca_fed(title: str, bias_weight: float, data: Choice, training: TrainingSettings, step: str = "published") -> Regime:
+    """Build a regime of CA-Fed: Algorithm 1's greedy against the exact exclusion; no exclusion is "Unbiased".
+
+    As published, excluding clients also shortens the server's step; with ``step="full"`` it does not.
+    """
     setting = Experiment(rounds=150, data=data, availability=Choice("ca-fed"), training=training)
-    selector = Choice("ca-fed", {"bias_weight": bias_weight})
+    selector = Choice("ca-fed", {"bias_weight": bias_weight, "step": step})
     return regime("CA-Fed", title, setting, selector, {"Algorithm 1": "ca-fed"}, {"Unbiased": Choice("unbiased")})
 
 
@@ -148,6 +151,7 @@ QUICK = Scale(
         fedgs("3 a round", clients_per_round=3, others=("greedy", "counts alone", "uniform")),
         fedgs("3 a round, α = 0.1", alpha=0.1, clients_per_round=3, others=("counts alone", "uniform")),
         ca_fed("unequal clients", 1.0, *UNEQUAL),
+        ca_fed("unequal clients, full steps", 1.0, *UNEQUAL, "full"),
     ),
 )
 
@@ -173,6 +177,9 @@ PAPER = Scale(
         ca_fed("equal clients", 1.0, *CLUSTERED),
         ca_fed("unequal clients", 1.0, *UNEQUAL),
         ca_fed("unequal, Γ' / 10", 0.1, *UNEQUAL),
+        ca_fed("equal clients, full steps", 1.0, *CLUSTERED, "full"),
+        ca_fed("unequal clients, full steps", 1.0, *UNEQUAL, "full"),
+        ca_fed("unequal, Γ' / 10, full steps", 0.1, *UNEQUAL, "full"),
         fedss("11 for 10 groups", 11),
         fedss("20 for 10 groups", 20),
         e3cs("quota 0", 0.0),

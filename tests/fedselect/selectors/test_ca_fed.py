@@ -241,6 +241,27 @@ def test_the_most_correlated_is_examined_first(correlated):
     assert last.weights == pytest.approx(np.full(3, 0.5))  # α/π, not scaled up
 
 
+def test_a_full_step_has_the_weights_sum_of_excluding_none():
+    """The same clients in the same proportions, and Σ α/π of all who are there; without exclusions nothing changes."""
+    rng = np.random.default_rng(5)
+    importance = rng.dirichlet(np.full(12, 2.0))
+    masks, losses = rng.random((30, 12)) < 0.6, 1 + rng.random((30, 12))
+    estimates = ChainEstimates(12)
+    longer = 0
+    published, full = (run(CAFed(importance=importance, step=step), masks, losses) for step in ("published", "full"))
+    for t, (plain, scaled) in enumerate(zip(published, full, strict=True)):
+        estimates.observe(t, masks[t])
+        assert scaled.clients.tolist() == plain.clients.tolist()
+        if plain.clients.size:
+            ratios = scaled.weights / plain.weights
+            assert ratios == pytest.approx(np.full(ratios.size, ratios[0]))
+            assert scaled.weights.sum() == pytest.approx((importance / estimates.availability)[masks[t]].sum())
+            longer += ratios[0] > 1 + 1e-9
+    assert 5 < longer < 30
+    with pytest.raises(ConfigError, match="step must be 'published' or 'full'; got 'longer'"):
+        CAFed(importance=importance, step="longer")
+
+
 def test_known_minima_are_constants():
     selector = CAFed(importance=np.full(3, 1 / 3), minima=np.zeros(3))
     selection = run(selector, np.ones((1, 3), bool), np.array([[1.0, 2.0, 3.0]]))[0]
