@@ -48,6 +48,7 @@ from fedselect.availability import AVAILABILITY
 from fedselect.data import digits
 from fedselect.experiments import Choice
 from fedselect.experiments.running import build_selector
+from fedselect.randomness import generator
 from fedselect.rounds.engine import decide, learn
 from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection, Selector
 from fedselect.rounds.scenario import Scenario
@@ -219,7 +220,7 @@ def played(
                 after, samples = selector.state_dict(), [found[0]]
                 for draw in range(1, DRAWS):
                     selector.load_state_dict(state)
-                    rng = np.random.default_rng([world.seed, t, draw])
+                    rng = generator(world.seed, "selector", t, draw)
                     context = RoundContext(
                         t, available, world.sizes, rng, probe=lambda clients: model.probed[np.asarray(clients)]
                     )
@@ -288,7 +289,7 @@ def built(name: str, labels: NDArray[np.int64], world: Scenario) -> Selector:
         return CAFed(importance=equal_importance(n), minima=np.zeros(n))
     kind = choice.options.get("groups")
     if kind is not None:
-        found = labels if kind == "labels" else np.random.default_rng(world.seed).permutation(labels)
+        found = labels if kind == "labels" else generator(world.seed, "noise").permutation(labels)
         choice = Choice(choice.name, {**choice.options, "groups": np.unique(found, return_inverse=True)[1].tolist()})
     return build_selector(choice, world)
 

@@ -29,6 +29,7 @@ import numpy as np
 import pandas as pd
 
 from fedselect.experiments import Choice, Experiment, build_scenario
+from fedselect.randomness import generator
 from fedselect.statistics import compare_means, holm
 from fedselect.studies.comparison import baseline_values
 from fedselect.studies.study import FinishedRun, Runs, Setup, Study, Table
@@ -107,7 +108,7 @@ def shuffled(experiment: Experiment, out: Path) -> Path:
     path = out / "graphs" / f"{experiment.name}-s{experiment.seed}.npy"
     if not path.exists():
         labels = build_scenario(experiment).federation.label_distributions
-        order = np.random.default_rng(experiment.seed).permutation(len(labels))
+        order = generator(experiment.seed, "noise").permutation(len(labels))
         path.parent.mkdir(parents=True, exist_ok=True)
         np.save(path, distances(dependency_graph(similarity(labels)))[np.ix_(order, order)])
     return path
