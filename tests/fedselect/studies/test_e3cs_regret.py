@@ -44,6 +44,22 @@ def test_regret_is_within_the_bound_where_the_theorem_holds(tmp_path, monkeypatc
     assert (zero["theorem holds"] == "no").all()
 
 
+def test_a_lead_over_random_is_paired_by_seed():
+    """Random has 50, 60 and 70 per cent; one scheme leads by 2 in each, the other by 9 on average, but not reliably."""
+    runs = pd.DataFrame(
+        {"partition": "iid", "k": 10, "scheme": scheme, "draw": "", "seed": seed}
+        | {"mean accuracy": 50.0 + 10 * seed + lead, "final accuracy": 90.0, "success ratio": 0.5}
+        for scheme, leads in {"Random": (0, 0, 0), "steady": (1.99, 2.0, 2.01), "erratic": (-10, 0, 37)}.items()
+        for seed, lead in enumerate(leads)
+    )
+    found = study.sizes_table(runs).set_index("scheme")
+    assert found["lead over Random"].tolist() == pytest.approx([np.nan, 2.0, 9.0], nan_ok=True)
+    assert found.loc["steady", "± lead over Random"] == pytest.approx(4.3027 * 0.01 / np.sqrt(3), rel=1e-4)
+    assert found["adjusted"].lt(0.05).tolist() == [False, True, False]
+    assert found.loc["steady", "adjusted"] == pytest.approx(2 * found.loc["steady", "p"])
+    assert found["within 1 point"].tolist() == ["", "no", "no"]
+
+
 @pytest.mark.thorough
 def test_a_small_study(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(e3cs, "SCHEMES", ("E3CS-0.5", "Random"))
