@@ -1,74 +1,69 @@
-"""Old runs of a study once more, with the code as it is: whether they give the same numbers.
+"""Two runs of a study, at different commits or on different machines: whether they give the same numbers.
 
-    python tests/benchmarks/bench_repeat.py FOLDER [FOLDER ...] [--runs K] [--seed S] --out FILE
+    python tests/benchmarks/bench_repeat.py FOLDER AGAIN [FOLDER AGAIN ...] --out FILE
 
-Of the finished runs below each folder of a study, K are drawn at random. Each is run again from its own configuration,
-into a temporary folder, and compared in all that it records by round, seconds apart, and by client. A row for each run
-says at which commit it was made and repeated, and by how much losses are apart at most.
+Every finished run that both folders of a pair have is compared in all that it records by round, seconds apart, and by
+client. A row for each pair counts; below it stands one for each run that differs, with the first round that does.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-import tempfile
 from pathlib import Path
+from typing import Any
 
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-import numpy as np  # noqa: E402
-import pandas as pd  # noqa: E402
-
-from fedselect.experiments import run_all  # noqa: E402
-from fedselect.experiments.config import read_config  # noqa: E402
-from solvers.environment import commit  # noqa: E402
+import numpy as np
+import pandas as pd
 
 SECONDS = ["solve_seconds", "select_seconds", "train_seconds"]
 
 
-def repeated(folder: Path, scratch: Path) -> dict[str, object]:
-    """Run a folder's configuration again, and compare."""
-    experiment, _ = read_config(folder / "config.toml")
-    (again,) = run_all([experiment], scratch, plots=False)
-    before, after = (
-        pd.read_csv(each / "metrics.csv").drop(columns=SECONDS, errors="ignore") for each in (folder, again)
-    )
-    clients = [pd.read_csv(each / "clients.csv") for each in (folder, again)]
-    apart = np.abs(before["loss"] - after["loss"]).max() if len(before) == len(after) else np.inf
+def commit(run: Path) -> str:
+    """Return the commit at which a run was made."""
+    return str(json.loads((run / "versions.json").read_text(encoding="utf-8"))["commit"])
+
+
+def compared(run: Path, again: Path) -> dict[str, Any] | None:
+    """Compare two runs of one configuration; None where all is the same."""
+    before, after = (pd.read_csv(each / "metrics.csv").drop(columns=SECONDS, errors="ignore") for each in (run, again))
+    clients = [pd.read_csv(each / "clients.csv") for each in (run, again)]
+    if before.equals(after) and clients[0].equals(clients[1]):
+        return None
+    if before.shape != after.shape:
+        sys.exit(f"{run} and {again} have not the same rounds and columns")
+    differ = (before != after) & ~(before.isna() & after.isna())
     return {
-        "run": f"{folder.parent.name}/{folder.name}",
-        "made at": json.loads((folder / "versions.json").read_text(encoding="utf-8"))["commit"],
-        "repeated at": commit(),
-        "rounds": len(after),
-        "losses apart": apart,
-        "same by round": before.equals(after),
-        "same by client": clients[0].equals(clients[1]),
+        "run": f"{run.parent.name}/{run.name}",
+        "rounds that differ": int(differ.any(axis=1).sum()),
+        "first": int(differ.any(axis=1).idxmax()),
+        "columns": " ".join(before.columns[differ.any()]),
+        "losses apart": np.abs(before["loss"] - after["loss"]).max(),
     }
 
 
 def main() -> None:
-    """Draw runs, repeat them, and write a row for each as it is done."""
+    """Compare the folders of each pair, and write the rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", type=Path, nargs="+", help="folders of studies' runs")
-    parser.add_argument("--runs", type=int, default=20, help="how many of each folder")
-    parser.add_argument("--seed", type=int, default=0, help="which are drawn")
+    parser.add_argument("folders", type=Path, nargs="+", help="a study's folder, and that of its other run, in turn")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    rows = []
-    rng = np.random.default_rng(arguments.seed)
-    with tempfile.TemporaryDirectory() as scratch:
-        for study in arguments.folders:
-            found = sorted(each.parent for each in study.rglob("runs/*/*/summary.json"))
-            for place in sorted(rng.permutation(len(found))[: arguments.runs]):
-                rows.append({"study": study.name, "of runs": len(found)} | repeated(found[place], Path(scratch)))
-                pd.DataFrame(rows).to_csv(arguments.out, index=False)
-                print(rows[-1], flush=True)
-    same = sum(bool(row["same by round"] and row["same by client"]) for row in rows)
-    print(f"{same} of {len(rows)} runs are the same")
+    if len(arguments.folders) % 2:
+        parser.error(f"folders come in pairs; got {len(arguments.folders)}")
+    rows: list[dict[str, Any]] = []
+    for study, other in zip(arguments.folders[::2], arguments.folders[1::2], strict=True):
+        found = {each.parent.relative_to(study) for each in study.rglob("runs/*/*/summary.json")}
+        names = sorted(name for name in found if (other / name / "summary.json").exists())
+        if not names:
+            parser.error(f"{study} and {other} have no run in common")
+        differing = [row for name in names if (row := compared(study / name, other / name)) is not None]
+        count = {"runs": len(names), "the same": len(names) - len(differing)}
+        made = {"made at": commit(study / names[0]), "again at": commit(other / names[0])}
+        rows += [{"study": other.name} | row for row in (made | count, *differing)]
+    table = pd.DataFrame(rows).convert_dtypes()
+    table.to_csv(arguments.out, index=False)
+    print(table.to_string())
 
 
 if __name__ == "__main__":
