@@ -201,7 +201,7 @@ def sizes_table(trained: pd.DataFrame) -> pd.DataFrame:
     """Average accuracies and success ratio over seeds, with half the 95 % intervals of the accuracies.
 
     The lead of the mean accuracy over Random's is paired by seed: both met the same data and clients that return. Its
-    p-values are adjusted for the number of leads (Holm).
+    p-values are adjusted for the number of leads (Holm); below three seeds nothing is said of it.
     """
     cell = ["partition", "k", "seed"]
     leads = trained["mean accuracy"] - baseline_values(trained, "scheme", "Random", cell, "mean accuracy")
@@ -213,7 +213,8 @@ def sizes_table(trained: pd.DataFrame) -> pd.DataFrame:
             row |= {column: part[column].mean(), f"± {column}": half_width(part[column])}
         lead = compare_means(part["lead"], margin=MARGIN)
         row |= {"lead over Random": lead.difference, "± lead over Random": lead.half, "p": lead.p}
-        row |= {f"within {MARGIN:g} point": "yes" if lead.p_equivalent < 0.05 else "no" if lead.n else ""}
+        within = {"agrees": "yes", "too few": "too few", "": ""}
+        row |= {f"within {MARGIN:g} point": within.get(lead.verdict, "no")}
         rows.append(row | {"success ratio": part["success ratio"].mean(), "seeds": len(part)})
     table = pd.DataFrame(rows)
     table.insert(table.columns.get_loc("p") + 1, "adjusted", holm(table["p"]))

@@ -58,6 +58,7 @@ def test_a_lead_over_random_is_paired_by_seed():
     assert found["adjusted"].lt(0.05).tolist() == [False, True, False]
     assert found.loc["steady", "adjusted"] == pytest.approx(2 * found.loc["steady", "p"])
     assert found["within 1 point"].tolist() == ["", "no", "no"]
+    assert study.sizes_table(runs[runs["seed"] < 2])["within 1 point"].tolist() == ["", "too few", "too few"]
 
 
 @pytest.mark.thorough
