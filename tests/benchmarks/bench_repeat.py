@@ -20,9 +20,10 @@ import pandas as pd
 SECONDS = ["solve_seconds", "select_seconds", "train_seconds"]
 
 
-def commit(run: Path) -> str:
-    """Return the commit at which a run was made."""
-    return str(json.loads((run / "versions.json").read_text(encoding="utf-8"))["commit"])
+def commits(study: Path, names: list[Path]) -> str:
+    """List the commits at which a study's runs were made."""
+    versions = (json.loads((study / name / "versions.json").read_text(encoding="utf-8")) for name in names)
+    return " ".join(sorted({str(each["commit"]) for each in versions}))
 
 
 def compared(run: Path, again: Path) -> dict[str, Any] | None:
@@ -34,10 +35,11 @@ def compared(run: Path, again: Path) -> dict[str, Any] | None:
     if before.shape != after.shape:
         sys.exit(f"{run} and {again} have not the same rounds and columns")
     differ = (before != after) & ~(before.isna() & after.isna())
+    rounds = np.flatnonzero(differ.any(axis=1))  # none where clients alone differ
     return {
         "run": f"{run.parent.name}/{run.name}",
-        "rounds that differ": int(differ.any(axis=1).sum()),
-        "first": int(differ.any(axis=1).idxmax()),
+        "rounds that differ": rounds.size,
+        "first": rounds[0] if rounds.size else None,
         "columns": " ".join(before.columns[differ.any()]),
         "losses apart": np.abs(before["loss"] - after["loss"]).max(),
     }
@@ -59,7 +61,7 @@ def main() -> None:
             parser.error(f"{study} and {other} have no run in common")
         differing = [row for name in names if (row := compared(study / name, other / name)) is not None]
         count = {"runs": len(names), "the same": len(names) - len(differing)}
-        made = {"made at": commit(study / names[0]), "again at": commit(other / names[0])}
+        made = {"made at": commits(study, names), "again at": commits(other, names)}
         rows += [{"study": other.name} | row for row in (made | count, *differing)]
     table = pd.DataFrame(rows).convert_dtypes()
     table.to_csv(arguments.out, index=False)
