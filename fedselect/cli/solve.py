@@ -50,7 +50,6 @@ __all__ = ["solve", "verify", "warm_up"]
 _OWN = ("time_limit", "gap", "threads", "seed", "bound_by", "certificate", "log", "method")
 
 
-# Longer than 80 lines: half of them are the options, each with its sentence of help.
 def solve(
     instance: Instances,
     method: Annotated[
