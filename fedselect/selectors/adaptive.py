@@ -7,11 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedselect.options import check_number
 from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
-from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import (
     SELECTORS,
     Aggregation,
-    Importance,
     SelectorBase,
     aggregate,
     check_aggregation,
@@ -19,22 +17,22 @@ from fedselect.selectors.base import (
     check_size,
     largest,
     losses,
-    target_importance,
 )
 from fedselect.selectors.updates import returned_updates
 
 __all__ = ["AFL", "Delta"]
 
 
+@SELECTORS.register("afl")
 class AFL(SelectorBase):
-    r"""Draw clients by the losses that they last trained from, :math:`v_k = \sqrt{n_k}\, F_k(w)`.
+    r"""Draw clients by the losses that they last trained from, some uniformly (Active Federated Learning).
 
-    Active Federated Learning (Goetz et al., 2019), Algorithm 1: the α₁ share of the available clients with the smallest
-    valuations is left out; (1 − α₃) m are drawn without replacement in proportion to :math:`e^{\alpha_2 v}`, the others
-    uniformly from all that are left. A valuation changes when its client trains, to the loss of the model it received.
-    A client that has none yet is asked for its loss when it is first available, one more message (FedCor's code, whose
-    AFL this agrees with, evaluates all clients before the first round). A public reimplementation keeps the α₁ share
-    and leaves the others out, and has the mean loss without :math:`\sqrt{n_k}`.
+    Goetz et al., 2019, Algorithm 1, with valuations :math:`v_k = \sqrt{n_k}\, F_k(w)`: the α₁ share of the available
+    clients with the smallest valuations is left out; (1 − α₃) m are drawn without replacement in proportion to
+    :math:`e^{\alpha_2 v}`, the others uniformly from all that are left. A valuation changes when its client trains, to
+    the loss of the model it received. A client that has none yet is asked for its loss when it is first available, one
+    more message (FedCor's code, whose AFL this agrees with, evaluates all clients before the first round). A public
+    reimplementation keeps the α₁ share and leaves the others out, and has the mean loss without :math:`\sqrt{n_k}`.
 
     Parameters
     ----------
@@ -91,30 +89,12 @@ class AFL(SelectorBase):
             self.valuations[client] = self._roots[client] * loss
 
 
-@SELECTORS.register("afl")
-def afl(
-    scenario: Scenario,
-    *,
-    excluded: float = 0.75,
-    temperature: float = 0.01,
-    uniform: float = 0.1,
-    aggregation: Aggregation = "samples",
-) -> AFL:
-    """Draw clients by the losses that they last trained from, some uniformly (Active Federated Learning)."""
-    return AFL(
-        scenario.size,
-        scenario.n_clients,
-        excluded=excluded,
-        temperature=temperature,
-        uniform=uniform,
-        aggregation=aggregation,
-    )
-
-
+@SELECTORS.register("delta")
 class Delta(SelectorBase):
-    r"""Draw m times in proportion to :math:`\alpha_k \sqrt{\zeta_k^2 + \sigma^2}`, ζ the diversity of an update.
+    r"""Draw clients whose updates differ most from the mean more often, and weigh them down for it.
 
-    DELTA (Wang et al., NeurIPS 2023) in its practical form: :math:`\zeta_k = \|\Delta_k - \bar\Delta\|` is of the
+    DELTA (Wang et al., NeurIPS 2023) in its practical form draws m times in proportion to
+    :math:`\alpha_k \sqrt{\zeta_k^2 + \sigma^2}`: :math:`\zeta_k = \|\Delta_k - \bar\Delta\|` is of the
     client's last round, :math:`\bar\Delta` the mean update of that round; one that was not heard counts as the most
     diverse. A client drawn c times weighs :math:`c\, \alpha_k / (m p_k)`, unbiased over those available.
 
@@ -163,9 +143,3 @@ class Delta(SelectorBase):
         if clients.size > 1:  # a single update is its own mean
             rows = rows.astype(np.float64)
             self.diversity[clients] = np.linalg.norm(rows - rows.mean(axis=0), axis=1)
-
-
-@SELECTORS.register("delta")
-def delta(scenario: Scenario, *, smoothing: float = 0.1, importance: Importance = "samples") -> Delta:
-    """Draw clients whose updates differ most from the mean more often, and weigh them down for it."""
-    return Delta(scenario.size, importance=target_importance(scenario, importance), smoothing=smoothing)

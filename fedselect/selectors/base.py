@@ -48,24 +48,53 @@ __all__ = [
 ]
 
 
-#: What a constructor calls the number of clients to select, and the number there are.
-_OF_SCENARIO = dict.fromkeys(("size", "m", "k", "clients_per_round", "n_select"), "size") | dict.fromkeys(
-    ("n_clients", "clients", "n", "num_clients"), "n_clients"
-)
+#: What a scenario fills in where a selector's constructor has an argument of this name: no option of a configuration.
+_FILLED: dict[str, Callable[[Scenario], Any]] = {
+    **dict.fromkeys(("size", "m", "k", "clients_per_round", "n_select"), lambda scenario: scenario.size),
+    **dict.fromkeys(("n_clients", "clients", "n", "num_clients"), lambda scenario: scenario.n_clients),
+    "rounds": lambda scenario: scenario.rounds,
+    "availability": lambda scenario: scenario.availability,
+    "label_counts": lambda scenario: scenario.federation.label_counts,
+}
 
 
 def _of_class(kind: type) -> Callable[..., Any]:
-    """Return a builder of a class that takes ``(size)``, ``(n_clients, size)`` or nothing instead of a scenario."""
-    given = list(inspect.signature(kind).parameters.values())
-    if given and given[0].name.lower() not in _OF_SCENARIO:
-        return kind
-    known = {each.name: _OF_SCENARIO[each.name.lower()] for each in given if each.name.lower() in _OF_SCENARIO}
+    """Return a builder of a class whose constructor is its configuration.
 
-    def build(scenario: Any, **options: Any) -> Any:
-        return kind(**{name: getattr(scenario, what) for name, what in known.items()}, **options)
+    Arguments of the names in `_FILLED` come from the scenario. ``importance``, an array, is stated by name
+    (``"samples"``, or ``"equal"`` where the constructor may go without); ``constraints`` is stated as a table
+    (`fedselect.selectors.constraints.constraints_of`). All others are options as they stand. A class whose first
+    argument is none of `_FILLED` takes the scenario itself.
+    """
+    given = list(inspect.signature(kind).parameters.values())
+    if given and given[0].name.lower() not in _FILLED:
+        return kind
+    filled = {each.name: _FILLED[each.name.lower()] for each in given if each.name.lower() in _FILLED}
+    stated: list[inspect.Parameter] = []
+    for each in given:
+        if each.name == "importance":
+            stated.append(
+                each.replace(annotation=Importance, default="samples" if each.default is each.empty else "equal")
+            )
+        elif each.name == "constraints":
+            stated.append(each.replace(annotation=dict[str, Any] | None))
+            stated.append(each.replace(name="clients_file", annotation=str | None))
+        elif each.name not in filled:
+            stated.append(each)
+
+    def build(scenario: Scenario, **options: Any) -> Any:
+        for each in stated:
+            options.setdefault(each.name, each.default)
+        if "importance" in options:
+            options["importance"] = target_importance(scenario, options["importance"])
+        if "constraints" in options:
+            from fedselect.selectors.constraints import constraints_of  # which builds on this module
+
+            options["constraints"] = constraints_of(scenario, options["constraints"], options.pop("clients_file"))
+        return kind(**{name: fill(scenario) for name, fill in filled.items()}, **options)
 
     world = inspect.Parameter("scenario", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    others = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in given if each.name not in known]
+    others = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in stated]
     build.__signature__ = inspect.Signature([world, *others])  # type: ignore[attr-defined]
     build.__module__, build.__qualname__, build.__doc__ = kind.__module__, kind.__qualname__, kind.__doc__
     build.__wrapped__ = kind  # type: ignore[attr-defined]

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from fedselect.errors import ConfigError
 from fedselect.options import check_choice
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
-from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import SELECTORS, SelectorBase, check_size
 from fedselect.selectors.updates import UpdateStore
 
@@ -87,13 +86,14 @@ def urns_of_groups(sizes: NDArray[np.int64], n_urns: int, merges: NDArray[np.flo
     return urns
 
 
+@SELECTORS.register("clustered-sampling")
 class ClusteredSampling(SelectorBase):
-    r"""Draw one client from each of m distributions whose sum is :math:`m\, n_k / \sum_i n_i`.
+    r"""Draw one client from each of m distributions: unbiased, with less variance than drawing m times from one.
 
-    As `MDSample` it is unbiased: a client drawn c times weighs c / m, with expectation :math:`n_k / \sum_{i \in A}
-    n_i`; the variance of the weights is never larger, and more different clients train. The distributions are urns
-    filled with clients' samples in whole numbers, so that the marginals are exact (public code scales to
-    :math:`10^{10}` and cuts off).
+    The distributions sum to :math:`m\, n_k / \sum_i n_i`. As `MDSample` it is unbiased: a client drawn c times weighs c
+    / m, with expectation :math:`n_k / \sum_{i \in A} n_i`; the variance of the weights is never larger, and more
+    different clients train. The distributions are urns filled with clients' samples in whole numbers, so that the
+    marginals are exact (public code scales to :math:`10^{10}` and cuts off).
 
     ``by="sizes"`` is Algorithm 1: clients in the order of their samples, largest first, fill one urn after the other.
     ``by="updates"`` is Algorithm 2: Ward's clustering of the latest updates by the angle between them makes the urns.
@@ -170,18 +170,3 @@ class ClusteredSampling(SelectorBase):
         """Keep the updates that came, where clients are compared by them."""
         if self.store is not None and (feedback.outcomes == Outcome.RETURNED).any():
             self.store.observe(feedback)
-
-
-@SELECTORS.register("clustered-sampling")
-def clustered_sampling(
-    scenario: Scenario,
-    *,
-    by: Literal["sizes", "updates"] = "sizes",
-    convention: Literal["paper", "code"] = "paper",
-    on_failure: Literal["keep", "renormalise"] = "keep",
-) -> ClusteredSampling:
-    """Draw one client from each of m distributions: unbiased, with less variance than drawing m times from one.
-
-    The distributions are made by sizes (Algorithm 1) or by similarity of updates (Algorithm 2).
-    """
-    return ClusteredSampling(scenario.size, scenario.n_clients, by=by, convention=convention, on_failure=on_failure)

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from fedselect.errors import ConfigError
 from fedselect.options import check_choice, check_count, check_number
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
-from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import (
     SELECTORS,
     Aggregation,
@@ -26,12 +25,13 @@ from solvers.capping.draws import race
 __all__ = ["E3CS"]
 
 
+@SELECTORS.register("e3cs")
 class E3CS(SelectorBase):
-    r"""Learn who returns by exponential weights, and keep a quota of the draws for every client (Algorithm 1).
+    r"""Learn who returns by exponential weights, and keep a quota of the draws for every client.
 
-    Each round solves a `solvers.capping.CappingProblem` (Algorithm 2) for the inclusion probabilities p with floor
-    :math:`\sigma_t`, draws exactly m clients with these, and afterwards adds :math:`(m - K\sigma_t)\, \eta / (K p_i)`
-    to the log-weight of each drawn client that returned and was not capped (Eq. 16).
+    E3CS's Algorithm 1. Each round solves a `solvers.capping.CappingProblem` (Algorithm 2) for the inclusion
+    probabilities p with floor :math:`\sigma_t`, draws exactly m clients with these, and afterwards adds :math:`(m -
+    K\sigma_t)\, \eta / (K p_i)` to the log-weight of each drawn client that returned and was not capped (Eq. 16).
 
     Deviations, each with a reason. The paper draws by ``torch.multinomial`` (``draw="successive"``), whose inclusion
     probabilities are *not* p: capped clients are missed and :math:`\hat x` is biased; ``"madow"`` and ``"dep-round"``
@@ -152,26 +152,3 @@ def _allotted(solution: Solution) -> NDArray[np.float64]:
         return solution.x
     assert solution.raw is not None  # as-printed and one-pass, which leave a vector that is no decision
     return np.maximum(solution.raw, 1e-300)
-
-
-@SELECTORS.register("e3cs")
-def e3cs(
-    scenario: Scenario,
-    *,
-    quota: float | str = 0.5,
-    draw: str = "madow",
-    rate: float = 0.5,
-    method: str = "auto",
-    aggregation: Aggregation = "deadline",
-) -> E3CS:
-    """Learn who returns by exponential weights, and keep a quota of the draws for every client."""
-    return E3CS(
-        scenario.size,
-        scenario.n_clients,
-        quota=quota,
-        rounds=scenario.rounds if quota == "incremental" else None,
-        draw=draw,
-        rate=rate,
-        method=method,
-        aggregation=aggregation,
-    )

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from fedselect.errors import DataError
 from fedselect.options import check_number
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
-from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import (
     SELECTORS,
     Aggregation,
@@ -21,21 +20,23 @@ from fedselect.selectors.base import (
     check_solving,
     solved,
 )
-from fedselect.selectors.constraints import RoundConstraints, check_constraints, constraints_of, describe, over
+from fedselect.selectors.constraints import RoundConstraints, check_constraints, describe, over
 from solvers import InvalidProblem
 from solvers.balance import BalanceProblem
 
 __all__ = ["FedCBS"]
 
 
+@SELECTORS.register("fed-cbs")
 class FedCBS(SelectorBase):
-    r"""Draw clients one after the other, the more likely the less imbalanced the classes of all drawn are.
+    r"""Draw clients whose labels together are balanced, exploring the seldom drawn; ``method="auto"`` proves the best.
 
-    Each round states a `solvers.balance.BalanceProblem` over the available clients. As published, clients are drawn in
-    proportion to :math:`1 / \mathrm{QCID}^{\beta_k}`, where the first has :math:`\lambda \sqrt{3 \ln t / (2 T_i)}`
-    added: t is the round, from 1, and T one more than the times that it was selected (`solvers.balance.draw_fed_cbs`).
-    Other methods decide without exploration: ``"auto"`` proves the most balanced selection, the same in every round
-    in which the same clients are available.
+    Fed-CBS takes the clients' label counts, of which the server learns inner products alone in the paper. Each round
+    states a `solvers.balance.BalanceProblem` over the available clients. As published, clients are drawn in proportion
+    to :math:`1 / \mathrm{QCID}^{\beta_k}`, where the first has :math:`\lambda \sqrt{3 \ln t / (2 T_i)}` added: t is the
+    round, from 1, and T one more than the times that it was selected (`solvers.balance.draw_fed_cbs`). Other methods
+    decide without exploration: ``"auto"`` proves the most balanced selection, the same in every round in which the same
+    clients are available.
 
     The label counts stand for what the paper computes under homomorphic encryption, inner products of label
     distributions: the server needs no more than these.
@@ -115,30 +116,3 @@ class FedCBS(SelectorBase):
         self.counts += feedback.outcomes >= Outcome.RETURNED
         if self.constraints is not None:
             self.constraints.update(feedback)
-
-
-@SELECTORS.register("fed-cbs")
-def fed_cbs(
-    scenario: Scenario,
-    *,
-    exploration: float = 10.0,
-    method: str = "fed-cbs",
-    bound_by: str | None = None,
-    aggregation: Aggregation = "samples",
-    constraints: dict[str, Any] | None = None,
-    clients_file: str | None = None,
-) -> FedCBS:
-    """Draw clients whose labels together are balanced, exploring the seldom drawn; ``method="auto"`` proves the best.
-
-    It takes the clients' label counts, of which the server learns inner products alone in the paper. ``constraints``
-    and ``clients_file`` are those of ``fedgs``; methods other than ``"fed-cbs"`` keep them.
-    """
-    return FedCBS(
-        scenario.size,
-        label_counts=scenario.federation.label_counts,
-        exploration=exploration,
-        method=method,
-        bound_by=bound_by,
-        aggregation=aggregation,
-        constraints=constraints_of(scenario, constraints, clients_file),
-    )

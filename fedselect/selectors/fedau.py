@@ -9,14 +9,11 @@ from numpy.typing import ArrayLike
 
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
-from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import (
     SELECTORS,
-    Importance,
     SelectorBase,
     check_importance,
     equal_importance,
-    target_importance,
 )
 from solvers import InvalidProblem
 from solvers.participation import ParticipationWeights
@@ -24,13 +21,15 @@ from solvers.participation import ParticipationWeights
 __all__ = ["FedAU"]
 
 
+@SELECTORS.register("fedau")
 class FedAU(SelectorBase):
-    r"""Weigh participating clients by mean participation interval: :math:`a_n = \omega_t^n / N` (Algorithms 1-2).
+    r"""Weigh participating clients by their mean participation intervals, online estimates of one over their rates.
 
-    FedAU decides weights, not clients. *Selected* means here: asked to train because it is available, which
-    every available client is; *participated* means that its update arrived. So ω, which tends to one over the rate of
-    participation, makes up for unavailability and for failures after selection alike. ω depends on earlier rounds
-    alone; a client that has never participated has ω = 1, so its very first update counts little.
+    The weights are :math:`a_n = \omega_t^n / N` (Algorithms 1-2). FedAU decides weights, not clients. *Selected* means
+    here: asked to train because it is available, which every available client is; *participated* means that its update
+    arrived. So ω, which tends to one over the rate of participation, makes up for unavailability and for failures after
+    selection alike. ω depends on earlier rounds alone; a client that has never participated has ω = 1, so its very
+    first update counts little.
 
     The poster leaves the server learning rate η to the training loop. Its code, which keeps a list of all intervals,
     and its Algorithm 2 are the same weights.
@@ -71,9 +70,3 @@ class FedAU(SelectorBase):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the intervals."""
         self.intervals.load_state_dict(state)
-
-
-@SELECTORS.register("fedau")
-def fedau(scenario: Scenario, *, cutoff: int | None = None, importance: Importance = "equal") -> FedAU:
-    """Weigh participating clients by their mean participation intervals, online estimates of one over their rates."""
-    return FedAU(scenario.n_clients, cutoff=cutoff, importance=target_importance(scenario, importance))

@@ -7,18 +7,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedselect.options import check_count, check_number
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
-from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import (
     SELECTORS,
     Aggregation,
-    Importance,
     SelectorBase,
     aggregate,
     check_aggregation,
     check_importance,
     check_size,
     losses,
-    target_importance,
 )
 
 __all__ = ["FedCor", "correlated_choice", "loss_factors"]
@@ -108,8 +105,9 @@ def correlated_choice(
     return chosen
 
 
+@SELECTORS.register("fedcor")
 class FedCor(SelectorBase):
-    r"""Select clients whose losses' changes tell most about everybody's, by a Gaussian process over clients.
+    r"""Select clients whose losses' changes tell most about all clients' (a Gaussian process; it probes all losses).
 
     In the first ``warmup`` rounds, and in every ``interval``-th from then on, clients are drawn uniformly and the
     losses of all available ones are measured before and after; their changes fit the covariance (`loss_factors`), from
@@ -197,30 +195,3 @@ class FedCor(SelectorBase):
         """Count the clients chosen since the last measurement."""
         if not self._is_uniform(feedback.round):
             self.chosen += feedback.outcomes >= Outcome.RETURNED
-
-
-@SELECTORS.register("fedcor")
-def fedcor(
-    scenario: Scenario,
-    *,
-    warmup: int = 15,
-    interval: int = 10,
-    discount: float = 0.95,
-    rank: int = 15,
-    history: int = 50,
-    noise: float = 0.01,
-    aggregation: Aggregation = "samples",
-    importance: Importance = "samples",
-) -> FedCor:
-    """Select clients whose losses' changes tell most about everybody's (a Gaussian process; it probes all losses)."""
-    return FedCor(
-        scenario.size,
-        importance=target_importance(scenario, importance),
-        warmup=warmup,
-        interval=interval,
-        discount=discount,
-        rank=rank,
-        history=history,
-        noise=noise,
-        aggregation=aggregation,
-    )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedselect.data import Federation
 from fedselect.errors import ConfigError, DataError
 from fedselect.options import check_choice, check_count
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
@@ -154,6 +155,35 @@ class FedGS(SelectorBase):
         self._remembers = "memory" in find(self.geometry.problem, method).options
         is_budgeted = method == "auto" and bound_by is None and time_limit is None and isinstance(self.geometry, Matrix)
         self.proofs = ProofBudget(n) if is_budgeted else None
+
+    @classmethod
+    def of(
+        cls,
+        federation: Federation,
+        size: int,
+        *,
+        graph: Literal["reference", "paper"] = "reference",
+        epsilon: float | None = None,
+        **options: Any,
+    ) -> Self:
+        """Build the selector on the 3DG of a federation's label distributions, which the server does not know.
+
+        Parameters
+        ----------
+        federation : Federation
+            The clients.
+        size : int
+            Clients to select, M.
+        graph : {"reference", "paper"}
+            Preset of `graphs.dependency_graph`.
+        epsilon : float, optional
+            Least similarity of an edge; the preset's by default.
+        **options
+            Further arguments of the constructor.
+        """
+        of_labels = similarity(federation.label_distributions)
+        h = distances(dependency_graph(of_labels, preset=graph, epsilon=epsilon))
+        return cls(size, distances=h, **options)
 
     @property
     def distances(self) -> NDArray[np.float64]:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from fedselect.availability import Availability
 from fedselect.options import check_choice, check_count
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
-from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import (
     SELECTORS,
     Aggregation,
@@ -27,8 +26,9 @@ from solvers.schedule import ScheduleProblem
 __all__ = ["Clairvoyant", "Rolling"]
 
 
+@SELECTORS.register("clairvoyant")
 class Clairvoyant(SelectorBase):
-    """Select as the fairest schedule of all rounds has it, availability known in advance: an oracle.
+    """Select by the fairest schedule in hindsight: an oracle, which takes all of the run's availability.
 
     No rule that learns of availability round by round has a smaller variance of the counts: it is what others are held
     against. The first round solves a `solvers.schedule.ScheduleProblem` of all of them, exactly and whatever time it
@@ -89,24 +89,13 @@ class Clairvoyant(SelectorBase):
         self.counts += feedback.outcomes >= Outcome.RETURNED
 
 
-@SELECTORS.register("clairvoyant")
-def clairvoyant(scenario: Scenario, *, aggregation: Aggregation = "samples") -> Clairvoyant:
-    """Select as the fairest schedule in hindsight has it: an oracle, which takes all of the run's availability."""
-    return Clairvoyant(
-        scenario.size,
-        scenario.n_clients,
-        availability=scenario.availability,
-        rounds=scenario.rounds,
-        aggregation=aggregation,
-    )
-
-
 #: What is expected of the rounds to come: the truth, what is so now, or draws from how often each client was there.
 Forecast = Literal["known", "persistent", "rates"]
 
 
+@SELECTORS.register("rolling")
 class Rolling(SelectorBase):
-    """Plan the rounds of a horizon, select as planned for the present one, and plan anew in the next.
+    """Plan the fairest schedule of some rounds ahead on a forecast, select by it, and plan anew in the next round.
 
     Parameters
     ----------
@@ -171,24 +160,3 @@ class Rolling(SelectorBase):
         self.counts += feedback.outcomes >= Outcome.RETURNED
         self.seen += feedback.outcomes != Outcome.UNAVAILABLE
         self.played += 1
-
-
-@SELECTORS.register("rolling")
-def rolling(
-    scenario: Scenario,
-    *,
-    horizon: int = 10,
-    forecast: Forecast = "rates",
-    method: str = "auto",
-    aggregation: Aggregation = "samples",
-) -> Rolling:
-    """Plan the fairest schedule of some rounds ahead, on a forecast, or on the truth (``"known"``: an oracle)."""
-    return Rolling(
-        scenario.size,
-        scenario.n_clients,
-        horizon=horizon,
-        forecast=forecast,
-        availability=scenario.availability if forecast == "known" else None,
-        method=method,
-        aggregation=aggregation,
-    )

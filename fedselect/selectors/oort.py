@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 
 from fedselect.options import check_choice, check_count, check_number
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
-from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import SELECTORS, Aggregation, SelectorBase, aggregate, check_aggregation, check_size
 
 __all__ = ["Oort"]
 
 
+@SELECTORS.register("oort")
 class Oort(SelectorBase):
-    r"""Select by statistical utility times system utility (Lai et al., OSDI 2021).
+    r"""Select clients of high loss on fast devices, explored and exploited (as published or as released).
 
-    The statistical utility of client i is :math:`U_i = |B_i| \sqrt{\frac{1}{|B_i|} \sum_k \ell_k^2}`. Clients report
-    their mean loss here, which stands for the root mean square: :math:`U_i = n_i \bar\ell_i`, the same where the losses
-    of a client are equal, and less elsewhere. Without losses (a simulation) :math:`U_i = n_i`. Clients that have
-    returned before are *explored*; with R the round from 1, L_i the last round in which i returned and t_i the duration
-    of that round, their score is
+    Oort (Lai et al., OSDI 2021) ranks by statistical utility times system utility. The statistical utility of client i
+    is :math:`U_i = |B_i| \sqrt{\frac{1}{|B_i|} \sum_k \ell_k^2}`. Clients report their mean loss here, which stands for
+    the root mean square: :math:`U_i = n_i \bar\ell_i`, the same where the losses of a client are equal, and less
+    elsewhere. Without losses (a simulation) :math:`U_i = n_i`. Clients that have returned before are *explored*; with R
+    the round from 1, L_i the last round in which i returned and t_i the duration of that round, their score is
 
     .. math:: s_i = \left(f(U_i) + \sqrt{0.1 \ln R / L_i}\right) \cdot (T / t_i)^{\alpha\, 1[t_i > T]} .
 
@@ -261,21 +261,3 @@ def _drawn(
     share = weights[positive]
     share /= share.sum()
     return clients[positive[rng.choice(positive.size, size=size, replace=False, p=share)]]
-
-
-@SELECTORS.register("oort")
-def oort(
-    scenario: Scenario,
-    *,
-    convention: Literal["paper", "code"] = "paper", aggregation: Aggregation = "samples",
-    exploration: float = 0.9, decay: float = 0.98, least_exploration: float = 0.2,
-    penalty: float = 2.0, cut_off: float = 0.95, clip: float = 0.95, percentile: float = 30.0,
-    pacer_step: int = 20, pacer_delta: float = 5.0, window: float = 5.0, most_turns: int | None = None,
-) -> Oort:  # fmt: skip
-    """Select clients of high loss on fast devices, explored and exploited (Oort, as published or as released)."""
-    return Oort(
-        scenario.size, convention=convention, aggregation=aggregation,
-        exploration=exploration, decay=decay, least_exploration=least_exploration,
-        penalty=penalty, cut_off=cut_off, clip=clip, percentile=percentile,
-        pacer_step=pacer_step, pacer_delta=pacer_delta, window=window, most_turns=most_turns,
-    )  # fmt: skip

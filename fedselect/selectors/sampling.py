@@ -70,6 +70,7 @@ def uniform(scenario: Scenario, *, aggregation: Aggregation = "samples", over: f
     return Uniform(scenario.size, aggregation=aggregation, over=over)
 
 
+@SELECTORS.register("md-sample", "MDSample")
 class MDSample(SelectorBase):
     r"""Draw m times with replacement from the available clients, in proportion to their samples.
 
@@ -120,19 +121,3 @@ class MDSample(SelectorBase):
         inclusion = np.where(round.available, -np.expm1(self.size * np.log1p(-np.minimum(share, 1.0 - 1e-16))), 0.0)
         times = counts[drawn] if self.duplicates == "counted" else np.ones(drawn.size)
         return Selection(drawn, times / times.sum(), inclusion, on_failure=self.on_failure)
-
-
-@SELECTORS.register("md-sample", "MDSample")
-def md_sample(
-    scenario: Scenario,
-    *,
-    on_failure: Literal["keep", "renormalise"] = "keep",
-    among: Literal["available", "all"] = "available",
-    duplicates: Literal["counted", "once"] = "counted",
-) -> MDSample:
-    """Draw m times with replacement from the available clients, in proportion to their samples.
-
-    ``among="all"`` draws from all clients and drops the absent, as FedAvg does in FedGS's code; ``duplicates="once"``
-    lets a client that was drawn several times weigh as much as the others.
-    """
-    return MDSample(scenario.size, on_failure=on_failure, among=among, duplicates=duplicates)

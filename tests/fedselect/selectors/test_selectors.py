@@ -273,3 +273,36 @@ def test_ties_are_broken_at_random_by_seed_and_round():
         )
     with pytest.raises(ConfigError, match="ties must be 'id' or 'random'; got 'coin'"):
         FedGS(2, distances=far, ties="coin")
+
+
+@pytest.mark.parametrize("graph", ["reference", "paper"])
+def test_fedgs_of_a_federation_is_the_configured_one(federation, graph):
+    mine = FedGS.of(federation, 5, graph=graph, method="local-search")
+    configured = SELECTORS.build("fedgs", scenario(federation, 5), graph=graph, method="local-search")
+    for t in range(4):
+        chosen = [each.select(context(federation, t)) for each in (mine, configured)]
+        assert chosen[0].clients.tolist() == chosen[1].clients.tolist()
+        for each, selection in zip((mine, configured), chosen, strict=True):
+            each.update(feedback(federation, selection, round=t))
+
+
+def test_a_constructor_is_the_configuration(scratch_registry, federation, restoring):
+    """What a scenario knows is filled in by name; importance and constraints are stated as text and table."""
+    restoring(SELECTORS)
+
+    @SELECTORS.register("mine")
+    class Mine(Uniform):
+        def __init__(self, size, n_clients, rounds, *, importance, constraints=None, label_counts=None, rate=0.5):
+            super().__init__(size)
+            self.given = (n_clients, rounds, importance.sum(), constraints, label_counts.shape, rate)
+
+    assert SELECTORS.options("mine") == {
+        "importance": "samples",
+        "constraints": None,
+        "clients_file": None,
+        "rate": 0.5,
+    }
+    built = SELECTORS.build("mine", scenario(federation, 5), importance="equal", rate=0.25)
+    assert built.given == (30, 100, pytest.approx(1.0), None, federation.label_counts.shape, 0.25)
+    with pytest.raises(ConfigError, match="option 'importance' must be 'samples' or 'equal'"):
+        SELECTORS.build("mine", scenario(federation, 5), importance="most")
