@@ -34,6 +34,7 @@ from fedselect.selectors import SELECTORS
 from fedselect.training.losses import LOSSES
 from fedselect.training.models import MODELS
 from solvers.options import did_you_mean
+from solvers.reading import Unreadable, read_bytes
 from solvers.registry import Method, method_registries, put
 
 __all__ = [
@@ -169,11 +170,11 @@ def _load(name: str, typed: str) -> None:
     text = b""
     if is_script:
         try:
-            text = Path(name).read_bytes()
+            text = read_bytes(name)
         except FileNotFoundError:
             raise ConfigError(f"there is no script {typed}") from None
-        except OSError as error:
-            raise ConfigError(f"cannot load {typed}: {error.strerror or error}") from None
+        except Unreadable as error:
+            raise ConfigError(f"cannot load {typed}: {error}") from None
     known = _loaded.get(name)
     if known is not None and known.text == text:
         return

@@ -16,6 +16,7 @@ import hashlib
 import importlib
 import json
 import platform
+import stat
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
@@ -94,6 +95,11 @@ def file_digest(path: str | Path) -> str:
 
     Names of a folder's files count, its own name and times do not. A file that cannot be read counts as missing: the
     code that needs it says so.
+
+    Raises
+    ------
+    RunError
+        When it is a pipe or a device, which may have no end.
     """
     path = Path(path)
     try:
@@ -129,8 +135,10 @@ def package_sources() -> dict[str, str]:
 
 
 def _one_file(path: Path) -> str:
-    stat = path.stat()
-    return _digest(str(path.resolve()), stat.st_size, stat.st_mtime_ns)
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise RunError(f"cannot read {path}: it is a pipe or a device, and no file or folder")
+    return _digest(str(path.resolve()), found.st_size, found.st_mtime_ns)
 
 
 @lru_cache(maxsize=100_000)

@@ -187,6 +187,21 @@ def test_a_damaged_configuration_is_a_sentence(call, tmp_path, text):
         assert (code, out, err.count("\n")) == (2, "", 1), err
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+@pytest.mark.parametrize("named", ["pipe.py", "/dev/zero"])
+def test_a_configuration_that_names_a_pipe_or_a_device_is_a_sentence(received, named):
+    """Both would be read without an end: in a process of its own, which a time limit ends."""
+    os.mkfifo(received / "pipe.py")
+    plain = CONFIG.replace('load = ["evil.py"]', "")
+    (received / "trace.toml").write_text(f'{plain}\n[availability]\nname = "trace"\npath = "{named}"\n')
+    (received / "folder.toml").write_text(f'{plain}\n[selector]\nname = "fedgs"\ndistances_file = "{named}"\n')
+    (received / "script.toml").write_text(f'load = ["pipe.py"]\n{plain}')
+    for file in ("trace.toml", "folder.toml", "script.toml"):
+        done = fedselect("run", file, stdout=subprocess.PIPE)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+        assert "it is a pipe" in done.stderr
+
+
 @pytest.mark.parametrize("override", ["experiment=1", "experiment.rounds.deep=1", "data.n_clients=" + "9" * 400])
 def test_a_damaged_override_is_a_sentence(received, call, override):
     (received / "plain.toml").write_text(CONFIG.replace('load = ["evil.py"]', ""))
