@@ -9,8 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from solvers.certificates import Certificate, check
-from solvers.dispersion import grey_pattern
+from examples.records.checker import check
+from examples.records.grey import grey_pattern
+from solvers.certificates import Certificate
 
 ROOT = Path(__file__).parents[1]
 GALLERY = ROOT / "docs" / "gallery"

@@ -17,7 +17,7 @@ from fedselect.errors import ConfigError
 from solvers import InvalidProblem, Problem, Solution, instances, load, methods
 from solvers.instances import InstanceInfo
 from solvers.problem import FAMILIES
-from solvers.reading import Unreadable, read_bytes, read_matrix
+from solvers.reading import Unreadable, read_matrix
 
 __all__ = [
     "FILES",
@@ -43,7 +43,7 @@ def problem_of(
     ----------
     text : str
         A name in the library, or a path whose ending says the format: ``.npz`` (of this package), ``.txt`` (MDPLIB),
-        ``.dat`` (a grey pattern of QAPLIB, or a graph for its densest subgraph), ``.tsp`` (TSPLIB), ``.npy`` and
+        ``.dat`` (a graph for its densest subgraph), ``.tsp`` (TSPLIB), ``.npy`` and
         ``.csv`` (a matrix of distances where it is symmetric with a diagonal of zeros, else points).
     size : int, optional
         Clients to choose, where the file does not say, or says another number.
@@ -109,13 +109,8 @@ def _mdplib(path: Path, size: int | None) -> Problem:
 
 
 def _dat(path: Path, size: int | None) -> Problem:
-    """QAPLIB's files hold n and two n by n matrices; a simple graph of that many numbers would have too many edges."""
-    from solvers.dispersion import read_densest_subgraph, read_qaplib_grey
+    from solvers.dispersion import read_densest_subgraph
 
-    words = read_bytes(path).split()
-    if words and words[0].isdigit() and len(words[0]) < 10 and len(words) == 1 + 2 * int(words[0]) ** 2:
-        _settled(path, size)
-        return read_qaplib_grey(path)
     return read_densest_subgraph(path, _needed(path, size))
 
 

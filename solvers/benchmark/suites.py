@@ -3,7 +3,7 @@
 * ``selection``: the recorded rounds of FedGS;
 * ``constrained``: recorded rounds of FedGS under side constraints, for the methods that keep these;
 * ``diversity``: max-sum diversity of foreign origin. Made by recipe: points on spheres and in cubes, distances drawn
-  from U(0, 10), k-clusters of random graphs, grey patterns. From a folder, where one is given: instances of MDPLIB and
+  from U(0, 10), k-clusters of random graphs. From a folder, where one is given: instances of MDPLIB and
   TSPLIB, which are not shipped, known by the digest of what they state;
 * ``convex``: the recorded problems of every other family.
 """
@@ -143,9 +143,9 @@ def _selecting(example: str | None = None) -> dict[str, tuple[str, dict[str, Any
 
 
 def _foreign() -> dict[str, Problem | str]:
-    from solvers.dispersion import DispersionProblem, grey_pattern
+    from solvers.dispersion import DispersionProblem
 
-    made: dict[str, Problem | str] = {"grey-8x8-m12": grey_pattern(8, 8, 12), "tai256c": grey_pattern(16, 16, 92)}
+    made: dict[str, Problem | str] = {}
     for n, m in _SIZES:
         rng = np.random.default_rng([n, m])
         sphere = rng.normal(size=(n, 3))

@@ -67,8 +67,7 @@ class Certificate:
           there are none.
 
         The other kinds are described where they are read: ``solvers.certificates.rlt`` (the same, with stages of
-        multipliers before it), ``points``, ``three_point``, ``exclusion``, ``convex`` and
-        ``decimals``.
+        multipliers before it), ``points``, ``exclusion``, ``convex`` and ``decimals``.
     """
 
     kind: str

@@ -126,19 +126,6 @@ STAGES = {
     "stage_moved": (1 - MULTIPLIER, MULTIPLIER - 1, None, 3),
     "stage_halvings": (0, 40, "stages"),
 }
-THREE_POINT = {
-    "symmetry": (0, "n", None),
-    "client": (0, "n", None),
-    "chosen": (1 - MULTIPLIER, MULTIPLIER - 1, None),
-    "left": (1 - MULTIPLIER, MULTIPLIER - 1, None),
-    "room": (0, ROOM - 1, None),
-    "product": (0, "n", None),
-    "sides": (0, 7, "weight"),
-    "weight": (0, MULTIPLIER - 1, None),
-    "equation": (0, "n", None),
-    "slope": (1 - MULTIPLIER, MULTIPLIER - 1, None),
-    "level": (1 - 2**62, 2**62 - 1, 1),
-}
 COVERAGE = {
     "goal": (1 - 2**62, 2**62 - 1, 1),
     "origin": (-1, 2 * ENTRIES, "client"),
@@ -166,7 +153,6 @@ SCHEMAS = {
     "optimization-error": (-1, "OptimizationErrorProblem", "availability", 1200, {"q": (0, ANY, "n")}),
     "total-error": (-1, "TotalErrorProblem", "availability", 1200, {"q": (0, ANY, "n"), "multiplier": (0, ANY, 1)}),
     "points": (1, "PointDispersionProblem", "points", 900, POINTS),
-    "three-point": (1, "DispersionProblem", "costs", 900, THREE_POINT),
     "dispersion": (1, "DispersionProblem", "costs", 900, SEARCH),
     "rlt": (1, "DispersionProblem", "costs", 900, SEARCH | STAGES),
     "kinds": (1, "KindDispersionProblem", "costs", 900, SEARCH),
@@ -923,73 +909,6 @@ def check_schedule(problem, unit, given):
     return Fraction(n * least - turns**2, n * n)
 
 
-def check_three_point(problem, unit, given):
-    """The objective, plus terms that no selection makes negative, averaged over symmetries that do not change it.
-
-    The terms are s_r s'Ys and (1 - s_r) s'Zs with no negative eigenvalue, products of three factors s or 1 - s, and
-    multiples of the sum of all s less m. All is a sum of coefficients of sets of at most three clients. Averaged, those
-    of one orbit have the same, and count where it is positive: a set is chosen whole or not, so at most once.
-    """
-    data = Data(problem, unit, given.grid, list(range(len(problem.distances))))
-    n, m, triangle = data.n, data.m, data.n * (data.n + 1) // 2
-    count, group = len(given.client), symmetries(data, given.symmetry)
-    need(len(given.room) == 2 * count, "there must be two rooms for each client")
-    need(len(given.chosen) == len(given.left) == count * triangle, "there must be two triangles for each client")
-    need(len(given.product) == 3 * len(given.weight), "a product is not of three clients")
-    need(len(given.equation) == 2 * len(given.slope), "an equation is not of two clients")
-    terms = defaultdict(int)
-    for i in range(n):
-        terms[frozenset([i])] += data.pair[i][i] - data.cost[i] + given.level[0]
-        for j in range(i):
-            terms[frozenset([i, j])] += 2 * data.pair[i][j]
-    for number, r in enumerate(given.client):
-        for values, room, chosen in zip((given.chosen, given.left), given.room[2 * number :], (True, False)):
-            values = iter(values[number * triangle : (number + 1) * triangle])
-            rows = [[next(values) + room * (i == j) for j in range(i + 1)] for i in range(n)]
-            need(is_positive_semidefinite(rows), "a matrix of multipliers may have a negative eigenvalue")
-            for i, row in enumerate(rows):
-                for j, entry in enumerate(row):
-                    value = entry if i == j else 2 * entry
-                    terms[frozenset([r, i, j])] += value if chosen else -value
-                    terms[frozenset([i, j])] += 0 if chosen else value
-    for number, (sides, weight) in enumerate(zip(given.sides, given.weight)):
-        three = given.product[3 * number : 3 * number + 3]
-        for taken in range(8):  # of a factor s its term s, of a factor 1 - s either term
-            if (taken | sides) == 7:
-                some = frozenset(client for k, client in enumerate(three) if taken >> k & 1)
-                terms[some] += weight * (-1) ** (taken & sides).bit_count()
-    for r, i, slope in zip(given.equation[::2], given.equation[1::2], given.slope):
-        terms[frozenset([r, i])] -= m * slope
-        for j in range(n):
-            terms[frozenset([r, i, j])] += slope
-    bound, home = terms.pop(frozenset(), 0) - m * given.level[0], list(map(min, zip(*group)))
-    there, orbits = [[g for g in group if g[x] == home[x]] for x in range(n)], defaultdict(int)
-    for some, value in terms.items():  # an orbit is known by the least of the images that take a client home
-        if value:
-            orbits[min(tuple(sorted(g[i] for i in some)) for x in some for g in there[x])] += value
-    bound += sum(value for value in orbits.values() if value > 0)
-    if data.error == 0:  # objectives are multiples of what divides every entry
-        step = math.gcd(*(2 * x for row in data.pair for x in row), *data.cost)
-        bound = bound // step * step if step else 0
-    return bound * unit + data.error
-
-
-def symmetries(data, given):
-    """Return all products of permutations of the clients, given one after the other, that change no entry."""
-    n, found = data.n, {tuple(range(data.n))}
-    need(len(given) % n == 0, "a symmetry has no entry for every client")
-    generators, fresh = list(zip(*[iter(given)] * n)), list(found)
-    for g in generators:
-        need(sorted(g) == list(range(n)), "a symmetry is no permutation")
-        need([data.cost[i] for i in g] == data.cost, "a symmetry changes a cost")
-        need(all([data.pair[a][b] for b in g] == row for a, row in zip(g, data.pair)), "a symmetry changes a distance")
-    while fresh:
-        fresh = {tuple(g[i] for i in each) for each in fresh for g in generators} - found
-        found |= fresh
-        need(len(found) * n <= ENTRIES, "the symmetries make too many permutations")
-    return list(found)
-
-
 def attainable(problem, bound):
     """Return the largest value up to a bound that sums of m (m - 1) / 2 distances and m costs have, if they are few."""
     m, weight = problem.size, 2 * exact(problem.weight)
@@ -1040,7 +959,6 @@ CHECKS = {
     "optimization-error": check_optimization_error,
     "total-error": check_total_error,
     "points": check_points,
-    "three-point": check_three_point,
     "dispersion": check_dispersion,
     "kinds": check_dispersion,
     "rlt": check_dispersion,

@@ -20,7 +20,6 @@ from solvers.certificates.exclusion import check_exclusion
 from solvers.certificates.points import check_points
 from solvers.certificates.rlt import check_rlt
 from solvers.certificates.schema import SCHEMAS, validated
-from solvers.certificates.three_point import check_three_point
 from solvers.errors import CertificateError
 
 __all__ = ["CHECKERS", "check"]
@@ -31,7 +30,6 @@ CHECKERS: dict[str, Callable[[Any, int, Mapping[str, Any]], Fraction]] = {
     "kinds": check_dispersion,
     "rlt": check_rlt,
     "points": check_points,
-    "three-point": check_three_point,
     "balance": check_balance,
     "coverage": check_coverage,
     "schedule": check_schedule,

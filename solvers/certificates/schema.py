@@ -140,23 +140,6 @@ SCHEMAS: dict[str, Schema] = {
         },
         (-900, 900),
     ),
-    "three-point": Schema(
-        "DispersionProblem",
-        {
-            "symmetry": Array(0, "last"),
-            "client": Array(0, "last"),
-            "chosen": Array(1 - MULTIPLIER, MULTIPLIER - 1),
-            "left": Array(1 - MULTIPLIER, MULTIPLIER - 1),
-            "room": Array(0, ROOM - 1),
-            "product": Array(0, "last"),
-            "sides": Array(0, 7, "weight"),
-            "weight": Array(0, MULTIPLIER - 1),
-            "equation": Array(0, "last"),
-            "slope": Array(1 - MULTIPLIER, MULTIPLIER - 1),
-            "level": Array(-_WIDE, _WIDE, 1),
-        },
-        (-900, 900),
-    ),
     "balance": Schema(
         "BalanceProblem",
         {**_SEARCH, "level": Array(0, MULTIPLIER - 1), "fine": Array(0, 60, "level")},

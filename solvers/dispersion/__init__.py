@@ -2,6 +2,7 @@
 
 from solvers.dispersion import certificates, methods  # noqa: F401  (they register themselves; `solvers.methods` is a function)
 from solvers.dispersion.formats import (
+    read_densest_subgraph,
     read_mdplib,
     read_points,
     read_tsplib,
@@ -15,7 +16,6 @@ from solvers.dispersion.formats import (
 )
 from solvers.dispersion.memory import Memory
 from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem, PointDispersionProblem
-from solvers.dispersion.public import grey_pattern, read_densest_subgraph, read_qaplib_grey, torus_symmetries
 from solvers.dispersion.theory import aggregation_factors, expected_shares
 
 __all__ = [
@@ -25,14 +25,11 @@ __all__ = [
     "PointDispersionProblem",
     "aggregation_factors",
     "expected_shares",
-    "grey_pattern",
     "read_densest_subgraph",
     "read_mdplib",
     "read_points",
-    "read_qaplib_grey",
     "read_tsplib",
     "to_qubo",
-    "torus_symmetries",
     "write_cp_sat",
     "write_lp",
     "write_mdplib",

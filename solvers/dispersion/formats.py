@@ -1,4 +1,4 @@
-"""Exchange with other people's tools: MDPLIB and TSPLIB text, points, LP, MPS and QPLIB files, CP-SAT's proto, QUBO."""
+"""Exchange with other people's tools: MDPLIB and TSPLIB text, graphs, points, LP, MPS, QPLIB, CP-SAT's proto, QUBO."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from solvers.files import text_appearing_whole, write_atomically
 from solvers.reading import Unreadable, read_matrix, read_text
 
 __all__ = [
+    "read_densest_subgraph",
     "read_mdplib",
     "read_points",
     "read_tsplib",
@@ -35,6 +36,9 @@ __all__ = [
 ]
 
 PathLike = str | os.PathLike[str]
+
+#: Vertices that a graph may have however few edges it lists: 8 MB of distances.
+_VERTICES = 1000
 
 
 def read_mdplib(path: PathLike, size: int | None = None) -> DispersionProblem:
@@ -148,6 +152,55 @@ def read_tsplib(path: PathLike, size: int) -> PointDispersionProblem:
     except ValueError as error:
         raise InvalidProblem(f"{path} is not a TSPLIB file with coordinates: {error}") from error
     return PointDispersionProblem(points, np.zeros(len(points)), size=size, weight=0.5)
+
+
+def read_densest_subgraph(path: PathLike, size: int) -> DispersionProblem:
+    """Read a graph for the densest ``size``-subgraph (k-cluster): edges are distances 1, or their weights.
+
+    The file has ``n m``, then a line ``i j`` or ``i j w`` for each of the m edges, with i and j from 1. Lines that
+    begin with ``c`` or ``#`` are comments; DIMACS's ``p edge n m`` and ``e i j`` are read as well. Weights must not be
+    negative.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    size : int
+        Vertices to choose.
+
+    Returns
+    -------
+    DispersionProblem
+        With weight 0.5: the objective is the number (or weight) of the edges within the selection.
+
+    Raises
+    ------
+    InvalidProblem
+        When the file is not of this format.
+    """
+    try:
+        lines = [line.split() for line in read_text(path).splitlines()]
+        rows = [row for row in lines if row and not row[0].startswith(("c", "#"))]
+        if not rows:
+            raise ValueError("it is empty")
+        n, count = (int(word) for word in rows[0][-2:])
+        edges = [row[1:] if row[0] == "e" else row for row in rows[1:]]
+        if len(edges) != count:
+            raise ValueError(f"its first line promises {count} edges; there are {len(edges)}")
+        # Memory for n² distances is asked for by so many words, or by few vertices.
+        if not 0 <= n <= max(_VERTICES, sum(map(len, rows))):
+            raise ValueError(f"its first line promises {n} vertices, for {count} edges")
+        distances = np.zeros((n, n))
+        for edge in edges:
+            i, j = int(edge[0]) - 1, int(edge[1]) - 1
+            if not (0 <= i < n and 0 <= j < n and i != j and len(edge) <= 3):
+                raise ValueError(f"an edge joins two different vertices from 1 to {n}; got {' '.join(edge)!r}")
+            if distances[i, j]:
+                raise ValueError(f"the edge {i + 1} {j + 1} appears twice")
+            distances[i, j] = distances[j, i] = float(edge[2]) if len(edge) == 3 else 1.0
+    except (ValueError, IndexError, MemoryError) as error:
+        raise InvalidProblem(f"{path} is not a graph for the densest subgraph: {error}") from error
+    return DispersionProblem(distances, np.zeros(n), size=size, weight=0.5)
 
 
 def read_points(path: PathLike) -> NDArray[np.float64]:

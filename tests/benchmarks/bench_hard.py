@@ -4,7 +4,6 @@
     python tests/benchmarks/bench_hard.py sphere2-10 sphere5-20 --seconds 1000 --threads 2
     python tests/benchmarks/bench_hard.py mdplib --mdplib FOLDER --seconds 10
     python tests/benchmarks/bench_hard.py library --seconds 30
-    python tests/benchmarks/bench_hard.py tai256c --seconds 300 --method three-point
     python tests/benchmarks/bench_hard.py tai256c --seconds 60 --method memetic --runs 5
 
 Rows: ``uN-M`` distances uniform on [0, 10]; ``sphereD-M`` 100 normal points of dimension D scaled to radius 50;
@@ -33,8 +32,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from examples.records.grey import grey_pattern, torus_symmetries
 from solvers import Solution, instances, solve
-from solvers.dispersion import DispersionProblem, grey_pattern, read_mdplib, torus_symmetries
+from solvers.dispersion import DispersionProblem, read_mdplib
 from solvers.dispersion.kernels import warm_up
 
 #: The library's dispersion problems that were open when this was written.
@@ -132,7 +132,7 @@ def main() -> None:
     extra = {"threads": options.threads} if options.method in ("auto", "branch-and-bound") else {}
     warm_up()  # no kernel is to be compiled within a limit
     for case in options.cases:
-        torus = case == "tai256c" and options.method in ("three-point", "branch-and-bound")
+        torus = case == "tai256c" and options.method == "branch-and-bound"
         symmetric = {"symmetries": torus_symmetries(16, 16)} if torus else {}
         for name, problem, best in rows(case, options):
             for seed in range(options.runs):

@@ -39,7 +39,6 @@ from solvers.dispersion import (
     read_densest_subgraph,
     read_mdplib,
     read_points,
-    read_qaplib_grey,
     read_tsplib,
     write_mdplib,
 )
@@ -167,7 +166,6 @@ KINDS = {
     "checkpoint": ("k.npz", mutated_archive, load_checkpoint),
     "mdplib": ("m.txt", mutated, read_mdplib),
     "graph": ("g.dat", mutated, lambda path: read_densest_subgraph(path, 2)),
-    "qaplib": ("q.dat", mutated, read_qaplib_grey),
     "tsplib": ("t.tsp", mutated, lambda path: read_tsplib(path, 2)),
     "npy": ("a.npy", mutated, read_points),
     "points": ("a.csv", mutated, read_points),

@@ -14,7 +14,6 @@ from solvers.dispersion.methods import (
     rlt,
     sdp,
     tabu,
-    three_point,
 )
 
 __all__ = [
@@ -31,5 +30,4 @@ __all__ = [
     "rlt",
     "sdp",
     "tabu",
-    "three_point",
 ]

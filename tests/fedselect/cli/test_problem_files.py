@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from solvers import solve
-from solvers.dispersion import DispersionProblem, PointDispersionProblem, grey_pattern, write_mdplib
+from solvers.dispersion import DispersionProblem, PointDispersionProblem, write_mdplib
 
 SMALL = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
 
@@ -27,12 +27,6 @@ def folder(tmp_path, monkeypatch):
     cells = "".join(f"{place} {x} {y}\n" for place, (x, y) in enumerate(points, 1))
     (tmp_path / "six.tsp").write_text(f"NAME: six\nDIMENSION: 6\nNODE_COORD_SECTION\n{cells}EOF\n")
     (tmp_path / "graph.dat").write_text("c a triangle and a tail\n5 5\n1 2\n2 3\n1 3\n3 4\n4 5\n")
-    grey = grey_pattern(3, 3, 3)
-    block, repulsion = np.zeros((9, 9)), 100_000.0 - grey.distances
-    block[:3, :3] = 1 - np.eye(3)
-    np.fill_diagonal(repulsion, 0)
-    rows = ("\n".join(" ".join(f"{value:.0f}" for value in row) for row in matrix) for matrix in (block, repulsion))
-    (tmp_path / "grey.dat").write_text("9\n" + "\n".join(rows) + "\n")
     write_mdplib(DispersionProblem(far, size=2, weight=0.5), tmp_path / "a1.txt")
     write_mdplib(DispersionProblem(2 * far, size=3, weight=0.5), tmp_path / "a2.txt")
     return points, far
@@ -53,7 +47,6 @@ def test_every_format_is_the_problem_it_states(folder, call):
     kinds = [solved(call, file, "--size", 2)["type"] for file in ("far.npy", "square.npy", "six.tsp")]
     assert kinds == ["DispersionProblem", "PointDispersionProblem", "PointDispersionProblem"]
     assert solved(call, "graph.dat", "--size", 3)["selected"] == [0, 1, 2]
-    assert solved(call, "grey.dat")["objective"] == solve(grey_pattern(3, 3, 3), "brute-force").objective
 
 
 def test_a_pattern_is_a_line_each(folder, call):
@@ -90,7 +83,6 @@ def test_what_stood_before_a_bad_file_is_printed(folder, call):
         (["points.npy"], "points.npy does not say how many to choose: give --size"),
         (["six.tsp"], "six.tsp does not say how many to choose: give --size"),
         (["graph.dat"], "graph.dat does not say how many to choose: give --size"),
-        (["grey.dat", "--size", 4], "grey.dat says how many to choose"),
         ([SMALL, "--size", 4], "--size is for files that leave it open"),
         (["points.npy", "--size", 9], "size must lie between 1 and"),
         (["none.tsp"], "there is no file none.tsp"),

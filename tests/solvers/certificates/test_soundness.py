@@ -27,7 +27,7 @@ from solvers.certificates import (
     problem_digest,
     schema,
 )
-from solvers.dispersion import DispersionProblem, KindDispersionProblem, grey_pattern, torus_symmetries
+from solvers.dispersion import DispersionProblem, KindDispersionProblem
 from solvers.participation import CutoffProblem
 
 NONE = np.zeros(0, dtype=np.int64)
@@ -501,9 +501,6 @@ def certificates(seed=5):
     found = [(problem, solve(problem, certificate=True).certificate) for problem in problems]
     clients = alike(6, 3)
     searched = replace(every_branch(clients, grid=0), bound=6.0)
-    torus = grey_pattern(3, 3, 4)
-    averaged = solve(torus, "three-point", symmetries=torus_symmetries(3, 3), certificate=True).certificate
-    found.append((torus, averaged))
     few = uniform(seed, 9, 3)
     found.append((few, solve(few, "rlt", certificate=True).certificate))
     return [*found, (clients, searched), (clients, with_cuts(searched, [1, 0, 3], [0, 1, 4, 1, 2, -1]))]

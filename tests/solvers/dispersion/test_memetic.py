@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from examples.records.grey import grey_pattern
 from solvers import InvalidOption, solve
-from solvers.dispersion import DispersionProblem, grey_pattern
+from solvers.dispersion import DispersionProblem
 from solvers.dispersion.methods.memetic import Memetic, Population
 from solvers.dispersion.neighbourhood import random_decision
 from solvers.run import Run

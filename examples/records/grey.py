@@ -1,4 +1,4 @@
-"""Problems that others publish: densest subgraphs, and grey patterns (QAPLIB's tai256c)."""
+"""Grey patterns on a torus: Taillard's recipe, QAPLIB's files of them, and their symmetries."""
 
 from __future__ import annotations
 
@@ -7,63 +7,12 @@ import os
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion import DispersionProblem
 from solvers.errors import InvalidProblem
 from solvers.reading import read_text
 
-__all__ = ["grey_pattern", "read_densest_subgraph", "read_qaplib_grey", "torus_symmetries"]
-
-#: Vertices that a graph may have however few edges it lists: 8 MB of distances.
-_VERTICES = 1000
-
-
-def read_densest_subgraph(path: str | os.PathLike[str], size: int) -> DispersionProblem:
-    """Read a graph for the densest ``size``-subgraph (k-cluster): edges are distances 1, or their weights.
-
-    The file has ``n m``, then a line ``i j`` or ``i j w`` for each of the m edges, with i and j from 1. Lines that
-    begin with ``c`` or ``#`` are comments; DIMACS's ``p edge n m`` and ``e i j`` are read as well. Weights must not be
-    negative.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    size : int
-        Vertices to choose.
-
-    Returns
-    -------
-    DispersionProblem
-        With weight 0.5: the objective is the number (or weight) of the edges within the selection.
-
-    Raises
-    ------
-    InvalidProblem
-        When the file is not of this format.
-    """
-    try:
-        lines = [line.split() for line in read_text(path).splitlines()]
-        rows = [row for row in lines if row and not row[0].startswith(("c", "#"))]
-        if not rows:
-            raise ValueError("it is empty")
-        n, count = (int(word) for word in rows[0][-2:])
-        edges = [row[1:] if row[0] == "e" else row for row in rows[1:]]
-        if len(edges) != count:
-            raise ValueError(f"its first line promises {count} edges; there are {len(edges)}")
-        # Memory for n² distances is asked for by so many words, or by few vertices.
-        if not 0 <= n <= max(_VERTICES, sum(map(len, rows))):
-            raise ValueError(f"its first line promises {n} vertices, for {count} edges")
-        distances = np.zeros((n, n))
-        for edge in edges:
-            i, j = int(edge[0]) - 1, int(edge[1]) - 1
-            if not (0 <= i < n and 0 <= j < n and i != j and len(edge) <= 3):
-                raise ValueError(f"an edge joins two different vertices from 1 to {n}; got {' '.join(edge)!r}")
-            if distances[i, j]:
-                raise ValueError(f"the edge {i + 1} {j + 1} appears twice")
-            distances[i, j] = distances[j, i] = float(edge[2]) if len(edge) == 3 else 1.0
-    except (ValueError, IndexError, MemoryError) as error:
-        raise InvalidProblem(f"{path} is not a graph for the densest subgraph: {error}") from error
-    return DispersionProblem(distances, np.zeros(n), size=size, weight=0.5)
+#: The largest repulsion: that of neighbours.
+_UNIT = 100_000.0
 
 
 def grey_pattern(rows: int, columns: int, size: int) -> DispersionProblem:
@@ -96,9 +45,6 @@ def grey_pattern(rows: int, columns: int, size: int) -> DispersionProblem:
     squared = squared.reshape(rows * columns, rows * columns)
     repulsion = np.rint(_UNIT / np.where(squared == 0, np.inf, squared))
     return _attracting(repulsion, size)
-
-
-_UNIT = 100_000.0
 
 
 def read_qaplib_grey(path: str | os.PathLike[str]) -> DispersionProblem:

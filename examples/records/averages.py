@@ -1,7 +1,5 @@
 r"""Three-point bound: products of three clients, averaged over the problem's symmetries.
 
-See docs/mathematics/dispersion.md, *Four levels of strength*, which has a table of symbols and names.
-
 For a selection s and a group of symmetries, let :math:`t_{abc}` be the average of :math:`s_a s_b s_c` over all images
 of the three clients (equal ones allowed: pairs and single clients are among them). It depends on the orbit of
 {a, b, c} alone, the objective is linear in it, and
@@ -32,13 +30,11 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from solvers.certificates import Certificate, check, problem_digest
-from solvers.certificates.concave import level
+from examples.records.checker import KIND, check
+from examples.records.interior import Iterate, Program
+from solvers.certificates import Certificate, problem_digest
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.relaxations.interior import Iterate, Program
 from solvers.dispersion.relaxations.slice_form import Normal, certified_level
-
-__all__ = ["Averages", "averages", "block_diagonalise", "certified", "program", "uniform_start", "written"]
 
 Matrix = NDArray[np.float64]
 
@@ -185,7 +181,7 @@ def written(
     bases: list[list[Matrix]],
     point: Iterate,
 ) -> Certificate:
-    """Write the multipliers down in whole numbers (`solvers.certificates.three_point`), with the bound they prove."""
+    """Write the multipliers down in whole numbers (`examples.records.checker`), with the bound they prove."""
     n, factor = problem.n, Normal.of(problem).factor
     weights, multipliers = np.maximum(point.rows, 0.0) / factor, iter(point.matrices)
     matrices = np.zeros((len(given.clients), 2, n, n))
@@ -197,8 +193,8 @@ def written(
     data = max(problem.weight * problem.diameter, float(abs(problem.costs).max()))
     grid = max(math.frexp(largest)[1] - 39, math.frexp(data)[1] - 39, math.frexp(data * problem.size**2)[1] - 60)
     whole, weight, slope = (np.rint(np.ldexp(v, -grid)).astype(np.int64) for v in (matrices, weights, slopes))
-    # Twice what it takes, and 64: other machines round otherwise.
-    room = [2 * level(matrix) + 64 for pair in whole for matrix in pair]
+    # Twice what it takes, and 64: for the rounding of eigenvalues, and of the checker's factor.
+    room = [2 * math.ceil(max(0.0, -np.linalg.eigvalsh(matrix)[0])) + 64 for pair in whole for matrix in pair]
     three = given.members[_distinct(given) == 3]
     products, kept = np.tile(three, (len(_SIDES), 1)), np.flatnonzero(weight)
     lower, all_of = np.tril_indices(n), about[:, 0] < 0
@@ -215,7 +211,7 @@ def written(
         "slope": slope[~all_of],
         "level": np.array([int(slope[all_of].sum()) + round(math.ldexp(problem.common_cost, -grid))]),
     }
-    said = Certificate("three-point", problem_digest(problem), sys.float_info.max, grid, arrays)
+    said = Certificate(KIND, problem_digest(problem), sys.float_info.max, grid, arrays)
     return replace(said, bound=check(problem, said))
 
 

@@ -7,12 +7,7 @@ import time
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.dispersion.neighbourhood import ensure_incumbent
-from solvers.dispersion.prelude import one_thread, solve_trivial
-from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.relaxations.interior import iterates
-from solvers.dispersion.relaxations.slice_form import Normal
-from solvers.dispersion.relaxations.three_point import (
+from examples.records.averages import (
     Averages,
     averages,
     certified,
@@ -20,13 +15,16 @@ from solvers.dispersion.relaxations.three_point import (
     uniform_start,
     written,
 )
+from examples.records.interior import iterates
+from solvers.dispersion.neighbourhood import ensure_incumbent
+from solvers.dispersion.prelude import one_thread, solve_trivial
+from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
 from solvers.dispersion.symmetry import closure
 from solvers.registry import method
 from solvers.run import Run
 from solvers.solution import Stopped
-
-__all__ = ["three_point"]
 
 #: Entries of all matrices, times unknowns: the program must fit into memory (8 bytes each, and as much again).
 _LARGEST = 40_000_000
@@ -51,7 +49,7 @@ def three_point(problem: DispersionProblem, run: Run, *, symmetries: ArrayLike |
 
     For a selection s and a client r, the matrices :math:`s_r s s^\top` and :math:`(1 - s_r) s s^\top` are positive
     semidefinite, and so are their averages over the symmetries, whose entries depend on the orbit of three clients
-    alone (`solvers.dispersion.relaxations.three_point`). The more symmetries, the fewer unknowns: the torus of
+    alone (`examples.records.averages`). The more symmetries, the fewer unknowns: the torus of
     ``tai256c`` has some 1 500. Without symmetry it is for some fifteen clients. Its bound is stronger than that
     of ``dnn``; every iteration's is certified in floating point, and with ``certificate=True`` the last one's in whole
     numbers.

@@ -1,6 +1,6 @@
 """What a first branching on the orbits of a grey pattern is worth: the three-point bound with one black cell fixed.
 
-    python tests/benchmarks/bench_one_cell_fixed.py > one_cell_fixed.csv
+    python examples/records/one_cell_fixed.py > one_cell_fixed.csv
 
 All cells of a torus are alike, so that one may be taken as black. What is left has the symmetries that keep that cell.
 Repulsions, to be minimised; processor seconds of one thread. A minute or so.
@@ -24,8 +24,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from examples.records import three_point  # noqa: F401  (registers its method)
+from examples.records.grey import grey_pattern, torus_symmetries
 from solvers import solve
-from solvers.dispersion import DispersionProblem, grey_pattern, torus_symmetries
+from solvers.dispersion import DispersionProblem
 from solvers.dispersion.symmetry import closure
 
 

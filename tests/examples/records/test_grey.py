@@ -1,49 +1,13 @@
-"""Readers and generators of published problems."""
+"""Grey patterns by recipe and from QAPLIB's files."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from examples.records.grey import grey_pattern, read_qaplib_grey, torus_symmetries
 from solvers import InvalidProblem, solve
-from solvers.dispersion import grey_pattern, read_densest_subgraph, read_qaplib_grey, torus_symmetries
 from solvers.dispersion.symmetry import closure
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["5 6\n1 2\n1 3\n2 3\n3 4\n4 5\n2 4\n", "c five\np edge 5 6\ne 1 2\ne 1 3\ne 2 3\ne 3 4\ne 4 5\ne 2 4\n"],
-)
-def test_densest_subgraph(tmp_path, text):
-    (tmp_path / "graph").write_text(text)
-    problem = read_densest_subgraph(tmp_path / "graph", 4)
-    answer = solve(problem, "brute-force")
-    assert answer.objective == 5
-    assert answer.selected.tolist() == [0, 1, 2, 3]
-
-
-def test_weighted_subgraph(tmp_path):
-    (tmp_path / "graph").write_text("# weighted\n3 2\n1 2 0.5\n2 3 4\n")
-    problem = read_densest_subgraph(tmp_path / "graph", 2)
-    assert solve(problem, "brute-force").objective == 4
-    assert problem.distances[0, 1] == 0.5
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "empty"),
-        ("3 2\n1 2\n", "promises 2 edges"),
-        ("3 1\n1 4\n", "from 1 to 3"),
-        ("3 1\n2 2\n", "two different"),
-        ("3 2\n1 2\n2 1\n", "twice"),
-        ("a b\n", "not a graph"),
-    ],
-)
-def test_refused_graphs(tmp_path, text, words):
-    (tmp_path / "graph").write_text(text)
-    with pytest.raises(InvalidProblem, match=words):
-        read_densest_subgraph(tmp_path / "graph", 2)
 
 
 def test_grey_pattern_is_what_taillard_states():

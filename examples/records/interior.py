@@ -1,7 +1,5 @@
 r"""A primal-dual interior-point method for semidefinite programs over few free unknowns.
 
-See docs/mathematics/dispersion.md, *Four levels of strength*, which has a table of symbols and names.
-
 .. math:: \min_t \; c^\top t \quad \text{s.t.} \quad E t = f,\; G t + h \ge 0,\; F_b(t) = \sum_k t_k A_{bk} \succeq 0
 
 from a strictly feasible t. With multipliers y, z ≥ 0 and :math:`Z_b \succeq 0`, the dual residual
@@ -25,8 +23,6 @@ import scipy
 from numpy.typing import NDArray
 
 from solvers.dispersion.relaxations.slice_form import eigenvalue
-
-__all__ = ["Direction", "Iterate", "Program", "iterates", "residual"]
 
 Matrix = NDArray[np.float64]
 

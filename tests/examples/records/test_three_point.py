@@ -8,11 +8,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from examples.records import three_point  # noqa: F401  (registers its method)
+from examples.records.averages import averages, block_diagonalise, certified, program, uniform_start
+from examples.records.grey import grey_pattern, torus_symmetries
+from examples.records.interior import Iterate, iterates, residual
 from solvers import InvalidOption, solve
-from solvers.dispersion import DispersionProblem, grey_pattern, torus_symmetries
-from solvers.dispersion.relaxations.interior import Iterate, iterates, residual
+from solvers.dispersion import DispersionProblem
 from solvers.dispersion.relaxations.slice_form import Normal
-from solvers.dispersion.relaxations.three_point import averages, block_diagonalise, certified, program, uniform_start
 from solvers.dispersion.symmetry import closure
 from tests.solvers.dispersion.cases import random_problem, uniform_problem
 from tests.thoroughly import few_of
