@@ -84,6 +84,9 @@ class ConstrainedTree(Tree):
         direction, often = np.zeros_like(at), np.zeros(n)
         states = np.full(n, ZERO, dtype=np.int8)
         states[chosen], states[free] = ONE, FREE
+        # Included candidates are chosen from the start: their worth is in every bound.
+        stated = self.problem.constraints.states
+        states = np.where(stated == FREE, states, stated)
         for iteration in range(min(iterations, _ROOT)):
             places, left = self.problem.constraints.restricted(states)
             inner = ConstrainedSelections.of(left)

@@ -113,14 +113,9 @@ class Tree:
         self._search(ranked[:, -2].copy() if problem.size > 1 else problem.extremes[0].copy(), root_only)
 
     def _search(self, start: NDArray[np.float64], root_only: bool) -> None:
-        run, problem = self.run, self.problem
+        run = self.run
         run.nodes = 1
-        # Of candidates that are alike everywhere one is enough, where enough are left.
-        first: dict[bytes, int] = {}
-        for j in range(problem.n):
-            first.setdefault(blake2b(problem.similarity[:, j].tobytes()).digest(), j)
-        free = np.array(list(first.values())) if len(first) > problem.size else np.arange(problem.n)
-        root = self.bounded(np.zeros(0, np.int64), free, start, _ROOT)
+        root = self.bounded(np.zeros(0, np.int64), self._different(), start, _ROOT)
         if root is None:
             run.tighten(self.target)
             return
@@ -145,6 +140,17 @@ class Tree:
             run.tighten(max(self.target, -queue[0][0] if queue else self.target))
         if not queue or -queue[0][0] <= self.target:
             run.tighten(self.target)
+
+    def _different(self) -> NDArray[np.int64]:
+        """Return one of the candidates that are alike everywhere, where enough are left; all under side constraints.
+
+        Constraints may tell equal columns apart, or ask for several of them.
+        """
+        first: dict[bytes, int] = {}
+        if not self.problem.is_constrained:
+            for j in range(self.problem.n):
+                first.setdefault(blake2b(self.problem.similarity[:, j].tobytes()).digest(), j)
+        return np.array(list(first.values())) if len(first) > self.problem.size else np.arange(self.problem.n)
 
     def _child(
         self, node: Subproblem, is_with: bool, chosen: NDArray[np.int64], free: NDArray[np.int64]
