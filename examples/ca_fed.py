@@ -59,7 +59,7 @@ axes.legend(frameon=False)
 # -------------------------
 # The paper's two clusters of clients, with two-state availability chains. The selector estimates availability,
 # correlation and losses as it goes, and solves the problem above every round. Twenty rounds under one seed decide
-# nothing; over twenty splits with unequal clients, ``fedselect reproduce exact-vs-heuristic``, excluding nobody had the
+# nothing; over twenty splits with unequal clients, ``examples/studies/exact_vs_heuristic.py``, excluding nobody had the
 # smallest loss of the three.
 
 federation = clustered(seed=0)

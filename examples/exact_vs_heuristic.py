@@ -7,7 +7,7 @@ A heuristic's *gap* is how far its decision may be from the best, measured again
 .. math:: \text{gap} = \frac{|\text{bound} - \text{objective}|}{|\text{objective}|} .
 
 Whether a gap matters for training is another question. This page asks both, on one screen, and three seeds answer
-neither; the study behind ``fedselect reproduce exact-vs-heuristic`` asks them over splits of the data, with intervals.
+neither; the study ``examples/studies/exact_vs_heuristic.py`` asks them over splits of the data, with intervals.
 """
 
 import matplotlib.pyplot as plt

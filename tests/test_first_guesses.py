@@ -296,8 +296,6 @@ TYPED: list[tuple[str, str | None]] = [
     ("compare small.toml --selectors uniform,fedavg", "uniform"),
     ("compare small.toml --seeds 3", WORKS),
     ("compare small.toml --selector uniform", "--selectors"),
-    ("reproduce fedgss", "fedgs"),
-    ("reproduce", "fedss"),
     ("run small.toml -c training.metrics=f1 --out made-f1", WORKS),
     ("config keys learnig", "learning_rate"),
     ("solv p.npz", "solve"),

@@ -70,7 +70,7 @@ def rows_of(text: str, folder: Path) -> list[set[float]]:
 def published(heading: str) -> list[set[float]]:
     """Read the numbers of the paper that a section is about, if it is about one."""
     name = heading.lstrip("# ").split(" ")[0].lower().replace("-", "_")
-    path = ROOT / "fedselect" / "studies" / "papers" / f"{name}.csv"
+    path = ROOT / "examples" / "studies" / "papers" / f"{name}.csv"
     return [numbers_in(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 

@@ -1,10 +1,8 @@
-"""Commands that make pages and tables of runs: report, reproduce."""
+"""The command that makes pages and tables of runs: report."""
 
 from __future__ import annotations
 
 import json
-import shlex
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -12,10 +10,8 @@ import typer
 
 from fedselect.cli.common import Format, Load, check_no_link, say
 from fedselect.errors import ConfigError
-from fedselect.studies import STUDIES
-from solvers.options import did_you_mean
 
-__all__ = ["report", "reproduce"]
+__all__ = ["report"]
 
 
 def report(
@@ -54,45 +50,3 @@ def report(
         return
     for path in written[: len(kinds)]:
         say(f"report: {path}")
-
-
-def reproduce(
-    study: Annotated[
-        str, typer.Argument(help=f"One of {', '.join(STUDIES)}; or all. Left out: they are listed.", show_default=False)
-    ] = "",
-    paper: Annotated[
-        bool, typer.Option("--paper/--quick", help="The paper's settings, or minutes: fewer rounds and seeds.")
-    ] = False,
-    dataset: Annotated[
-        str | None, typer.Option(help="What to train on; the study's own default, which needs no files, if left out.")
-    ] = None,
-    root: Annotated[Path, typer.Option(help="Folder of the data sets' files.")] = Path("data"),
-    out: Annotated[Path | None, typer.Option(help="Runs, tables and figures; studies/STUDY if left out.")] = None,
-    jobs: Annotated[int, typer.Option(help="Runs side by side.")] = 2,
-    gallery: Annotated[
-        Path | None, typer.Option(help="Copy tables and figures there as well, with a line of provenance.csv each.")
-    ] = None,
-) -> None:
-    """Run a paper's experiments again: tables and figures beside its numbers, with a verdict and a reason for each.
-
-    What is there already is not run again. ``provenance.json`` beside the tables says which command, commit and machine
-    they are from.
-    """
-    if not study:
-        raise ConfigError(f"name a study, or all: there are {', '.join(STUDIES)}")
-    if study == "all" and (dataset is not None or out is not None):
-        raise ConfigError("all studies have their own data sets and folders: leave --dataset and --out, or name one")
-    if study != "all" and study not in STUDIES:
-        raise ConfigError(f"there is no study {study!r}{did_you_mean(study, STUDIES)} (there are {', '.join(STUDIES)})")
-    from fedselect.studies.study import collect, load_study, run_study, write_provenance
-
-    for each in STUDIES if study == "all" else [study]:
-        began, module = time.perf_counter(), each.replace("-", "_")
-        below = Path("studies") / module if out is None else out
-        folder = run_study(load_study(each), below, paper=paper, dataset=dataset, root=root, jobs=jobs)
-        command = ["fedselect", "reproduce", each, "--paper" if paper else "--quick", "--root", str(root)]
-        command += ["--jobs", str(jobs), "--out", str(below)] + ([] if dataset is None else ["--dataset", dataset])
-        say(f"provenance: {write_provenance(folder, shlex.join(command), time.perf_counter() - began)}")
-        if gallery is not None:
-            collect(folder, module if dataset is None else f"{module}_{dataset.replace('-', '_')}", gallery)
-            say(f"gallery: {gallery}")

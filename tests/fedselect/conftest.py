@@ -16,7 +16,7 @@ def _one_thread():
 
 
 #: Rooms whose tests read what a picture is made of at most, not how it looks; and those where it only has to be there.
-_ROOMS_OF_SMALL_PICTURES = {"flower", "studies"}
+_ROOMS_OF_SMALL_PICTURES = {"flower"}
 _ROOMS_OF_BLANK_PICTURES = {"cli", "data", "integrations", "experiments"}
 
 

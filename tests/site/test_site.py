@@ -261,4 +261,4 @@ def test_tables_fit_a_sheet(page):
 
 def test_commands_keep_their_hyphens(page):
     page.goto("/gallery/index.html", wait_until="load")
-    assert "fedselect reproduce e3cs --paper" in page.locator("table.provenance").inner_text()
+    assert "python examples/studies/e3cs.py --paper" in page.locator("table.provenance").inner_text()

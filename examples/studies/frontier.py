@@ -1,0 +1,323 @@
+r"""The frontier of fairness and fit: FedGS's problem with its constraint, every efficient point certified.
+
+FedGS asks for the most even counts subject to a bound on the variance of the update (Eqs. 8 and 9), puts the mean
+distance on the 3DG in the variance's place, and then adds the two with a weight α (Eq. 14). Here the constraint is
+kept: the largest distance among selections that cost at most so many turns, the sum of the selected clients' counts
+above the smallest one. A budget on turns states it, and turns are whole numbers, so that all efficient points of a
+round are found, each proved. A point that lies below the line between two others is one that no α reaches.
+
+In a round
+    60 clients of digits, 80 % of the samples of each of one label, whose labels decide how often they are there
+    (FedAU's rates, 0.1 to 1, of mean 0.4). Counts are those of 20 rounds of uniform selection of 6.
+Over rounds
+    50 such clients for 20 rounds, 5 selected by every rule. The ε-constraint form allows ε turns for each selected
+    client above the fewest possible, and takes the largest distance (certified to 1 %); ε = 0 is a round's most even
+    selection, ε = ∞ the farthest apart. Two lines are certified as well: no rule that selects 5 has a smaller variance
+    of the counts than the clairvoyant schedule, none a larger distance than the bounds of the rounds' problems.
+In training
+    Mean of the clients' losses after these rounds beside the worst client's, and the mean of the worst tenth.
+
+Rules marked with an asterisk train all who are there, about 20 instead of 5. The unit of replication is a split of the
+data with its own rates; intervals are 95 % ones of Student's t, differences to uniform selection are paired, and
+adjusted for their number (Holm).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from fedselect.availability import AVAILABILITY
+from fedselect.data import Federation, digits
+from fedselect.experiments import Choice
+from fedselect.experiments.running import build_selector
+from fedselect.randomness import generator
+from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
+from fedselect.rounds.scenario import Scenario
+from fedselect.selectors.base import SelectorBase, aggregate
+from fedselect.statistics import compare_means, half_width, holm
+from graphs import dependency_graph, distances, similarity
+from solvers import Solution, solve
+from solvers.constraints import Budget
+from solvers.dispersion import DispersionProblem
+from solvers.schedule import ScheduleProblem
+from study import Parts, Picture, Setup, Study, Table, main
+
+#: Rules by name. Those that weigh by a deadline are given the others' weights, so that steps are equally long.
+RULES: Mapping[str, Choice] = {
+    "uniform": Choice("uniform"),
+    "power-of-choice": Choice("power-of-choice"),
+    "FedSS-P": Choice("fedss", {"variant": "proportional"}),
+    "E3CS-0.8": Choice("e3cs", {"quota": 0.8, "aggregation": "samples"}),
+    "CS-UCB-Q": Choice("cs-ucb-q"),
+    "F3AST": Choice("f3ast"),
+    "DivFL": Choice("divfl"),
+    "Fed-CBS": Choice("fed-cbs"),
+    "AFL": Choice("afl"),
+    "FedGS, α = 1": Choice("fedgs", {"method": "local-search"}),
+    "all available*": Choice("all-available"),
+    "FedAU, K = 50*": Choice("fedau", {"cutoff": 50}),
+}
+
+#: Relative gap to which a round's constrained problem is certified.
+GAP = 0.01
+
+#: Differences of a loss from uniform selection's that are of no account.
+MARGIN = 0.02
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Amount that is run."""
+
+    splits: int
+    rounds: int
+    turns: tuple[float, ...]  #: ε of the constrained form
+    n_clients: int = 50
+    size: int = 5
+    round_clients: int = 60  #: of the round whose efficient points are all found
+    round_size: int = 6
+
+
+QUICK = Scale(splits=20, rounds=20, turns=(0.0, 0.5, 2.0, np.inf))
+PAPER = Scale(splits=50, rounds=200, turns=(0.0, 0.25, 0.5, 1.0, 2.0, 5.0, np.inf))
+
+
+# -- the constrained form ----------------------------------------------------------------------------------------------
+
+
+def farthest(
+    h: NDArray[np.float64], counts: NDArray[np.int64], clients: NDArray[np.int64], size: int, turns: float, **how: Any
+) -> Solution:
+    """Select the clients farthest apart among selections that cost at most so many turns.
+
+    Parameters
+    ----------
+    h : (N, N) ndarray
+        Distances.
+    counts : (N,) ndarray of int
+        How often each client was selected.
+    clients : (n,) ndarray of int
+        Those to choose from.
+    size : int
+        How many to select.
+    turns : float
+        Largest sum of the selected clients' counts above the smallest count of ``clients``; infinite for any.
+    **how
+        Passed on to `solvers.solve`.
+    """
+    use = (counts[clients] - counts[clients].min()).astype(np.float64)
+    budgets = [Budget(use, turns, "turns")] if np.isfinite(turns) and turns < use.sum() else []
+    return solve(DispersionProblem(h[np.ix_(clients, clients)], size=size, budgets=budgets), **how)
+
+
+def fewest_turns(counts: NDArray[np.int64], clients: NDArray[np.int64], size: int) -> int:
+    """Return the fewest turns that a selection of so many of these clients costs."""
+    return int(np.sort(counts[clients] - counts[clients].min())[:size].sum())
+
+
+class Constrained(SelectorBase):
+    """Select the clients farthest apart that cost at most ``turns`` each above the fewest turns possible (Eqs. 8-9)."""
+
+    def __init__(self, size: int, h: NDArray[np.float64], turns: float) -> None:
+        self.size, self.h, self.turns = size, h, turns
+        self.counts = np.zeros(len(h), dtype=np.int64)
+        self.bounds: list[float] = []  #: on each round's mean distance
+
+    def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
+        m = min(self.size, present.size)
+        limit = fewest_turns(self.counts, present, m) + m * self.turns
+        solution = farthest(self.h, self.counts, present, m, limit, gap=GAP, seed=0)
+        assert solution.bound is not None
+        self.bounds.append(solution.bound / max(1, m * (m - 1)))
+        return aggregate(present[solution.selected], round.sizes, "samples")
+
+    def update(self, feedback: RoundFeedback) -> None:
+        """Count the selected clients."""
+        self.counts += feedback.outcomes >= Outcome.RETURNED
+
+
+def efficient(h: NDArray[np.float64], counts: NDArray[np.int64], clients: NDArray[np.int64], size: int) -> pd.DataFrame:
+    """Find all efficient points of a round: turns, the largest mean distance at no more of them, and whether proved.
+
+    A point is ``reached`` by some α if it lies on the concave hull of all.
+    """
+    rows, turns = [], np.inf
+    fewest = fewest_turns(counts, clients, size)
+    spent = counts[clients] - counts[clients].min()
+    while turns >= fewest:
+        solution = farthest(h, counts, clients, size, turns, seed=0)
+        assert solution.objective is not None
+        cost = int(spent[solution.selected].sum())
+        rows.append((cost, solution.objective / (size * (size - 1)), solution.status == "optimal"))
+        turns = cost - 1
+    table = pd.DataFrame(rows[::-1], columns=["turns", "distance", "proved"])
+    # Of points of equal distance the one of fewer turns is efficient.
+    table = table[table["distance"].diff().fillna(np.inf) > 1e-6].reset_index(drop=True)
+    x, y = table["turns"].to_numpy(dtype=float), table["distance"].to_numpy()
+    hull = [0]
+    while hull[-1] < len(x) - 1:
+        at = hull[-1]
+        slopes = (y[at + 1 :] - y[at]) / (x[at + 1 :] - x[at])
+        hull.append(at + 1 + int(np.flatnonzero(slopes >= slopes.max() - 1e-12)[-1]))
+    return table.assign(reached=np.isin(np.arange(len(table)), hull))
+
+
+# -- one split ---------------------------------------------------------------------------------------------------------
+
+
+def clients_of(n: int, split: int) -> tuple[Federation, Any, NDArray[np.float64]]:
+    """Return a split's federation, availability and distances on the 3DG."""
+    federation = digits(n_clients=n, partition="sorted-blocks", ratio=0.8, seed=split)
+    there = AVAILABILITY.build("fedau-bernoulli", federation, split, mean=0.4, least=0.1)
+    return federation, there, distances(dependency_graph(similarity(federation.label_distributions)))
+
+
+def round_of(scale: Scale, split: int) -> pd.DataFrame:
+    """Find the efficient points of the round after ``scale.rounds`` of uniform selection."""
+    _, there, h = clients_of(scale.round_clients, split)
+    counts = np.zeros(scale.round_clients, dtype=np.int64)
+    for t in range(scale.rounds):
+        present = np.flatnonzero(there.available(t))
+        chosen = generator(split, "selector", t).choice(present, min(scale.round_size, present.size), replace=False)
+        counts[chosen] += 1
+    present = np.flatnonzero(there.available(scale.rounds))
+    return efficient(h, counts, present, min(scale.round_size, present.size)).assign(split=split)
+
+
+def training_of(scale: Scale, split: int) -> pd.DataFrame:
+    """Train under every rule on one split: a row each, with counts, distances and losses, and two certified lines."""
+    import torch
+
+    from fedselect.training.fedavg import FedAvg
+
+    torch.set_num_threads(1)
+    federation, there, h = clients_of(scale.n_clients, split)
+    world = Scenario(federation.sizes, there, seed=split, size=scale.size, rounds=scale.rounds, data=federation)
+    rules: dict[str, Any] = {name: build_selector(choice, world) for name, choice in RULES.items()}
+    rules |= {f"ε = {_turns(turns)}": Constrained(scale.size, h, turns) for turns in scale.turns}
+    rows, edge = [], np.nan
+    for name, selector in rules.items():
+        loop, counts, apart = FedAvg.within(world, selector), np.zeros(scale.n_clients), []
+        for _ in range(scale.rounds):
+            clients = loop.step(evaluate=False).selection.clients
+            counts[clients] += 1
+            apart.append(h[np.ix_(clients, clients)].sum() / max(1, clients.size * (clients.size - 1)))
+        losses = np.sort(loop.losses(range(scale.n_clients)))
+        rows.append(
+            {"split": split, "rule": name, "variance": counts.var(), "distance": float(np.mean(apart))}
+            | {"loss": losses.mean(), "worst tenth": losses[-scale.n_clients // 10 :].mean(), "worst": losses[-1]}
+        )
+        if isinstance(selector, Constrained) and np.isinf(selector.turns):
+            edge = float(np.mean(selector.bounds))
+    schedule = solve(ScheduleProblem(np.array([there.available(t) for t in range(scale.rounds)]), scale.size), seed=0)
+    return pd.DataFrame(rows).assign(least_variance=schedule.bound, largest_distance=edge)
+
+
+def _turns(turns: float) -> str:
+    return "∞" if np.isinf(turns) else f"{turns:g}"
+
+
+# -- tables and figure -------------------------------------------------------------------------------------------------
+
+MEASURES = ("variance", "distance", "loss", "worst tenth", "worst")
+
+
+def rules_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Average the rules over splits, with paired differences of the losses to uniform selection's."""
+    base = rows[rows["rule"] == "uniform"].set_index("split")
+    found = []
+    for name, part in rows.groupby("rule", sort=False):
+        row: dict[str, Any] = {"rule": name, "splits": len(part)}
+        for column in MEASURES:
+            row |= {column: part[column].mean(), f"± {column}": half_width(part[column])}
+        for column in ("loss", "worst tenth"):
+            apart = part.set_index("split")[column] - base[column]
+            test = compare_means(apart, margin=MARGIN * float(base[column].mean()))
+            row |= {f"{column}, to uniform's": test.difference, f"± {column}, to uniform's": test.half}
+            row[f"p {column}"] = np.nan if name == "uniform" else test.p
+        found.append(row)
+    table = pd.DataFrame(found)
+    tests = table[[f"p {column}" for column in ("loss", "worst tenth")]].to_numpy()
+    adjusted = holm(tests.ravel()).reshape(tests.shape)
+    table = table.drop(columns=[f"p {column}" for column in ("loss", "worst tenth")])
+    lines = {"least variance": rows["least_variance"].mean(), "largest distance": rows["largest_distance"].mean()}
+    return table.assign(**{"adjusted loss": adjusted[:, 0], "adjusted worst tenth": adjusted[:, 1]}, **lines)
+
+
+def points_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """Count a round's efficient points, and those that no α reaches, by split."""
+    by_split = rows.groupby("split")
+    table = by_split.agg(points=("turns", "size"), reached=("reached", "sum"), proved=("proved", "sum")).reset_index()
+    table["share not reached"] = 1 - table["reached"] / table["points"]
+    gain = by_split["distance"].agg(["first", "last"])
+    return table.assign(**{"distance, fewest turns": gain["first"].to_numpy(), "largest": gain["last"].to_numpy()})
+
+
+def shown_split(points: pd.DataFrame) -> int:
+    """Choose the split of the first panel: the lower median of how far apart the smallest and largest distance are."""
+    spread = points.groupby("split")["distance"].agg(np.ptp).sort_values(kind="stable")
+    return int(spread.index[(len(spread) - 1) // 2])
+
+
+def frontier_figure(points: pd.DataFrame, table: pd.DataFrame) -> Figure:
+    """Draw one round's efficient points, rules over rounds between the certified lines, and mean and worst losses."""
+    figure = Figure(figsize=(11.5, 4.0), layout="constrained")
+    axes = figure.subplots(1, 3)
+    first = points[points["split"] == shown_split(points)]
+    axes[0].plot(first["turns"], first["distance"], color="#B0C4DE", linewidth=0.8)
+    for reached, colour, label in ((True, "#0072B2", "on the hull"), (False, "#D55E00", "reached by no α")):
+        part = first[first["reached"] == reached]
+        axes[0].scatter(part["turns"], part["distance"], s=14, color=colour, label=label, zorder=2)
+    axes[0].set_xlabel("turns above the fewest counts", fontsize=8)
+    axes[0].set_ylabel("mean distance of the selected", fontsize=8)
+    axes[0].set_title("a round, proved; split of median spread", fontsize=9)
+    axes[0].legend(fontsize=7)
+    for axis, (x, y) in zip(axes[1:], (("variance", "distance"), ("loss", "worst tenth")), strict=True):
+        for _, row in table.iterrows():
+            colour = "#D55E00" if str(row["rule"]).startswith("ε") else "#0072B2"
+            axis.errorbar(row[x], row[y], row[f"± {y}"], row[f"± {x}"], color=colour, marker=".", elinewidth=0.4)
+            axis.annotate(str(row["rule"]), (row[x], row[y]), fontsize=6, xytext=(2, 2), textcoords="offset points")
+    axes[1].axvline(float(table["least variance"].iloc[0]), color="grey", linewidth=0.8, linestyle="--")
+    axes[1].axhline(float(table["largest distance"].iloc[0]), color="grey", linewidth=0.8, linestyle="--")
+    axes[1].set_xscale("log")
+    axes[1].set_xlabel("variance of the counts (dashed: certified limits)", fontsize=8)
+    axes[1].set_ylabel("mean distance of the selected", fontsize=8)
+    axes[2].set_xlabel("mean loss of the clients", fontsize=8)
+    axes[2].set_ylabel("loss of the worst tenth", fontsize=8)
+    axes[1].set_title("over rounds", fontsize=9)
+    axes[2].set_title("in training", fontsize=9)
+    return figure
+
+
+def splits(setup: Setup[Scale]) -> dict[tuple[int], tuple[Any, ...]]:
+    """Plan every split."""
+    return {(split,): (setup.scale, split) for split in range(setup.scale.splits)}
+
+
+def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
+    """Yield a round's efficient points, the rules, and the figure."""
+    points = pd.concat(setup["rounds"].values(), ignore_index=True)
+    rules = rules_table(pd.concat(setup["training"].values(), ignore_index=True))
+    yield Table(points_table(points), "Efficient points of a round", "points", 3, "%.5g")
+    yield Table(points, file="rounds", number="%.6g")
+    yield Table(rules, "Rules over the rounds, and losses after them", "rules", 3, "%.5g")
+    yield Picture(frontier_figure(points, rules), "rules")
+
+
+STUDY = Study(
+    __doc__,
+    QUICK,
+    PAPER,
+    results,
+    data={"rounds": Parts(splits, round_of), "training": Parts(splits, training_of)},
+)
+
+if __name__ == "__main__":
+    main(STUDY)
