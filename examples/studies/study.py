@@ -460,7 +460,9 @@ def cached(path: Path, compute: Callable[..., Any], *arguments: Any) -> Any:
     origin, beside = _origin(compute, arguments), path.with_name(f"{path.name}.origin.json")
     if path.exists():
         before = read_origin(beside)
-        changed = "it does not say of what" if before is None else origin.since(before, finished=True)
+        changed = "it does not say of what" if before is None else origin.difference(before)
+        if before is not None and not changed:
+            changed = origin.changed_since(before, finished=True)
         if changed:
             raise RunError(f"{path} may be made of something else: {changed}; choose another --out, or remove it")
     else:

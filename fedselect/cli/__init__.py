@@ -71,8 +71,8 @@ class _Stderr(logging.Handler):
 
 
 def _say_what_is_done() -> None:
-    """Name each plugin on stderr before it is executed, and say when kernels are compiled."""
-    for name in ("fedselect.plugins", "solvers.kernels"):
+    """Name each plugin before it is executed, say when kernels are compiled, and of what else a found run was made."""
+    for name in ("fedselect.plugins", "fedselect.experiments.folder", "solvers.kernels"):
         log = logging.getLogger(name)
         log.setLevel(logging.INFO)
         log.propagate = False

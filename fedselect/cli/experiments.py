@@ -41,6 +41,10 @@ Fresh = Annotated[
     ),
 ]
 
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Refuse a run of this configuration that had other code or versions.")
+]
+
 Config = Annotated[Path, typer.Argument(help="TOML file; unknown keys are errors.")]
 
 Loggers = Annotated[
@@ -78,6 +82,7 @@ def run(
     load: Load = [],  # noqa: B006
     out: Annotated[Path, typer.Option(help="Directory of the run folders.")] = Path("runs"),
     fresh: Fresh = False,
+    strict: Strict = False,
     logger: Loggers = [],  # noqa: B006
     sweep: Sweeps = [],  # noqa: B006
     format: Format = "text",
@@ -91,9 +96,9 @@ def run(
     if seed is not None:
         experiment = replace(experiment, seed=seed)
     if sweep:
-        _run_sweep(experiment, _axes(sweep), seed, out, fresh, logger, format)
+        _run_sweep(experiment, _axes(sweep), seed, out, (fresh, strict), logger, format)
         return
-    folder = RunFolder.of(experiment, out, fresh)
+    folder = RunFolder.of(experiment, out, fresh, strict)
     found = folder.finished
     _check_loggers(logger)
     with progress_bar("rounds", experiment.rounds) as advance:
@@ -106,8 +111,6 @@ def run(
         return
     if found:
         print("found finished; nothing was run")
-    if folder.extension:
-        say(folder.extension)
     print_table(("measure", "value"), [(key.replace("_", " "), text(value)) for key, value in results.items()])
     _say_proof_cost("", experiment.selector, [folder.path])
     say(f"run folder: {folder.path}")
@@ -132,6 +135,7 @@ def compare(
     jobs: Annotated[int, typer.Option(help="Runs side by side; -1 for as many as there are processors.")] = 1,
     backend: Annotated[str | None, typer.Option(help="What carries them: 'ray', or a backend of joblib's.")] = None,
     fresh: Fresh = False,
+    strict: Strict = False,
     logger: Loggers = [],  # noqa: B006
     format: Format = "text",
 ) -> None:
@@ -157,7 +161,7 @@ def compare(
         choices = with_option(choices, option.removeprefix("selector."), value)
     variants = sweep_over(experiment, choices, axes)
     with carried_by(backend):
-        comparison = _played(experiment, variants, numbers, out, jobs, fresh, logger)
+        comparison = _played(experiment, variants, numbers, out, jobs, (fresh, strict), logger)
     if report is None:
         report = out / experiment.name / "report"
         check_no_link(report)
@@ -177,10 +181,10 @@ def _played(
     seeds: list[int],
     out: Path,
     jobs: int,
-    fresh: bool,
+    found: tuple[bool, bool],
     logger: list[str],
 ) -> Comparison:
-    """Play all runs, with a bar of their rounds."""
+    """Play all runs, with a bar of their rounds; ``found`` are the options ``--fresh`` and ``--strict``."""
     from fedselect.experiments import Experiment, compare
 
     callbacks = None
@@ -191,7 +195,9 @@ def _played(
         callbacks = partial(open_loggers, logger)
     rounds = [each.rounds if isinstance(each, Experiment) else experiment.rounds for each in variants.values()]
     with progress_bar("rounds", sum(rounds) * len(seeds)) as advance:
-        return compare(experiment, variants, seeds, out, jobs, advance, fresh=fresh, callbacks=callbacks)
+        return compare(
+            experiment, variants, seeds, out, jobs, advance, fresh=found[0], strict=found[1], callbacks=callbacks
+        )
 
 
 def _check_loggers(texts: list[str]) -> None:
@@ -215,7 +221,7 @@ def _run_sweep(
     axes: dict[str, Any],
     seed: int | None,
     out: Path,
-    fresh: bool,
+    found: tuple[bool, bool],
     logger: list[str],
     format: str,
 ) -> None:
@@ -227,7 +233,7 @@ def _run_sweep(
         raise ConfigError(f"--seed {seed} and --sweep seed={swept} both name the seeds; give one of them")
     seeds = [experiment.seed] if swept is None else seed_list(swept)
     variants = sweep(experiment, {experiment.selector.name: experiment.selector}, axes)
-    comparison = _played(experiment, variants, seeds, out, 1, fresh, logger)
+    comparison = _played(experiment, variants, seeds, out, 1, found, logger)
     folder = out / experiment.name
     if format == "json":
         facts = {"folder": str(folder), "found_finished": comparison.found_finished}

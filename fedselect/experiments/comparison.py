@@ -178,6 +178,7 @@ def compare(
     progress: Callable[[int, int], None] | None = None,
     *,
     fresh: bool = False,
+    strict: bool = False,
     callbacks: RunCallbacks | None = None,
 ) -> Comparison:
     """Run every selector under every seed; finished runs are not repeated, interrupted ones continue.
@@ -193,7 +194,7 @@ def compare(
         `fedselect.experiments.sweep` makes them.
     seeds : sequence of int
         Seeds of the runs.
-    out, jobs, progress, fresh, callbacks
+    out, jobs, progress, fresh, strict, callbacks
         As for `run_all`.
 
     Returns
@@ -205,7 +206,7 @@ def compare(
     ConfigError
         When there is nothing to compare, or a configuration is not accepted; nothing is run then.
     RunError
-        When a folder holds a run that was made of something else; nothing is run then.
+        When a folder holds a run that is refused; nothing is run then.
     """
     if isinstance(seeds, int) or not isinstance(seeds, Iterable):
         raise ConfigError(f"seeds are a sequence, as in range(3) or [0, 1, 2]; got {seeds!r}")
@@ -223,14 +224,14 @@ def compare(
         raise ConfigError(f"the seeds of a comparison must differ; got {list(seeds)}")
     # Seeds outside, so that a comparison cut short has all selectors under the seeds it reached.
     grid = [(label, _configured(experiment, variant, seed)) for seed in seeds for label, variant in variants.items()]
-    found = [RunFolder.of(each, out, fresh) for _, each in grid]
+    found = [RunFolder.of(each, out, fresh, strict) for _, each in grid]
     already = sum(folder.finished for folder in found)
     stopped = tuple(each.path.name for each in found if not each.finished and (each.path / "checkpoint.npz").exists())
     folders: dict[str, list[Path]] = {label: [] for label in variants}
     for (label, _), folder in zip(grid, found, strict=True):
         folders[label].append(folder.path)
     try:
-        run_all([each for _, each in grid], out, jobs, progress, fresh=fresh, callbacks=callbacks)
+        run_all([each for _, each in grid], out, jobs, progress, fresh=fresh, strict=strict, callbacks=callbacks)
     finally:
         if any(folder.path.exists() for folder in found):
             _write_manifest(Path(out) / experiment.name, folders, seeds)

@@ -15,7 +15,7 @@ from typing import Any, Self, get_type_hints
 
 from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.clock import CLOCKS, ClockSettings, check_clock
-from fedselect.data import DATASETS, Federation, check_data, load_data
+from fedselect.data import DATASETS, PARTITIONS, Federation, check_data, load_data
 from fedselect.errors import ConfigError
 from fedselect.options import Registry, parsed, placed, with_files
 from fedselect.plugins import find_sources, load_plugins
@@ -164,13 +164,22 @@ class Experiment:
             self._require_clients(clients)
 
     @property
-    def parts(self) -> list[tuple[str, str]]:
-        """Return kind and name of everything that is built by name."""
+    def choices(self) -> list[tuple[Registry, Choice]]:
+        """Return everything that is built by name, each with its registry."""
+        from fedselect.training.losses import LOSSES
         from fedselect.training.models import MODELS
 
-        named = [(registry.kind, getattr(self, section).name) for section, registry in _REGISTRIES.items()]
-        named += [] if self.clock is None else [(CLOCKS.kind, self.clock.name)]
-        return [*named, (MODELS.kind, self.training.model)]
+        found = [(registry, getattr(self, section)) for section, registry in _REGISTRIES.items()]
+        found += [] if self.clock is None else [(CLOCKS, self.clock)]
+        partition = self.data.options.get("partition", DATASETS.options(self.data.name).get("partition"))
+        found += [(PARTITIONS, Choice(partition))] if isinstance(partition, str) else []
+        found += [] if self.training.loss == "auto" else [(LOSSES, Choice(self.training.loss))]
+        return [*found, (MODELS, Choice(self.training.model, self.training.model_options))]
+
+    @property
+    def parts(self) -> list[tuple[str, str]]:
+        """Return kind and name of everything that is built by name."""
+        return [(registry.kind, choice.name) for registry, choice in self.choices]
 
     def federation(self) -> Federation:
         """Load and partition the data set; raises `ConfigError` where it has fewer clients than a round chooses."""

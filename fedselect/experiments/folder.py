@@ -21,10 +21,9 @@ from fedselect.data import DATASETS, Federation
 from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.config import Experiment, read_config
 from fedselect.experiments.metrics import client_curves, client_table, round_table, summary
-from fedselect.experiments.provenance import PACKAGES, Origin, files_of, origin_of, read_origin
+from fedselect.experiments.provenance import Origin, files_of, origin_of, read_origin
 from fedselect.options import seen_from
 from fedselect.rounds.engine import round_record, solution_record
-from solvers.environment import commit, installed, machine
 from solvers.files import alone, appearing_whole, write_atomically
 from solvers.options import describe_type, matches
 from solvers.reading import Unreadable, check_facts, parse_json, read_arrays, read_bytes, read_json, read_toml
@@ -218,8 +217,8 @@ class RecordedRun:
         The folder.
     config : dict
         The resolved configuration as nested tables.
-    versions : dict of str to str
-        Packages it was run with.
+    origin : Origin
+        What it was made of: versions, code, files.
     records : list of dict
         One per round played.
     results : dict or None
@@ -228,32 +227,31 @@ class RecordedRun:
 
     path: Path
     config: dict[str, Any]
-    versions: dict[str, str]
+    origin: Origin
     records: list[dict[str, Any]]
     results: dict[str, Any] | None
 
     @staticmethod
     def here(path: Path) -> bool:
         """Return True for the folder of a run that has begun."""
-        return (path / "config.toml").exists() and (path / "versions.json").exists()
+        return (path / "config.toml").exists() and (path / "origin.json").exists()
 
     @classmethod
     def read(cls, path: Path) -> RecordedRun:
         """Read a run folder; raises `RunError` for files that are not as `fedselect.experiments.run` writes them."""
         try:
-            config, versions = read_toml(path / "config.toml"), read_json(path / "versions.json")
+            config = read_toml(path / "config.toml")
             _check_config(config)
-            if not isinstance(versions, dict) or not all(isinstance(each, str) for each in versions.values()):
-                raise Unreadable("versions.json must name versions by package")
         except (OSError, Unreadable) as error:
             raise RunError(f"cannot read the run folder {path}: {error}") from error
+        origin = read_origin(path) or Origin()
         results = read_summary(path) if (path / "summary.json").exists() else None
         clients = _stated_clients(config) or MOST_CLIENTS
         records = read_records(path, clients) if (path / "rounds.jsonl").exists() else []
         early = config["experiment"].get("patience") is not None and len(records) == results_rounds(results)
         if results is not None and len(records) != config["experiment"]["rounds"] and not early:
             raise RunError(f"cannot read the run folder {path}: it is finished, and has {len(records)} rounds")
-        return cls(path, config, versions, records, results)
+        return cls(path, config, origin, records, results)
 
     @property
     def finished(self) -> bool:
@@ -342,58 +340,70 @@ class RunFolder:
         Configures its run.
     origin : Origin
         Provenance of a run that is made now.
-    fresh : bool
-        Whether the run is to begin at its first round, whatever was played before.
+    strict : bool
+        Whether a run of other code, versions or processor is refused.
     """
 
-    def __init__(self, path: Path, experiment: Experiment, origin: Origin, fresh: bool = False) -> None:
-        self.path, self.experiment, self.origin, self._fresh = path, experiment, origin, fresh
+    def __init__(self, path: Path, experiment: Experiment, origin: Origin, strict: bool = False) -> None:
+        self.path, self.experiment, self.origin, self.strict = path, experiment, origin, strict
         self.records: list[dict[str, Any]] = []
-        #: Which finished run of fewer rounds this one goes on from, in a sentence; empty where it is none.
-        self.extension = ""
-        #: Rounds that a run that was stopped goes on from; 0 for one that begins, or goes on from another run.
+        #: Rounds that a run that was stopped goes on from; 0 for one that begins.
         self.resumed = 0
+        self._warned = False
 
     @classmethod
-    def of(cls, experiment: Experiment, out: str | Path, fresh: bool = False) -> RunFolder:
+    def of(cls, experiment: Experiment, out: str | Path, fresh: bool = False, strict: bool = False) -> RunFolder:
         """Find the folder below ``out`` that holds this run, or will.
 
-        Where the folders there are hold runs of the same configuration and another origin, it is the last of them,
-        which `check` refuses, or with ``fresh`` one that is not there yet.
+        Of several runs of the same configuration it is the one of the same provenance. Where there is none, it is a
+        folder that is not there yet with ``fresh``, else the last that `check` accepts, else the last.
         """
         label = f"{experiment.selector.name}-{experiment.digest}-s{experiment.seed}"
-        origin, last = origin_of(experiment), None
+        origin, usable, last = origin_of(experiment), None, None
         for number in count(1):
             path = Path(out) / experiment.name / (label if number == 1 else f"{label}-{number}")
-            folder = cls(path, experiment, origin, fresh)
+            folder = cls(path, experiment, origin, strict)
             if not path.exists():
-                return folder if fresh or last is None else last
-            if not folder.difference():
+                return folder if fresh or last is None else usable or last
+            refused, changed = folder.difference()
+            if not refused and not changed:
                 return folder
-            last = folder
+            usable, last = usable if refused else folder, folder
         raise AssertionError("numbers do not end")
 
-    def difference(self) -> str:
-        """Say how the provenance of the run in the folder differs from this one's; empty where it does not."""
+    def difference(self) -> tuple[str, str]:
+        """Say for what the run in the folder is refused, and what else has changed; both empty where nothing has."""
         if not (self.path / "config.toml").exists():
-            return ""
+            return "", ""
         before = read_origin(self.path)
         if before is None:
-            return "it has no origin.json, the record of its provenance"
-        return self.origin.since(before, self.finished)
+            return "it has no origin.json, the record of its provenance", ""
+        changed = self.origin.changed_since(before, self.finished)
+        refused = self.origin.difference(before) or (changed if self.strict else "")
+        return refused, "" if refused else changed
 
     def check(self) -> None:
-        """Raise `RunError` where the folder holds a run of another configuration, or of another provenance."""
+        """Raise `RunError` where the folder holds a run of another configuration or other files; warn of other code."""
         config = self.path / "config.toml"
         if config.exists() and not _same_results(config, self.experiment):
             raise RunError(
                 f"{self.path} holds a run of another configuration; remove it or choose another output folder"
             )
-        if difference := self.difference():
-            state = "a finished run" if self.finished else "a run that was stopped"
+        state = "a finished run" if self.finished else "a run that was stopped"
+        refused, changed = self.difference()
+        if refused:
             raise RunError(
-                f"{self.path} holds {state} of this configuration, but {difference}; begin afresh beside it (--fresh, "
+                f"{self.path} holds {state} of this configuration, but {refused}; begin afresh beside it (--fresh, "
                 "or fresh=True), choose another output folder, or remove it"
+            )
+        if changed and not self._warned:
+            self._warned = True
+            _log.warning(
+                "%s holds %s of this configuration, which counts, but %s (--fresh begins afresh beside it, --strict "
+                "refuses it)",
+                self.path,
+                state,
+                changed,
             )
 
     @property
@@ -422,59 +432,12 @@ class RunFolder:
         with alone(self.path, RunError(f"another process is running {self.path}; wait for it or stop it")):
             with _writing(self.path):
                 self._claim()
-                if not self._fresh and not (self.path / "checkpoint.npz").exists():
-                    self._extend(loop)
                 self.records = _resume(self.path, loop)
-                self.resumed = 0 if self.extension else len(self.records)
+                self.resumed = len(self.records)
+                self._note_changes()
                 lines = (self.path / "rounds.jsonl").open("a", encoding="utf-8")
             with closing(lines) as self._lines:
                 yield
-
-    def _extend(self, loop: Server) -> None:
-        """Begin where the longest finished run of this configuration with fewer rounds has ended, to the same bits.
-
-        A configuration whose selector, or step size, depends on the number of rounds is played from the first one.
-        """
-        source, rounds, obstacle = self._shorter()
-        if source is None:
-            return
-        if not loop.has_selector_state:
-            obstacle = f"selector {self.experiment.selector.name!r} has no state_dict"
-        if getattr(loop.world, "depends_on_rounds", False):
-            obstacle = f"selector {self.experiment.selector.name!r} depends on the number of rounds"
-        if obstacle:
-            _log.warning("%s begins anew, not after the %s rounds of %s: %s", self.path, rounds, source, obstacle)
-            return
-        records = read_records(source, loop.world.n_clients)[:rounds]
-        if rounds % self.experiment.training.evaluate_every:  # the last of a run is evaluated in any case
-            records[-1] |= {"loss": None, "accuracy": None}
-            records[-1].pop("metrics", None)
-        write_atomically(self.path / "rounds.jsonl", "".join(json.dumps(each) + "\n" for each in records).encode())
-        write_atomically(self.path / "checkpoint.npz", read_bytes(source / "checkpoint.npz"))
-        self.extension = f"continued after the {rounds} rounds of {source}"
-        _log.info("%s: %s", self.path, self.extension)
-
-    def _shorter(self) -> tuple[Path | None, int, str]:
-        """Find the longest finished run of fewer rounds and the same origin; its rounds, and what speaks against it."""
-        found: tuple[Path | None, int, str] = (None, 0, "")
-        wanted = self.experiment
-        for path in sorted(self.path.parent.glob(f"{wanted.selector.name}-*-s{wanted.seed}*")):
-            try:
-                other, _ = read_config(path / "config.toml", load=None)
-                rounds, before = other.rounds, read_origin(path)
-                ended = read_summary(path)["rounds"] == rounds and (path / "checkpoint.npz").exists()
-            except (ConfigError, RunError, KeyError):  # another run's folder, or one that has not ended
-                continue
-            if not ended or before is None or not found[1] < rounds < wanted.rounds or other.seed != wanted.seed:
-                continue
-            longer = replace(other, rounds=wanted.rounds)
-            settings = replace(other.training, schedule_rounds=wanted.training.schedule_rounds)
-            if longer.digest == wanted.digest:
-                difference = self.origin.since(before, finished=False)
-                found = (path, rounds, difference)
-            elif replace(longer, training=settings).digest == wanted.digest:
-                found = (path, rounds, f"the schedule {settings.schedule!r} depends on the number of rounds")
-        return found
 
     def append(self, record: dict[str, Any], loop: Server) -> None:
         """Write the record of the round that ``loop`` has just played, and its state where a checkpoint is due."""
@@ -540,13 +503,14 @@ class RunFolder:
         # Its paths start at the file itself, as those of every configuration do.
         tables = self.experiment.tables(lambda path: seen_from(self.path, path))
         write_atomically(config, tomli_w.dumps(tables).encode())
-        write_atomically(self.path / "versions.json", json.dumps(_versions(), indent=1).encode())
 
-
-def _versions() -> dict[str, str]:
-    """Return the versions of packages, the commit where the code lies in a checkout, and the machine."""
-    known = commit()
-    return installed(PACKAGES) | ({} if known is None else {"commit": known}) | {"machine": machine()}
+    def _note_changes(self) -> None:
+        """Keep what is different about the rounds from here on."""
+        before = read_origin(self.path)
+        if before is not None and (changed := self.origin.changed_since(before, finished=False)):
+            note = f"from round {self.resumed + 1} on: {changed}"
+            if note not in before.changes:
+                replace(before, changes=(*before.changes, note)).write(self.path)
 
 
 @contextmanager

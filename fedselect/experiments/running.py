@@ -97,15 +97,16 @@ def run(
     *,
     plots: bool = True,
     fresh: bool = False,
+    strict: bool = False,
     callbacks: Callbacks = (),
 ) -> Path:
-    """Run an experiment into its folder, or continue it where it was stopped, or where one of fewer rounds has ended.
+    """Run an experiment into its folder, or continue it where it was stopped.
 
-    The folder holds ``config.toml`` (resolved), ``origin.json`` (provenance: digests of the plugins' code and of files,
-    versions), ``versions.json``, ``rounds.jsonl`` (one line per round, written as it ends),
+    The folder holds ``config.toml`` (resolved), ``origin.json`` (provenance: versions, commit, digests of the plugins'
+    code and of files), ``rounds.jsonl`` (one line per round, written as it ends),
     ``checkpoint.npz`` and, once finished, ``metrics.csv``, ``clients.csv``, ``model.pt`` (the final model's
     ``state_dict``, for ``torch.load``), ``summary.json`` and ``plots/``. A finished run is not repeated; one of another
-    provenance is never taken for this one.
+    configuration or other files is never taken for this one, and one of other code or versions with a warning.
 
     Parameters
     ----------
@@ -119,7 +120,9 @@ def run(
         Whether to draw ``plots/`` once the run is finished.
     fresh : bool
         Whether to begin afresh, in a folder beside it, where a run of this configuration is there whose code, files or
-        versions were others; that is an error without.
+        versions were others.
+    strict : bool
+        Whether a run of this configuration whose code or versions were others is an error.
     callbacks : iterable
         Called with the record of every round that is played now (not of those in the folder already); see
         `fedselect.training.fedavg.FedAvg.fit`. One that raises `StopIteration` leaves the run as a kill would.
@@ -132,15 +135,15 @@ def run(
     Raises
     ------
     FedselectError
-        When the experiment cannot be built (nothing is written then), the folder holds another run or one of another
-        provenance (the difference is named), cannot be written, or another process is at work in it.
+        When the experiment cannot be built (nothing is written then), the folder holds another run or one of other
+        files (which are named), cannot be written, or another process is at work in it.
     """
     if not isinstance(experiment, Experiment):
         raise ConfigError(
             f"run takes an Experiment; got {experiment!r:.80} "
             "(experiment, variants = read_config(file) reads a configuration)"
         )
-    return run_into(RunFolder.of(experiment, out, fresh), progress, plots=plots, callbacks=callbacks)
+    return run_into(RunFolder.of(experiment, out, fresh, strict), progress, plots=plots, callbacks=callbacks)
 
 
 def run_into(
@@ -181,6 +184,7 @@ def run_all(
     progress: Callable[[int, int], None] | None = None,
     plots: bool = True,
     fresh: bool = False,
+    strict: bool = False,
     callbacks: RunCallbacks | None = None,
 ) -> list[Path]:
     """Run many experiments; finished ones are not repeated, interrupted ones continue.
@@ -203,7 +207,7 @@ def run_all(
     plots : bool
         Whether each finished run gets pictures of its own; where there are hundreds of short ones, drawing takes longer
         than training.
-    fresh : bool
+    fresh, strict : bool
         As for `fedselect.experiments.run`.
     callbacks : callable, optional
         Called with the path and the experiment of every run that is not finished yet, in the process that plays it;
@@ -219,14 +223,14 @@ def run_all(
     ConfigError
         When ``jobs`` is neither positive nor -1, or a plugin's component cannot be sent to a worker; nothing is run.
     RunError
-        When a folder holds a run of another provenance; nothing is run.
+        When a folder holds a run that is refused; nothing is run.
     """
     from solvers.benchmark.jobs import JobRunner
 
     if jobs < 1 and jobs != -1:
         raise ConfigError(f"jobs must be at least 1, or -1 for all processors; got {jobs}")
     # A worker may stand in another directory.
-    folders = [RunFolder.of(each, Path(out).resolve(), fresh) for each in experiments]
+    folders = [RunFolder.of(each, Path(out).resolve(), fresh, strict) for each in experiments]
     once = {folder.path: folder for folder in folders}
     for folder in once.values():
         folder.check()

@@ -79,6 +79,6 @@ def read_report(folder: str | Path, load: Iterable[str] = ()) -> Report:
     if any(run for each in runs.values() for run in each.values()):
         return selectors_report(folder.resolve().name, runs)
     raise RunError(
-        f"{folder} is neither a run folder (config.toml, versions.json, rounds.jsonl) nor a comparison: it holds no "
+        f"{folder} is neither a run folder (config.toml, origin.json, rounds.jsonl) nor a comparison: it holds no "
         f"run folder, and no benchmark.json of a benchmark of solver methods"
     )

@@ -15,7 +15,7 @@ import pandas as pd
 from fedselect.errors import RunError
 from fedselect.experiments.comparison import Comparison, difference_table, mean_table, summary_table
 from fedselect.experiments.folder import RecordedRun
-from fedselect.experiments.metrics import mean_weight_sum, run_gaps, summary
+from fedselect.experiments.metrics import run_gaps, summary
 from fedselect.experiments.seconds import time_table
 from fedselect.reports.constraints import constraints_table
 from fedselect.reports.document import (
@@ -63,6 +63,7 @@ def run_report(run: RecordedRun) -> Report:
         f"{head['clients_per_round']} a round, {run.rounds} rounds, seed {run.seed}."
     )
     notes = [] if run.finished else [f"The run is not finished: {run.state} are played. All numbers are so far."]
+    notes += [f"The run was continued: {change}." for change in run.origin.changes]
     if not run.records:
         return Report(f"{head['name']}: {label}", summary_line, facts_of([run]), tuple(notes))
     # What the updates were worth is not known before the end: it needs the sizes, which the federation has.
@@ -106,7 +107,7 @@ def facts_of(runs: Iterable[RecordedRun], selectors: Mapping[str, Mapping[str, A
     facts += [(f"selector {label}", _choice(table)) for label, table in (selectors or {}).items()]
     versions: dict[str, list[str]] = {}
     for run in runs:
-        for package, version in run.versions.items():
+        for package, version in run.origin.versions.items():
             seen = versions.setdefault(package, [])
             if version not in seen:
                 seen.append(version)
@@ -193,7 +194,7 @@ def selectors_report(name: str, runs: Runs) -> Report:
     pictures: tuple[Any, ...] = ()
     result = ""
     if seeds:
-        every = summary_table((label, run.seed, _with_weights(run)) for label, each in compared.items() for run in each)
+        every = summary_table((label, run.seed, run.results or {}) for label, each in compared.items() for run in each)
         means = mean_table(every)
         pictures, missing = pictures_of(compared)
         pictures = (*sweep_pictures(means), *pictures)
@@ -219,12 +220,6 @@ def selectors_report(name: str, runs: Runs) -> Report:
         pictures,
         result,
     )
-
-
-def _with_weights(run: RecordedRun) -> dict[str, Any]:
-    """Return a run's summary, with the sum of weights that those of before do not have."""
-    results = run.results or {}
-    return results if "weight_sum" in results else results | {"weight_sum": mean_weight_sum(run.records)}
 
 
 #: Sums of weights that differ by more than this factor are said above the tables.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,15 +97,6 @@ class Scenario(World):
     size: int
     rounds: int
     data: Federation | None = None
-
-    #: Whether anything that was built for this scenario has asked for the number of rounds.
-    depends_on_rounds: ClassVar[bool] = False
-
-    def __getattribute__(self, name: str) -> Any:
-        """Note that the number of rounds was asked for: such a run cannot be extended to more of them."""
-        if name == "rounds":
-            object.__setattr__(self, "depends_on_rounds", True)
-        return super().__getattribute__(name)
 
     @property
     def federation(self) -> Federation:

@@ -22,7 +22,7 @@ SECONDS = ["solve_seconds", "select_seconds", "train_seconds"]
 
 def commits(study: Path, names: list[Path]) -> str:
     """List the commits at which a study's runs were made."""
-    versions = (json.loads((study / name / "versions.json").read_text(encoding="utf-8")) for name in names)
+    versions = (json.loads((study / name / "origin.json").read_text(encoding="utf-8"))["versions"] for name in names)
     return " ".join(sorted({str(each["commit"]) for each in versions}))
 
 

@@ -224,11 +224,12 @@ def sound(tmp_path_factory):
     with zipfile.ZipFile(folder / "z.zip", "w") as archive:
         archive.write(folder / "m.txt", "m.txt")
         archive.writestr("best_known.csv", "name,m,best_known\nm,3,1.5\n")
-    Origin({"a": "b"}, {"c": "d"}, {}, {"numpy": "2"}, "x86").write(folder)
+    origin = Origin({"a": "b"}, {"c": "d"}, {"numpy": "2"}, "x86", ("from round 2 on: numpy",))
+    origin.write(folder)
     run = folder / "compared/a-s0"
     run.mkdir(parents=True)
     (run / "config.toml").write_bytes(tomli_w.dumps(tables).encode())
-    (run / "versions.json").write_text('{"numpy": "2.0"}')
+    origin.write(run)
     solved = {"objective": 1.5, "bound": 2.0, "gap": 0.3, "seconds": 0.1, "status": "feasible"}
     (run / "rounds.jsonl").write_text(json.dumps(RECORD | {"solution": solved}) + "\n")
     keys = ("count_variance", "longest_absence", "final_loss", "final_accuracy", "mean_gap", "max_gap", "proved")

@@ -109,8 +109,9 @@ def test_the_checkpoint_of_something_else_is_a_sentence(finished, tmp_path):
 @pytest.mark.parametrize(
     ("file", "text", "sentence"),
     [
-        ("versions.json", "[]", "versions.json must name versions by package"),
-        ("versions.json", '{"numpy": 2}', "versions.json must name versions by package"),
+        ("origin.json", "[]", "origin.json: it is not of the format"),
+        ("origin.json", '{"format": "run-origin/2", "files": {}, "code": {"a": 2}}', "its code must be texts by name"),
+        ("origin.json", '{"format": "run-origin/2", "files": {}, "code": {}, "versions": {}}', "its processor must be"),
         ("summary.json", "[]", "summary.json must name results"),
         ("rounds.jsonl", "[]\n", "line 1 is not the record of round 0"),
         ("rounds.jsonl", '{"round": 1}\n', "line 1 is not the record of round 0"),
@@ -196,7 +197,7 @@ def test_a_configuration_of_a_run_says_what_its_report_needs(finished, tmp_path,
         read_report(tmp_path / "run")
 
 
-@pytest.mark.parametrize("file", ["config.toml", "versions.json", "summary.json", "rounds.jsonl"])
+@pytest.mark.parametrize("file", ["config.toml", "origin.json", "summary.json", "rounds.jsonl"])
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"[" * 5000, b"\0", b'{"a": "\\u0000"}\n', b"9" * 5000])
 def test_other_bytes_and_deep_values_are_sentences(finished, tmp_path, file, data):
     _, _, folder = finished

@@ -183,7 +183,6 @@ def test_a_run_folder_holds_what_the_readme_says(config, tmp_path):
     assert found == {
         "config.toml",
         "origin.json",
-        "versions.json",
         "rounds.jsonl",
         "checkpoint.npz",
         "metrics.csv",
@@ -301,52 +300,6 @@ def test_a_killed_process_loses_nothing_that_was_finished(config, tmp_path, kill
     assert np.array_equal(first["weights"], second["weights"])
     for name in first["server"]:
         assert np.array_equal(first["server"][name], second["server"][name])
-
-
-def test_more_rounds_go_on_from_the_finished_run(config, tmp_path, caplog):
-    """To the bits of one go, an evaluation of the shorter run's last round aside; also one of many."""
-    experiment, _ = read_config(config, ["training.evaluate_every=2", "experiment.rounds=3"])
-    shorter = run(experiment, tmp_path / "a", plots=False)
-    assert read_records(shorter)[-1]["loss"] is not None
-    played = []
-    longer = replace(experiment, rounds=5)
-    folder = run(longer, tmp_path / "a", plots=False, callbacks=[lambda record: played.append(record["round"])])
-    assert played == [3, 4]
-    whole = run(longer, tmp_path / "b", plots=False)
-    assert timeless(read_records(folder)) == timeless(read_records(whole))
-    assert (folder / "clients.csv").read_bytes() == (whole / "clients.csv").read_bytes()
-    assert len(read_records(shorter)) == 3
-    run_all([replace(experiment, rounds=6)], tmp_path / "a", plots=False)
-    assert len(read_records(run_folder(replace(experiment, rounds=6), tmp_path / "a"))) == 6
-    assert not caplog.records
-    again = run(
-        replace(experiment, rounds=7),
-        tmp_path / "a",
-        plots=False,
-        fresh=True,
-        callbacks=[lambda r: played.append(r["round"])],
-    )
-    assert played[2:] == list(range(7))
-    assert len(read_records(again)) == 7
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (["training.schedule=cosine"], "the schedule 'cosine' depends on the number of rounds"),
-        (["selector.name=clairvoyant"], "selector 'clairvoyant' depends on the number of rounds"),
-    ],
-)
-def test_a_run_that_depends_on_its_rounds_begins_anew_and_says_so(config, tmp_path, caplog, change, sentence):
-    text = config.read_text().replace('method = "brute-force"\n', "", 1)
-    config.write_text(text)
-    for rounds in (1, 2):
-        experiment, _ = read_config(config, [*change, f"experiment.rounds={rounds}"])
-        folder = run(experiment, tmp_path / "a", plots=False)
-    assert sentence in caplog.text
-    assert "begins anew, not after the 1 rounds of" in caplog.text
-    whole = run(experiment, tmp_path / "b", plots=False)
-    assert timeless(read_records(folder)) == timeless(read_records(whole))
 
 
 def test_saving_less_often_is_the_same_run(config, tmp_path):

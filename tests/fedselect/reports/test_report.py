@@ -606,8 +606,8 @@ def test_report_command_as_json_names_every_file(compared, tmp_path, capsys, mon
             "is of format 'other/1'; this version reads 'selectors-comparison/1'",
         ),
         ({"comparison.json": '{"format": "selectors-comparison/1"}'}, "does not give a run for every label and seed"),
-        ({"config.toml": "a = [", "versions.json": "{}"}, "cannot read the run folder"),
-        ({"config.toml": "", "versions.json": "{}"}, "config.toml has no [experiment]"),
+        ({"config.toml": "a = [", "origin.json": "{}"}, "cannot read the run folder"),
+        ({"config.toml": "", "origin.json": "{}"}, "config.toml has no [experiment]"),
     ],
 )
 def test_other_folders_are_one_sentence_and_exit_2(files, sentence, tmp_path, capsys, monkeypatch):
