@@ -431,10 +431,9 @@ def many_kinds() -> Problem:
     )
 
 
-def circle_of_points(n: int = 3000) -> PointDispersionProblem:
-    angle = np.random.default_rng(9).random(n) * 2 * np.pi
-    costs = np.random.default_rng(10).random(n)
-    return PointDispersionProblem(np.column_stack([np.cos(angle), np.sin(angle)]), costs, size=n // 10)
+def line_of_points(n: int = 3000) -> PointDispersionProblem:
+    places, costs = (np.random.default_rng(seed).random(n) for seed in (9, 10))
+    return PointDispersionProblem(places[:, None], costs, size=n // 10)
 
 
 def enumerable() -> Problem:
@@ -506,8 +505,8 @@ BUSY_SPECIAL: dict[tuple[type[Problem], str], Callable[[], Problem]] = {
     (AllocationProblem, "brute-force"): lambda: AllocationProblem(np.full(7, 11), np.arange(7.0), 40),
     (PointDispersionProblem, "brute-force"): lambda: PointDispersionProblem(np.eye(24), size=12),
     (KindDispersionProblem, "brute-force"): lambda: KindDispersionProblem(1 - np.eye(24), kinds=range(24), size=12),
-    (PointDispersionProblem, "circle"): circle_of_points,
-    (DispersionProblem, "circle"): lambda: circle_of_points(900).expanded(),
+    (PointDispersionProblem, "line"): line_of_points,
+    (DispersionProblem, "line"): lambda: line_of_points(900).expanded(),
     (DeadlineProblem, "moore-hodgson"): many_uploads,
     (DeadlineProblem, "brute-force"): lambda: DeadlineProblem(np.zeros(20), np.ones(20), 20.0),
     (DeadlineProblem, "dynamic-programme"): lambda: DeadlineProblem(np.zeros(500), np.arange(500), 50_000.0),

@@ -190,13 +190,13 @@ def test_a_method_is_listed_for_the_problems_that_it_accepts(scratch_registry):
     assert "few" in {each.name for each in methods(DispersionProblem)}
 
 
-def test_circle_is_listed_where_it_does_not_refuse():
+def test_line_is_listed_where_it_does_not_refuse():
     rng = np.random.default_rng(0)
     for embedded in (True, False):
         places = rng.random((9, 1 if embedded else 3))
         matrix = np.linalg.norm(places[:, None] - places, axis=2)
         for problem in (DispersionProblem(matrix, size=4), PointDispersionProblem(places, size=4)):
-            assert ("circle" in {each.name for each in methods(problem)}) is embedded
+            assert ("line" in {each.name for each in methods(problem)}) is embedded
 
 
 def test_one_way_to_say_what_was_meant():

@@ -87,7 +87,7 @@ def registered() -> list[tuple[str, str]]:
     return [(name, precision) for name, (_, precisions) in _modules.items() for precision in precisions]
 
 
-for _name in ("tree", "preference", "schur", "points", "counts", "cuts", "admm", "circle", "constrained_tree", "rlt"):
+for _name in ("tree", "preference", "schur", "points", "counts", "cuts", "admm", "constrained_tree", "rlt"):
     register(_name, f"{__package__}.{_name}")
 for _name in ("swaps", "annealing", "ascent", "constrained"):
     register(_name, f"{__package__}.{_name}", ("float64", "float32"))

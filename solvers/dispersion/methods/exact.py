@@ -1,4 +1,4 @@
-"""Exact methods of our own: enumeration, longest paths on a circle, branch and bound, and ``auto`` over them all."""
+"""Exact methods of our own: enumeration, longest paths on a line, branch and bound, and ``auto`` over them all."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.dispersion.kinds import FEW, alike, repeated
+from solvers.dispersion.line import choose, line_of, too_large
 from solvers.dispersion.memory import Memory
 from solvers.dispersion.methods.constrained import solve_constrained
 from solvers.dispersion.methods.kinds import solve_by_kinds
@@ -30,9 +31,7 @@ from solvers.dispersion.relaxations.sifting import CoreMultipliers
 from solvers.dispersion.relaxations.slice_form import Normal, units
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
 from solvers.dispersion.restated import RestatedRun, as_matrix
-from solvers.dispersion.shape import shape_of
 from solvers.dispersion.symmetry import closure
-from solvers.dispersion.tree.circle import fits, search, too_large
 from solvers.dispersion.tree.first_order import FirstOrderTree
 from solvers.dispersion.tree.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.tree.portfolio import TreePortfolio
@@ -42,7 +41,7 @@ from solvers.options import AtLeast
 from solvers.registry import find, method
 from solvers.run import Run
 
-__all__ = ["LARGEST", "auto", "auto_without_matrix", "branch_and_bound", "brute_force", "circle", "solve_if_circular"]
+__all__ = ["LARGEST", "auto", "auto_without_matrix", "branch_and_bound", "brute_force", "line", "solve_on_a_line"]
 
 #: Selections that brute force is willing to look at.
 LARGEST = 20_000_000
@@ -99,44 +98,39 @@ def _rounded(count: int) -> str:
     return f"{count:.3g}" if count < 10**15 else f"about 10^{math.floor(math.log10(count))}"
 
 
-_NOT_ONE = (
-    "circle needs distances between points on a circle or a line, to 1e-7 of the largest distance; these are not "
-    "(use 'auto')"
-)
+_NO_LINE = "line needs distances between points on a line, to 1e-7 of the largest distance; these are not (use 'auto')"
 
 
-def _is_circular(problem: SelectionProblem) -> str | None:
+def _is_on_a_line(problem: SelectionProblem) -> str | None:
     if is_trivial(problem):
         return None
-    return too_large(problem) or (None if shape_of(problem) is not None else _NOT_ONE)
+    return too_large(problem) or (None if line_of(problem) is not None else _NO_LINE)
 
 
-@dispersion_method((DispersionProblem, PointDispersionProblem), "circle", kind="exact", accepts=_is_circular)
-def circle(problem: SelectionProblem, run: Run) -> None:
-    """Prove optimality for points on a circle or a line, by longest paths through the clients in order.
+@dispersion_method((DispersionProblem, PointDispersionProblem), "line", kind="exact", accepts=_is_on_a_line)
+def line(problem: SelectionProblem, run: Run) -> None:
+    """Prove optimality for points on a line, by one longest path through the clients in order.
 
     Whether a matrix holds the distances of such points is seen from it, to 1e-7 of the largest; what they differ by is
-    added to the bound. Points may lie in any plane of any space. Nearly all of the objective depends on each client
-    and its rank alone, and on the sum of the positions (`solvers.dispersion.tree.circle`): a longest path and a
-    tangent bound a node. Costs may be any. On a line a single path is the proof.
+    added to the bound. The line may lie in any space, and costs may be any.
 
     Raises
     ------
     InvalidProblem
-        When the distances are not those of points on a circle or a line, or there are more than 20 million pairs of a
-        client and a rank (among those chosen or those left out, whichever are fewer).
+        When the distances are not those of points on a line, or there are more than 20 million pairs of a client and a
+        rank.
     """
-    if not solve_if_circular(problem, run) and not run.expired:
-        raise InvalidProblem(_NOT_ONE)  # a difference among the distances that had not been looked at before
+    if not solve_on_a_line(problem, run) and not run.expired:
+        raise InvalidProblem(_NO_LINE)  # a difference among the distances that had not been looked at before
 
 
-def solve_if_circular(problem: SelectionProblem, run: Run) -> bool:
-    """Prove optimality where the clients lie on a circle or a line and the method takes so many; False elsewhere."""
-    shape = shape_of(problem, run) if fits(problem) else None
-    if shape is None:
+def solve_on_a_line(problem: SelectionProblem, run: Run) -> bool:
+    """Prove optimality where the clients lie on a line and the table of paths is not too large; False elsewhere."""
+    found = line_of(problem, run) if too_large(problem) is None else None
+    if found is None:
         return False
     begin(problem, run)
-    search(problem, shape, run)
+    choose(problem, found, run)
     return True
 
 
@@ -308,7 +302,7 @@ def auto(
     """Enumerate what is small; otherwise swap ascent, tabu search, a certified bound, and branch and bound.
 
     Where clients come in few kinds, which differ in nothing but costs, a tree over counts comes first; where they are
-    points on a circle or a line, which their distances show at once, longest paths do. Where few of many are chosen,
+    points on a line, which their distances show at once, a longest path does. Where few of many are chosen,
     the level-1 RLT bound comes before the trees, which are left the clients that a better selection may contain.
 
     Everything needed comes with the package: no solver is called.
@@ -334,7 +328,7 @@ def auto(
     if same is not None:
         solve_by_kinds(same, run, share=_KINDS)
     if not (run.proved or run.expired or is_trivial(problem)):
-        solve_if_circular(problem, run)
+        solve_on_a_line(problem, run)
     if not (run.proved or run.expired):
         stages = Stages(problem) if run.recording and problem.n >= _MANY else None
         few, inner, known = problem, run, None
@@ -354,7 +348,7 @@ def auto(
 def auto_without_matrix(problem: SelectionProblem, run: Run) -> None:
     """Repeated points as kinds, few clients as a matrix, by its ``auto``; many by ``branch-and-bound``.
 
-    Many points on a circle or a line go to ``circle`` before.
+    Many points on a line go to ``line`` before.
     """
     if problem.is_constrained:
         in_groups = problem.n <= _MOST_IN_GROUPS and len(problem.feasible.core.numbers) > 0  # type: ignore[attr-defined]  # there are constraints
@@ -367,7 +361,7 @@ def auto_without_matrix(problem: SelectionProblem, run: Run) -> None:
     elif problem.n <= _AS_MATRIX[type(problem)]:
         as_matrix(problem, run, "auto")
     else:
-        solve_if_circular(problem, run)
+        solve_on_a_line(problem, run)
         if not (run.proved or (run.expired and run.x is not None)):
             find(problem, "branch-and-bound").function(problem, run)
 

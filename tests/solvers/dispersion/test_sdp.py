@@ -32,13 +32,9 @@ def test_inaccurate_multipliers_cannot_make_it_wrong(strength):
 def by_cvxpy(problem, strength):
     """The value of the relaxation as the documentation states it, by SCS."""
     products, x = cp.Variable((problem.n, problem.n), symmetric=True), cp.Variable(problem.n)
-    moments = cp.bmat([[np.ones((1, 1)), cp.reshape(x, (1, problem.n))], [cp.reshape(x, (problem.n, 1)), products]])
-    constraints = [
-        moments >> 0,
-        cp.diag(products) == x,
-        cp.sum(x) == problem.size,
-        cp.sum(products, 1) == problem.size * x,
-    ]
+    row = cp.reshape(x, (1, problem.n), order="C")
+    constraints = [cp.bmat([[np.ones((1, 1)), row], [row.T, products]]) >> 0, cp.diag(products) == x]
+    constraints += [cp.sum(x) == problem.size, cp.sum(products, 1) == problem.size * x]
     if strength == "nonnegative":
         constraints.append(products >= 0)
     gains = cp.sum(cp.multiply(problem.weight * problem.distances, products)) - problem.costs @ x

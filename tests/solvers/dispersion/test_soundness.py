@@ -83,7 +83,7 @@ def test_a_common_cost_changes_nothing(method):
         assert np.array_equal(plain.selected, costly.selected)
 
 
-@pytest.mark.parametrize("method", [e.name for e in methods(DispersionProblem) if e.name not in ("circle", "random")])
+@pytest.mark.parametrize("method", [e.name for e in methods(DispersionProblem) if e.name not in ("line", "random")])
 def test_single_precision_is_summed_in_double(method):
     """Sums in single precision once gave bounds below the optimum, and decisions that were not the best."""
     entry = next(e for e in methods(DispersionProblem) if e.name == method)

@@ -10,8 +10,8 @@ from solvers.dispersion import PointDispersionProblem
 from solvers.dispersion.relaxations.points import Relaxation
 from solvers.feasible_set import ONE, ZERO
 from solvers.run import Run
-from tests.solvers.dispersion.circle.cases import circle
 from tests.solvers.dispersion.points.cases import random_points
+from tests.solvers.dispersion.test_line import on_a_line
 
 
 def _optimum(problem):
@@ -91,7 +91,7 @@ def test_large_problems_agree_with_the_matrix_within_both_gaps():
 def test_every_method_decides_feasibly_and_repeatably(method):
     rng = np.random.default_rng(5)
     for n in (5, 9, 14) if method == "brute-force" else (5, 40, 900):
-        problem = circle(n, n // 3, costs=rng.normal(size=n)) if method == "circle" else random_points(rng, n=n)
+        problem = on_a_line(n, n // 3, costs=rng.normal(size=n)) if method == "line" else random_points(rng, n=n)
         first, second = (solve(problem, method, seed=3) for _ in range(2))
         assert problem.violation(first.x) == 0
         assert (first.x == second.x).all()
@@ -103,8 +103,8 @@ def test_every_method_decides_feasibly_and_repeatably(method):
 def test_a_start_is_never_made_worse(method):
     n, m = (15, 5) if method == "brute-force" else (500, 20)
     problem = PointDispersionProblem(np.random.default_rng(6).random((n, 3)), None, size=m, weight=0.5)
-    if method == "circle":
-        problem = circle(500, 20)
+    if method == "line":
+        problem = on_a_line(500, 20)
     best = solve(problem, "auto")
     assert solve(problem, method, start=best.x).objective >= best.objective
 
