@@ -33,6 +33,7 @@ from fedselect.options import Registry
 from fedselect.selectors import SELECTORS
 from fedselect.training.losses import LOSSES
 from fedselect.training.models import MODELS
+from fedselect.training.server_rules import SERVER_RULES
 from solvers.options import did_you_mean
 from solvers.reading import Unreadable, read_bytes
 from solvers.registry import Method, method_registries, put
@@ -59,6 +60,7 @@ REGISTRIES: tuple[Registry, ...] = (
     PARTITIONS,
     MODELS,
     LOSSES,
+    SERVER_RULES,
 )
 
 _log = logging.getLogger(__name__)

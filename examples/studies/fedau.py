@@ -28,6 +28,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
+import stored_updates  # noqa: F401  (registers FedVARP and MIFA)
 from comparison import beside_paper, published_table
 from fedselect.availability import AVAILABILITY
 from fedselect.experiments import Choice, Experiment

@@ -54,12 +54,14 @@ def _everything() -> Catalogue:
     from fedselect.selectors import SELECTORS
     from fedselect.training.losses import LOSSES, METRICS
     from fedselect.training.models import MODELS
+    from fedselect.training.server_rules import SERVER_RULES
     from fedselect.training.settings import OPTIMIZERS
     from solvers import methods
     from solvers.problem import FAMILIES, Problem, families
 
     found: Catalogue = {}
-    for registry in (SELECTORS, AVAILABILITY, DROPOUT, CLOCKS, DATASETS, PARTITIONS, MODELS, LOSSES, METRICS):
+    parts = (SELECTORS, AVAILABILITY, DROPOUT, CLOCKS, DATASETS, PARTITIONS, MODELS, LOSSES, METRICS, SERVER_RULES)
+    for registry in parts:
         found[registry.kind] = [_entry(name, registry.options(name), registry.summary(name)) for name in registry.names]
     found["optimizer"] = [_entry(name, {}, "training.optimizer; its options are PyTorch's") for name in OPTIMIZERS]
     for family in FAMILIES:

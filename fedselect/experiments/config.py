@@ -168,12 +168,14 @@ class Experiment:
         """Return everything that is built by name, each with its registry."""
         from fedselect.training.losses import LOSSES
         from fedselect.training.models import MODELS
+        from fedselect.training.server_rules import SERVER_RULES
 
         found = [(registry, getattr(self, section)) for section, registry in _REGISTRIES.items()]
         found += [] if self.clock is None else [(CLOCKS, self.clock)]
         partition = self.data.options.get("partition", DATASETS.options(self.data.name).get("partition"))
         found += [(PARTITIONS, Choice(partition))] if isinstance(partition, str) else []
         found += [] if self.training.loss == "auto" else [(LOSSES, Choice(self.training.loss))]
+        found += [(SERVER_RULES, Choice(self.training.server_rule))]
         return [*found, (MODELS, Choice(self.training.model, self.training.model_options))]
 
     @property

@@ -34,7 +34,7 @@ from fedselect.rounds.engine import Decision, Round, decide, learn
 from fedselect.rounds.protocol import Probe, RoundFeedback, Selection, Selector
 from fedselect.rounds.scenario import World
 from fedselect.training.client_training import Trained, averaged
-from fedselect.training.server_rules import server_rule
+from fedselect.training.server_rules import SERVER_RULES
 from fedselect.training.settings import TrainingSettings
 
 __all__ = ["Server"]
@@ -196,7 +196,8 @@ class Server:
         self._weights = weights.detach().clone()
         self._buffers: torch.Tensor | None = None  #: what the model keeps beside its parameters, if anything
         self._velocity = torch.zeros_like(self._weights) if settings.server_momentum else None
-        self._rule = server_rule(settings, settings.importances(world.sizes), self._weights)
+        importance = settings.importances(world.sizes)
+        self._rule = SERVER_RULES.build(settings.server_rule, settings, importance, self._weights)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at round {self.round}: {self.selector!r}, {self._weights.numel()} parameters>"
@@ -321,6 +322,11 @@ class Server:
     def embeds(self) -> bool:
         """Whether this server can compute embeddings: one without the architecture cannot."""
         return False
+
+    @property
+    def trains_own_models(self) -> bool:
+        """Whether clients train from models of their own, which the server's rule keeps."""
+        return bool(self._rule.own_models)
 
     def _begun(self, client: int) -> torch.Tensor:
         """Return the model that a client trained from in the round being concluded."""

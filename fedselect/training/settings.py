@@ -17,6 +17,7 @@ from fedselect.options import check_choice, check_number
 from fedselect.randomness import generator
 from fedselect.training.losses import LOSSES, METRICS, names_in
 from fedselect.training.models import MODELS
+from fedselect.training.server_rules import SERVER_RULES
 from solvers.options import check_keywords, did_you_mean
 
 if TYPE_CHECKING:
@@ -60,7 +61,6 @@ FOREIGN_SETTINGS: dict[str, str] = {
     "rounds": "the number of rounds is of the experiment, Experiment(rounds=...), or of FedAvg.fit(rounds)",
 }  # fmt: skip
 _CHOICES = {
-    "server_rule": ("fedavg", "fedvarp", "mifa", "fedawe", "fedavgm", "fedadam", "fedyogi"),
     "schedule": ("exponential", "cosine", "linear", "step"),
     "importance": ("samples", "equal"),
     "momentum_buffers": ("reset", "kept"),
@@ -115,7 +115,7 @@ class TrainingSettings:
         has been replaced since (CA-Fed's code). Kept, they take N·d numbers of memory and of every checkpoint.
     proximal : float
         FedProx's μ: the local objective gains μ/2 ‖w − w₀‖² (Li et al., MLSys 2020); combines with any selector.
-    server_rule : {"fedavg", "fedvarp", "mifa", "fedawe", "fedavgm", "fedadam", "fedyogi"}
+    server_rule : {"fedavg", "fedavgm", "fedadam", "fedyogi"} or a name in `SERVER_RULES`
         Rule by which the server combines the updates; see `fedselect.training.server_rules`. ``"fedavgm"`` is FedAvg
         with a ``server_momentum`` of 0.9, where none is given.
     server_beta1, server_beta2, server_tau : float
@@ -132,8 +132,7 @@ class TrainingSettings:
         After every round the model is projected onto the ball of this radius around 0 (CA-Fed's W).
     importance : {"samples", "equal"}
         The objective is Σ α_k F_k with α_k = n_k / Σ n ("samples": FedGS, CA-Fed, E3CS, FedSS) or 1 / N ("equal":
-        FedAU, FedVARP, MIFA). FedVARP and MIFA weigh stored updates with it; metrics compare realised importance with
-        it.
+        FedAU, FedVARP, MIFA). Server rules are told it; metrics compare realised importance with it.
     update_limit : float
         An update is refused, and its client *failed*, when its norm exceeds this many times the largest of 1, the norm
         of the global model and, where at least three clients answered, the median norm of the round's updates;
@@ -248,6 +247,7 @@ class TrainingSettings:
             object.__setattr__(self, "metrics", names_in(self.metrics))
         for name in self.metrics:
             METRICS.check(name, {})
+        SERVER_RULES.check(self.server_rule, {})
         if self.server_rule == "fedavgm" and not self.server_momentum:
             object.__setattr__(self, "server_momentum", 0.9)
         if self.optimizer not in OPTIMIZERS:

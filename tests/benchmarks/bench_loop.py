@@ -23,13 +23,15 @@ from typing import Any
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "examples" / "studies")]
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.functional import cross_entropy  # noqa: E402
 
+import stored_updates  # noqa: E402, F401  (registers MIFA)
 from fedselect.availability import AVAILABILITY, DROPOUT  # noqa: E402
 from fedselect.data import Federation, Samples, digits  # noqa: E402
 from fedselect.experiments.folder import save_checkpoint  # noqa: E402

@@ -209,8 +209,9 @@ class SelectorStrategy(Strategy):
         identity_timeout: float = 30.0,
         patience: float = 60.0,
     ) -> None:
-        if server.settings.server_rule == "fedawe":
-            raise ConfigError("server_rule 'fedawe' trains every client from its own model; a Flower round sends one")
+        if server.trains_own_models:
+            name = server.settings.server_rule
+            raise ConfigError(f"server_rule {name!r} trains every client from its own model; a Flower round sends one")
         self.server, self.timeout, self.patience = server, timeout, patience
         self.identity_timeout = identity_timeout
         self.roster = Roster(server.world.n_clients)

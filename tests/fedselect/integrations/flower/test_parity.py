@@ -14,6 +14,8 @@ import pytest
 pytest.importorskip("flwr")
 pytest.importorskip("torch")
 
+import stored_updates  # noqa: F401  (registers FedVARP and MIFA)
+from fedselect.errors import ConfigError
 from fedselect.experiments import Choice, Experiment, read_config, read_records, run, run_folder
 from fedselect.experiments.folder import load_checkpoint
 from fedselect.integrations.flower import LocalGrid, experiment_client_app, run_on
@@ -201,3 +203,10 @@ def test_on_ray_it_is_the_own_loop(experiment, tmp_path):
     for selector in ("fedgs", "e3cs", "fedau"):
         each = replace(experiment, selector=Choice(selector))
         assert same(run(each, tmp_path / "own", plots=False), run_folder(each, tmp_path / "ray"))
+
+
+def test_a_rule_of_clients_own_models_is_refused(experiment, tmp_path):
+    """FedAWE's clients train from models of their own; a round of Flower sends one to all."""
+    experiment = replace(experiment, training=replace(experiment.training, server_rule="fedawe"))
+    with pytest.raises(ConfigError, match="'fedawe' trains every client from its own model; a Flower round sends one"):
+        run_on(LocalGrid(experiment_client_app(experiment), 12), experiment, tmp_path / "flower")
