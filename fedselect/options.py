@@ -86,11 +86,17 @@ def check_choice(name: str, value: str, *accepted: str) -> str:
     return value
 
 
+#: Rounds, steps or clients at most: what is larger is a mistake, and no array or loop can have it.
+LARGEST_COUNT = 10**15
+
+
 def check_count(name: str, value: int, least: int = 1) -> int:
     """Return ``value`` if it is an integer of at least ``least``; raise `ConfigError` otherwise."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
         words = "a positive integer" if least == 1 else f"an integer of at least {least}"
         raise ConfigError(f"{name} must be {words}; got {value!r}")
+    if value > LARGEST_COUNT:
+        raise ConfigError(f"{name} must be at most 10^15; got a number of {len(str(int(value)))} digits")
     return int(value)
 
 
@@ -106,7 +112,7 @@ def check_number(
     """Return ``value`` as a float if it is finite and in [low, high], less open ends; raise `ConfigError` if not."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     inside = (low < number if open_low else low <= number) and (number < high if open_high else number <= high)
     if inside and math.isfinite(number):
@@ -117,7 +123,8 @@ def check_number(
         accepted = "be a positive number"
     else:
         accepted = f"be a number {'above' if open_low else 'of at least'} {low:g}"
-    raise ConfigError(f"{name} must {accepted}; got {value if isinstance(value, int | float) else repr(value)}")
+    shown = f"{value if isinstance(value, int | float) else repr(value)}"
+    raise ConfigError(f"{name} must {accepted}; got {shown if len(shown) <= 80 else shown[:77] + '...'}")
 
 
 def names_file(option: str) -> bool:

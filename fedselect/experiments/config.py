@@ -17,7 +17,7 @@ from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.clock import CLOCKS, ClockSettings, check_clock
 from fedselect.data import DATASETS, PARTITIONS, Federation, check_data, load_data
 from fedselect.errors import ConfigError
-from fedselect.options import Registry, parsed, placed, with_files
+from fedselect.options import Registry, check_count, parsed, placed, with_files
 from fedselect.plugins import find_sources, load_plugins
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import FOREIGN_SETTINGS, TrainingSettings
@@ -149,6 +149,8 @@ class Experiment:
         for key, least in (("rounds", 1), ("seed", 0), ("clients_per_round", 1), ("checkpoint_every", 1)):
             if getattr(self, key) < least:
                 raise ConfigError(f"experiment: {key} must be at least {least}; got {getattr(self, key)}")
+            if key != "seed":
+                check_count(f"experiment: {key}", getattr(self, key))
         if self.patience is not None and self.patience < 1:
             raise ConfigError(f"experiment: patience must be at least 1 evaluation; got {self.patience}")
         if not self.time_limit > 0:

@@ -176,10 +176,9 @@ class FedAvg(Server):
         self._model = build_model(model, federation, settings, world.seed).to(device)
         weights = parameters_to_vector(self._model.parameters())
         size = sum(each.numel() * each.element_size() for each in self._model.state_dict().values())
-        super().__init__(selector, world, weights, settings=settings, model_bytes=size)
         self._local = LocalTraining(self._model, federation, settings, world.seed, device, self._objective, optimizer)
-        if self._local.buffers is not None:
-            self._buffers = self._local.buffers.read()
+        buffers = None if self._local.buffers is None else self._local.buffers.read()
+        super().__init__(selector, world, weights, settings=settings, model_bytes=size, buffers=buffers)
         self._noise: NDArray[np.float64] | None = None
         test = federation.test
         self._test, *self._tests = (

@@ -3,18 +3,7 @@ r"""Server's half of federated averaging: ask the selector, check and apply the 
 Where clients train is decided by the caller: `fedselect.training.fedavg.FedAvg` in this process,
 `fedselect.integrations.flower` on other machines.
 
-A client is not trusted to send numbers that can be used: a single entry of 3e38 would make the model infinite for
-good, and the honest clients that train from it fail ever after. So an answer is refused when
-
-* its update, its loss or its buffers are not finite (a loss: beyond single precision);
-* the norm of its update exceeds ``update_limit`` times :math:`\max(1, \|w\|, \text{median}_k \|\Delta_k\|)`. The median
-  (the lower one of two) counts from three answers on, so that fewer than half of the clients cannot raise it. Where a
-  model starts at zero and has large weights (a regression in raw units), it is what admits the first updates;
-* the change of its buffers exceeds the same limit, with the buffers in the place of the model;
-* the server stores updates per unit of step size, and this one would not fit single precision.
-
-That keeps one client from destroying the model; it does not keep a client from pulling it. ``clip_norm`` bounds what
-one client can move it by in a round.
+What clients send is screened first (`fedselect.training.screen`).
 """
 
 from __future__ import annotations
@@ -34,108 +23,16 @@ from fedselect.rounds.engine import Decision, Round, decide, learn
 from fedselect.rounds.protocol import Probe, RoundFeedback, Selection, Selector
 from fedselect.rounds.scenario import World
 from fedselect.training.client_training import Trained, averaged
+from fedselect.training.screen import Screen, clipped
 from fedselect.training.server_rules import SERVER_RULES
 from fedselect.training.settings import TrainingSettings
 
 __all__ = ["Server"]
 
 
-_SINGLE = float(np.finfo(np.float32).max)
-
-
-def unusable(
-    trained: Trained,
-    norms: NDArray[np.float64],
-    model: Tensor,
-    buffers: Tensor | None,
-    *,
-    limit: float,
-    rate: float | None = None,
-) -> dict[int, str]:
-    """Find the answers that cannot be used.
-
-    Parameters
-    ----------
-    trained : Trained
-        The answers of m clients.
-    norms : (m,) ndarray of float
-        Euclidean norms of their updates; inf where single precision overflows.
-    model : (d,) tensor
-        The global model that they trained from.
-    buffers : (q,) tensor or None
-        Its buffers, where it has any.
-    limit : float
-        `TrainingSettings.update_limit`.
-    rate : float, optional
-        Step size of the round, where the server stores updates per unit of it.
-
-    Returns
-    -------
-    dict of int to str
-        Place of an answer to the reason, which begins with "its".
-    """
-    losses = (trained.losses, trained.received_losses)
-    most = min(limit, _SINGLE if rate is None else _SINGLE * rate)
-    if (
-        trained.buffers is None
-        and rate != 0
-        and all(_within(x, top) for x, top in zip((norms, *losses), (most, _SINGLE, _SINGLE), strict=True))
-    ):
-        return {}  # nearly every round of nearly every run: a model of a thousand parameters trains in milliseconds
-    found: dict[int, str] = {}
-    for name, values in zip(("loss", "received loss"), losses, strict=True):
-        for place in np.flatnonzero(~(np.abs(values) <= _SINGLE)).tolist():
-            found.setdefault(place, f"its {name} is {values[place]:g}; accepted is a finite number")
-    for place in np.flatnonzero(~np.isfinite(norms)).tolist():  # the norm of finite numbers may overflow
-        if not torch.isfinite(trained.updates[place]).all():
-            found[place] = "its update is not finite"
-    _too_large(found, "update", norms, model, limit)
-    if rate is not None:
-        for place in np.flatnonzero(~(norms <= _SINGLE * rate) | (rate == 0)).tolist():
-            found.setdefault(place, f"its update of norm {norms[place]:.3g} per step size {rate:g} cannot be stored")
-    if trained.buffers is not None and buffers is not None:
-        changes = torch.linalg.vector_norm(trained.buffers - buffers, dim=1).cpu().numpy()
-        for place in np.flatnonzero(~torch.isfinite(trained.buffers).all(dim=1).cpu().numpy()).tolist():
-            found.setdefault(place, "its buffers are not finite")
-        _too_large(found, "change of the buffers", changes, buffers, limit)
-    return found
-
-
-def _within(values: NDArray[np.floating], most: float) -> bool:
-    """Whether all of these are numbers of at most this size."""
-    return not values.size or float(np.abs(values).max()) <= most
-
-
 def _is_finite(values: Tensor) -> bool:
     """Whether all entries are finite: so they are where their sum is, which is found sooner."""
     return math.isfinite(float(values.sum())) or bool(torch.isfinite(values).all())
-
-
-def clipped(updates: Tensor, norms: NDArray[np.float64], most: float) -> tuple[Tensor, NDArray[np.float64]]:
-    """Scale the rows that are longer than ``most`` down to it; return them and their norms."""
-    long = norms > most
-    if not long.any():
-        return updates, norms
-    factors = np.ones_like(norms)
-    factors[long] = most / norms[long]
-    shorter = updates * torch.from_numpy(factors).to(updates).unsqueeze(1)
-    return shorter, np.where(long, np.asarray(most, dtype=norms.dtype), norms)
-
-
-def _too_large(found: dict[int, str], what: str, norms: NDArray[np.float64], base: Tensor, limit: float) -> None:
-    """Add the answers whose norms exceed the limit, in comparison with the norm of ``base``."""
-    if not (norms > limit).any():  # the reference is at least 1: nothing else to compute
-        return
-    reference = max(1.0, float(base.double().norm()))
-    good = np.sort([norm for place, norm in enumerate(norms.tolist()) if place not in found])
-    if good.size >= 3:
-        reference = max(reference, float(good[(good.size - 1) // 2]))
-    for place in np.flatnonzero(norms > limit * reference).tolist():
-        if place not in found and math.isfinite(limit):
-            found[place] = (
-                f"its {what} has norm {norms[place]:.3g}; accepted is at most {limit * reference:.3g} "
-                f"(update_limit = {limit:g})"
-            )
 
 
 #: Weights, velocity and buffers of the global model.
@@ -174,6 +71,8 @@ class Server:
         How the server aggregates (and clients train).
     model_bytes : int, optional
         Size of the model that is sent, for a clock that does not state one; that of ``weights`` if left out.
+    buffers : (q,) tensor, optional
+        What the model keeps beside its parameters, if anything; clients then send theirs.
     """
 
     def __init__(
@@ -184,6 +83,7 @@ class Server:
         *,
         settings: TrainingSettings | None = None,
         model_bytes: int | None = None,
+        buffers: torch.Tensor | None = None,
     ) -> None:
         if world.clock is not None:
             size = weights.numel() * weights.element_size() if model_bytes is None else model_bytes
@@ -194,7 +94,8 @@ class Server:
         self.round = 0
         self.device = weights.device
         self._weights = weights.detach().clone()
-        self._buffers: torch.Tensor | None = None  #: what the model keeps beside its parameters, if anything
+        self._buffers = buffers
+        self._screen = Screen(settings.update_limit, self._weights, buffers)
         self._velocity = torch.zeros_like(self._weights) if settings.server_momentum else None
         importance = settings.importances(world.sizes)
         self._rule = SERVER_RULES.build(settings.server_rule, settings, importance, self._weights)
@@ -348,6 +249,7 @@ class Server:
             "weights": self.weights,
             "velocity": None if self._velocity is None else self._velocity.cpu().numpy().copy(),
             "server": self._rule.state_dict(),
+            "screen": self._screen.state_dict(),
             "selector": self.selector.state_dict() if self.has_selector_state else {},
         } | {
             **({} if self._buffers is None else {"buffers": self._buffers.cpu().numpy().copy()}),
@@ -365,6 +267,7 @@ class Server:
         if self._buffers is not None:
             self._buffers = torch.from_numpy(np.asarray(state["buffers"], dtype=np.float32)).to(self.device)
         self._rule.load_state_dict(state["server"])
+        self._screen.load_state_dict(state["screen"])
         if not self.has_selector_state:
             raise ConfigError(
                 f"the selector, a {type(self.selector).__name__}, has no state_dict and load_state_dict(state) to "
@@ -379,14 +282,9 @@ class Server:
         """
         settings, rate = self.settings, self.settings.rate(self.round)
         norms = torch.linalg.vector_norm(trained.updates, dim=1).cpu().numpy()
-        refused = unusable(
-            trained,
-            norms,
-            self._weights,
-            self._buffers,
-            limit=settings.update_limit,
-            rate=rate if self._rule.stores else None,
-        )
+        changes = None if trained.buffers is None or self._buffers is None else trained.buffers - self._buffers
+        losses = np.stack((trained.losses, trained.received_losses))
+        refused = self._screen(trained.updates, norms, losses, changes, rate if self._rule.stores else None)
         if settings.clip_norm is not None:
             shorter, norms = clipped(trained.updates, norms, settings.clip_norm)
             trained = replace(trained, updates=shorter)

@@ -71,6 +71,17 @@ _CHOICES = {
 }
 
 
+#: The largest number of single precision, in which models are trained.
+_SINGLE = float(np.finfo(np.float32).max)
+
+
+def check_size(name: str, value: float) -> float:
+    """Return a number that single precision can hold; raise `ConfigError` for a larger one."""
+    if value > _SINGLE:
+        raise ConfigError(f"{name} must be at most {_SINGLE:.2g}, the largest of single precision; got {value:.3g}")
+    return value
+
+
 @dataclass(frozen=True)
 class TrainingSettings:
     r"""Settings of the clients' training and the server's aggregation.
@@ -135,8 +146,8 @@ class TrainingSettings:
         FedAU, FedVARP, MIFA). Server rules are told it; metrics compare realised importance with it.
     update_limit : float
         An update is refused, and its client *failed*, when its norm exceeds this many times the largest of 1, the norm
-        of the global model and, where at least three clients answered, the median norm of the round's updates;
-        ``inf`` accepts every finite update. See `fedselect.training.server_round`.
+        of the initial model and, from three on, the median norm of all updates so far; ``inf`` accepts every finite
+        update. See `fedselect.training.screen`.
     clip_norm : float, optional
         Updates longer than this are scaled down to this norm before they are applied, stored, or shown to the selector
         (not at all by default).
@@ -219,15 +230,17 @@ class TrainingSettings:
             object.__setattr__(self, "local_steps", 10)
         for name in _POSITIVE:
             if getattr(self, name) is not None:
-                check_number(f"training: {name}", getattr(self, name), open_low=True)
+                check_size(f"training: {name}", check_number(f"training: {name}", getattr(self, name), open_low=True))
         if not self.update_limit > 0:
             raise ConfigError(f"training: update_limit must be positive (inf for none); got {self.update_limit}")
+        if self.update_limit < math.inf:
+            check_size("training: update_limit", self.update_limit)
         for epochs in self.epoch_choices:
             check_number("training: local_epochs", epochs, open_low=True)
         if self.local_epochs == []:
             raise ConfigError("training: local_epochs must be a number of passes, or a list of at least one")
         for name in ("momentum", "weight_decay", "proximal", "server_momentum", "server_weight_decay"):
-            check_number(f"training: {name}", getattr(self, name))
+            check_size(f"training: {name}", check_number(f"training: {name}", getattr(self, name)))
         self._check_optimizers()
         for name, accepted in _CHOICES.items():
             check_choice(f"training: {name}", getattr(self, name), *accepted)
@@ -270,13 +283,16 @@ class TrainingSettings:
         return [self.local_epochs] if isinstance(self.local_epochs, int) else list(self.local_epochs)
 
     def rate(self, round: int) -> float:
-        """Local step size in ``round``."""
-        if self.schedule == "exponential":
-            return self.learning_rate * self.decay**round
-        if self.schedule_rounds is None:
+        """Local step size in ``round``; raise `ConfigError` where it has grown beyond single precision."""
+        if self.schedule_rounds is None and self.schedule != "exponential":
             raise ConfigError(f"training: schedule {self.schedule!r} needs schedule_rounds, a number of rounds")
-        if self.schedule == "step":
-            return self.learning_rate * self.decay ** (round // self.schedule_rounds)
+        if self.schedule_rounds is None or self.schedule in ("exponential", "step"):
+            drops = round // self.schedule_rounds if self.schedule_rounds and self.schedule == "step" else round
+            try:
+                rate = self.learning_rate * self.decay**drops
+            except OverflowError:  # a power of floats, where a product is infinite
+                rate = math.inf
+            return check_size(f"training: the step size of round {round}", rate)
         share = min(round / self.schedule_rounds, 1.0)
         return self.learning_rate * ((1 + math.cos(math.pi * share)) / 2 if self.schedule == "cosine" else 1 - share)
 
