@@ -151,7 +151,11 @@ def check_record(record: Any, number: int, clients: int) -> dict[str, Any]:
     _check_clock(where, record, clients)
     if "client_scores" in record:
         kind = list[float | None]
-        check_facts(f"{where}: client_scores", record["client_scores"], {"loss": kind, "accuracy": kind})
+        scored = record["client_scores"]
+        check_facts(f"{where}: client_scores", scored, {"loss": kind, "accuracy": kind})
+        check_facts(f"{where}: client_scores", scored, dict.fromkeys(scored, kind))
+        if any(len(values) != len(scored["loss"]) for values in scored.values()):
+            raise Unreadable(f"{where}: client_scores must be lists of one length")
     check_facts(f"{where}: metrics", metrics := record.get("metrics", {}), dict.fromkeys(metrics, float | None))
     return record
 
@@ -452,7 +456,7 @@ class RunFolder:
     def finish(
         self,
         federation: Federation,
-        scores: tuple[NDArray[np.float64], NDArray[np.float64]],
+        scores: Mapping[str, NDArray[np.float64]],
         plots: bool = True,
         model: Mapping[str, Any] | None = None,
     ) -> None:
@@ -462,8 +466,8 @@ class RunFolder:
         ----------
         federation : Federation
             Whose clients.
-        scores : pair of (N,) ndarray of float
-            The final model's loss and accuracy at each client.
+        scores : mapping of str to (N,) ndarray of float
+            The final model's loss, accuracy and further metrics at each client.
         plots : bool
             Whether to draw pictures.
         model : mapping, optional

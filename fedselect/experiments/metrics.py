@@ -328,7 +328,7 @@ def client_table(
     records: Sequence[Mapping[str, Any]],
     sizes: NDArray[np.int64],
     importance: NDArray[np.float64],
-    scores: tuple[NDArray[np.float64], NDArray[np.float64]],
+    scores: Mapping[str, NDArray[np.float64]],
 ) -> pd.DataFrame:
     """Tabulate clients: samples, rounds available, selected and returned, longest absence, importance, final scores."""
     history = History.from_records(records, len(sizes))
@@ -345,8 +345,7 @@ def client_table(
             "longest_absence": absences(history),
             "importance": importance,
             "realised_importance": realised_importance(history),
-            "loss": scores[0],
-            "accuracy": scores[1],
+            **scores,
         }
     )
     return table.assign(late=late) if any("clock" in record for record in records) else table
@@ -373,7 +372,7 @@ def client_curves(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 def summary(
     records: Sequence[Mapping[str, Any]],
     importance: NDArray[np.float64],
-    scores: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+    scores: Mapping[str, NDArray[np.float64]] | None = None,
 ) -> dict[str, Any]:
     """Summarise a run in a few numbers.
 
@@ -383,8 +382,9 @@ def summary(
         Records of every round, as in ``rounds.jsonl``.
     importance : (N,) ndarray of float
         The objective's importance α of each client.
-    scores : pair of (N,) ndarray of float, optional
-        Loss and accuracy of the final model at each client (`FedAvg.client_scores`); NaN where it was not tested.
+    scores : mapping of str to (N,) ndarray of float, optional
+        Loss, accuracy and further metrics of the final model at each client (`FedAvg.client_scores`); NaN where it was
+        not tested.
 
     Returns
     -------
@@ -430,7 +430,7 @@ def summary(
     }
     results |= {f"final_{name}": value for name, value in records[-1].get("metrics", {}).items()}
     if scores is not None:
-        losses, accuracies = scores
+        losses, accuracies = scores["loss"], scores["accuracy"]
         results |= {
             "client_loss_mean": _number(float(pd.Series(losses).mean())),  # a client without tests has no score
             "client_loss_worst": _number(float(pd.Series(losses).max())),

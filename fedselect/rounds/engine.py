@@ -108,9 +108,9 @@ class Round:
         Clients whose answer cannot be used, and why; they are among the failed.
     times : RoundTimes, optional
         Times of the round on the clock, where there is one.
-    client_scores : pair of (N,) ndarray of float, optional
-        Loss and accuracy of the model at every client after the round, where they were evaluated; NaN for a client
-        without a test sample.
+    client_scores : dict of str to (N,) ndarray of float, optional
+        Loss, accuracy and further metrics of the model at every client after the round, where they were evaluated; NaN
+        for a client without a test sample.
     """
 
     round: int
@@ -124,7 +124,7 @@ class Round:
     metrics: dict[str, float] = field(default_factory=dict)
     refused: dict[int, str] = field(default_factory=dict)
     times: RoundTimes | None = None
-    client_scores: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    client_scores: dict[str, NDArray[np.float64]] | None = None
 
 
 def decide(
@@ -327,7 +327,7 @@ def round_record(done: Round) -> Record:
     }
     record |= {} if done.times is None else _clock_record(done, done.times, len(ids[Outcome.RETURNED]))
     if done.client_scores is not None:
-        record["client_scores"] = jsonable(dict(zip(("loss", "accuracy"), map(list, done.client_scores), strict=True)))
+        record["client_scores"] = jsonable({name: list(values) for name, values in done.client_scores.items()})
     record |= {"metrics": jsonable(done.metrics)} if done.metrics else {}
     record |= {"refused": {str(client): why for client, why in done.refused.items()}} if done.refused else {}
     return record | ({"notes": jsonable(selection.notes)} if selection.notes else {})

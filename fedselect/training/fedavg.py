@@ -32,7 +32,7 @@ except (ImportError, MemoryError, OSError) as error:
     raise missing_extra("torch", sentence, error) from error
 
 from fedselect.training.client_training import LocalTraining, MakesOptimizer, Trained
-from fedselect.training.losses import Measure, Metrics, client_means, measured, objective_of, scores
+from fedselect.training.losses import Measure, Metrics, client_means, client_scores, measured, objective_of, scores
 from fedselect.training.models import Model, build_model
 from fedselect.training.server_round import Server
 from fedselect.training.settings import one_thread, pick_device
@@ -295,18 +295,19 @@ class FedAvg(Server):
         vector_to_parameters(weights, self._model.parameters())
         return embedding(self._model, self._noise).astype(np.float32)
 
-    def client_scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean loss and accuracy of the global model at every client, shapes (N,).
+    def client_scores(self) -> dict[str, NDArray[np.float64]]:
+        """Mean loss, accuracy and further metrics of the global model at every client, each of shape (N,).
 
         On the samples that clients hold out for testing, where they do (NaN for a client without any); else on their
         training samples.
         """
-        if not self.federation.client_tests:
-            return client_means(self._loaded(), self._local.datasets, self._objective)
-        found = np.full((2, len(self.federation)), np.nan)
-        holding = [client for client, samples in enumerate(self.federation.client_tests) if len(samples)]
-        found[:, holding] = client_means(self._loaded(), [self._tests[client] for client in holding], self._objective)
-        return found[0], found[1]
+        tests = self._tests if self.federation.client_tests else self._local.datasets
+        holding = [client for client, (_, labels) in enumerate(tests) if len(labels)]
+        measured = client_scores(self._loaded(), [tests[client] for client in holding], self._objective)
+        found = {name: np.full(len(self.federation), np.nan) for name in measured}
+        for name, values in measured.items():
+            found[name][holding] = values
+        return found
 
     def state_dict(self) -> dict[str, Any]:
         """Everything the next round depends on, what clients keep between rounds included."""

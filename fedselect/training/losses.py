@@ -21,6 +21,7 @@ __all__ = [
     "Objective",
     "absolute_error",
     "client_means",
+    "client_scores",
     "cross_entropy_loss",
     "measured",
     "names_in",
@@ -303,3 +304,14 @@ def client_means(
     if not losses:
         return np.empty(0), np.empty(0)
     return np.concatenate(losses), np.concatenate(accuracies)
+
+
+def client_scores(
+    model: nn.Module, clients: Sequence[tuple[Tensor, Tensor]], objective: Objective
+) -> dict[str, NDArray[np.float64]]:
+    """Mean loss, accuracy and each further metric on each client's samples, by name; shapes (len(clients),)."""
+    found = dict(zip(("loss", "accuracy"), client_means(model, clients, objective), strict=True))
+    if objective.metrics:
+        each = [measured(model, *samples, objective.metrics) for samples in clients]
+        found |= {name: np.array([values[name] for values in each]) for name in objective.metrics}
+    return found

@@ -207,8 +207,8 @@ class Server:
             at_clients,
         )
 
-    def client_scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Loss and accuracy of the global model at every client: not known to a server without their data."""
+    def client_scores(self) -> dict[str, NDArray[np.float64]] | None:
+        """Scores of the global model at every client: not known to a server without their data."""
         return None
 
     def evaluate(self) -> tuple[float | None, float | None]:

@@ -203,7 +203,7 @@ def test_a_run_folder_holds_what_the_readme_says(config, tmp_path):
         assert record["solution"]["status"] == "optimal"
     results = json.loads((folder / "summary.json").read_text())
     clients = pd.read_csv(folder / "clients.csv")
-    scores = clients["loss"].to_numpy(), clients["accuracy"].to_numpy()
+    scores = {name: clients[name].to_numpy() for name in ("loss", "accuracy")}
     again = summary(records, clients["importance"].to_numpy(), scores)
     assert results == pytest.approx(again, rel=1e-12)
     assert results["count_variance"] == pytest.approx(np.var(selection_counts(records, 12), ddof=1))

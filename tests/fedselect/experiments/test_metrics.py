@@ -175,7 +175,9 @@ def test_summary_of_rounds_without_evaluation_and_with_failures():
     assert results["mean_accuracy"] == pytest.approx((0.5 + 0.8 + 0.6) / 3)
     assert results["late_accuracy_deviation"] == pytest.approx(0.1)
     assert "client_loss_mean" not in results
-    served = metrics.summary(records, np.full(3, 1 / 3), (np.array([1.0, 2.0, 6.0]), np.array([0.9, 0.5, 0.7])))
+    served = metrics.summary(
+        records, np.full(3, 1 / 3), {"loss": np.array([1.0, 2.0, 6.0]), "accuracy": np.array([0.9, 0.5, 0.7])}
+    )
     assert (served["client_loss_mean"], served["client_loss_worst"]) == (3.0, 6.0)
     assert served["client_accuracy_worst"] == 0.5
 

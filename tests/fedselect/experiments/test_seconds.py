@@ -71,7 +71,7 @@ def test_the_summary_counts_what_the_records_say(folder):
     wasted, busy = (sum(record["clock"][f"{name}_seconds"] for record in records) for name in ("wasted", "busy"))
     assert results["wasted_seconds"] == pytest.approx(wasted / busy)
     sizes = np.full(12, 10)
-    table = client_table(records, sizes, sizes / 120, (np.zeros(12), np.zeros(12)))
+    table = client_table(records, sizes, sizes / 120, {"loss": np.zeros(12), "accuracy": np.zeros(12)})
     assert table["late"].sum() == late
     assert numbers_of(records[0])["clock/seconds"] == records[0]["seconds"]
 

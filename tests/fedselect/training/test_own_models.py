@@ -124,9 +124,10 @@ def test_regression_with_a_built_in_model_finds_the_line():
     assert last.accuracy is None
     assert last.metrics["absolute_error"] < 1e-3
     assert loop.model[1].weight[0].tolist() == pytest.approx([1, -2, 0.5], abs=1e-2)
-    losses, accuracies = loop.client_scores()
-    assert losses.max() < 1e-6
-    assert np.isnan(accuracies).all()
+    scores = loop.client_scores()
+    assert scores["loss"].max() < 1e-6
+    assert np.isnan(scores["accuracy"]).all()
+    assert scores["absolute_error"].max() < 1e-3
 
 
 def test_losses_and_metrics_of_ones_own(blobs):

@@ -20,6 +20,7 @@ import torch
 
 import stored_updates  # noqa: F401  (registers FedVARP, MIFA and FedAWE: rules of one's own)
 from fedselect.training.fedavg import FedAvg
+from fedselect.training.losses import METRICS
 
 N = 12
 
@@ -376,9 +377,9 @@ def test_evaluation_in_batches_is_the_evaluation_of_all(federation, monkeypatch)
         logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         loss = -logs[np.arange(len(samples)), samples.labels].mean()
         accuracy = (logits.argmax(axis=1) == samples.labels).mean()
-        for losses, accuracies in (clients, parts):
-            assert losses[client] == pytest.approx(loss, rel=1e-4)
-            assert accuracies[client] == pytest.approx(accuracy)
+        for found in (clients, parts):
+            assert found["loss"][client] == pytest.approx(loss, rel=1e-4)
+            assert found["accuracy"][client] == pytest.approx(accuracy)
     assert run.losses([]).shape == (0,)
 
 
@@ -402,3 +403,22 @@ def test_evaluation_in_batches_is_the_evaluation_of_all(federation, monkeypatch)
 def test_bad_settings_are_sentences(options, sentence):
     with pytest.raises(ConfigError, match=sentence):
         TrainingSettings(**options)
+
+
+def test_every_metric_is_evaluated_at_every_client(federation):
+    """F1 of each client is the metric on its own samples, and NaN where it holds none for testing."""
+    tested = federation.with_client_tests(0.3)
+    run = loop(tested, metrics=["f1"])
+    run.step()
+    scores = run.client_scores()
+    assert list(scores) == ["loss", "accuracy", "f1"]
+    model, compared = run.model, 0
+    for client, samples in enumerate(tested.client_tests):
+        if not len(samples):
+            assert np.isnan(scores["f1"][client])
+            continue
+        answers = model(torch.from_numpy(samples.features)).detach()
+        assert scores["f1"][client] == METRICS["f1"](answers, torch.from_numpy(samples.labels))
+        assert scores["accuracy"][client] == (answers.argmax(1).numpy() == samples.labels).mean()
+        compared += 1
+    assert compared > 1
