@@ -16,10 +16,11 @@ import sys
 
 import matplotlib.pyplot as plt
 import pandas as pd
+from studies.letters import letters
 
 from fedselect.availability import AVAILABILITY
 from fedselect.clock import build_clock
-from fedselect.data import digits, letters
+from fedselect.data import digits
 from fedselect.experiments.comparison import difference_table, mean_table, summary_table
 from fedselect.experiments.metrics import round_table, rounds_to, seconds_to, summary
 from fedselect.rounds.engine import round_record

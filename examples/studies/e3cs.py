@@ -32,6 +32,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 
+import letters  # noqa: F401  (registers the data set)
 from comparison import (
     baseline_values,
     beside_paper,

@@ -251,8 +251,10 @@ def record(
         for t, found in record_rounds(experiment, numbers, train=train, problem=problem, options=options):
             written.append(_save(f"{experiment.name}-r{t}", found, out))
     else:
+        from fedselect.plugins import load_plugins
         from fedselect.recording import recipe
 
+        load_plugins(load)  # the data of one recipe are of examples/studies/letters.py
         for name, found in recipe(what).record(only=what):
             written.append(_save(name, found, out) | {"as_shipped": digest(found) == instances.info(name).digest})
     if format == "json":

@@ -1,6 +1,6 @@
 """Data sets, and the ways to split them over clients."""
 
-from fedselect.data.bundled_images import digits, letters
+from fedselect.data.bundled_images import digits
 from fedselect.data.federation import Federation, Samples, Targets
 from fedselect.data.generated import clustered, synthetic
 from fedselect.data.images import cifar10, cifar100, cinic10, emnist_letters, fashion_mnist, mnist, svhn, swapped_mnist
@@ -20,7 +20,6 @@ __all__ = [
     "digits",
     "emnist_letters",
     "fashion_mnist",
-    "letters",
     "load_data",
     "mnist",
     "svhn",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ class Recipe:
         What the instances' names begin with; ``-r<round>`` follows.
     equations : str
         Paper and equations of the problem.
-    experiment : Experiment
-        The federation, and who selects.
+    tables : mapping
+        Of the experiment's configuration.
     rounds : tuple of int
         Rounds to record, from 0.
     train : bool
@@ -44,11 +44,16 @@ class Recipe:
 
     name: str
     equations: str
-    experiment: Experiment
+    tables: Mapping[str, Any]
     rounds: tuple[int, ...]
     train: bool = False
     problem: str = "selector"
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def experiment(self) -> Experiment:
+        """The federation, and who selects; a mistake in its tables is found here."""
+        return Experiment.from_tables(self.tables)
 
     def instances(self) -> list[str]:
         """Names of its instances."""
@@ -94,7 +99,7 @@ def recipe(instance: str) -> Recipe:
 
 
 def _recipe(table: dict[str, Any]) -> Recipe:
-    """One table of the file; a mistake in it is found by the experiment's own checks."""
+    """One table of the file."""
     rounds = tuple(table["rounds"])
     head = {
         "name": table["name"],
@@ -110,7 +115,7 @@ def _recipe(table: dict[str, Any]) -> Recipe:
     return Recipe(
         name=table["name"],
         equations=table["equations"],
-        experiment=Experiment.from_tables({"experiment": head, **sections}),
+        tables={"experiment": head, **sections},
         rounds=rounds,
         train=table.get("train", False),
         problem=table.get("problem", "selector"),

@@ -22,10 +22,12 @@ from pathlib import Path
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "examples" / "studies")]
 
 import numpy as np  # noqa: E402
 
+import letters  # noqa: E402, F401  (registers the data set)
 from fedselect.availability import AVAILABILITY  # noqa: E402
 from fedselect.data import load_data  # noqa: E402
 from fedselect.rounds import Scenario, play  # noqa: E402

@@ -22,7 +22,8 @@ from typing import Any, Literal
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "examples" / "studies")]
 
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
@@ -31,7 +32,7 @@ from scipy.stats import binom  # noqa: E402
 from fedselect.availability import ideal  # noqa: E402
 from fedselect.availability.independent import Independent  # noqa: E402
 from fedselect.clock import Clock, ClockSettings, build_clock, lognormal  # noqa: E402
-from fedselect.data import Federation, digits, letters  # noqa: E402
+from fedselect.data import Federation, digits  # noqa: E402
 from fedselect.experiments.metrics import clock_summary, round_table, seconds_to  # noqa: E402
 from fedselect.randomness import generator  # noqa: E402
 from fedselect.rounds import Scenario, simulate  # noqa: E402
@@ -40,6 +41,7 @@ from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback  # no
 from fedselect.selectors import SELECTORS, Oort, Uniform  # noqa: E402
 from fedselect.training.fedavg import FedAvg  # noqa: E402
 from fedselect.training.settings import TrainingSettings, samples_trained  # noqa: E402
+from letters import letters  # noqa: E402
 from solvers import solve  # noqa: E402
 from solvers.deadline import DeadlineProblem  # noqa: E402
 

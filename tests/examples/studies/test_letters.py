@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedselect.data import load_data
-from fedselect.data.bundled_images import _glyphs, _interpolated
 from fedselect.errors import ConfigError
+from letters import _glyphs, _interpolated
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,15 @@
 """Keep the shipped library: record what is new or has changed, look for better answers, and certify their bounds.
 
-    python -m fedselect.recording.maintain                       # record what is missing, and solve it for 10 s
-    python -m fedselect.recording.maintain --unproved --seconds 300 --methods branch-and-bound,tabu
-    python -m fedselect.recording.maintain --again NAME          # record an instance again
-    python -m fedselect.recording.maintain --ledger              # enter what is missing or has changed
-    python -m fedselect.recording.maintain --ledger --again --seconds 600 NAME   # look again for a certificate
+    python tests/tools/maintain_library.py                       # record what is missing, and solve it for 10 s
+    python tests/tools/maintain_library.py --unproved --seconds 300 --methods branch-and-bound,tabu
+    python tests/tools/maintain_library.py --again NAME          # record an instance again
+    python tests/tools/maintain_library.py --ledger              # enter what is missing or has changed
+    python tests/tools/maintain_library.py --ledger --again --seconds 600 NAME   # look again for a certificate
 
 What is known of an instance only ever gets better, as long as its bits stay the same; where a dispersion problem
 hardly changes, its decision is kept and its bound moved by the most the change can do. The ledger says who found what;
 a bound is certified from what is known already, not searched for again, and every certificate is read by
-`solvers.certificates.check` before it is kept. For who edits the package: it writes into the installed
-``solvers.instances``.
+`solvers.certificates.check` before it is kept. It writes into ``solvers/instances`` of this checkout.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ import datetime
 import importlib
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -28,19 +28,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedselect.recording.library import Recipe, recipes
-from solvers import Problem, Solution, __version__, instances, relative_gap, solve
-from solvers.certificate_writers import with_certificate
-from solvers.certificates import problem_digest
-from solvers.dispersion import DispersionProblem
-from solvers.files import write_atomically
-from solvers.instances import InstanceInfo, digest
-from solvers.instances.ledger import Found, LedgerEntry, Tier
-from solvers.instances.ledger import entries as known_entries
-from solvers.instances.library import FOLDER, pack, unpack
-from solvers.solution import proves
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "examples" / "studies")]
 
-__all__ = ["enter", "maintain", "transferred_bound"]
+import letters  # noqa: E402, F401  (registers the data set of one recipe)
+from fedselect.recording.library import Recipe, recipes  # noqa: E402
+from solvers import Problem, Solution, __version__, instances, relative_gap, solve  # noqa: E402
+from solvers.certificate_writers import with_certificate  # noqa: E402
+from solvers.certificates import problem_digest  # noqa: E402
+from solvers.dispersion import DispersionProblem  # noqa: E402
+from solvers.files import write_atomically  # noqa: E402
+from solvers.instances import InstanceInfo, digest  # noqa: E402
+from solvers.instances.ledger import Found, LedgerEntry, Tier  # noqa: E402
+from solvers.instances.ledger import entries as known_entries  # noqa: E402
+from solvers.instances.library import FOLDER, pack, unpack  # noqa: E402
+from solvers.solution import proves  # noqa: E402
 
 #: Largest certificate that is shipped, in bytes; larger ones are made again by the command in the ledger. Rounds of 100
 #: clients stay below 300 000; a tree of doubly nonnegative nodes over 200 clients takes nearly two million.
@@ -251,7 +253,7 @@ def _entered(name: str, digest: str, before: LedgerEntry | None, who: str) -> Le
     """Return the facts known of an instance, and whether it is proved within a second; its certificate apart."""
     known, problem = instances.info(name), instances.load(name)
     if known.best_known is None or known.bound is None:
-        raise ValueError(f"{name} has not been solved yet: python -m fedselect.recording.maintain {name}")
+        raise ValueError(f"{name} has not been solved yet: python tests/tools/maintain_library.py {name}")
     tier: Tier = "benchmark" if known.proved else "open"
     taken = None
     if known.proved:

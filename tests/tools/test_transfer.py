@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedselect.recording.maintain import transferred_bound
 from solvers.dispersion import DispersionProblem
 from solvers.participation import CutoffProblem
+from tests.tools.maintain_library import transferred_bound
 
 
 def optimum(problem: DispersionProblem) -> Fraction:
