@@ -322,7 +322,7 @@ cifar100 = _image_set(
     """
     Split CIFAR-100 (50 000 images of 3 x 32 x 32, 100 fine classes) over clients (FedAU).
 
-    Normalised as CIFAR-10; FedAU's augmentation is ``augmentation = "fedau-cifar100"`` of the training.
+    Normalised as CIFAR-10.
     """,
     classes=100,
     partition="dirichlet-per-class",

@@ -223,8 +223,6 @@ class StackedTraining:
         How.
     device : torch.device
         Where.
-    kept : (n, d) tensor, optional
-        Every client's momentum buffer, one a row, where clients keep them between rounds; training changes them.
 
     Attributes
     ----------
@@ -239,10 +237,9 @@ class StackedTraining:
         largest: int,
         settings: TrainingSettings,
         device: torch.device,
-        kept: Tensor | None = None,
     ) -> None:
         self.largest, self.settings, self.device = largest, settings, device
-        self._gradients, self._kept, self._sizes = gradients, kept, federation.sizes
+        self._gradients, self._sizes = gradients, federation.sizes
         # One tensor, so that one look-up gathers the batches of all.
         features = torch.from_numpy(np.concatenate([samples.features for samples in federation.datasets]))
         labels = torch.from_numpy(np.concatenate([samples.labels for samples in federation.datasets]))
@@ -302,9 +299,7 @@ class StackedTraining:
         width = self._width(clients[0])
         rows_of_step, shares_of_step = self._batches(clients, schedules, width)
         weights = start.repeat(len(clients), 1)
-        buffer = None
-        if self.settings.momentum:
-            buffer = torch.zeros_like(weights) if self._kept is None else self._kept[clients]
+        buffer = torch.zeros_like(weights) if self.settings.momentum else None
         losses = torch.zeros((2, len(clients)), dtype=torch.float64, device=self.device)
         for step in range(int(steps[0])):
             m = int(np.count_nonzero(steps > step))  # the clients that still have a step to take come first
@@ -319,8 +314,6 @@ class StackedTraining:
             losses[0, :m] += loss
             if step == 0:
                 losses[1] = loss
-        if self._kept is not None and buffer is not None:
-            self._kept[clients] = buffer
         losses[0] /= torch.from_numpy(steps).to(self.device)
         return weights - start, losses
 

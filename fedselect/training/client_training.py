@@ -10,12 +10,10 @@ update in two runs whose selections differ, as libraries may choose another kern
 as far as PyTorch's kernels are deterministic.
 
 **Buffers** (running statistics of batch normalisation, and whatever else a model keeps beside its parameters).
-Updates of the parameters do not carry them. Under ``buffers = "average"`` every client starts from the server's, and
-the server takes the average of those that arrived, weighed by the selection's weights, scaled to sum to one (those
-below zero count as zero; where nothing counts, the server keeps its own): b ← b + Σ a_i (b_i − b) / Σ a_i, so that a
-buffer that never changes keeps its bits. Under ``"local"`` a client starts from its own, as it left them when it last
-trained (FedBN's statistics; Li et al., ICLR 2021), or from the server's the first time; the server averages all the
-same, for the model that it evaluates and saves.
+Updates of the parameters do not carry them. Every client starts from the server's, and the server takes the average of
+those that arrived, weighed by the selection's weights, scaled to sum to one (those below zero count as zero; where
+nothing counts, the server keeps its own): b ← b + Σ a_i (b_i − b) / Σ a_i, so that a buffer that never changes keeps
+its bits.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -49,19 +46,10 @@ __all__ = [
 
 
 class Buffers:
-    """A model's buffers as one vector of float32, and every client's own where these stay with the clients.
+    """A model's buffers as one vector of float32."""
 
-    Parameters
-    ----------
-    model : torch.nn.Module
-        Whose buffers.
-    local : bool
-        Whether clients keep their own, which takes N·q numbers of memory and of every checkpoint.
-    """
-
-    def __init__(self, model: nn.Module, local: bool) -> None:
+    def __init__(self, model: nn.Module) -> None:
         self._buffers = list(model.buffers())
-        self._own: dict[int, Tensor] | None = {} if local else None
 
     def __len__(self) -> int:
         return sum(buffer.numel() for buffer in self._buffers)
@@ -76,32 +64,6 @@ class Buffers:
             for buffer, part in zip(self._buffers, values.split([b.numel() for b in self._buffers]), strict=True):
                 part = part.view_as(buffer)
                 buffer.copy_(part if buffer.is_floating_point() else part.round())
-
-    def receive(self, client: int, server: Tensor) -> None:
-        """Write the buffers that a client starts from into the model."""
-        self.write(server if self._own is None else self._own.get(client, server))
-
-    def leave(self, client: int) -> Tensor:
-        """Return the model's buffers after a client trained, (q,); kept where clients keep their own."""
-        values = self.read()
-        if self._own is not None:
-            self._own[client] = values
-        return values
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the buffers that clients keep."""
-        if not self._own:
-            return {}
-        owners = sorted(self._own)
-        rows = torch.stack([self._own[client] for client in owners]).cpu().numpy()
-        return {"owners": np.array(owners), "buffers": rows}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore everything that clients kept."""
-        if self._own is not None and "owners" in state:
-            device = self._buffers[0].device
-            rows = torch.from_numpy(np.asarray(state["buffers"], dtype=np.float32)).to(device)
-            self._own = dict(zip(np.asarray(state["owners"]).tolist(), rows, strict=True))
 
 
 def averaged(server: Tensor, arrived: Tensor, weights: NDArray[np.float64]) -> Tensor:
@@ -189,7 +151,7 @@ class LocalTraining:
         self._random = any(isinstance(module, nn.modules.dropout._DropoutNd) for module in model.modules())
         self.buffers: Buffers | None = None
         if any(True for _ in model.buffers()):
-            self.buffers = Buffers(model, settings.buffers == "local")
+            self.buffers = Buffers(model)
         normalises = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
         self._least = 2 if normalises else 1  #: samples a batch has at least
         if normalises and min(int(self._sizes.min()), settings.batch_size) < 2:
@@ -198,10 +160,7 @@ class LocalTraining:
                 + (f"client {self._sizes.argmin()} has 1" if settings.batch_size > 1 else "batch_size is 1")
             )
         if settings.augmentation != "none":
-            check_images(federation.test.features.shape[1:], settings.augmentation)
-        self._kept: Tensor | None = None  #: every client's momentum buffer, one a row, where they are kept
-        if settings.momentum and settings.momentum_buffers == "kept":
-            self._kept = torch.zeros((len(federation), sum(p.numel() for p in self._parameters)), device=device)
+            check_images(federation.test.features.shape[1:])
         self._stacked = self._stacking(federation)
         if self._stacked is not None:
             self.datasets = self._stacked.datasets
@@ -255,29 +214,17 @@ class LocalTraining:
             left = []
             for place, client in enumerate(clients):
                 if buffers is not None and self.buffers is not None:
-                    self.buffers.receive(client, buffers)
+                    self.buffers.write(buffers)
                 with self._own_dropout(round, client):
                     updates[place], losses[:, place] = self._alone(client, schedules[place], weights, round)
                 if buffers is not None and self.buffers is not None:
-                    left.append(self.buffers.leave(client))
+                    left.append(self.buffers.read())
             kept = torch.stack(left) if left else None
         else:
             for places, found, of_steps in self._stacked.train(clients, schedules, weights, rate):
                 updates[places], losses[:, places] = found, of_steps
         mean, received = losses.cpu().numpy()
         return Trained(updates, mean, received, kept)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the momentum and model buffers that clients keep between rounds, where the settings say so."""
-        kept = {} if self._kept is None else {"momentum": self._kept.cpu().numpy().copy()}
-        return kept | ({} if self.buffers is None else self.buffers.state_dict())
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore everything that clients kept."""
-        if self._kept is not None:
-            self._kept.copy_(torch.from_numpy(np.asarray(state["momentum"], dtype=np.float32)))
-        if self.buffers is not None:
-            self.buffers.load_state_dict(state)
 
     def _stacking(self, federation: Federation) -> StackedTraining | None:
         """Training in stacks; None where clients train one by one."""
@@ -296,7 +243,7 @@ class LocalTraining:
         if self.settings.batching == "never" or alone is not None:
             return None
         how = stacking(self._model, self.objective, federation, self.settings, self.device)
-        return None if how is None else StackedTraining(federation, *how, self.settings, self.device, self._kept)
+        return None if how is None else StackedTraining(federation, *how, self.settings, self.device)
 
     def _alone(
         self, client: int, schedule: list[NDArray[np.int64]], start: Tensor, round: int
@@ -312,9 +259,8 @@ class LocalTraining:
         sizes = [part.numel() for part in parts]
         starts = [part.view_as(like) for part, like in zip(start.split(sizes), parts, strict=True)]
         buffers: list[Tensor | None] = [None] * len(parts)
-        if self.settings.momentum:  # views of the client's own row where it is kept
-            own = torch.zeros_like(start) if self._kept is None else self._kept[client]
-            buffers = [part.view_as(like) for part, like in zip(own.split(sizes), parts, strict=True)]
+        if self.settings.momentum:
+            buffers = [torch.zeros_like(part) for part in parts]
         optimizer = None if self._optimizer is None else self._optimizer(self._parameters, rate)
         losses = []
         for places in schedule:

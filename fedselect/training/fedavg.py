@@ -309,15 +309,6 @@ class FedAvg(Server):
             found[name][holding] = values
         return found
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything the next round depends on, what clients keep between rounds included."""
-        return super().state_dict() | {"clients": self._local.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a state that `state_dict` returned, to the same bits as without the break."""
-        super().load_state_dict(state)
-        self._local.load_state_dict(state.get("clients", {}))  # checkpoints of before have none
-
     def _loaded(self) -> torch.nn.Module:
         """Return the model, holding a copy of the global parameters."""
         vector_to_parameters(self._weights.clone(), self._model.parameters())

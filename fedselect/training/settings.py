@@ -63,11 +63,9 @@ FOREIGN_SETTINGS: dict[str, str] = {
 _CHOICES = {
     "schedule": ("exponential", "cosine", "linear", "step"),
     "importance": ("samples", "equal"),
-    "momentum_buffers": ("reset", "kept"),
     "initialisation": ("fan-in", "kaiming"),
-    "augmentation": ("none", "crop", "crop-flip", "fedau-cifar100"),
+    "augmentation": ("none", "crop", "crop-flip"),
     "batching": ("auto", "never", "always"),
-    "buffers": ("average", "local"),
 }
 
 
@@ -120,10 +118,7 @@ class TrainingSettings:
     batch_size : int
         Samples a step; a client passes over its shuffled samples again and again, keeping short last batches.
     momentum, weight_decay : float
-        Of the clients' SGD.
-    momentum_buffers : {"reset", "kept"}
-        Whether v starts at zero in every round, or where the client left it when it last trained, although the model
-        has been replaced since (CA-Fed's code). Kept, they take N·d numbers of memory and of every checkpoint.
+        Of the clients' SGD; v starts at zero in every round.
     proximal : float
         FedProx's μ: the local objective gains μ/2 ‖w − w₀‖² (Li et al., MLSys 2020); combines with any selector.
     server_rule : {"fedavg", "fedavgm", "fedadam", "fedyogi"} or a name in `SERVER_RULES`
@@ -160,11 +155,9 @@ class TrainingSettings:
     initialisation : {"fan-in", "kaiming"}
         Initial weights: U(±1/√fan-in) and biases 0; or, as in FedAU's code, N(0, 2/fan-in) and biases 0 in all layers
         but the last, which has weights and biases from U(±1/√fan-in).
-    augmentation : {"none", "crop", "crop-flip", "fedau-cifar100"}
-        What happens to batches of images in training: nothing; a shift by up to four pixels (FedAU on SVHN); the same
-        and a mirror half of the time (FedAU on CIFAR-10 and CINIC-10); before that also sharpness, brightness, hue,
-        posterising and equalising, for images normalised as CIFAR's (FedAU on CIFAR-100; it takes torchvision).
-        Clients then train one by one.
+    augmentation : {"none", "crop", "crop-flip"}
+        Change of batches of images in training: none; a shift by up to four pixels (FedAU on SVHN); the same and a
+        mirror half of the time (FedAU on CIFAR-10 and CINIC-10). Clients then train one by one.
     batching : {"auto", "never", "always"}
         Whether clients are trained together in one batched computation; see `fedselect.training.client_training`.
     device : str
@@ -175,8 +168,6 @@ class TrainingSettings:
     loss : str
         Name in `fedselect.training.losses.LOSSES`; ``"auto"`` is the cross-entropy where labels are classes, and the
         squared error where they are real numbers.
-    buffers : {"average", "local"}
-        What becomes of running statistics (batch normalisation); see `fedselect.training.client_training`.
     """
 
     model: str = "linear"
@@ -193,7 +184,6 @@ class TrainingSettings:
     batch_size: int = 10
     momentum: float = 0.0
     weight_decay: float = 0.0
-    momentum_buffers: str = "reset"
     proximal: float = 0.0
     server_rule: str = "fedavg"
     server_learning_rate: float = 1.0
@@ -214,7 +204,6 @@ class TrainingSettings:
     device: str = "auto"
     metrics: list[str] | str = field(default_factory=list)
     loss: str = "auto"
-    buffers: str = "average"
 
     def __new__(cls, *_: Any, **given: Any) -> Self:
         """Refuse a setting that there is not, with the name that was meant."""

@@ -67,8 +67,6 @@ def run_on(grid: Grid, experiment: Experiment, out: str | Path = "runs", **waiti
     FedselectError
         As `fedselect.experiments.run` does.
     """
-    if experiment.training.momentum_buffers != "reset":
-        raise ConfigError("training: momentum_buffers must be 'reset' over Flower, whose clients keep nothing")
     folder = RunFolder.of(experiment, out)
     folder.check()
     if folder.finished:

@@ -38,7 +38,7 @@ def test_every_key_has_a_meaning_and_its_default(call):
 
 
 def test_keys_are_found_by_section_and_part(call):
-    assert "momentum_buffers" in call("config", "keys", "momentum")[1]
+    assert "server_momentum" in call("config", "keys", "momentum")[1]
     assert "learning_rate" not in call("config", "keys", "experiment")[1]
     code, _, error = call("config", "keys", "learning_rat_e")
     assert code == 2

@@ -42,19 +42,18 @@ def loop(federation, **options):
 
 def recursion(federation, settings, start, there):
     """The authors' optimisers: w, bias; SGD with ridge and momentum on both sides; the logistic loss of one logit."""
-    w, velocity, kept = start.astype(np.float64), np.zeros(start.size), np.zeros((CLIENTS, start.size))
+    w, velocity = start.astype(np.float64), np.zeros(start.size)
     for t in range(ROUNDS):
         change, anybody = np.zeros(w.size), False
         for k in np.flatnonzero(there.available(t)):
             data, own = federation.datasets[k], w.copy()
             x = np.column_stack([data.features, np.ones(len(data))]).astype(np.float64)
-            buffer = kept[k] if settings.momentum_buffers == "kept" else np.zeros(w.size)
+            buffer = np.zeros(w.size)
             for rows in batches(len(data), settings, settings.local_epochs, generator(SEED, "training", t, k)):
                 error = 1 / (1 + np.exp(-x[rows] @ own)) - data.labels[rows]
                 gradient = x[rows].T @ error / rows.size + settings.weight_decay * own
                 buffer = settings.momentum * buffer + gradient
                 own -= settings.rate(t) * buffer
-            kept[k] = buffer
             change += IMPORTANCE[k] / RATES[k] * (own - w)
             anybody = True
         if anybody:
@@ -64,11 +63,10 @@ def recursion(federation, settings, start, there):
 
 
 @pytest.mark.parametrize("batching", ["always", "never"])
-@pytest.mark.parametrize("buffers", ["reset", "kept"])
 @pytest.mark.parametrize("code", [False, True], ids=["paper", "code"])
-def test_rounds_are_the_published_recursion(federation, batching, buffers, code):
+def test_rounds_are_the_published_recursion(federation, batching, code):
     both = {"momentum": 0.9, "server_momentum": 0.9, "server_weight_decay": 0.01, "server_learning_rate": 0.3}
-    options = {"learning_rate": 0.05, "weight_decay": 0.01, "momentum_buffers": buffers, "batching": batching}
+    options = {"learning_rate": 0.05, "weight_decay": 0.01, "batching": batching}
     run = loop(federation, **options, **(both if code else {}))
     start = run.weights
     assert start.size == 11
@@ -77,16 +75,6 @@ def test_rounds_are_the_published_recursion(federation, batching, buffers, code)
     expected = recursion(federation, run.settings, start, run.world.availability)
     assert np.linalg.norm(expected - start) > 0.1
     np.testing.assert_allclose(run.weights, expected, atol=2e-5)
-
-
-def test_kept_and_reset_momentum_are_two_things(federation):
-    ends = []
-    for buffers in ("reset", "kept"):
-        run = loop(federation, momentum=0.9, momentum_buffers=buffers)
-        for _ in range(ROUNDS):
-            run.step(evaluate=False)
-        ends.append(run.weights)
-    assert np.abs(ends[0] - ends[1]).max() > 0.01
 
 
 def test_one_logit_is_two_outputs_at_half_the_rate_and_twice_the_ridge(federation):
@@ -114,18 +102,6 @@ def test_one_logit_is_two_outputs_at_half_the_rate_and_twice_the_ridge(federatio
     assert one.evaluate() == pytest.approx(two[2].evaluate(), abs=1e-5)
 
 
-def test_a_restored_loop_has_its_momentum_back(federation):
-    whole, first, second = (loop(federation, momentum=0.9, momentum_buffers="kept") for _ in range(3))
-    for _ in range(6):
-        whole.step(evaluate=False)
-    for _ in range(3):
-        first.step(evaluate=False)
-    second.load_state_dict(first.state_dict())
-    for _ in range(3):
-        second.step(evaluate=False)
-    assert np.array_equal(whole.weights, second.weights)
-
-
 def test_server_decay_leaves_the_model_where_nothing_arrived(federation):
     settings = TrainingSettings(model="logistic", server_weight_decay=0.5)
     there = AVAILABILITY.build("ideal", federation, SEED)
@@ -150,5 +126,3 @@ def test_the_model_has_a_closed_form_and_two_classes(federation):
 
     with pytest.raises(ConfigError, match="model 'logistic' has two classes; digits has 10"):
         MODELS.build("logistic", digits(n_clients=3))
-    with pytest.raises(ConfigError, match="momentum_buffers must be 'reset' or 'kept'; got 'lost'"):
-        TrainingSettings(momentum_buffers="lost")

@@ -16,7 +16,7 @@ from fedselect.experiments import Experiment
 from fedselect.selectors import Uniform
 from fedselect.training.fedavg import FedAvg
 from fedselect.training.losses import METRICS, whole_set
-from fedselect.training.server_rules import server_rule
+from fedselect.training.server_rules import SERVER_RULES
 from fedselect.training.settings import TrainingSettings
 
 
@@ -78,7 +78,7 @@ def test_adaptive_servers_are_those_of_the_paper():
     update, tau = torch.tensor([[0.5, -0.1]]), 1e-3
     for rule, sign in (("fedadam", 1.0), ("fedyogi", -1.0)):
         settings = TrainingSettings(server_rule=rule)
-        server = server_rule(settings, np.ones(1), torch.zeros(2))
+        server = SERVER_RULES.build(rule, settings, np.ones(1), torch.zeros(2))
         change = server.change([0], [1.0], update, 0.1)
         square = update[0].double() ** 2
         if sign > 0:
@@ -87,7 +87,7 @@ def test_adaptive_servers_are_those_of_the_paper():
             second = tau**2 - 0.01 * square * torch.sign(tau**2 - square)
         assert torch.allclose(change.double(), 0.1 * update[0].double() / (second.sqrt() + tau), rtol=1e-5)
         server.keep([0], update, 0.1, torch.zeros(2))
-        again = server_rule(settings, np.ones(1), torch.zeros(2))
+        again = SERVER_RULES.build(rule, settings, np.ones(1), torch.zeros(2))
         again.load_state_dict(server.state_dict())
         assert torch.equal(again.change([0], [1.0], update, 0.1), server.change([0], [1.0], update, 0.1))
         assert server.change([], [], torch.empty((0, 2)), 0.1) is None

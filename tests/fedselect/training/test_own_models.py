@@ -53,14 +53,13 @@ def _bits(model):
     return [value.numpy().tobytes() for value in model.state_dict().values()]
 
 
-@pytest.mark.parametrize("buffers", ["average", "local"])
-def test_batch_normalisation_trains_and_resumes_to_the_same_bits(blobs, buffers):
-    loop = _loop(blobs, model=Net, settings={"buffers": buffers})
+def test_batch_normalisation_trains_and_resumes_to_the_same_bits(blobs):
+    loop = _loop(blobs, model=Net)
     first = loop.fit(4)
     state = loop.state_dict()
     last = loop.fit(6)[-1]
     assert last.accuracy > max(0.8, first[0].accuracy - 0.1)
-    other = _loop(blobs, model=Net, settings={"buffers": buffers})
+    other = _loop(blobs, model=Net)
     other.load_state_dict(state)
     other.fit(6)
     assert _bits(other.model) == _bits(loop.model)
@@ -82,15 +81,6 @@ def test_average_is_what_the_clients_end_with(blobs):
     trained = _loop(blobs, model=Net)._local.train(done.selection.clients.tolist(), weights, 0, start)
     shares = torch.from_numpy(done.applied / done.applied.sum()).float()
     torch.testing.assert_close(loop._buffers, shares @ trained.buffers)
-
-
-def test_local_buffers_stay_with_their_client(blobs):
-    loop = _loop(blobs, model=Net, settings={"buffers": "local", "learning_rate": 1e-12})
-    loop.fit(3)
-    kept = loop.state_dict()["clients"]
-    assert set(kept["owners"].tolist()) <= set(range(N))
-    means = kept["buffers"][:, :8]
-    assert np.abs(means - means.mean(axis=0)).max() > 0.01  # every client's own data
 
 
 def test_a_class_draws_from_the_seed_and_an_instance_keeps_its_values(blobs):
