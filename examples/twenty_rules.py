@@ -56,7 +56,7 @@ CLOCK = {"links": "shared-uplink", "model_bytes": 500_000, "jitter": 0.2}
 
 
 def played(federations, settings, rounds, target):
-    """Play every rule with each seed's data; yield label, seed and summary, with the way to an accuracy."""
+    """Yield label, seed and summary of every rule with each seed's data, with the way to an accuracy."""
     for seed, data in enumerate(federations):
         clock, ask = build_clock("lognormal", samples_trained(data.sizes, settings, seed), 5, seed, CLOCK)
         there = AVAILABILITY.build("lognormal", data, seed)
@@ -70,8 +70,7 @@ def played(federations, settings, rounds, target):
 
 
 # %%
-# Means over the seeds, the deviation of the accuracy, its difference from uniform under the same seeds with Student's
-# 95 % interval, and medians of rounds and seconds to an accuracy: infinite where most seeds end before it.
+# Means over the seeds; differences from uniform are paired, with Student's 95 % interval; ways to a target are medians.
 
 SHOWN = {"selector": "rule", "final_accuracy": "accuracy", "final_accuracy_std": "± (5 seeds)"}
 SHOWN |= {"final_accuracy_beside": "beside uniform", "final_accuracy_half_width": "± (95 %)"}
