@@ -12,12 +12,14 @@ import inspect
 import math
 import operator
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+
+from solvers.hints import WORDS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -32,7 +34,6 @@ __all__ = [
     "check_options",
     "describe_type",
     "did_you_mean",
-    "hinting",
     "matches",
     "options",
 ]
@@ -136,13 +137,7 @@ def check_options(
             raise error(f"{owner} needs the option {option!r}")
 
 
-def check_keywords(
-    owner: str,
-    function: Callable[..., Any],
-    given: Iterable[str],
-    elsewhere: Mapping[str, Sequence[str] | str],
-    takes: Sequence[str] | None = None,
-) -> None:
+def check_keywords(owner: str, function: Callable[..., Any], given: Iterable[str]) -> None:
     """Raise `TypeError` for an argument that a function does not have, with the one that was meant.
 
     Parameters
@@ -153,45 +148,16 @@ def check_keywords(
         What is called.
     given : iterable of str
         Names of the arguments.
-    elsewhere : mapping
-        Names that other libraries and papers have, in small letters without underscores: to arguments of the function,
-        or to a sentence of advice where it has none.
-    takes : sequence of str, optional
-        The function's arguments in the order in which the message lists them.
     """
     known = parameters_of(function)
     if any(each.kind is each.VAR_KEYWORD for each in known.values()):
         return
     for name in given:
         if name not in known:
-            found = elsewhere.get(name.replace("_", "").lower(), ())
-            meant = [ours for ours in ((found,) if isinstance(found, str) else found) if ours in known]
-            if isinstance(found, str) and not meant:
-                hint = f": {found}"
-            else:
-                hint = f"; did you mean {meant[0]!r}?" if meant else did_you_mean(name, known)
-            taken = ", ".join(takes or [each for each in known if each != "self"])
-            raise TypeError(f"{owner} has no argument {name!r}{hint} (it takes {taken})")
-
-
-def hinting(**elsewhere: str) -> Callable[[Function], Function]:
-    """Let a function answer an argument that it does not have as `check_keywords` does.
-
-    Parameters
-    ----------
-    **elsewhere : str
-        Names that people expect, in small letters without underscores, and the argument or the advice for each.
-    """
-
-    def decorate(function: Function) -> Function:
-        @functools.wraps(function)
-        def called(*arguments: Any, **keywords: Any) -> Any:
-            check_keywords(function.__name__, function, keywords, elsewhere)
-            return function(*arguments, **keywords)
-
-        return called  # type: ignore[return-value]
-
-    return decorate
+            taken = [each for each in known if each != "self"]
+            raise TypeError(
+                f"{owner} has no argument {name!r}{did_you_mean(name, taken)} (it takes {', '.join(taken)})"
+            )
 
 
 def annotation_of(function: Callable[..., Any], option: str) -> Any:
@@ -268,7 +234,9 @@ def _is_union(origin: Any) -> bool:
 
 
 def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return ``"; did you mean 'x'?"`` for the known name nearest to ``name``, or nothing where none is near.
+    """Return ``"; did you mean 'x'?"`` for the known name that was meant by another one, or nothing where none is near.
+
+    It is the name that `solvers.hints.WORDS` has, or the one of most similar letters.
 
     Parameters
     ----------
@@ -291,6 +259,10 @@ def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str
     """
     if not isinstance(name, str):
         return ""
+    known = list(known)
+    plain = name.lower().replace("_", "").replace("-", "")
+    if meant := next((ours for ours in WORDS.get(plain, ()) if ours in known), None):
+        return f"; did you mean {meant!r}?"
     by_lower = {each.lower(): each for each in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     return f"; did you mean {by_lower[close[0]]!r}?" if close else ""

@@ -19,7 +19,7 @@ from solvers.certificates.certificate import problem_digest as digest
 from solvers.certificates.certificate import problem_fields
 from solvers.errors import InvalidProblem
 from solvers.files import appearing_whole
-from solvers.options import check_keywords, parameters_of
+from solvers.options import check_keywords
 from solvers.reading import Unreadable, is_json, parse_json, read_arrays
 
 __all__ = [
@@ -41,14 +41,6 @@ FORMAT = "solvers-problem/1"
 #: Difference of bound and objective, in the units of `tolerance_at`, at which a decision is called optimal: what MIP
 #: solvers ask for, and some 1e4 times the rounding of the largest sums here.
 OPTIMALITY_GAP = 1e-6
-
-#: Names that people and papers have for arguments of problems, and ours.
-_ELSEWHERE = {
-    "m": ("size", "total"), "k": ("size", "total"), "p": ("size", "rates"), "s": ("total",), "budget": ("total",),
-    "nselect": ("size", "total"), "h": ("distances",), "d": ("distances",), "matrix": ("distances",), "x": ("points",),
-    "lam": ("weight",), "alpha": ("weight", "importance"), "w": ("weights",), "sigma": ("floor",),
-    "pi": ("availability",), "q": ("total",), "types": ("kinds",), "rounds": ("horizon",),
-}  # fmt: skip
 
 #: Problem types by class name, filled as their modules are imported.
 _types: dict[str, type[Problem]] = {}
@@ -140,18 +132,7 @@ class Problem(ABC):
 
     def __new__(cls, *values: Any, **given: Any) -> Self:
         """Refuse an argument that there is not, with the name that was meant."""
-        known = parameters_of(cls.__init__)
-        check_keywords(cls.__name__, cls.__init__, given, _ELSEWHERE, _own_first(cls, [*known][1:]))
-        if values and all(each.kind is each.KEYWORD_ONLY for name, each in known.items() if name != "self"):
-            named = ", ".join(f"{name}=" for name in known if name != "self")
-            raise TypeError(f"{cls.__name__} takes its arguments by name: {named}")
-        by_place = [name for name, each in known.items() if each.kind is each.POSITIONAL_OR_KEYWORD and name != "self"]
-        if len(values) > len(by_place) and not any(each.kind is each.VAR_POSITIONAL for each in known.values()):
-            later = [
-                name for name in _own_first(cls, [*known][1:]) if known[name].kind is inspect.Parameter.KEYWORD_ONLY
-            ]
-            named = ", ".join(f"{name}=" for name in later)
-            raise TypeError(f"{cls.__name__} takes {' and '.join(by_place)} by place, the rest by name: {named}")
+        check_keywords(cls.__name__, cls.__init__, given)
         return super().__new__(cls)
 
     @property

@@ -39,8 +39,6 @@ class Registry(Generic[Entry]):
         self.error = error
         self._entries: dict[str, Entry] = {}
         self._aliases: dict[str, str] = {}
-        #: Names that people try, and the entry that they mean, for the message.
-        self.meant: dict[str, str] = {}
 
     def put(self, name: str, entry: Entry, *aliases: str) -> None:
         """Register an entry; one of the same name is replaced."""
@@ -71,8 +69,7 @@ class Registry(Generic[Entry]):
             raise self.error(f"a {self.kind} is named by a text ({', '.join(self.names)}); got {name!r:.80}")
         name = self._aliases.get(name, name)
         if name not in self._entries:
-            meant = self.meant.get(name.lower().replace("_", "-"))
-            hint = f"; did you mean {meant!r}?" if meant in self._entries else did_you_mean(name, self._entries)
+            hint = did_you_mean(name, self._entries)
             raise self.error(f"there is no {self.kind} {name!r}{hint} (known: {', '.join(self.names)})")
         return name
 
@@ -99,32 +96,6 @@ def _function(entry: Any) -> Callable[..., Any]:
 
 #: What `solvers.solve` takes for itself, so that no method would ever be given it.
 TAKEN = ("method", "time_limit", "gap", "seed", "start", "bound_by", "certificate", "watch", "log")
-
-#: What methods are called elsewhere, and which of ours that is.
-_MEANT = {
-    "bnb": "branch-and-bound", "b&b": "branch-and-bound", "sa": "annealing", "exact": "auto", "default": "auto",
-    "highs": "milp", "mip": "milp", "ilp": "milp", "ortools": "cp-sat", "or-tools": "cp-sat", "mosek": "sdp",
-    "scs": "sdp", "genetic": "memetic", "ga": "memetic", "swap": "local-search", "vns": "tabu",
-}  # fmt: skip
-
-
-#: Names that other libraries have for solve's own arguments, in small letters without underscores, where these are too
-#: far from ours to be recognised by their letters.
-_ELSEWHERE = {
-    ours: theirs.split()
-    for ours, theirs in {
-        "bound_by": "certify certifiedby",
-        "certificate": "proof prove",
-        "gap": "mipgap relgap mipgaprel epgap tol tolerance eps ratiogap optcr",
-        "log": "verbose verbosity disp output outputflag logtoconsole progress tee",
-        "method": "solver algorithm",
-        "seed": "randomstate randomseed rng generator",
-        "start": "warmstart mipstart hint initial initialsolution init x0 guess",
-        "threads": "njobs jobs workers numworkers nworkers cores ncores nproc processes nthreads numthreads",
-        "time_limit": "time timeout maxtime maxseconds seconds timelim tilim budget deadline",
-        "watch": "callback callbacks",
-    }.items()
-}
 
 _methods: dict[type[Problem], Registry[Method]] = {}
 
@@ -190,11 +161,6 @@ class Method:
 
     def check(self, given: Mapping[str, Any]) -> None:
         """Raise `InvalidOption` where an option is unknown, missing, or does not match its annotation."""
-        for option in given:
-            word = option.replace("_", "").lower()
-            ours = next((ours for ours, theirs in _ELSEWHERE.items() if word in theirs), None)
-            if ours is not None and option not in self.options:
-                raise InvalidOption(f"method {self.name!r} has no option {option!r}; did you mean solve's {ours!r}?")
         check_options(f"method {self.name!r}", self.function, given, InvalidOption, ("threads", *TAKEN))
 
     def describe(self) -> str:
@@ -358,8 +324,7 @@ def find(problem: Problem | type[Problem], name: str) -> Method:
     """
     known = _known(problem)
     if not isinstance(name, str) or name not in known:
-        meant = _MEANT.get(name.lower()) if isinstance(name, str) else None
-        hint = f"; did you mean {meant!r}?" if meant in known else did_you_mean(name, known)
+        hint = did_you_mean(name, known)
         if name == "auto":
             hint = ": name one, as a family of one's own has no default"
         raise UnknownMethod(

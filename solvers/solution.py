@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from solvers.certificates import Certificate
 from solvers.errors import InvalidAnswer, InvalidProblem
 from solvers.files import appearing_whole
-from solvers.options import describe_type, matches
+from solvers.options import describe_type, did_you_mean, matches
 from solvers.problem import OPTIMALITY_GAP, Problem, assembled, digest, html_table, load, parts
 from solvers.reading import is_json, parse_json, read_arrays
 
@@ -119,14 +119,6 @@ def proves(problem: Problem, objective: float | None, bound: float | None) -> bo
     if objective is None or bound is None:
         return False
     return abs(bound - objective) <= problem.tolerance_at(objective)
-
-
-#: What other packages call the attributes of a solution.
-_MEANT = {
-    "value": "objective", "obj": "objective", "fun": "objective", "objective_value": "objective", "ids": "selected",
-    "selection": "selected", "clients": "selected", "time": "seconds", "runtime": "seconds", "success": "status",
-    "optimal": "status", "lower_bound": "bound", "upper_bound": "bound", "mip_gap": "gap", "message": "stopped",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,9 +285,8 @@ class Solution:
         def __getattr__(self, name: str) -> Any:
             if isinstance(getattr(type(self), name, None), property):  # which raised its own AttributeError
                 return object.__getattribute__(self, name)
-            refusal = f"'Solution' object has no attribute {name!r}"
-            meant = f"a Solution has no {name!r}; did you mean {_MEANT[name]!r}?" if name in _MEANT else refusal
-            raise AttributeError(meant, name=name, obj=self)
+            hint = "" if name.startswith("_") else did_you_mean(name, (*self.__dataclass_fields__, *vars(Solution)))
+            raise AttributeError(f"a Solution has no attribute {name!r}{hint}", name=name, obj=self)
 
     def _plain_details(self) -> Any:
         """Return ``details`` as JSON can hold them, with what is computed when it is looked at."""

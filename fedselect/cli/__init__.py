@@ -9,15 +9,14 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.main import get_command
 
 from fedselect import __version__
 from fedselect.cli import bench, catalogue, experiments, instances, reports, solve, trace
 from fedselect.cli.common import Ended
-from fedselect.errors import TOOLKIT_ERRORS, ConfigError
+from fedselect.errors import TOOLKIT_ERRORS
 from solvers.reading import without_controls
 
 __all__ = ["app", "main"]
@@ -80,45 +79,6 @@ def _say_what_is_done() -> None:
             log.addHandler(_Stderr())
 
 
-#: Options that other programs have and no command here: what to write instead.
-_ELSEWHERE = {
-    "--json": "--format json", "--output": "--out", "--mip-gap": "--gap", "--verbose": "--log", "--n-jobs": "--jobs",
-    "--plot": "--out FILE.npz, and in Python Solution.load(FILE).plot()",
-    "--rounds": "-c experiment.rounds=...", "--clients": "-c experiment.clients_per_round=...",
-    "--epochs": "-c training.local_epochs=... (of a client) or -c experiment.rounds=...",
-    "--lr": "-c training.learning_rate=...", "--learning-rate": "-c training.learning_rate=...",
-    "--batch-size": "-c training.batch_size=...", "--model": "-c training.model=...",
-    "--optimizer": "-c training.optimizer=...", "--dataset": "-c data.name=...", "--alpha": "-c selector.alpha=...",
-}  # fmt: skip
-
-#: Commands that people look for: where it is.
-_COMMANDS = {
-    "demo": "fedselect run examples/demo.toml, or fedselect init for a first configuration", "train": "fedselect run",
-    "cite": "nothing: CITATION.cff and the page Cite of the documentation have BibTeX", "plot": "fedselect report",
-    "export": "fedselect instances export", "submit": "fedselect instances submit", "show": "fedselect instances show",
-    "optimize": "fedselect solve", "benchmark": "fedselect bench", "sweep": "fedselect compare CONFIG --sweep KEY=V,V",
-    "resume": "the command that was stopped, once more: it continues", "certify": "fedselect solve --certificate FILE",
-}  # fmt: skip
-
-
-def _refuse_options_of_others(words: list[str]) -> None:
-    """Say what to write instead of a command or an option that other programs have and this one does not."""
-    if words and words[0] in _COMMANDS:
-        raise ConfigError(f"there is no command {words[0]!r}; write {_COMMANDS[words[0]]}")
-    options = [word.partition("=")[0] for word in words]
-    if _ELSEWHERE.keys().isdisjoint(options):
-        return
-    command: Any = get_command(app)
-    for word in words:
-        if word not in getattr(command, "commands", {}):
-            break
-        command = command.commands[word]
-    own = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
-    for option in options:
-        if option in _ELSEWHERE and option not in own:
-            raise ConfigError(f"there is no option {option}; write {_ELSEWHERE[option]}")
-
-
 def main() -> None:
     """Run the command line; an error that the user can mend is one sentence on stderr and exit code 2."""
     _prepare_streams()
@@ -126,7 +86,6 @@ def main() -> None:
     os.environ["MPLBACKEND"] = "agg"  # no command opens a window, whatever an environment says about windows
     try:
         try:
-            _refuse_options_of_others(sys.argv[1:])
             app()
         finally:
             sys.stdout.flush()

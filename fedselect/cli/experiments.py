@@ -314,8 +314,7 @@ def _variants(selectors: str | None, tables: dict[str, dict[str, Any]]) -> dict[
             variants[label] = Choice(label)
         else:
             known = ", ".join([*tables, *SELECTORS.names])
-            meant = SELECTORS.meant.get(label.lower().replace("_", "-"))
-            hint = f"; did you mean {meant!r}?" if meant else did_you_mean(label, [*tables, *SELECTORS.names])
+            hint = did_you_mean(label, [*tables, *SELECTORS.names])
             raise ConfigError(
                 f"there is neither a [compare.{label}] table nor a selector {label!r}{hint} (known: {known})"
             )

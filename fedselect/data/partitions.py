@@ -9,7 +9,7 @@ few samples) raises `fedselect.errors.DataError`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -357,13 +357,6 @@ DATASETS: Registry = Registry("data set")
 _CLIENT_TESTS = "client_test_fraction"
 
 
-def _hint(key: str, known: Iterable[str]) -> str:
-    """Return the option that was meant: Dirichlet's α is called by its name here."""
-    known = list(known)
-    meant = {"alpha": "concentration", "beta": "concentration", "clients": "n_clients"}.get(key.lower())
-    return f"; did you mean {meant!r}?" if meant in known else did_you_mean(key, known)
-
-
 def check_data(name: str, options: Mapping[str, Any]) -> None:
     """Raise `ConfigError` when the data set, its partition, or an option of either is unknown or of the wrong type."""
     options = {key: value for key, value in options.items() if key != _CLIENT_TESTS}
@@ -376,7 +369,7 @@ def check_data(name: str, options: Mapping[str, Any]) -> None:
             accepted = ", ".join(sorted({*DATASETS.options(name), *known, _CLIENT_TESTS}))
             raise ConfigError(
                 f"data: there is no option {key!r} for data set {name!r}{with_partition}"
-                f"{_hint(key, [*DATASETS.options(name), *known, _CLIENT_TESTS])} (accepted: {accepted})"
+                f"{did_you_mean(key, [*DATASETS.options(name), *known, _CLIENT_TESTS])} (accepted: {accepted})"
             )
     if partition is not None:
         PARTITIONS.check(partition, rest)

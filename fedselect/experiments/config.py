@@ -20,7 +20,7 @@ from fedselect.errors import ConfigError
 from fedselect.options import Registry, check_count, parsed, placed, with_files
 from fedselect.plugins import find_sources, load_plugins
 from fedselect.selectors import SELECTORS
-from fedselect.training.settings import FOREIGN_SETTINGS, TrainingSettings
+from fedselect.training.settings import TrainingSettings
 from solvers.options import check_keywords, describe_type, did_you_mean, matches
 from solvers.reading import Unreadable, read_toml
 
@@ -42,29 +42,6 @@ _REGISTRIES: dict[str, Registry] = {
     "dropout": DROPOUT,
     "selector": SELECTORS,
 }
-
-
-#: What people give a section of its own, and the section that has it.
-_SECTIONS = {
-    "partition": "it is data.partition, and its options stand beside it in [data]", "dataset": "data",
-    "model": "it is training.model", "optimizer": "it is training.optimizer", "loss": "it is training.loss",
-    "selectors": "[compare.LABEL] tables, or --selectors of fedselect compare", "seed": "it is experiment.seed",
-    "rounds": "it is experiment.rounds",
-}  # fmt: skip
-
-
-#: Names that people give to keys, and the key or the place where it stands.
-_ELSEWHERE = {
-    "nrounds": "rounds", "numrounds": "rounds", "t": "rounds", "epochs": "rounds", "clients": "clients_per_round",
-    "m": "clients_per_round", "k": "clients_per_round", "size": "clients_per_round", "dataset": "data",
-    "nclients": "it is an option of the data set, Choice('digits', {'n_clients': 50})",
-    "partition": "it is an option of the data set, Choice('digits', {'partition': 'dirichlet'})",
-    "lr": "it is a setting of the training: training=TrainingSettings(learning_rate=...)",
-    "learningrate": "it is a setting of the training: training=TrainingSettings(learning_rate=...)",
-    "model": "it is a setting of the training: training=TrainingSettings(model=...)",
-    "optimizer": "it is a setting of the training: training=TrainingSettings(optimizer=...)",
-    "earlystopping": "patience", "stop": "patience", "logger": "it is an option of the commands, --logger",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -133,7 +110,7 @@ class Experiment:
 
     def __new__(cls, *_: Any, **given: Any) -> Self:
         """Refuse a key that there is not, with the name that was meant."""
-        check_keywords("Experiment", cls.__init__, given, _ELSEWHERE)
+        check_keywords("Experiment", cls.__init__, given)
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
@@ -399,12 +376,7 @@ def _known(where: str, table: Mapping[str, Any], keys: Iterable[str]) -> None:
     keys = list(keys)
     for key in table:
         if key not in keys:
-            word = key.replace("_", "").lower()
-            places = {"experiment": _ELSEWHERE, "training": FOREIGN_SETTINGS, "the configuration": _SECTIONS}
-            meant = places.get(where, {}).get(word, "")
-            hint = (
-                f"; did you mean {meant!r}?" if meant in keys else f" ({meant})" if meant else did_you_mean(key, keys)
-            )
+            hint = did_you_mean(key, keys)
             raise ConfigError(f"{where}: unknown key {key!r}{hint} (accepted: {', '.join(keys)})")
 
 

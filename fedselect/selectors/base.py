@@ -118,10 +118,6 @@ class _Selectors(Registry):
 
 #: Builders ``(scenario, *, options) -> Selector`` by name.
 SELECTORS: Registry = _Selectors("selector")
-SELECTORS.meant.update(
-    {"random": "uniform", "fedavg": "uniform", "rand": "uniform", "random-selection": "uniform", "all": "all-available"}
-    | dict.fromkeys(("pow-d", "powd", "poc", "power-of-d"), "power-of-choice")
-)
 
 
 class Stateful:
@@ -156,8 +152,7 @@ class SelectorBase(Stateful):
 
     def __new__(cls, *values: Any, **given: Any) -> Self:
         """Refuse an argument that there is not, with the name that was meant."""
-        elsewhere = {"m": "size", "k": "size", "nclients": "size", "h": "distances", "graph": "distances"}
-        check_keywords(cls.__name__, cls.__init__, given, elsewhere)
+        check_keywords(cls.__name__, cls.__init__, given)
         return super().__new__(cls)
 
     def select(self, round: RoundContext) -> Selection:

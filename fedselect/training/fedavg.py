@@ -36,25 +36,9 @@ from fedselect.training.losses import Measure, Metrics, client_means, client_sco
 from fedselect.training.models import Model, build_model
 from fedselect.training.server_round import Server
 from fedselect.training.settings import one_thread, pick_device
-from solvers.options import check_keywords, hinting
+from solvers.options import check_keywords
 
 __all__ = ["FedAvg", "Round"]
-
-
-#: Where early stopping is, for those who ask the loop for it.
-_STOPPING = "a callback that raises StopIteration ends the training; Experiment(patience=...) does it in a run"
-
-#: Settings that people give to the loop, and where they belong.
-_ELSEWHERE = {
-    word: f"it is one of the settings, as in settings={{'{ours}': ...}}"
-    for words, ours in (
-        ("lr learningrate", "learning_rate"), ("epochs localepochs", "local_epochs"), ("batchsize bs", "batch_size"),
-        ("steps localsteps", "local_steps"), ("device", "device"), ("momentum", "momentum"), ("mu", "proximal"),
-        ("scheduler lrscheduler schedule", "schedule"), ("clipgradient gradclip", "clip_gradient"),
-        ("serveroptimizer serverrule", "server_rule"),
-    )
-    for word in words.split()
-} | {"patience": _STOPPING, "earlystopping": _STOPPING}  # fmt: skip
 
 
 def _check_parts(federation: Any = None, selector: Any = None, availability: Any = None) -> None:
@@ -122,7 +106,7 @@ class FedAvg(Server):
 
     def __new__(cls, *given: Any, **named: Any) -> Self:
         """Refuse what a loop cannot begin with, with what was meant."""
-        check_keywords("FedAvg", cls.__init__, named, _ELSEWHERE)
+        check_keywords("FedAvg", cls.__init__, named)
         _check_parts(*given[:3])
         what = ("a federation", "a selector", "an availability model (AVAILABILITY.build('ideal', federation, 0))")
         if None in given[:3]:
@@ -224,7 +208,6 @@ class FedAvg(Server):
             torch.cat(buffers) if buffers else None,
         )
 
-    @hinting(patience=_STOPPING, earlystopping=_STOPPING, epochs="local_epochs is one of the settings")
     def fit(self, rounds: int, callbacks: Callbacks = ()) -> list[Round]:
         """Play so many more rounds, the last with an evaluation, on one thread as a run does.
 

@@ -43,7 +43,6 @@ Metrics = Mapping[str, Any] | Sequence[Any] | Measure
 
 #: Metrics by name: of each sample, as losses, or of the whole set, see `whole_set`.
 METRICS: Registry = Registry("metric")
-METRICS.meant.update({"f1-score": "f1", "macro-f1": "f1", "auc": "auroc", "roc-auc": "auroc"})
 
 
 def whole_set(metric: Callable[[Tensor, Tensor], float]) -> Callable[[Tensor, Tensor], float]:

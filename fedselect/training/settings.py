@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "FOREIGN_SETTINGS",
     "OPTIMIZERS",
     "TrainingSettings",
     "epochs_of",
@@ -46,20 +45,6 @@ OPTIMIZERS = (
     *("nadam", "radam", "rmsprop", "rprop"),
 )
 
-#: Names that other libraries have for settings, in small letters without underscores.
-FOREIGN_SETTINGS: dict[str, str] = {
-    "lr": "learning_rate", "eta": "learning_rate", "stepsize": "learning_rate", "clientlr": "learning_rate",
-    "epochs": "local_epochs", "e": "local_epochs", "nepochs": "local_epochs", "steps": "local_steps",
-    "batchsize": "batch_size", "bs": "batch_size", "b": "batch_size", "mu": "proximal", "prox": "proximal",
-    "fedprox": "proximal", "optimiser": "optimizer", "opt": "optimizer", "lrscheduler": "schedule",
-    "scheduler": "schedule", "lrdecay": "decay", "gamma": "decay", "serveroptimizer": "server_rule",
-    "strategy": "server_rule", "aggregator": "server_rule", "serverlr": "server_learning_rate",
-    "gradclip": "clip_gradient", "maxgradnorm": "clip_gradient", "gradientclipping": "clip_gradient",
-    "clip": "clip_gradient", "l2": "weight_decay", "criterion": "loss", "lossfn": "loss", "net": "model",
-    "earlystopping": "stopping early is of the experiment: Experiment(patience=...), [experiment] patience",
-    "patience": "stopping early is of the experiment: Experiment(patience=...), [experiment] patience",
-    "rounds": "the number of rounds is of the experiment, Experiment(rounds=...), or of FedAvg.fit(rounds)",
-}  # fmt: skip
 _CHOICES = {
     "schedule": ("exponential", "cosine", "linear", "step"),
     "importance": ("samples", "equal"),
@@ -207,7 +192,7 @@ class TrainingSettings:
 
     def __new__(cls, *_: Any, **given: Any) -> Self:
         """Refuse a setting that there is not, with the name that was meant."""
-        check_keywords("TrainingSettings", cls.__init__, given, FOREIGN_SETTINGS)
+        check_keywords("TrainingSettings", cls.__init__, given)
         return super().__new__(cls)
 
     def __post_init__(self) -> None:

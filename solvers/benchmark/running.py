@@ -20,7 +20,7 @@ from solvers.benchmark.verify import examine
 from solvers.checks import number
 from solvers.environment import commit, installed, machine
 from solvers.errors import BenchmarkError
-from solvers.options import AtLeast, Below, hinting
+from solvers.options import AtLeast, Below
 from solvers.problem import Problem
 from solvers.registry import methods as registered
 
@@ -36,18 +36,6 @@ _PACKAGES = (
 )  # fmt: skip
 
 
-@hinting(
-    timelimit="time_limits",
-    timelimits="time_limits",
-    seed="seeds",
-    problems="instances",
-    solvers="methods",
-    njobs="jobs",
-    nworkers="jobs",
-    workers="jobs",
-    folder="out",
-    path="out",
-)
 def run_benchmark(
     methods: Sequence[str] | Mapping[str, str | tuple[str, Mapping[str, Any]]],
     instances: Sequence[str | Path] | Mapping[str, Problem | str | Path],

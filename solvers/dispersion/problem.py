@@ -43,9 +43,8 @@ EXPANDABLE = 20_000
 
 Metric = Literal["euclidean", "hellinger"]
 
-#: Metrics that are stated by a matrix, and SciPy's names of them; names of theirs and others that are meant.
+#: Metrics that are stated by a matrix, and SciPy's names of them.
 _BY_MATRIX = {"manhattan": "cityblock", "cosine": "cosine"}
-_MEANT = {"cityblock": "manhattan", "l1": "manhattan", "taxicab": "manhattan", "l2": "euclidean"}
 
 Scale = Literal["pairs", "paper", "turns"]
 
@@ -378,8 +377,8 @@ class DispersionProblem(SelectionProblem):
                 **constraints,
             ).expanded()
         if metric not in _BY_MATRIX:
-            hint = f"; did you mean {_MEANT[metric]!r}?" if metric in _MEANT else did_you_mean(metric, _BY_MATRIX)
             known = "'euclidean', 'hellinger', 'manhattan' or 'cosine'"
+            hint = did_you_mean(metric, _BY_MATRIX)
             raise InvalidProblem(f"metric must be {known}; got {metric!r}{hint}")
         rows = frozen_array(points, "points", ndim=2)
         if len(rows) > EXPANDABLE:

@@ -111,7 +111,7 @@ def test_threads_are_each_methods_own_option(problem):
     [
         ({"method": "scip"}, "'scip' has no option for threads .methods of this problem that have: auto, branch-and"),
         ({"method": "greedy", "bound_by": "sdp"}, "'greedy' has no option for threads"),
-        ({"workers": 1}, "has no option .workers.; did you mean solve's .threads."),
+        ({"workers": 1}, "has no option .workers.; did you mean .threads."),
         ({"threads": 0}, "threads must be an integer of at least 1; got 0"),
         ({"threads": 1.5}, "threads must be an integer of at least 1; got 1.5"),
     ],

@@ -201,7 +201,7 @@ def test_a_missing_size_is_asked_for(of):
 
 
 def test_size_is_a_keyword():
-    with pytest.raises(TypeError, match="takes distances and costs by place, the rest by name: size="):
+    with pytest.raises(TypeError, match="takes from 2 to 3 positional arguments"):
         DispersionProblem(*[LINE, np.zeros(4), 2])
 
 
