@@ -30,6 +30,7 @@ Student's t, and ratios to Unbiased are paired by split, and adjusted for their 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -48,10 +49,19 @@ from fedselect.rounds.protocol import RoundFeedback
 from fedselect.rounds.scenario import World
 from fedselect.selectors import CAFed, FedAU, KnownChains, OracleF3AST, SelectAll
 from fedselect.statistics import compare_means, half_width, holm
+from formulas import (
+    Smoothness,
+    convergence_terms,
+    dissimilarity,
+    fedavg_term,
+    precision_bound,
+    stratified_term,
+    sweep_correlation,
+    training_term,
+)
 from solvers import solve
-from solvers.allocation import dissimilarity, fedavg_term, precision_bound, stratified_term, training_term
-from solvers.participation import Smoothness, convergence_bound, second_moment, weight_error
-from solvers.weighting import ConvergenceConstants, convergence_constants, sweep_correlation
+from solvers.participation import second_moment, weight_error
+from solvers.weighting import ConvergenceConstants, convergence_constants
 from study import Parts, Picture, Setup, Study, Table, main
 
 UNBIASED = "Unbiased"
@@ -327,7 +337,7 @@ def weights_of(scale: Scale, horizon: int, split: int) -> pd.DataFrame:
     optimal = {
         "Eq. 13": solve(known.total_error(pi, alpha, gamma, "chi2")).x,
         "Eq. 14": solve(tv).x,
-        "guideline B": sweep_correlation(replace(tv, constant=known.psi), lam, known.phi).x,
+        "guideline B": sweep_correlation(replace(tv, constant=known.psi), lam, known.phi),
         "Eq. 13, M = 2^24": solve(constants(every, 2.0**n).total_error(pi, alpha, gamma, "chi2")).x,
     }
     add(optimal)
@@ -436,16 +446,18 @@ def cutoffs_of(scale: Scale, split: int) -> pd.DataFrame:
         met.mean_gradient**2,
     )
     for row in rows:
-        row["bound"] = convergence_bound(
-            known,
-            n_clients=n,
-            rounds=scale.rounds,
-            steps=steps,
-            local_rate=local,
-            server_rate=both / local,
-            second_moment=moments[str(row["method"])],
-            weight_error=errors[str(row["method"])],
-        ).total
+        row["bound"] = math.fsum(
+            convergence_terms(
+                known,
+                n_clients=n,
+                rounds=scale.rounds,
+                steps=steps,
+                local_rate=local,
+                server_rate=both / local,
+                second_moment=moments[str(row["method"])],
+                weight_error=errors[str(row["method"])],
+            )
+        )
     return pd.DataFrame(rows)
 
 

@@ -40,7 +40,8 @@ from fedselect.experiments.metrics import late_deviation, rounds_to
 from fedselect.rounds.protocol import Outcome
 from fedselect.statistics import compare_means, half_width, holm
 from fedselect.training.settings import TrainingSettings
-from solvers.allocation import availability_bias, availability_variation, group_clients
+from formulas import availability_bias
+from solvers.allocation import group_clients
 from study import (
     FinishedRun,
     Parts,
@@ -170,8 +171,9 @@ def watch(federation: Federation, strata: list[int], draw: str, rounds: int, see
     for played in select_without_training(scenario, choice, sizes=[1] * CLIENTS):
         present = np.bincount(groups[played.outcomes != Outcome.UNAVAILABLE], minlength=sizes.size)
         found.append(played.applied @ vectors[played.selection.clients] - vectors.mean(axis=0))
-        lemma.append(availability_bias(sizes, present) @ means)
-        variation.append(availability_variation(sizes, present))
+        lean = availability_bias(sizes, present)
+        lemma.append(lean @ means)
+        variation.append(np.abs(lean).sum() / 2)
     return {"found": np.array(found), "lemma": np.array(lemma), "variation": np.array(variation)}
 
 

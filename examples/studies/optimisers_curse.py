@@ -76,9 +76,10 @@ from fedselect.randomness import generator
 from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
 from fedselect.selectors import Uniform
 from fedselect.statistics import FEWEST, compare_means, half_width, holm
+from formulas import dissimilarity, estimator_error
 from graphs import dependency_graph, distances, similarity
 from solvers import InvalidAnswer, Problem, Solution, solve
-from solvers.allocation import AllocationProblem, dissimilarity, estimator_error, group_clients
+from solvers.allocation import AllocationProblem, group_clients
 from solvers.coverage import CoverageProblem
 from solvers.dispersion import DispersionProblem
 from solvers.weighting import ExclusionProblem

@@ -2,6 +2,6 @@
 
 from solvers.deadline import methods
 from solvers.deadline.problem import DeadlineProblem
-from solvers.deadline.theory import fedcs_order, slowest_download
+from solvers.deadline.theory import fedcs_order
 
-__all__ = ["DeadlineProblem", "fedcs_order", "methods", "slowest_download"]
+__all__ = ["DeadlineProblem", "fedcs_order", "methods"]

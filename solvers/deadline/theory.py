@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from solvers.checks import vector
 from solvers.deadline.problem import DeadlineProblem
 
-__all__ = ["fedcs_order", "slowest_download"]
+__all__ = ["fedcs_order"]
 
 
 def fedcs_order(problem: DeadlineProblem, *, strict: bool = False) -> list[int]:
@@ -64,37 +61,3 @@ def fedcs_order(problem: DeadlineProblem, *, strict: bool = False) -> list[int]:
             heapq.heappop(present)
         chosen.append(k)
         elapsed = end
-
-
-def slowest_download(
-    download: ArrayLike, training: ArrayLike, upload: ArrayLike, deadline: float, values: ArrayLike | None = None
-) -> Iterator[tuple[DeadlineProblem, np.ndarray]]:
-    """State the problem for each slowest download: the server sends the model to all at once, as slowly as it must.
-
-    FedCS's distribution time is that of the slowest client selected, so that ready times depend on the selection.
-    Where it is at most d, the clients with a download of at most d are ready at d + training: one problem for each
-    distinct d, the best answer of which is a best selection.
-
-    Parameters
-    ----------
-    download, training, upload : (n,) array-like
-        Times of each client, in one unit; ``training`` begins when everybody has the model.
-    deadline : float
-        When the last upload must have ended.
-    values : (n,) array-like, optional
-        As for `DeadlineProblem`.
-
-    Yields
-    ------
-    problem : DeadlineProblem
-        Over the clients with such a download.
-    clients : ndarray of int
-        Their ids among the n.
-    """
-    down = vector(download, "download")
-    train, up = vector(training, "training", n=down.size), vector(upload, "upload", n=down.size)
-    worth = None if values is None else vector(values, "values", n=down.size)
-    for slowest in np.unique(down):
-        clients = np.flatnonzero(down <= slowest)
-        part = None if worth is None else worth[clients]
-        yield DeadlineProblem(slowest + train[clients], up[clients], deadline, part), clients

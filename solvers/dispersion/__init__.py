@@ -16,15 +16,12 @@ from solvers.dispersion.formats import (
 )
 from solvers.dispersion.memory import Memory
 from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem, PointDispersionProblem
-from solvers.dispersion.theory import aggregation_factors, expected_shares
 
 __all__ = [
     "DispersionProblem",
     "KindDispersionProblem",
     "Memory",
     "PointDispersionProblem",
-    "aggregation_factors",
-    "expected_shares",
     "read_densest_subgraph",
     "read_mdplib",
     "read_points",

@@ -2,11 +2,10 @@
 
 from solvers.weighting import aggregation, certificates, exclusion
 from solvers.weighting.problem import ExclusionProblem, OptimizationErrorProblem, TotalErrorProblem
-from solvers.weighting.theory import ConvergenceConstants, CorrelationSweep, convergence_constants, sweep_correlation
+from solvers.weighting.theory import ConvergenceConstants, convergence_constants
 
 __all__ = [
     "ConvergenceConstants",
-    "CorrelationSweep",
     "ExclusionProblem",
     "OptimizationErrorProblem",
     "TotalErrorProblem",
@@ -14,5 +13,4 @@ __all__ = [
     "certificates",
     "convergence_constants",
     "exclusion",
-    "sweep_correlation",
 ]

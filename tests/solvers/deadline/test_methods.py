@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import InvalidProblem, methods, solve
-from solvers.deadline import DeadlineProblem, fedcs_order, slowest_download
+from solvers.deadline import DeadlineProblem, fedcs_order
 from solvers.deadline.chain import Chain, exchanged, exchanged_in_pairs, multipliers
 from solvers.deadline.counting import Part, branch_on_counts, on_a_line, relaxed, running_times
 from solvers.run import Run
@@ -179,22 +179,6 @@ def test_a_thousand_valued_clients_are_proved():
     assert solution.status == "optimal"
     assert solve(problem, "milp", time_limit=20).objective <= solution.bound
     assert solution.objective >= solve(problem, "greedy").objective
-
-
-def test_the_slowest_download_by_enumeration():
-    rng = np.random.default_rng(7)
-    for _ in range(60):
-        n = int(rng.integers(1, 7))
-        down, train, up = rng.integers(1, 5, n), rng.integers(0, 6, n), rng.integers(1, 5, n)
-        best = 0
-        for chosen in itertools.product((0, 1), repeat=n):
-            ids = [k for k in range(n) if chosen[k]]
-            elapsed = max((int(down[k]) for k in ids), default=0)
-            start = elapsed
-            for k in sorted(ids, key=lambda k: train[k]):
-                elapsed = max(elapsed, start + int(train[k])) + int(up[k])
-            best = max(best, len(ids) if elapsed <= 12 else 0)
-        assert max(solve(problem).objective for problem, _ in slowest_download(down, train, up, 12)) == best
 
 
 @pytest.mark.parametrize("shift", [0.0, 3.0, -1.0])

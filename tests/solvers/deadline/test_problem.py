@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from solvers import InvalidProblem, load
-from solvers.deadline import DeadlineProblem, slowest_download
+from solvers.deadline import DeadlineProblem
 
 
 def finish(problem, order):
@@ -105,14 +105,3 @@ def test_values_are_added_with_one_rounding():
 def test_bad_data_are_sentences(fields, sentence):
     with pytest.raises(InvalidProblem, match=sentence):
         DeadlineProblem(*fields)
-
-
-def test_slowest_download_states_a_problem_for_each():
-    found = list(slowest_download([2, 5, 2], [1, 1, 3], [4, 1, 1], 12, [1, 2, 3]))
-    assert [(problem.ready.tolist(), ids.tolist()) for problem, ids in found] == [
-        ([3, 5], [0, 2]),
-        ([6, 6, 8], [0, 1, 2]),
-    ]
-    assert found[0][0].values.tolist() == [1, 3]
-    with pytest.raises(InvalidProblem, match="upload must have one entry per client, 1; got 2"):
-        list(slowest_download([1], [1], [1, 2], 3))
