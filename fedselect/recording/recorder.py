@@ -87,8 +87,8 @@ class State:
         """σ_k: standard deviation of each client's stochastic gradient of the current model, shape (N,)."""
         import torch
 
-        from fedselect.training.batched_clients import Functional, dense
         from fedselect.training.models import MODELS
+        from fedselect.training.stacks import Functional, dense
 
         settings, federation = self.experiment.training, self.scenario.federation
         model = MODELS.build(settings.model, federation, **settings.model_options)

@@ -31,7 +31,7 @@ except (ImportError, MemoryError, OSError) as error:
     sentence = f"training needs PyTorch, which is not installed: {how_to_install('fl')}"
     raise missing_extra("torch", sentence, error) from error
 
-from fedselect.training.client_training import LocalTraining, MakesOptimizer, Trained
+from fedselect.training.client import Answers, LocalTraining, MakesOptimizer, read_buffers, write_buffers
 from fedselect.training.losses import Measure, Metrics, client_means, client_scores, measured, objective_of, scores
 from fedselect.training.models import Model, build_model
 from fedselect.training.server_round import Server
@@ -65,7 +65,7 @@ class FedAvg(Server):
     r"""Federated averaging driven by a selector.
 
     Every round: the selector decides among the available clients; those of the selected that return have trained from
-    the current model (`fedselect.training.client_training`); their updates are checked and applied as by any `Server`,
+    the current model (`fedselect.training.client`); their updates are checked and applied as by any `Server`,
     and the selector learns the outcomes.
 
     All randomness is a function of (seed, purpose, round, client), so that two selectors under one seed meet the
@@ -161,7 +161,7 @@ class FedAvg(Server):
         weights = parameters_to_vector(self._model.parameters())
         size = sum(each.numel() * each.element_size() for each in self._model.state_dict().values())
         self._local = LocalTraining(self._model, federation, settings, world.seed, device, self._objective, optimizer)
-        buffers = None if self._local.buffers is None else self._local.buffers.read()
+        buffers = read_buffers(self._model)
         super().__init__(selector, world, weights, settings=settings, model_bytes=size, buffers=buffers)
         self._noise: NDArray[np.float64] | None = None
         test = federation.test
@@ -172,7 +172,7 @@ class FedAvg(Server):
 
     @property
     def stack(self) -> int:
-        """Clients trained together at most (see `fedselect.training.client_training`); 1 means one by one."""
+        """Clients trained together at most (see `fedselect.training.client`); 1 means one by one."""
         return self._local.stack
 
     def step(self, evaluate: bool | None = None) -> Round:
@@ -195,18 +195,14 @@ class FedAvg(Server):
         seconds = time.perf_counter() - start
         return self.conclude(decision, clients, trained, train_seconds=seconds, evaluate=evaluate)
 
-    def _train(self, clients: list[int]) -> Trained:
+    def _train(self, clients: list[int]) -> Answers:
         """Train clients from the global model or, where the server's rule has some, from their own."""
         if not self._rule.own_models or not clients:
             return self._local.train(clients, self._weights, self.round, self._buffers)
         each = [self._local.train([k], self._rule.start(k), self.round, self._buffers) for k in clients]
-        buffers = [answer.buffers for answer in each if answer.buffers is not None]
-        return Trained(
-            torch.cat([answer.updates for answer in each]),
-            np.concatenate([answer.losses for answer in each]),
-            np.concatenate([answer.received_losses for answer in each]),
-            torch.cat(buffers) if buffers else None,
-        )
+        updates, losses, buffers = zip(*each, strict=True)
+        left = [part for part in buffers if part is not None]
+        return torch.cat(updates), np.concatenate(losses, axis=1), torch.cat(left) if left else None
 
     def fit(self, rounds: int, callbacks: Callbacks = ()) -> list[Round]:
         """Play so many more rounds, the last with an evaluation, on one thread as a run does.
@@ -295,6 +291,6 @@ class FedAvg(Server):
     def _loaded(self) -> torch.nn.Module:
         """Return the model, holding a copy of the global parameters."""
         vector_to_parameters(self._weights.clone(), self._model.parameters())
-        if self._buffers is not None and self._local.buffers is not None:
-            self._local.buffers.write(self._buffers)
+        if self._buffers is not None:
+            write_buffers(self._model, self._buffers)
         return self._model

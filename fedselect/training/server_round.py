@@ -22,7 +22,7 @@ from fedselect.errors import ConfigError
 from fedselect.rounds.engine import Decision, Round, decide, learn
 from fedselect.rounds.protocol import Probe, RoundFeedback, Selection, Selector
 from fedselect.rounds.scenario import World
-from fedselect.training.client_training import Trained, averaged
+from fedselect.training.client import Answers, averaged
 from fedselect.training.screen import Screen, clipped
 from fedselect.training.server_rules import SERVER_RULES
 from fedselect.training.settings import TrainingSettings
@@ -44,7 +44,8 @@ class _Accepted:
     """Answers of a round that are used, and the model's state after them (None: it stays)."""
 
     clients: list[int]
-    trained: Trained
+    updates: Tensor
+    losses: NDArray[np.float64]
     norms: NDArray[np.float64]
     applied: NDArray[np.float64]
     state: _State | None
@@ -129,7 +130,7 @@ class Server:
         self,
         decision: Decision,
         clients: Sequence[int],
-        trained: Trained,
+        answers: Answers,
         *,
         failed: Collection[int] = (),
         train_seconds: float = 0.0,
@@ -143,7 +144,7 @@ class Server:
             From `decide`.
         clients : sequence of int
             The selected clients that sent an update, sorted.
-        trained : Trained
+        answers : Answers
             What they sent, in this order.
         failed : collection of int
             The selected clients that reported an error, or whose answer was refused.
@@ -157,8 +158,9 @@ class Server:
         Round
         """
         t, selection = self.round, decision.selection
-        accepted = self._accept(selection, clients, trained)
-        usable, updates = accepted.clients, accepted.trained.updates
+        accepted = self._accept(selection, clients, answers)
+        usable, updates = accepted.clients, accepted.updates
+        means, received = accepted.losses.tolist()
 
         heard = _among(selection.clients, [*clients, *failed])
         arrived = _among(selection.clients, usable)
@@ -169,9 +171,9 @@ class Server:
                 t,
                 selection,
                 outcomes,
-                losses=dict(zip(usable, accepted.trained.losses.tolist(), strict=True)),
+                losses=dict(zip(usable, means, strict=True)),
                 norms=dict(zip(usable, accepted.norms.tolist(), strict=True)),
-                received_losses=dict(zip(usable, accepted.trained.received_losses.tolist(), strict=True)),
+                received_losses=dict(zip(usable, received, strict=True)),
                 updates=_OfClients(usable, lambda place: updates[place].cpu().numpy()),
                 embeddings=_OfClients(
                     usable if self.embeds else [],
@@ -275,29 +277,30 @@ class Server:
             )
         self.selector.load_state_dict(state["selector"])
 
-    def _accept(self, selection: Selection, clients: Sequence[int], trained: Trained) -> _Accepted:
+    def _accept(self, selection: Selection, clients: Sequence[int], answers: Answers) -> _Accepted:
         """Check the answers, and compute what the model becomes, before anything of it is kept.
 
         Where the sum of finite updates is not finite, the largest of them is left out until it is.
         """
         settings, rate = self.settings, self.settings.rate(self.round)
-        norms = torch.linalg.vector_norm(trained.updates, dim=1).cpu().numpy()
-        changes = None if trained.buffers is None or self._buffers is None else trained.buffers - self._buffers
-        losses = np.stack((trained.losses, trained.received_losses))
-        refused = self._screen(trained.updates, norms, losses, changes, rate if self._rule.stores else None)
+        updates, losses, left = answers
+        norms = torch.linalg.vector_norm(updates, dim=1).cpu().numpy()
+        changes = None if left is None or self._buffers is None else left - self._buffers
+        refused = self._screen(updates, norms, losses, changes, rate if self._rule.stores else None)
         if settings.clip_norm is not None:
-            shorter, norms = clipped(trained.updates, norms, settings.clip_norm)
-            trained = replace(trained, updates=shorter)
+            updates, norms = clipped(updates, norms, settings.clip_norm)
         while True:
             places = [place for place in range(len(clients)) if place not in refused]
-            usable, kept = [clients[place] for place in places], trained.of(places)
+            usable, all_of_them = [clients[place] for place in places], len(places) == len(clients)
+            kept = updates if all_of_them else updates[places]
+            buffers = left if all_of_them or left is None else left[places]
             arrived = _among(selection.clients, usable)
             applied = selection.applied_weights(arrived)
-            change = self._rule.change(usable, applied[arrived].tolist(), kept.updates, rate)
-            state = self._moved(change, kept.buffers, applied[arrived])
+            change = self._rule.change(usable, applied[arrived].tolist(), kept, rate)
+            state = self._moved(change, buffers, applied[arrived])
             if state is not None or not usable:
                 reasons = {clients[place]: reason for place, reason in sorted(refused.items())}
-                return _Accepted(usable, kept, norms[places], applied, state, reasons)
+                return _Accepted(usable, kept, losses[:, places], norms[places], applied, state, reasons)
             largest = int(np.argmax(np.abs(applied[arrived]) * norms[places]))
             refused[places[largest]] = "its update is the largest of a sum that is not finite in single precision"
 

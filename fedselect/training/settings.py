@@ -144,7 +144,7 @@ class TrainingSettings:
         Change of batches of images in training: none; a shift by up to four pixels (FedAU on SVHN); the same and a
         mirror half of the time (FedAU on CIFAR-10 and CINIC-10). Clients then train one by one.
     batching : {"auto", "never", "always"}
-        Whether clients are trained together in one batched computation; see `fedselect.training.client_training`.
+        Whether clients are trained together in one batched computation; see `fedselect.training.client`.
     device : str
         ``"cpu"``, ``"cuda"``, ``"cuda:1"`` and so on; ``"auto"`` takes CUDA when it is there.
     metrics : list of str

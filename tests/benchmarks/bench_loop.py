@@ -38,10 +38,10 @@ from fedselect.experiments.folder import save_checkpoint  # noqa: E402
 from fedselect.randomness import generator  # noqa: E402
 from fedselect.rounds import History, World, decide, simulate  # noqa: E402
 from fedselect.selectors import Uniform  # noqa: E402
+from fedselect.training.client import batches  # noqa: E402
 from fedselect.training.fedavg import FedAvg  # noqa: E402
 from fedselect.training.models import MODELS  # noqa: E402
 from fedselect.training.settings import TrainingSettings, epochs_of  # noqa: E402
-from fedselect.training.sgd_step import batches  # noqa: E402
 
 
 @MODELS.register("bench-cnn")

@@ -26,7 +26,7 @@ from fedselect.integrations.flower.client import DroppedOut, Update, client_app
 from fedselect.integrations.flower.strategy import SelectorStrategy
 from fedselect.options import seen_from
 from fedselect.plugins import load_plugins
-from fedselect.training.client_training import LocalTraining
+from fedselect.training.client import LocalTraining
 from fedselect.training.losses import client_means
 from fedselect.training.models import build_model
 from fedselect.training.settings import one_thread, pick_device
@@ -160,11 +160,11 @@ class _ExperimentClient:
         if not shared.dropout.returned(round)[self.client]:
             raise DroppedOut(f"client {self.client} drops out of round {round}, as the dropout model has it")
         with one_thread():
-            trained = shared.local.train([self.client], torch.from_numpy(weights).to(shared.device), round)
+            updates, losses, _ = shared.local.train([self.client], torch.from_numpy(weights).to(shared.device), round)
         return Update(
-            trained.updates[0].cpu().numpy(),
-            float(trained.losses[0]),
-            float(trained.received_losses[0]),
+            updates[0].cpu().numpy(),
+            float(losses[0, 0]),
+            float(losses[1, 0]),
             len(shared.federation.datasets[self.client]),
         )
 

@@ -31,7 +31,6 @@ from fedselect.integrations.flower.messages import (
     reason_of,
 )
 from fedselect.rounds.engine import Decision
-from fedselect.training.client_training import Trained
 from fedselect.training.server_round import Server
 
 __all__ = [
@@ -270,7 +269,7 @@ class SelectorStrategy(Strategy):
         done = server.conclude(
             self._decision,
             clients,
-            Trained(torch.from_numpy(updates).to(server.device), *losses),
+            (torch.from_numpy(updates).to(server.device), losses, None),
             failed=failed,
             train_seconds=seconds,
             evaluate=True if t == self._last else None,

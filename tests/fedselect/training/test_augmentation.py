@@ -14,8 +14,8 @@ from fedselect.training.settings import TrainingSettings
 pytest.importorskip("torch")
 import torch
 
+from fedselect.training.client import crop_and_flip
 from fedselect.training.fedavg import FedAvg
-from fedselect.training.sgd_step import crop_and_flip
 
 
 def test_a_batch_is_shifted_and_mirrored_as_one():

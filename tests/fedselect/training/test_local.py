@@ -14,14 +14,13 @@ from fedselect.errors import ConfigError
 from fedselect.randomness import generator
 from fedselect.training.models import MODELS
 from fedselect.training.settings import TrainingSettings, epochs_of
-from fedselect.training.sgd_step import batches
 
 pytest.importorskip("torch")
 import torch
 from torch import nn
 
-from fedselect.training.batched_clients import Dense, dense
-from fedselect.training.client_training import LocalTraining
+from fedselect.training.client import LocalTraining, batches
+from fedselect.training.stacks import Dense, dense
 
 ARCHITECTURES = {
     "linear": lambda: nn.Sequential(nn.Flatten(), nn.Linear(6, 3)),
@@ -94,10 +93,10 @@ def test_stacked_is_one_by_one(federation, architecture, case):
     assert alone.stack == 1
     first, second = (each.train(clients, weights, 2) for each in (together, alone))
     assert torch.equal(weights, before)
-    assert first.updates.norm(dim=1).min() > 0.01
-    np.testing.assert_allclose(first.updates, second.updates, atol=2e-5, rtol=1e-4)
-    np.testing.assert_allclose(first.losses, second.losses, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(first.received_losses, second.received_losses, rtol=1e-5, atol=1e-6)
+    assert first[0].norm(dim=1).min() > 0.01
+    np.testing.assert_allclose(first[0], second[0], atol=2e-5, rtol=1e-4)
+    np.testing.assert_allclose(first[1][0], second[1][0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(first[1][1], second[1][1], rtol=1e-5, atol=1e-6)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -124,8 +123,8 @@ def test_any_dense_network_and_any_sizes(seed, hidden, sizes, batch, work, momen
         options = TrainingSettings(batch_size=batch, momentum=momentum, batching=batching, learning_rate=0.05, **work)
         local = LocalTraining(model, federation, options, 11, torch.device("cpu"))
         found.append(local.train(range(len(sizes)), weights, 0))
-    np.testing.assert_allclose(found[0].updates, found[1].updates, atol=2e-5, rtol=1e-4)
-    np.testing.assert_allclose(found[0].losses, found[1].losses, atol=1e-5, rtol=1e-4)
+    np.testing.assert_allclose(found[0][0], found[1][0], atol=2e-5, rtol=1e-4)
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("batching", ["always", "never"])
@@ -136,7 +135,7 @@ def test_it_is_sgd_as_written_out_in_numpy(federation, options, batching):
     settings, start = local.settings, weights.numpy().astype(np.float64)
     epochs = epochs_of(len(federation), settings, 11)
     round, clients = 3, [1, 3, 6, 8]
-    done = local.train(clients, weights, round)
+    updates, (means, received), _ = local.train(clients, weights, round)
     for place, client in enumerate(clients):
         samples = federation.datasets[client]
         w, v, losses = start.copy(), np.zeros_like(start), []
@@ -151,9 +150,9 @@ def test_it_is_sgd_as_written_out_in_numpy(federation, options, batching):
             g += settings.weight_decay * w + settings.proximal * (w - start)
             v = settings.momentum * v + g
             w -= 0.2 * settings.decay**round * v
-        np.testing.assert_allclose(done.updates[place], w - start, atol=3e-6)
-        assert done.losses[place] == pytest.approx(np.mean(losses), rel=1e-5)
-        assert done.received_losses[place] == pytest.approx(losses[0], rel=1e-5)
+        np.testing.assert_allclose(updates[place], w - start, atol=3e-6)
+        assert means[place] == pytest.approx(np.mean(losses), rel=1e-5)
+        assert received[place] == pytest.approx(losses[0], rel=1e-5)
 
 
 def test_the_proximal_term_pulls_back_to_the_received_model(federation):
@@ -161,8 +160,8 @@ def test_the_proximal_term_pulls_back_to_the_received_model(federation):
     free, weights = training(federation, "linear", local_steps=2)
     held, _ = training(federation, "linear", local_steps=2, proximal=0.5)
     once, _ = training(federation, "linear", local_steps=1)
-    first = once.train([0], weights, 0).updates
-    difference = free.train([0], weights, 0).updates - held.train([0], weights, 0).updates
+    first = once.train([0], weights, 0)[0]
+    difference = free.train([0], weights, 0)[0] - held.train([0], weights, 0)[0]
     # Both took the same first step; the second differs by rate · μ · (w − w₀), once more times the decay, 1 in round 0.
     np.testing.assert_allclose(difference, 0.2 * 0.5 * first, atol=1e-6)
 
@@ -190,16 +189,16 @@ def test_training_again_gives_the_same_bits(federation, batching):
         (local := training(federation, "mlp", batching=batching, momentum=0.9))[0].train([0, 2, 5, 8], local[1], 1)
         for _ in range(2)
     )
-    assert torch.equal(first.updates, second.updates)
-    assert np.array_equal(first.losses, second.losses)
+    assert torch.equal(first[0], second[0])
+    assert np.array_equal(first[1][0], second[1][0])
 
 
 def test_company_does_not_matter(federation):
     """A client's update with others in its stack, and alone: within float error."""
     local, weights = training(federation, "linear", batching="always")
-    together = local.train([2, 3, 4, 5, 6, 7], weights, 0).updates
+    together = local.train([2, 3, 4, 5, 6, 7], weights, 0)[0]
     for place, client in enumerate([2, 3, 4, 5, 6, 7]):
-        np.testing.assert_allclose(local.train([client], weights, 0).updates[0], together[place], atol=1e-6)
+        np.testing.assert_allclose(local.train([client], weights, 0)[0][0], together[place], atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -212,24 +211,22 @@ def test_the_rule_on_a_cpu(federation, architecture, stacked):
 
 def test_small_stacks_change_nothing_but_rounding(federation, monkeypatch):
     whole, weights = training(federation, "linear")
-    monkeypatch.setattr("fedselect.training.batched_clients._CACHE", 2 * (21 + 4 * 6))
+    monkeypatch.setattr("fedselect.training.stacks._CACHE", 2 * (21 + 4 * 6))
     pairs, _ = training(federation, "linear")
     assert pairs.stack == 2
     clients = list(range(9))
-    np.testing.assert_allclose(
-        pairs.train(clients, weights, 0).updates, whole.train(clients, weights, 0).updates, atol=1e-6
-    )
+    np.testing.assert_allclose(pairs.train(clients, weights, 0)[0], whole.train(clients, weights, 0)[0], atol=1e-6)
 
 
 def test_dropout_layers_draw_from_the_clients_randomness(federation):
     local, weights = training(federation, "dropout")
     torch.manual_seed(1)
     state = torch.random.get_rng_state()
-    first = local.train([4, 7], weights, 0).updates
+    first = local.train([4, 7], weights, 0)[0]
     assert torch.equal(torch.random.get_rng_state(), state)
     torch.manual_seed(2)
-    assert torch.equal(local.train([4, 7], weights, 0).updates, first)
-    assert not torch.equal(local.train([4, 7], weights, 1).updates, first)
+    assert torch.equal(local.train([4, 7], weights, 0)[0], first)
+    assert not torch.equal(local.train([4, 7], weights, 1)[0], first)
 
 
 def test_models_that_do_not_fit_are_sentences(federation):

@@ -13,13 +13,13 @@ from fedselect.randomness import generator
 from fedselect.selectors import SelectAll
 from fedselect.training.models import MODELS
 from fedselect.training.settings import TrainingSettings
-from fedselect.training.sgd_step import batches
 
 pytest.importorskip("torch")
 import torch
 
-from fedselect.training.batched_clients import dense
+from fedselect.training.client import batches
 from fedselect.training.fedavg import FedAvg
+from fedselect.training.stacks import dense
 
 CLIENTS, ROUNDS, SEED = 6, 12, 3
 RATES = np.array([0.9, 0.4, 0.9, 0.4, 0.6, 0.3])

@@ -44,16 +44,16 @@ class Attacked(FedAvg):
     liars: frozenset
     begin: int = 0
 
-    def conclude(self, decision, clients, trained, **options):
+    def conclude(self, decision, clients, answers, **options):
         lying = [place for place, client in enumerate(clients) if client in self.liars]
         if lying and self.round >= self.begin:
-            honest = np.linalg.norm(np.delete(trained.updates.numpy(), lying, axis=0), axis=1)
+            honest = np.linalg.norm(np.delete(answers[0].numpy(), lying, axis=0), axis=1)
             reach = max(1.0, np.linalg.norm(self.weights), np.median(honest) if honest.size else 0.0)
             known = self._screen._updates.reference()
             away = self._weights / self._weights.norm()
             for place in lying:  # as the limit was before, relative to the model, and as it is
-                trained.updates[place] = away * (0.999 * LIMIT * (known if self.sly else reach))
-        return super().conclude(decision, clients, trained, **options)
+                answers[0][place] = away * (0.999 * LIMIT * (known if self.sly else reach))
+        return super().conclude(decision, clients, answers, **options)
 
 
 def run_of(federation, size, liars, *, sly, begin=0, **settings):

@@ -244,11 +244,11 @@ class Attacked(FedAvg):
 
     attacks: dict
 
-    def conclude(self, decision, clients, trained, **options):
+    def conclude(self, decision, clients, answers, **options):
         for place, client in enumerate(clients):
             if (self.round, client) in self.attacks:
-                trained.updates[place] = self.attacks[self.round, client]
-        return super().conclude(decision, clients, trained, **options)
+                answers[0][place] = self.attacks[self.round, client]
+        return super().conclude(decision, clients, answers, **options)
 
 
 def attacked(federation, selector, attacks, **settings):

@@ -1,4 +1,4 @@
-"""Clients trained in stacks: one batched computation takes a step of all of them.
+"""Clients trained in stacks, which is optional: one batched computation takes a step of all of them.
 
 **Where.** Dense networks (linear and ReLU layers, so logistic regression too) have closed-form gradients of a whole
 stack: on a CPU as many are stacked as fit the cache with their batches (2¹⁹ numbers, so models of up to about 2¹⁸
@@ -16,8 +16,7 @@ of parameters and one batch per client, and give every client's loss and gradien
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -29,41 +28,16 @@ from torch.nn.functional import pad
 from fedselect.data import Federation
 from fedselect.training.losses import Measure, Objective, cross_entropy_loss
 from fedselect.training.settings import TrainingSettings
-from fedselect.training.sgd_step import clipping, descend
 
-__all__ = [
-    "Dense",
-    "Functional",
-    "StackedGradients",
-    "StackedTraining",
-    "dense",
-    "stacking",
-]
+__all__ = ["Batch", "Dense", "Functional", "Gradients", "Stacks", "dense", "stacking"]
 
 
-class StackedGradients(Protocol):
-    """Loss and gradient of every client in a stack."""
+#: Features (m, b, ...), labels (m, b) and shares (m, b) of the samples in their client's loss, 0 for padding; of a
+#: client that trains alone without the first dimension, and without shares.
+Batch = tuple[Tensor, Tensor, Tensor | None]
 
-    def __call__(self, weights: Tensor, features: Tensor, labels: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
-        """Differentiate each client's Σ_j shares_j · loss_j.
-
-        Parameters
-        ----------
-        weights : (m, d) tensor
-            Parameters, one client a row, in the order of ``model.parameters()``.
-        features : (m, b, ...) tensor
-            One batch a client.
-        labels : (m, b) tensor of int64
-            Class of each sample.
-        shares : (m, b) tensor
-            Weight of each sample in its client's loss; 0 for the padding of short batches.
-
-        Returns
-        -------
-        losses : (m,) tensor
-        gradients : (m, d) tensor
-        """
-        ...
+#: Losses (m,) and gradients (m, d) of each client's Σ_j shares_j · loss_j, of parameters (m, d) and a batch.
+Gradients = Callable[..., tuple[Tensor, Tensor]]
 
 
 class Dense:
@@ -176,8 +150,8 @@ _CACHE, _MEMORY = 2**19, 2**27
 
 def stacking(
     model: nn.Module, objective: Objective, federation: Federation, settings: TrainingSettings, device: torch.device
-) -> tuple[StackedGradients, int] | None:
-    """Say how gradients of stacks are computed, and how many clients a stack has at most.
+) -> Stacks | None:
+    """Put clients' data into stacks, where that pays.
 
     Parameters
     ----------
@@ -194,7 +168,7 @@ def stacking(
 
     Returns
     -------
-    (StackedGradients, int) or None
+    Stacks or None
         None where clients are sooner trained one by one.
     """
     always, cuda = settings.batching == "always", device.type == "cuda"
@@ -205,22 +179,23 @@ def stacking(
     closed = dense(model) if objective.is_cross_entropy else None
     if not always and (largest < 2 or (closed is None and not cuda)):
         return None
-    return closed or Functional(model, objective.loss), max(largest, 1)
+    gradients = closed or Functional(model, objective.loss)
+    return Stacks(federation, gradients, max(largest, 1), settings.batch_size, device)
 
 
-class StackedTraining:
-    """All clients' data as one tensor on the device, and the SGD of stacks of them.
+class Stacks:
+    """All clients' data as one tensor on the device, of which batches of stacks are taken.
 
     Parameters
     ----------
     federation : Federation
         Whose clients train.
-    gradients : StackedGradients
+    gradients : callable
         Loss and gradient of every client in a stack.
     largest : int
         Clients in a stack at most.
-    settings : TrainingSettings
-        How.
+    batch_size : int
+        Samples a client and step.
     device : torch.device
         Where.
 
@@ -231,104 +206,43 @@ class StackedTraining:
     """
 
     def __init__(
-        self,
-        federation: Federation,
-        gradients: StackedGradients,
-        largest: int,
-        settings: TrainingSettings,
-        device: torch.device,
+        self, federation: Federation, gradients: Gradients, largest: int, batch_size: int, device: torch.device
     ) -> None:
-        self.largest, self.settings, self.device = largest, settings, device
-        self._gradients, self._sizes = gradients, federation.sizes
+        self.gradients, self.largest, self.device = gradients, largest, device
         # One tensor, so that one look-up gathers the batches of all.
         features = torch.from_numpy(np.concatenate([samples.features for samples in federation.datasets]))
         labels = torch.from_numpy(np.concatenate([samples.labels for samples in federation.datasets]))
         self._pool = features.to(device), labels.to(device)
-        sizes = self._sizes.tolist()
+        sizes = federation.sizes.tolist()
         self.datasets = list(zip(self._pool[0].split(sizes), self._pool[1].split(sizes), strict=True))
-        self._offsets = np.concatenate(([0], np.cumsum(self._sizes)[:-1]))
+        self._offsets = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+        self._widths = [min(batch_size, 1 << (min(batch_size, size) - 1).bit_length()) for size in sizes]
 
-    def train(
-        self, clients: Sequence[int], schedules: Sequence[list[NDArray[np.int64]]], start: Tensor, rate: float
-    ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-        """Train clients from the same model, stack by stack.
-
-        Parameters
-        ----------
-        clients : sequence of int
-            Who trains.
-        schedules : sequence of list of (b,) ndarray of int
-            The batches of each, as places among the client's samples, one array a step.
-        start : (d,) tensor
-            The received model; left as it is.
-        rate : float
-            Step size.
-
-        Yields
-        ------
-        places : list of int
-            Which of ``clients`` the stack has.
-        updates : (m, d) tensor
-            What they changed, one client a row.
-        losses : (2, m) tensor
-            Mean loss over each client's steps, and its loss on the first batch.
-        """
-        for places in self._stacks(clients, schedules):
-            members, plans = [clients[place] for place in places], [schedules[place] for place in places]
-            yield places, *self._together(members, plans, start, rate)
-
-    def _width(self, client: int) -> int:
-        batch = min(self.settings.batch_size, int(self._sizes[client]))
-        return min(self.settings.batch_size, 1 << (batch - 1).bit_length())
-
-    def _stacks(self, clients: Sequence[int], schedules: Sequence[list[NDArray[np.int64]]]) -> Iterator[list[int]]:
-        """Places of the clients that train together: equal widths, most steps first."""
+    def groups(self, clients: Sequence[int], plans: Sequence[list[NDArray[np.int64]]]) -> Iterator[list[int]]:
+        """Yield places of the clients that train together: equal widths, most steps first."""
         widths: dict[int, list[int]] = {}
         for place, client in enumerate(clients):
-            widths.setdefault(self._width(client), []).append(place)
+            widths.setdefault(self._widths[client], []).append(place)
         for places in widths.values():
-            places.sort(key=lambda place: -len(schedules[place]))
+            places.sort(key=lambda place: -len(plans[place]))
             for start in range(0, len(places), self.largest):
                 yield places[start : start + self.largest]
 
-    def _together(
-        self, clients: list[int], schedules: list[list[NDArray[np.int64]]], start: Tensor, rate: float
-    ) -> tuple[Tensor, Tensor]:
-        """Train a stack of clients, most steps first; return updates (m, d) and the two losses (2, m)."""
-        steps = np.array([len(plan) for plan in schedules])
-        width = self._width(clients[0])
-        rows_of_step, shares_of_step = self._batches(clients, schedules, width)
-        weights = start.repeat(len(clients), 1)
-        buffer = torch.zeros_like(weights) if self.settings.momentum else None
-        losses = torch.zeros((2, len(clients)), dtype=torch.float64, device=self.device)
-        for step in range(int(steps[0])):
-            m = int(np.count_nonzero(steps > step))  # the clients that still have a step to take come first
-            index = rows_of_step[step, :m].reshape(-1)
-            shape = (m, width)
-            features, labels = (part.index_select(0, index).unflatten(0, shape) for part in self._pool)
-            loss, gradient = self._gradients(weights[:m], features, labels, shares_of_step[step, :m])
-            if self.settings.clip_gradient is not None:
-                norms = torch.linalg.vector_norm(gradient, dim=1)
-                gradient = gradient * clipping(norms, self.settings.clip_gradient).unsqueeze(1)
-            descend(weights[:m], gradient, None if buffer is None else buffer[:m], start, rate, self.settings)
-            losses[0, :m] += loss
-            if step == 0:
-                losses[1] = loss
-        losses[0] /= torch.from_numpy(steps).to(self.device)
-        return weights - start, losses
-
-    def _batches(
-        self, clients: list[int], schedules: list[list[NDArray[np.int64]]], width: int
-    ) -> tuple[Tensor, Tensor]:
-        """Rows of the one tensor and their shares in the loss, both (steps, m, width); padding has share 0."""
-        lengths = np.zeros((len(clients), len(schedules[0])), dtype=np.int64)
-        for place, plan in enumerate(schedules):
+    def batches(self, clients: Sequence[int], plans: Sequence[list[NDArray[np.int64]]]) -> Iterator[Batch]:
+        """Yield the batch of each step of a stack, of the clients that still have one; most steps come first."""
+        width = self._widths[clients[0]]
+        lengths = np.zeros((len(clients), len(plans[0])), dtype=np.int64)
+        for place, plan in enumerate(plans):
             lengths[place, : len(plan)] = [len(batch) for batch in plan]
         filled = np.arange(width) < lengths[:, :, None]
         rows = np.zeros(filled.shape, dtype=np.int64)
-        rows[filled] = np.concatenate([batch for plan in schedules for batch in plan])
+        rows[filled] = np.concatenate([batch for plan in plans for batch in plan])
         rows += self._offsets[clients][:, None, None]
         shares = (filled / np.maximum(lengths, 1)[:, :, None]).astype(np.float32)
         rows_of_step = torch.from_numpy(rows.swapaxes(0, 1).copy()).to(self.device)
         shares_of_step = torch.from_numpy(shares.swapaxes(0, 1).copy()).to(self.device)
-        return rows_of_step, shares_of_step
+        active = np.count_nonzero(lengths, axis=0).tolist()
+        for step, m in enumerate(active):
+            index = rows_of_step[step, :m].reshape(-1)
+            features, labels = (part.index_select(0, index).unflatten(0, (m, width)) for part in self._pool)
+            yield features, labels, shares_of_step[step, :m]
