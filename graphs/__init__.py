@@ -16,9 +16,7 @@ from graphs.errors import (
     ProtocolError,
     SimilarityError,
 )
-from graphs.graphml import read_graphml, write_graphml
-from graphs.incremental import IncrementalDistances
-from graphs.scores import EPSILONS, EdgeScores, Sweep, edge_scores, epsilon_sweep
+from graphs.scores import EdgeScores, edge_scores
 from graphs.secure import (
     Aggregator,
     CommodityServer,
@@ -35,7 +33,6 @@ from graphs.similarities import label_distribution, min_max, similarity
 from graphs.threedg import PRESETS, Preset, dependency_graph, edge_weights
 
 __all__ = [
-    "EPSILONS",
     "PRESETS",
     "Aggregator",
     "CommodityServer",
@@ -44,7 +41,6 @@ __all__ = [
     "FeatureError",
     "GraphError",
     "GraphWarning",
-    "IncrementalDistances",
     "Message",
     "Party",
     "Preset",
@@ -52,7 +48,6 @@ __all__ = [
     "SecureProduct",
     "SecureSimilarity",
     "SimilarityError",
-    "Sweep",
     "Transcript",
     "dependency_graph",
     "distances",
@@ -60,13 +55,10 @@ __all__ = [
     "draw_distances",
     "edge_scores",
     "edge_weights",
-    "epsilon_sweep",
     "label_distribution",
     "min_max",
     "path_lengths",
-    "read_graphml",
     "secure_product",
     "secure_similarity",
     "similarity",
-    "write_graphml",
 ]

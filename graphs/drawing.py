@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -21,9 +20,6 @@ __all__ = [
     "draw_distances",
     "palette",
 ]
-
-
-# -- layout ----------------------------------------------------------------------------------------------------
 
 
 #: Two nodes and their similarity.
@@ -95,9 +91,6 @@ def apart(place: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
     return place
 
 
-# -- marks -----------------------------------------------------------------------------------------------------
-
-
 INK = "#222222"
 PAPER = "white"
 PLAIN = "#7c93b8"
@@ -147,9 +140,6 @@ def towards_white(colour: Any, keep: float) -> tuple[float, ...]:
     from matplotlib.colors import to_rgb
 
     return tuple(1.0 - keep * (1.0 - channel) for channel in to_rgb(colour))
-
-
-# -- distances -------------------------------------------------------------------------------------------------
 
 
 def draw_distances(
@@ -234,56 +224,19 @@ def arranged(matrix: NDArray[np.float64], order: str | Sequence[int]) -> NDArray
     return arrangement.astype(np.intp)
 
 
-# -- graphs ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
 class Look:
-    """Sizes, which depend on how many clients share the picture.
+    """Sizes, which depend on how many clients share the picture; radii in units of the layout, the side in inches.
 
-    Attributes
-    ----------
-    radius
-        Of a pie, in the units of the layout; selected clients are a little larger, the others a little smaller:
-        in print a ring alone is lost among 200.
-    side
-        Of the picture, in inches.
-    opacity, width
-        Of the weakest edge drawn, and of the strongest.
-    ring
-        Width of the ring around a selected client, in points.
-    font
-        Size of the names, in points.
-    named
-        Whether names are written unless the caller says otherwise.
+    Selected clients are a little larger, the others a little smaller: in print a ring alone is lost among 200.
     """
 
-    radius: float
-    side: float
-    opacity: float
-    width: float
-    ring: float
-    font: int
-    named: bool
-
-    @classmethod
-    def of(cls, clients: int) -> Look:
-        """Return the look of a picture of so many clients."""
-        radius = 0.36 / math.sqrt(clients + 3)
-        side = 6.0 + 3.0 * min(1.0, clients / 200)
-        if clients <= 60:
-            return cls(radius, side, opacity=0.32, width=1.6, ring=3.0, font=10 if clients <= 30 else 8, named=True)
-        return cls(radius, side, opacity=0.18, width=0.8, ring=2.0, font=8, named=False)
-
-    @property
-    def large(self) -> float:
-        """Radius of a selected client's pie."""
-        return self.radius * 1.18
-
-    @property
-    def small(self) -> float:
-        """Radius of the others' pies."""
-        return self.radius * 0.92
+    def __init__(self, clients: int) -> None:
+        self.radius = 0.36 / math.sqrt(clients + 3)
+        self.large, self.small = 1.18 * self.radius, 0.92 * self.radius
+        self.side = 6.0 + 3.0 * min(1.0, clients / 200)
+        self.named = clients <= 60
+        self.opacity, self.width, self.ring = (0.32, 1.6, 3.0) if self.named else (0.18, 0.8, 2.0)
+        self.font = 10 if clients <= 30 else 8
 
 
 def draw(
@@ -349,7 +302,7 @@ def draw(
     if label_names is not None and (mix is None or len(label_names) != mix.shape[1]):
         count = 0 if mix is None else mix.shape[1]
         raise GraphError(f"label_names holds {len(label_names)} names for {count} labels; they must agree.")
-    look = Look.of(len(nodes))
+    look = Look(len(nodes))
     edges = strongest(graph, edges_per_client)
     place = layout(graph, edges, look.radius, seed) if positions is None else placed(positions, nodes)
     marked = np.array([node in chosen for node in nodes])
@@ -358,8 +311,7 @@ def draw(
     axes: Any = figure.subplots()
     colours = palette(0 if mix is None else mix.shape[1])
     _draw_edges(axes, edges, nodes, place, look)
-    _draw_pies(axes, place, marked, mix, colours, look)
-    _draw_rims(axes, place, marked, look)
+    _draw_clients(axes, place, marked, mix, colours, look)
     if look.named if names is None else names:
         _write_names(axes, nodes, place, marked, look)
     low, high = place.min(axis=0) - 1.6 * look.radius, place.max(axis=0) + 1.6 * look.radius
@@ -370,7 +322,11 @@ def draw(
         title += f", {len(chosen)} selected" if chosen else ""
     axes.set_title(title, color=INK, fontsize=13)
     if mix is not None and mix.shape[1] <= 20:
-        _write_legend(axes, colours, label_names or [str(label) for label in range(mix.shape[1])])
+        from matplotlib.patches import Patch
+
+        words = label_names or range(mix.shape[1])
+        handles = [Patch(color=colour, label=str(word)) for colour, word in zip(colours, words, strict=True)]
+        axes.legend(handles=handles, title="label", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     if len(edges) < graph.number_of_edges():
         axes.annotate(
             f"edges drawn: each client's {edges_per_client} strongest ({len(edges)})",
@@ -390,15 +346,14 @@ def _draw_edges(
     index = {node: i for i, node in enumerate(nodes)}
     ends = np.array([(index[u], index[v]) for u, v, _ in edges])
     strength = np.array([value for _, _, value in edges])
-    span = float(np.ptp(strength))
-    share = (strength - strength.min()) / span if span > 0 else np.ones(len(strength))
-    colours = np.tile([0.30, 0.33, 0.38, 0.0], (len(edges), 1))
-    colours[:, 3] = look.opacity + 0.37 * share
-    widths = look.width * (0.5 + 0.5 * share)
-    axes.add_collection(LineCollection(place[ends], colors=colours, linewidths=widths, zorder=1))
+    share = (strength - strength.min()) / (np.ptp(strength) or 1.0)
+    colours = [(0.30, 0.33, 0.38, look.opacity + 0.37 * each) for each in share]
+    axes.add_collection(
+        LineCollection(place[ends], colors=colours, linewidths=look.width * (0.5 + share / 2), zorder=1)
+    )
 
 
-def _draw_pies(
+def _draw_clients(
     axes: Any,
     place: NDArray[np.float64],
     marked: NDArray[np.bool_],
@@ -406,32 +361,25 @@ def _draw_pies(
     colours: Sequence[tuple[float, ...]],
     look: Look,
 ) -> None:
-    """Draw a pie of its labels for every client, paled where others are selected."""
+    """Draw a pie of its labels for every client, paled where others are selected, in a rim or, if selected, a ring."""
     from matplotlib.collections import PatchCollection
-    from matplotlib.patches import Wedge
+    from matplotlib.patches import Circle, Wedge
 
     slices, fills = [], []
     for i, selected in enumerate(marked):
         keep = 1.0 if selected or not marked.any() else 0.55
+        start, radius = 90.0, look.large if selected else look.small
         shares = np.ones(1) if mix is None else mix[i]
-        start = 90.0
         for label in np.flatnonzero(shares).tolist():
             stop = start - 360.0 * float(shares[label])
-            slices.append(Wedge(place[i], look.large if selected else look.small, stop, start))
+            slices.append(Wedge(place[i], radius, stop, start))
             fills.append(towards_white(PLAIN if mix is None else colours[label], keep))
             start = stop
     axes.add_collection(PatchCollection(slices, facecolors=fills, linewidths=0, zorder=2))
-
-
-def _draw_rims(axes: Any, place: NDArray[np.float64], marked: NDArray[np.bool_], look: Look) -> None:
-    """Draw a thin rim around every client, a thick ring around the selected ones."""
-    from matplotlib.collections import PatchCollection
-    from matplotlib.patches import Circle
-
-    rims = [Circle(point, look.small) for point in place[~marked]]
-    axes.add_collection(PatchCollection(rims, facecolors="none", edgecolors="#999999", linewidths=0.6, zorder=3))
-    rings = [Circle(point, look.large) for point in place[marked]]
-    axes.add_collection(PatchCollection(rings, facecolors="none", edgecolors=INK, linewidths=look.ring, zorder=4))
+    for those, radius, colour, width in ((~marked, look.small, "#999999", 0.6), (marked, look.large, INK, look.ring)):
+        circles = PatchCollection([Circle(point, radius) for point in place[those]], facecolors="none", zorder=3)
+        circles.set(edgecolors=colour, linewidths=width)
+        axes.add_collection(circles)
 
 
 def _write_names(
@@ -439,19 +387,7 @@ def _write_names(
 ) -> None:
     from matplotlib.patheffects import withStroke
 
+    style = {"ha": "center", "va": "center", "fontsize": look.font, "color": INK, "zorder": 5}
     halo = [withStroke(linewidth=2.4, foreground=PAPER)]
     for node, point, selected in zip(nodes, place, marked, strict=True):
-        weight = "bold" if selected else "normal"
-        axes.text(
-            *point, str(node), ha="center", va="center", fontsize=look.font, fontweight=weight,
-            color=INK, zorder=5, path_effects=halo,
-        )  # fmt: skip
-
-
-def _write_legend(axes: Any, colours: Sequence[tuple[float, ...]], names: Sequence[str]) -> None:
-    from matplotlib.patches import Patch
-
-    axes.legend(
-        handles=[Patch(color=colour, label=name) for colour, name in zip(colours, names, strict=True)],
-        title="label", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False,
-    )  # fmt: skip
+        axes.text(*point, str(node), fontweight="bold" if selected else "normal", path_effects=halo, **style)

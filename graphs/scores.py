@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphs.errors import GraphError, choice, square_symmetric
-from graphs.threedg import PRESETS, PresetName
+from graphs.errors import GraphError, square_symmetric
 
 if TYPE_CHECKING:
     import networkx as nx
-
-# The authors' script sweeps .2 as well, which the paper leaves out.
-EPSILONS = (0.0, 0.01, 0.05, 0.1, 0.2, 0.5)
 
 
 @dataclass(frozen=True)
@@ -51,26 +47,6 @@ class EdgeScores:
         """Harmonic mean of precision and recall: 2·TP / (predicted + true), 1 if both graphs are empty."""
         total = self.predicted + self.true
         return 2 * self.true_positives / total if total else 1.0
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """Scores of one similarity at several thresholds.
-
-    Attributes
-    ----------
-    epsilons
-        The thresholds tried, increasing.
-    scores
-        One `EdgeScores` for each.
-    epsilon, best
-        The threshold with the highest F1 (the largest of several), and its scores.
-    """
-
-    epsilons: tuple[float, ...]
-    scores: tuple[EdgeScores, ...]
-    epsilon: float
-    best: EdgeScores
 
 
 def edge_scores(predicted: nx.Graph | ArrayLike, true: nx.Graph | ArrayLike, *, self_loops: bool = False) -> EdgeScores:
@@ -112,81 +88,9 @@ def edge_scores(predicted: nx.Graph | ArrayLike, true: nx.Graph | ArrayLike, *, 
     if guessed.shape != wanted.shape:
         raise GraphError(f"predicted has {len(guessed)} nodes and true has {len(wanted)}; they must be the same.")
     upper = np.triu_indices(len(wanted), 1)
-    return _score(guessed[upper], wanted[upper], len(wanted) if self_loops else 0)
-
-
-def epsilon_sweep(
-    similarity: ArrayLike,
-    true: nx.Graph | ArrayLike,
-    epsilons: Sequence[float] | Literal["all"] = EPSILONS,
-    *,
-    preset: PresetName = "reference",
-    self_loops: bool = False,
-) -> Sweep:
-    """Score the graphs one similarity matrix gives at several thresholds, and name the best.
-
-    Parameters
-    ----------
-    similarity
-        N×N, in the order of the true graph's nodes, on the scale the thresholds are meant for: nothing is
-        scaled here. Table 3 uses clipped cosines.
-    true
-        The oracle's graph, or its boolean adjacency matrix.
-    epsilons
-        Thresholds to try; default the authors'. ``"all"`` tries every one that makes a difference, which is
-        the best this similarity could do.
-    preset
-        Whether an edge needs V > ε (``"reference"``, as the authors' script) or V ≥ ε (``"paper"``: with
-        ε = 0 and clipped similarities that is the complete graph).
-    self_loops
-        As for `edge_scores`.
-
-    Returns
-    -------
-    Sweep
-
-    Raises
-    ------
-    GraphError
-        If the matrix does not fit the graph, or no threshold is given.
-    """
-    choice("preset", preset, PRESETS)
-    matrix = square_symmetric("similarity", similarity)
-    wanted = _adjacency("true", true, None)
-    if wanted.shape != matrix.shape:
-        raise GraphError(f"similarity is of {len(matrix)} clients and true has {len(wanted)} nodes; they must agree.")
-    upper = np.triu_indices(len(wanted), 1)
-    values, truth = matrix[upper], wanted[upper]
     loops = len(wanted) if self_loops else 0
-    strict = PRESETS[preset].strict
-    if isinstance(epsilons, str):
-        choice("epsilons", epsilons, ("all",))
-        distinct = np.unique(values)
-        beyond = np.nextafter(distinct[:1], -np.inf) if strict else np.nextafter(distinct[-1:], np.inf)
-        thresholds = np.sort(np.concatenate([distinct, beyond]))
-    else:
-        thresholds = np.unique(np.asarray(list(epsilons), dtype=np.float64))
-    if not len(thresholds) or not np.isfinite(thresholds).all():
-        raise GraphError(f"epsilons must be at least one number, all finite; got {list(thresholds)}.")
-    # Sorted once, every threshold is a cut: what is above it is predicted.
-    order = np.argsort(values)
-    hits_above = np.concatenate([np.cumsum(truth[order][::-1])[::-1], [0]])
-    cuts = np.searchsorted(values[order], thresholds, side="right" if strict else "left")
-    scores = tuple(
-        EdgeScores(int(hits_above[cut]) + loops, len(values) - int(cut) + loops, int(truth.sum()) + loops, self_loops)
-        for cut in cuts
-    )
-    best = max(range(len(scores)), key=lambda i: (scores[i].f1, i))
-    return Sweep(tuple(thresholds.tolist()), scores, float(thresholds[best]), scores[best])
-
-
-def _score(guessed: NDArray[np.bool_], wanted: NDArray[np.bool_], loops: int) -> EdgeScores:
-    return EdgeScores(
-        true_positives=int(np.count_nonzero(guessed & wanted)) + loops,
-        predicted=int(np.count_nonzero(guessed)) + loops,
-        true=int(np.count_nonzero(wanted)) + loops,
-        self_loops=loops > 0,
-    )
+    hits, found, there = (int(np.count_nonzero(each[upper])) + loops for each in (guessed & wanted, guessed, wanted))
+    return EdgeScores(hits, found, there, self_loops)
 
 
 def _nodes(graph: Any) -> list[Hashable] | None:

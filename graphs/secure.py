@@ -69,11 +69,6 @@ def encode(name: str, vector: ArrayLike, fraction_bits: int, room: float = 0.0) 
     return scaled.astype(np.int64).view(np.uint64)
 
 
-def decode(integer: int, fraction_bits: int) -> float:
-    """Return the real product that the product of two encoded vectors stands for."""
-    return integer / (1 << (2 * fraction_bits))
-
-
 # -- messages --------------------------------------------------------------------------------------------------
 
 
@@ -472,7 +467,7 @@ def secure_product(
     first, second = (Party(k, v, fraction_bits, rng, noise=noise) for k, v in (("first", a), ("second", b)))
     transcript = Transcript()
     integer = run(CommodityServer(rng), first, second, Aggregator(), transcript, np.size(a))
-    return SecureProduct(decode(integer, fraction_bits), integer, fraction_bits, transcript)
+    return SecureProduct(integer / 4**fraction_bits, integer, fraction_bits, transcript)
 
 
 def secure_similarity(
@@ -556,7 +551,7 @@ def secure_similarity(
     matrix = np.eye(size) if kind == "cosine" else np.zeros((size, size))
     for i, j in itertools.combinations(range(size), 2):
         integer = run(server, parties[i], parties[j], aggregator, transcript, length)
-        matrix[i, j] = matrix[j, i] = decode(integer, fraction_bits)
+        matrix[i, j] = matrix[j, i] = integer / 4**fraction_bits
     if kind == "cosine":
         # The encoded vectors' lengths are 1 only to rounding.
         np.clip(matrix, -1.0, 1.0, out=matrix)

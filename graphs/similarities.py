@@ -14,7 +14,6 @@ from graphs.reproducible import gram
 
 Kind = Literal["cosine", "dot", "update", "functional"]
 Clip = Literal["none", "zero"]
-Scale = Literal["none", "min-max"]
 
 KINDS = ("cosine", "dot", "update", "functional")
 
@@ -24,7 +23,6 @@ def similarity(
     kind: Kind = "cosine",
     *,
     clip: Clip | None = None,
-    scale: Scale = "none",
 ) -> NDArray[np.float64]:
     """Return the similarity V of every pair of clients.
 
@@ -41,10 +39,6 @@ def similarity(
         What happens to negative values: ``"none"`` keeps them, ``"zero"`` sets them to 0. ``None``
         (default) is what the paper does for this kind: ``"zero"`` for update and functional, else ``"none"``.
         The authors' training code clips nothing; that is ``clip="none"``.
-    scale
-        ``"min-max"`` applies `min_max` after clipping, as the authors' training code does. The
-        ``reference`` preset of `dependency_graph` does it by itself; doing it twice changes nothing, unless
-        no similarity is positive (then the zero diagonal was the largest value, and is gone).
 
     Returns
     -------
@@ -57,7 +51,7 @@ def similarity(
     FeatureError
         If the features have no common length, are empty, or hold a value that is not finite.
     SimilarityError
-        If `kind`, `clip` or `scale` is unknown, or dot products overflow.
+        If `kind` or `clip` is unknown, or dot products overflow.
 
     Warns
     -----
@@ -82,17 +76,14 @@ def similarity(
     if clip is None:
         clip = "zero" if kind in ("update", "functional") else "none"
     choice("clip", clip, ("none", "zero"), SimilarityError)
-    choice("scale", scale, ("none", "min-max"), SimilarityError)
     vectors = feature_matrix(features)
     matrix = _dot(vectors) if kind == "dot" else _cosine(vectors)
     if clip == "zero":
         np.maximum(matrix, 0.0, out=matrix)
-    if scale == "min-max":
-        matrix = min_max(matrix)
     return matrix
 
 
-def min_max(similarity: ArrayLike, *, bounds: tuple[float, float] | None = None) -> NDArray[np.float64]:
+def min_max(similarity: ArrayLike) -> NDArray[np.float64]:
     """Scale a similarity matrix to [0, 1] the way the authors' training code does.
 
     V_ij = (S_ij − lo) / (hi − lo) with lo = min(0, min S_ij) and hi = max(0, max S_ij) over i ≠ j: the
@@ -103,9 +94,6 @@ def min_max(similarity: ArrayLike, *, bounds: tuple[float, float] | None = None)
     ----------
     similarity
         N×N, symmetric. The diagonal is not read.
-    bounds
-        Use this (lo, hi) instead of the matrix's own. Values outside fall on the nearer end. With fixed
-        bounds a new client does not rescale the others (see `IncrementalDistances`).
 
     Returns
     -------
@@ -116,18 +104,14 @@ def min_max(similarity: ArrayLike, *, bounds: tuple[float, float] | None = None)
     Raises
     ------
     SimilarityError
-        If the matrix is not square, symmetric and finite, or the bounds are not lo < hi.
+        If the matrix is not square, symmetric and finite.
     """
     matrix = square_symmetric("similarity", similarity).copy()
     np.fill_diagonal(matrix, 0.0)
-    low, high = (float(matrix.min()), float(matrix.max())) if bounds is None else map(float, bounds)
-    if bounds is not None and not low < high:
-        raise SimilarityError(f"bounds must be a pair (lo, hi) with lo < hi; got ({low}, {high}).")
+    low, high = float(matrix.min()), float(matrix.max())
     if high > low:
         matrix -= low
         matrix /= high - low
-        if bounds is not None:
-            np.clip(matrix, 0.0, 1.0, out=matrix)
     np.fill_diagonal(matrix, 1.0)
     return matrix
 

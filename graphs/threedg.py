@@ -72,7 +72,6 @@ def dependency_graph(
     sigma2: float | None = None,
     *,
     nodes: Sequence[Hashable] | None = None,
-    bounds: tuple[float, float] | None = None,
 ) -> nx.Graph:
     """Return the 3DG over the clients as a NetworkX graph.
 
@@ -92,8 +91,6 @@ def dependency_graph(
         σ², positive; ``None`` takes the preset's. It divides V² in ``"reference"`` and V in ``"paper"``.
     nodes
         Names of the clients, in the order of the matrix; default 0 … N−1.
-    bounds
-        For a scaling preset, the (lo, hi) to scale by instead of the matrix's own extremes.
 
     Returns
     -------
@@ -131,7 +128,7 @@ def dependency_graph(
     """
     import networkx as nx
 
-    rule, scaled, epsilon, sigma2 = _prepare(similarity, preset, epsilon, sigma2, bounds)
+    rule, scaled, epsilon, sigma2 = _prepare(similarity, preset, epsilon, sigma2)
     size = len(scaled)
     names = _names(nodes, size)
     rows, columns = np.nonzero(np.triu(rule.edges(scaled, epsilon), 1))
@@ -154,8 +151,6 @@ def edge_weights(
     preset: PresetName = "reference",
     epsilon: float | None = None,
     sigma2: float | None = None,
-    *,
-    bounds: tuple[float, float] | None = None,
 ) -> NDArray[np.float64]:
     """Return the 3DG as a weight matrix, without building a NetworkX graph.
 
@@ -164,7 +159,7 @@ def edge_weights(
 
     Parameters
     ----------
-    similarity, preset, epsilon, sigma2, bounds
+    similarity, preset, epsilon, sigma2
         As for `dependency_graph`.
 
     Returns
@@ -178,7 +173,7 @@ def edge_weights(
     SimilarityError
         As for `dependency_graph`.
     """
-    rule, scaled, epsilon, sigma2 = _prepare(similarity, preset, epsilon, sigma2, bounds)
+    rule, scaled, epsilon, sigma2 = _prepare(similarity, preset, epsilon, sigma2)
     weights = np.empty_like(scaled)
     edges = zeros = 0
     low, high = np.inf, -np.inf
@@ -198,10 +193,10 @@ def edge_weights(
     return weights
 
 
-def resolve(
-    preset: str, epsilon: float | None, sigma2: float | None, bounds: tuple[float, float] | None
-) -> tuple[Preset, float, float]:
-    """Return the preset with its ε and σ² filled in, or say which option is wrong."""
+def _prepare(
+    similarity: ArrayLike, preset: str, epsilon: float | None, sigma2: float | None
+) -> tuple[Preset, NDArray[np.float64], float, float]:
+    """Return the preset, similarities on its scale, ε and σ², or say which option is wrong."""
     choice("preset", preset, PRESETS, SimilarityError)
     rule = PRESETS[preset]
     epsilon = rule.epsilon if epsilon is None else float(epsilon)
@@ -215,20 +210,7 @@ def resolve(
         )
     if not (np.isfinite(sigma2) and sigma2 > 0):
         raise SimilarityError(f"sigma2 must be a positive finite number; got {sigma2}.")
-    if bounds is not None and not rule.scaled:
-        raise SimilarityError(f"bounds are given, but preset {preset!r} does not scale; leave them out.")
-    return rule, epsilon, sigma2
-
-
-def _prepare(
-    similarity: ArrayLike,
-    preset: str,
-    epsilon: float | None,
-    sigma2: float | None,
-    bounds: tuple[float, float] | None,
-) -> tuple[Preset, NDArray[np.float64], float, float]:
-    rule, epsilon, sigma2 = resolve(preset, epsilon, sigma2, bounds)
-    scaled = min_max(similarity, bounds=bounds) if rule.scaled else square_symmetric("similarity", similarity)
+    scaled = min_max(similarity) if rule.scaled else square_symmetric("similarity", similarity)
     return rule, scaled, epsilon, sigma2
 
 

@@ -9,7 +9,7 @@ Every seed has a split of its own, which is the unit of replication. ``uniform``
 graph or counts; it trains in round 0, too, and so has a round more than the others.
 
 A learned graph begins in round 0, in which all available clients train for it alone; so that no model has a round
-more than another, ``oracle`` has this round too. ``refreshed`` graphs follow every later update. ``wrong`` is the
+more than another, ``oracle`` has this round too. ``wrong`` is the
 oracle's with its clients shuffled, and ``no graph`` is α = 0: least selected first. What the graphs do stands beside
 what the ids do: ``oracle, ties at random`` takes other optima of the very same problems.
 
@@ -46,9 +46,7 @@ GRAPHS: Mapping[str, Mapping[str, object]] = {
     "oracle": {"features": "labels", "warmup": 1},
     "secure": {"features": "secure", "warmup": 1},
     "functional": {"features": "functional"},
-    "functional, refreshed": {"features": "functional", "refresh": True},
     "update": {"features": "update"},
-    "update, refreshed": {"features": "update", "refresh": True},
     "wrong": {"features": "labels", "warmup": 1},
     "no graph": {"features": "labels", "warmup": 1, "alpha": 0.0},
     "oracle, ties at random": {"features": "labels", "warmup": 1, "ties": "random"},

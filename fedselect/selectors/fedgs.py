@@ -309,7 +309,6 @@ def fedgs(
     graph: Literal["reference", "paper"] = "reference",
     epsilon: float | None = None,
     features: Literal["labels", "parameters", "secure", "functional", "update"] = "labels",
-    refresh: bool = False,
     warmup: int | None = None,
     distances_file: str | None = None,
     geometry: Literal["graph", "points", "kinds"] = "graph",
@@ -328,7 +327,7 @@ def fedgs(
     every pair of clients runs the scalar-product protocol of `graphs.secure_similarity` before the first round.
     ``"functional"``, ``"update"``: learned in training, from averaged embeddings of noise (Eq. 12; the data set needs a
     validation_fraction) or from model updates (Eq. 11), in ``warmup`` rounds (1; 0 for the others) and from each
-    client that is first heard later; with ``refresh`` from every later update, too.
+    client that is first heard later.
 
     ``distances_file`` names an N x N matrix to use instead (``.npy``, or text that `numpy.loadtxt` reads with commas).
 
@@ -360,7 +359,7 @@ def fedgs(
                 f"selector 'fedgs': functional features need held-out samples, and {scenario.federation.name} has "
                 "none; give the data set a validation_fraction, or use update features"
             )
-        learned = LearnedGraph(scenario.n_clients, features, preset=graph, epsilon=epsilon, refresh=refresh)
+        learned = LearnedGraph(scenario.n_clients, features, preset=graph, epsilon=epsilon)
         h = learned.distances
     elif distances_file is not None:
         h = _read_distances(distances_file)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,8 +15,6 @@ from fedselect.errors import ConfigError, DataError
 from fedselect.options import check_choice
 from fedselect.rounds.scenario import Scenario
 from graphs import (
-    GraphWarning,
-    IncrementalDistances,
     dependency_graph,
     distances,
     edge_scores,
@@ -202,16 +199,11 @@ def oracle_features(scenario: Scenario, features: str) -> NDArray[np.float64]:
     return scenario.federation.parameters
 
 
-#: Above this share of the clients, new features are cheaper to compare and close all at once than one by one.
-_AT_ONCE = 0.05
-
-
 class LearnedGraph:
     """A 3DG over N clients, from one feature vector of each that arrives in training.
 
-    A client without a feature has no edge: it is as far from all others as can be, at distance 1. The first features
-    of many clients make the graph afresh, with the numbers that `graphs.distances` has of the same features; those of
-    a few revise it client by client (`graphs.IncrementalDistances`).
+    A client without a feature has no edge: it is as far from all others as can be, at distance 1. A client's first
+    feature counts: the paper builds its graph once.
 
     Parameters
     ----------
@@ -223,8 +215,6 @@ class LearnedGraph:
         How similarities become edges; see `graphs.dependency_graph`.
     epsilon : float, optional
         Least similarity of an edge; the preset's by default.
-    refresh : bool
-        Whether a client's later features replace its first one. The paper builds its graph once.
     """
 
     def __init__(
@@ -234,28 +224,25 @@ class LearnedGraph:
         *,
         preset: PresetName = "reference",
         epsilon: float | None = None,
-        refresh: bool = False,
     ) -> None:
-        self.kind, self.preset, self.epsilon, self.refresh = kind, preset, epsilon, refresh
+        self.kind, self.preset, self.epsilon = kind, preset, epsilon
         self.known = np.zeros(n_clients, dtype=np.bool_)
         self._features: NDArray[np.float32] | None = None
-        self._paths = self._closed(np.zeros((n_clients, n_clients)))
+        self._weights = self._weighed()
 
     @property
     def distances(self) -> NDArray[np.float64]:
-        """Present distances H, N x N (a copy)."""
-        return self._paths.distances()
+        """Present distances H, N x N."""
+        return distances(self._weights)
 
     @property
     def edges(self) -> NDArray[np.bool_]:
         """Present edges, N x N."""
-        if self.known.sum() < 2:
-            return np.zeros((self.known.size, self.known.size), dtype=np.bool_)
-        return adjacency(self._paths.similarity, self.preset, self.epsilon)
+        return np.isfinite(self._weights) & ~np.eye(self.known.size, dtype=np.bool_)
 
     def wants(self, client: int) -> bool:
         """Whether a feature of this client would be used."""
-        return self.refresh or not self.known[client]
+        return not self.known[client]
 
     def observe(self, features: Mapping[int, NDArray[np.float32]]) -> bool:
         """Take in the features of some clients, vectors of one length; return whether the graph has changed."""
@@ -272,32 +259,28 @@ class LearnedGraph:
                 )
             self._features[client] = features[client]
         self.known[clients] = True
-        present = np.flatnonzero(self.known)
-        found = self._paths.similarity
-        found[np.ix_(present, present)] = similarity(self._features[present], self.kind)
-        if len(clients) > _AT_ONCE * self.known.size:
-            self._paths = self._closed(found)
-        else:
-            for client in clients:
-                self._paths.update(client, found[client])
+        self._weights = self._weighed()
         return True
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything the next graph depends on: features, similarities and path lengths, to the bit."""
-        return {"known": self.known.copy(), "features": self._features, "paths": self._paths.state_dict()}
+        """Everything the next graph depends on, to the bit."""
+        return {"known": self.known.copy(), "features": self._features}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state that `state_dict` returned."""
         self.known = np.array(state["known"], dtype=np.bool_)
         features = state["features"]
         self._features = None if features is None else np.array(features, dtype=np.float32)
-        self._paths.load_state_dict(state["paths"])
+        self._weights = self._weighed()
 
-    def _closed(self, similarities: NDArray[np.float64]) -> IncrementalDistances:
-        with warnings.catch_warnings():
-            if self.known.sum() < 2:  # that a graph of which nothing is known has no edge is no news
-                warnings.simplefilter("ignore", GraphWarning)
-            return IncrementalDistances(similarities, self.preset, self.epsilon)
+    def _weighed(self) -> NDArray[np.float64]:
+        """Lengths of the edges, inf where there is none."""
+        present = np.flatnonzero(self.known)
+        if present.size < 2 or self._features is None:
+            return np.where(np.eye(self.known.size, dtype=np.bool_), 0.0, np.inf)
+        found = np.zeros((self.known.size, self.known.size))
+        found[np.ix_(present, present)] = similarity(self._features[present], self.kind)
+        return edge_weights(found, self.preset, self.epsilon)
 
 
 def adjacency(similarities: NDArray[np.float64], preset: PresetName, epsilon: float | None = None) -> NDArray[np.bool_]:

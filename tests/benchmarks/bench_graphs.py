@@ -29,7 +29,6 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from graphs import (  # noqa: E402
-    IncrementalDistances,
     dependency_graph,
     distances,
     edge_weights,
@@ -118,34 +117,6 @@ def secure() -> None:
     row("N=100, 10 labels, secure similarity matrix", seconds, f"{len(found.transcript)} messages; target 5 s")
 
 
-def incremental() -> None:
-    """One client more, and one client re-estimated, at N = 1 000."""
-    rng = np.random.default_rng(1)
-    for name, U in (
-        ("Dirichlet", examples.dirichlet_partition(1001)),
-        ("two-label", examples.two_label_partition(1001)),
-    ):
-        V = similarity(U)
-        known = IncrementalDistances(V[:1000, :1000], bounds=(0, 1))
-        full, _ = timed(lambda V=V: distances(edge_weights(V, bounds=(0, 1))))
-        row(f"N=1001 {name}: everything afresh", full)
-        add, _ = timed(lambda known=known, V=V: known.add(V[1000, :1000]))
-        row(f"N=1001 {name}: add one client", add, f"{full / add:.0f}x faster")
-        updates = []
-        for client in rng.choice(1000, 10, replace=False):
-            U[client] = 0.9 * U[client] + 0.1 * U[rng.integers(1000)]
-            fresh = similarity(U)[client]
-            updates.append(timed(known.update, int(client), fresh)[0])
-        H = distances(edge_weights(similarity(U), bounds=(0, 1)))
-        off = np.abs(known.distances() - H).max()
-        median = float(np.median(updates))
-        row(
-            f"N=1001 {name}: re-estimate one client (median of 10)",
-            median,
-            f"{full / median:.1f}x faster, worst {max(updates):.3f} s, differs by {off:.0e}",
-        )
-
-
 def large(partition: str) -> None:
     """N = 5 000 by the array path, in a process of its own so that its peak memory is its own."""
     U = getattr(examples, partition)(5000)
@@ -190,7 +161,6 @@ def main() -> None:
     pipeline()
     baselines()
     secure()
-    incremental()
     print("path lengths by density, seconds")
     densities()
     if options.quick:

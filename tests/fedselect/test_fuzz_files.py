@@ -30,7 +30,6 @@ from fedselect.experiments.metrics import run_gaps
 from fedselect.experiments.provenance import Origin, read_origin
 from fedselect.recording import fetch_mdplib
 from fedselect.reports.runs import facts_of, read_runs, results_table
-from graphs import dependency_graph, read_graphml, similarity, write_graphml
 from solvers import Solution, load, solve
 from solvers.benchmark import Benchmark, run_benchmark
 from solvers.certificates import Certificate
@@ -173,7 +172,6 @@ KINDS = {
     "trace.gz": ("l.csv.gz", packed_with(lambda data: gzip.compress(data, 1), gzip.decompress, mutated), read_trace),
     "parquet": ("p.parquet", mutated, read_trace),
     "configuration": ("e.toml", mutated, lambda path: read_config(path, trusted=False)),
-    "graphml": ("g.graphml", mutated, read_graphml),
     "archive": ("z.zip", mutated, lambda path: fetch_mdplib(str(path), path.parent / "fetched")),
     "origin": ("origin.json", mutated, read_origin),
     "run": ("compared/a-s0/rounds.jsonl", mutated, read_folder),
@@ -220,7 +218,6 @@ def sound(tmp_path_factory):
     tables = experiment.tables()
     tables["data"] |= {"n_clients": 8}
     (folder / "e.toml").write_bytes(tomli_w.dumps(tables).encode())
-    write_graphml(dependency_graph(similarity(points)), folder / "g.graphml")
     with zipfile.ZipFile(folder / "z.zip", "w") as archive:
         archive.write(folder / "m.txt", "m.txt")
         archive.writestr("best_known.csv", "name,m,best_known\nm,3,1.5\n")

@@ -1,14 +1,12 @@
-"""Edge scores by hand and the sweep against scoring one graph at a time."""
+"""Edge scores by hand."""
 
 from __future__ import annotations
 
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from graphs import EPSILONS, GraphError, dependency_graph, edge_scores, epsilon_sweep
+from graphs import GraphError, edge_scores
 
 
 def test_by_hand():
@@ -54,44 +52,6 @@ def test_node_order_does_not_matter_and_self_loops_are_not_read():
     assert edge_scores(predicted, true).f1 == 1
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(2, 9), st.booleans(), st.sampled_from(["reference", "paper"]))
-@settings(deadline=None)
-@pytest.mark.filterwarnings("ignore::graphs.GraphWarning")
-def test_the_sweep_scores_the_graphs_it_would_build(seed, size, loops, preset):
-    rng = np.random.default_rng(seed)
-    # Two decimals, so that thresholds tie with values.
-    S = np.round(np.triu(rng.random((size, size)), 1), 1)
-    S += S.T
-    truth = np.triu(rng.random((size, size)) < 0.4, 1)
-    truth |= truth.T
-    sweep = epsilon_sweep(S, truth, preset=preset, self_loops=loops)
-    assert sweep.epsilons == EPSILONS
-    for epsilon, scores in zip(sweep.epsilons, sweep.scores, strict=True):
-        predicted = epsilon < S if preset == "reference" else epsilon <= S
-        np.fill_diagonal(predicted, False)
-        assert scores == edge_scores(predicted, truth, self_loops=loops)
-        if preset == "paper":
-            assert scores == edge_scores(
-                dependency_graph(S, preset, epsilon=epsilon), nx.from_numpy_array(truth), self_loops=loops
-            )
-    assert sweep.best.f1 == max(scores.f1 for scores in sweep.scores)
-    assert sweep.scores[sweep.epsilons.index(sweep.epsilon)] == sweep.best
-
-
-@given(st.integers(0, 2**32 - 1), st.sampled_from(["reference", "paper"]))
-@settings(deadline=None)
-def test_all_thresholds_beat_any_threshold(seed, preset):
-    rng = np.random.default_rng(seed)
-    S = np.triu(rng.normal(size=(7, 7)), 1)
-    S += S.T
-    truth = np.triu(rng.random((7, 7)) < 0.4, 1)
-    truth |= truth.T
-    best = epsilon_sweep(S, truth, "all", preset=preset).best
-    assert best.f1 >= epsilon_sweep(S, truth, rng.normal(size=50), preset=preset).best.f1
-    everything = truth.sum() / 42  # predicting the complete graph is among them
-    assert best.f1 >= 2 * everything / (1 + everything) - 1e-12
-
-
 def test_bad_input_gets_a_sentence():
     with pytest.raises(GraphError, match="different nodes, for example 3"):
         edge_scores(nx.path_graph(4), nx.path_graph(3))
@@ -103,9 +63,3 @@ def test_bad_input_gets_a_sentence():
         edge_scores(np.ones((2, 2), dtype=bool), nx.path_graph(3))
     with pytest.raises(GraphError, match="not symmetric"):
         edge_scores(np.triu(np.ones((2, 2), dtype=bool)), nx.path_graph(2))
-    with pytest.raises(GraphError, match="similarity is of 2 clients and true has 3 nodes"):
-        epsilon_sweep(np.eye(2), nx.path_graph(3))
-    with pytest.raises(GraphError, match="epsilons must be at least one number"):
-        epsilon_sweep(np.eye(3), nx.path_graph(3), [])
-    with pytest.raises(GraphError, match="epsilons must be 'all'; got 'every'"):
-        epsilon_sweep(np.eye(3), nx.path_graph(3), "every")

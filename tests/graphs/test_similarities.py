@@ -58,7 +58,7 @@ def test_min_max_includes_the_zero_diagonal(U):
     off = S[~np.eye(len(S), dtype=bool)]
     low, high = min([0, *off]), max([0, *off])
     assume(high > low)
-    V = similarity(U, "dot", scale="min-max")
+    V = min_max(S)
     np.testing.assert_allclose(V[~np.eye(len(S), dtype=bool)], (off - low) / (high - low), atol=1e-12)
 
 
@@ -67,20 +67,12 @@ def test_min_max_includes_the_zero_diagonal(U):
 def test_min_max_twice_changes_nothing(U):
     S = similarity(U, "dot")
     assume((S[~np.eye(len(S), dtype=bool)] > 0).any())
-    V = similarity(U, "dot", scale="min-max")
+    V = min_max(S)
     assert (min_max(V) == V).all()
 
 
 def test_min_max_of_nothing_alike_is_zero():
     assert min_max(np.eye(4)).tolist() == np.eye(4).tolist()
-
-
-def test_min_max_with_given_bounds():
-    S = np.array([[0, 0.2, 0.9], [0.2, 0, -0.5], [0.9, -0.5, 0]])
-    V = min_max(S, bounds=(0, 0.8))
-    np.testing.assert_allclose([V[0, 1], V[0, 2], V[1, 2]], [0.25, 1, 0])
-    with pytest.raises(SimilarityError, match="lo < hi"):
-        min_max(S, bounds=(1, 1))
 
 
 def test_wide_single_precision_updates_are_summed_in_double():
@@ -125,8 +117,6 @@ def test_unknown_options_name_the_accepted_ones():
         similarity([[1, 2]], "cos")
     with pytest.raises(SimilarityError, match="clip must be 'none' or 'zero'; got 'negative'"):
         similarity([[1, 2]], clip="negative")
-    with pytest.raises(SimilarityError, match="scale must be 'none' or 'min-max'; got 'minmax'"):
-        similarity([[1, 2]], scale="minmax")
 
 
 def test_overflowing_dot_products_are_refused():

@@ -127,7 +127,6 @@ def test_one_client_is_a_graph_without_a_warning():
         ({"epsilon": np.inf}, "epsilon must be a finite threshold; got inf"),
         ({"preset": "paper", "epsilon": -0.5}, "epsilon must be 0 or more with preset 'paper', .* got -0.5"),
         ({"nodes": ["a", "a"]}, "must be 2 distinct names, .* got 2 names, 1 of them distinct"),
-        ({"preset": "paper", "bounds": (0, 1)}, "does not scale"),
     ],
 )
 def test_bad_input_gets_a_sentence(arguments, message):

@@ -90,7 +90,7 @@ def test_in_process_it_is_the_own_loop(experiment, tmp_path, selector):
 @pytest.mark.parametrize(
     "selector",
     [
-        Choice("fedgs", {"features": "functional", "refresh": True}),
+        Choice("fedgs", {"features": "functional"}),
         Choice("fedgs", {"features": "update", "warmup": 2}),
         Choice("fedgs", {"features": "secure"}),
         Choice("power-of-choice", {"convention": "fedgs"}),
