@@ -242,7 +242,7 @@ def played(
         learn(
             selector,
             RoundFeedback(
-                t, selection, decision.outcomes(), losses, norms, received, {k: model.updates[k] for k in clients}
+                t, selection, decision.outcomes, losses, norms, received, {k: model.updates[k] for k in clients}
             ),
         )
     return np.array(means), np.array(variances)

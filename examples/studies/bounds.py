@@ -213,7 +213,7 @@ def paths(
         for run, (selector, world) in (live or {}).items():
             decision = decide(selector, world, t, probe=partial(np.take, losses[:, run]))
             weights[run, t, decision.selection.clients] = decision.selection.weights
-            learn(selector, RoundFeedback(t, decision.selection, decision.outcomes()))
+            learn(selector, RoundFeedback(t, decision.selection, decision.outcomes))
         drawn = [generator(seed, "training", t).standard_normal((local_steps, n, d)) for seed in which[0].tolist()]
         noise = np.stack(drawn)[which[1]].transpose(1, 2, 0, 3) * (task.deviations[:, None, None] / np.sqrt(d))
         own = np.repeat(w[None], n, axis=0)

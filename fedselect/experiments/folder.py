@@ -29,7 +29,7 @@ from solvers.options import describe_type, matches
 from solvers.reading import Unreadable, check_facts, parse_json, read_arrays, read_bytes, read_json, read_toml
 
 if TYPE_CHECKING:
-    from fedselect.training.server_round import Server
+    from fedselect.training.server import Server
 
 __all__ = [
     "MOST_CLIENTS",

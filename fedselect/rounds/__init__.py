@@ -1,7 +1,6 @@
 """One round as every engine plays it: protocol, scenario, decision, history; external loops and simulations."""
 
-from fedselect.rounds.engine import Decision, Round, decide, play, simulate
-from fedselect.rounds.external_loop import context, feedback
+from fedselect.rounds.engine import Decision, Round, context, decide, feedback, play, simulate
 from fedselect.rounds.history import History
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection, Selector
 from fedselect.rounds.scenario import Scenario, World

@@ -1,16 +1,22 @@
 """One round as every engine plays it: the selector's decision, what came of it, its record; rounds without training.
 
-What a scheme does to participation does not need a model: E3CS's success ratio, FedAU's weights, the balance of the
-counts. Nothing here imports PyTorch.
+The loop of PyTorch (`fedselect.training`), Flower's, `simulate` and a loop of your own decide by `decide` or `context`,
+and tell the selector by `conclude` or `feedback`. What a scheme does to participation does not need a model: E3CS's
+success ratio, FedAU's weights, the balance of the counts. Nothing here imports PyTorch. A loop of your own is::
+
+    context = rounds.context(t, available, sizes, seed)
+    selection = selector.select(context)
+    ...  # train selection.clients; apply selection.applied_weights(...)
+    selector.update(rounds.feedback(context, selection, returned=[3, 7], losses={3: 0.8, 7: 1.1}))
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +26,15 @@ from fedselect.availability import Availability, Dropout
 from fedselect.clock import Clock, RoundTimes
 from fedselect.errors import ConfigError
 from fedselect.randomness import generator
-from fedselect.rounds.protocol import Outcome, Probe, RoundContext, RoundFeedback, Selection, Selector
+from fedselect.rounds.protocol import (
+    Outcome,
+    Probe,
+    RoundContext,
+    RoundFeedback,
+    Selection,
+    Selector,
+    check_finite,
+)
 from fedselect.rounds.scenario import World
 from solvers import Solution
 from solvers.solution import jsonable
@@ -30,7 +44,10 @@ __all__ = [
     "Callbacks",
     "Decision",
     "Round",
+    "conclude",
+    "context",
     "decide",
+    "feedback",
     "learn",
     "listeners",
     "play",
@@ -41,51 +58,8 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class Decision:
-    """A selector's decision, and which of the selected come back.
-
-    Attributes
-    ----------
-    selection : Selection
-        The selected clients and their weights.
-    available : (N,) ndarray of bool
-        Clients that were available.
-    returned : (m,) ndarray of bool
-        Which of the selected come back, by the dropout model and, where there is one, by the clock.
-    seconds : float
-        Wall time of the decision.
-    times : RoundTimes, optional
-        Times of the round on the clock, where there is one.
-    """
-
-    selection: Selection
-    available: NDArray[np.bool_]
-    returned: NDArray[np.bool_]
-    seconds: float
-    times: RoundTimes | None = None
-
-    def told(self, returned: NDArray[np.bool_]) -> dict[str, Any]:
-        """Return what the clock tells a selector, as fields of `RoundFeedback`; ``returned`` is a mask (m,)."""
-        if self.times is None:
-            return {}
-        clients, ends = self.selection.clients, self.times.ends
-        if not returned.all():
-            clients, ends = clients[returned], ends[returned]
-        return {"durations": dict(zip(clients.tolist(), ends.tolist(), strict=True)), "seconds": self.times.seconds}
-
-    def outcomes(self, failed: NDArray[np.bool_] | None = None) -> NDArray[np.int8]:
-        """Outcome of every client, shape (N,); ``failed`` (m,) marks those whose update cannot be used."""
-        outcomes = np.where(self.available, np.int8(Outcome.IDLE), np.int8(Outcome.UNAVAILABLE))
-        of_selected = np.where(self.returned, np.int8(Outcome.RETURNED), np.int8(Outcome.MISSING))
-        if failed is not None:
-            of_selected[failed] = Outcome.FAILED
-        outcomes[self.selection.clients] = of_selected
-        return outcomes
-
-
-@dataclass(frozen=True, eq=False)
 class Round:
-    """Outcome of one round, trained or simulated.
+    """A round, trained or simulated, as it was decided and as it ended.
 
     Attributes
     ----------
@@ -94,7 +68,8 @@ class Round:
     selection : Selection
         The selector's decision.
     outcomes : (N,) ndarray of Outcome
-        Outcome of every client.
+        Outcome of every client. As decided, clients return as the dropout model and, where there is one, the clock
+        have it.
     applied : (m,) ndarray of float
         Weights applied (in a simulation: that an aggregation would apply), in the order of ``selection.clients``.
     loss, accuracy : float or None
@@ -126,6 +101,20 @@ class Round:
     times: RoundTimes | None = None
     client_scores: dict[str, NDArray[np.float64]] | None = None
 
+    @property
+    def available(self) -> NDArray[np.bool_]:
+        """Which clients were available, shape (N,)."""
+        return self.outcomes != Outcome.UNAVAILABLE
+
+    @property
+    def returned(self) -> NDArray[np.bool_]:
+        """Which of the selected returned, shape (m,)."""
+        return self.outcomes[self.selection.clients] == Outcome.RETURNED
+
+
+#: A round as `decide` returns it.
+Decision = Round
+
 
 def decide(
     selector: Selector,
@@ -136,7 +125,7 @@ def decide(
     validation_probe: Probe | None = None,
     connected: NDArray[np.bool_] | None = None,
     seconds: float = 0.0,
-) -> Decision:
+) -> Round:
     """Ask the selector for one round.
 
     Parameters
@@ -156,7 +145,8 @@ def decide(
 
     Returns
     -------
-    Decision
+    Round
+        With the outcomes that dropout and clock allow; `conclude` says what came of it.
 
     Raises
     ------
@@ -169,24 +159,16 @@ def decide(
     available = world.availability.available(round) if timed is None else timed.available_at(seconds)
     if connected is not None:
         available = available & connected
-    context = RoundContext(
-        round=round,
-        available=available,
-        sizes=world.sizes,
-        rng=generator(world.seed, "selector", round),
-        time_limit=world.time_limit,
-        probe=probe,
-        validation_probe=validation_probe,
-        seconds=seconds,
-        clock=world.clock,
+    rng = generator(world.seed, "selector", round)
+    known = RoundContext(
+        round, available, world.sizes, rng, world.time_limit, probe, validation_probe, seconds, world.clock
     )
     start = time.perf_counter()
-    selection = _selection_of(selector.select(context), world.sizes, selector)
+    selection = _selection_of(selector.select(known), world.sizes, selector)
     spent = time.perf_counter() - start
-    absent = selection.clients[~available[selection.clients]]
-    if absent.size:
-        raise ConfigError(f"the selector chose clients that are not available in round {round}: {absent.tolist()}")
     clients = selection.clients
+    if (absent := clients[~available[clients]]).size:
+        raise ConfigError(f"the selector chose clients that are not available in round {round}: {absent.tolist()}")
     returned, times = world.dropout.returned(round)[clients], None
     leaves = None if timed is None else timed.leaves(seconds)[clients]
     if world.clock is not None:
@@ -194,7 +176,9 @@ def decide(
         returned = times.arrived
     elif timed is not None and leaves is not None:
         returned = returned & (leaves >= seconds + timed.round_seconds)
-    return Decision(selection, available, returned, spent, times)
+    outcomes = np.where(available, np.int8(Outcome.IDLE), np.int8(Outcome.UNAVAILABLE))
+    outcomes[clients] = np.where(returned, np.int8(Outcome.RETURNED), np.int8(Outcome.MISSING))
+    return Round(round, selection, outcomes, selection.applied_weights(returned), select_seconds=spent, times=times)
 
 
 def _selection_of(found: Any, sizes: NDArray[np.int64], selector: Any) -> Selection:
@@ -224,6 +208,225 @@ def learn(selector: Any, feedback: RoundFeedback) -> None:
     """Pass the outcomes of a round to a selector; one without ``update`` learns nothing."""
     if callable(update := getattr(selector, "update", None)):
         update(feedback)
+
+
+def conclude(
+    selector: Any, decided: Round, arrived: NDArray[np.bool_], heard: NDArray[np.bool_] | None = None, **known: Any
+) -> Round:
+    """Tell the selector what came of a round.
+
+    Parameters
+    ----------
+    selector : Selector
+        Whose decision it was.
+    decided : Round
+        From `decide`.
+    arrived : (m,) ndarray of bool
+        Which of the selected sent an update that is used.
+    heard : (m,) ndarray of bool, optional
+        Which of them were heard of at all: those whose update is not used have failed, the rest is missing.
+    **known
+        Losses, norms, updates of those that arrived: fields of `RoundFeedback`.
+
+    Returns
+    -------
+    Round
+        With these outcomes, and the weights applied.
+    """
+    selection, times, outcomes = decided.selection, decided.times, decided.outcomes.copy()
+    lost = np.int8(Outcome.MISSING) if heard is None else np.where(heard, np.int8(Outcome.FAILED), Outcome.MISSING)
+    outcomes[selection.clients] = np.where(arrived, np.int8(Outcome.RETURNED), lost)
+    if times is not None:
+        clients, ends = selection.clients[arrived].tolist(), times.ends[arrived].tolist()
+        known |= {"durations": dict(zip(clients, ends, strict=True)), "seconds": times.seconds}
+    learn(selector, RoundFeedback(decided.round, selection, outcomes, **known))
+    return replace(decided, outcomes=outcomes, applied=selection.applied_weights(arrived))
+
+
+# -- loops of one's own --------------------------------------------------------------------------------------------
+
+
+def context(
+    round: int,
+    available: ArrayLike,
+    sizes: ArrayLike,
+    seed: int = 0,
+    *,
+    time_limit: float | None = None,
+    probe: Probe | None = None,
+    validation_probe: Probe | None = None,
+    seconds: float = 0.0,
+    clock: Clock | None = None,
+) -> RoundContext:
+    """Make the context of one round; the same draws as in `fedselect.rounds.decide` under the same seed.
+
+    Parameters
+    ----------
+    round : int
+        Round index, from 0.
+    available : (N,) array of bool
+        Which clients are available.
+    sizes : (N,) array of int
+        Training samples of each client.
+    seed : int
+        Seed of the selector's draws.
+    time_limit : float, optional
+        Seconds the decision may take.
+    probe, validation_probe : callable, optional
+        ``probe(clients) -> losses``, for selectors that ask for them.
+    seconds : float
+        Start of the round, since the start of the run, by your clock.
+    clock : Clock, optional
+        What is expected of each client's times, for selectors that ask for it (`fedselect.clock.build_clock`).
+
+    Returns
+    -------
+    RoundContext
+
+    Raises
+    ------
+    ConfigError
+        When an argument is not as described.
+    """
+    there, samples = np.asarray(available), np.asarray(sizes)
+    if samples.ndim != 1 or samples.size == 0 or samples.dtype.kind not in "iu" or (samples < 1).any():
+        raise ConfigError(f"sizes must be one positive whole number of samples a client; got {_short(sizes)}")
+    if there.dtype != np.bool_:
+        raise ConfigError(
+            f"available must say True or False for each of the {samples.size} clients; got {_short(available)} "
+            f"(of ids: numpy.isin(numpy.arange({samples.size}), ids))"
+        )
+    if there.shape != samples.shape:
+        raise ConfigError(f"available and sizes must have one entry a client each; got {there.size} and {samples.size}")
+    for name, value in (("round", round), ("seed", seed)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+            raise ConfigError(f"{name} must be a whole number from 0; got {value!r}")
+    if time_limit is not None and not time_limit > 0:
+        raise ConfigError(f"time_limit must be a positive number of seconds, or None; got {time_limit}")
+    if clock is not None and len(clock.devices) != samples.size:
+        raise ConfigError(f"the clock must be of {samples.size} clients; it is of {len(clock.devices)}")
+    rng = generator(int(seed), "selector", int(round))
+    return RoundContext(
+        int(round), there, samples.astype(np.int64), rng, time_limit, probe, validation_probe,
+        seconds=_duration("seconds", seconds), clock=clock,
+    )  # fmt: skip
+
+
+def feedback(
+    context: RoundContext,
+    selection: Selection,
+    *,
+    returned: Sequence[int] | NDArray[np.int64] | None = None,
+    failed: Collection[int] = (),
+    losses: Mapping[int, float] | None = None,
+    norms: Mapping[int, float] | None = None,
+    received_losses: Mapping[int, float] | None = None,
+    updates: Mapping[int, NDArray[np.float32]] | None = None,
+    durations: Mapping[int, float] | None = None,
+    seconds: float = 0.0,
+) -> RoundFeedback:
+    """Make the feedback of a round, refused where it contradicts the selection.
+
+    Parameters
+    ----------
+    context, selection : RoundContext, Selection
+        The selector's context, and its answer.
+    returned : sequence of int, optional
+        Ids of the clients whose update arrived; all of the selected if left out.
+    failed : collection of int
+        Ids of those that reported an error. The rest of the selected is missing.
+    losses, norms, received_losses, updates : mapping, optional
+        By client, of those that returned (see `RoundFeedback`). Norms are computed from the updates where only these
+        are given. A selector that learns from them says what it needs in its description.
+
+    durations : mapping, optional
+        Seconds from the start of the round to the end of the upload, by client, of those that returned: measured in
+        your loop, or by a clock.
+    seconds : float
+        Length of the round.
+
+    Returns
+    -------
+    RoundFeedback
+
+    Raises
+    ------
+    ConfigError
+        When a client returned or failed that was not selected, did both, or has numbers without having returned; when
+        a selected client was not available; when a loss or norm is not a number.
+    """
+    chosen = selection.clients
+    outcomes = np.where(context.available, np.int8(Outcome.IDLE), np.int8(Outcome.UNAVAILABLE))
+    if chosen.size and (chosen[0] < 0 or chosen[-1] >= outcomes.size):
+        raise ConfigError(f"the selection names client {chosen[-1]}, and there are {outcomes.size} clients")
+    absent = chosen[~context.available[chosen]]
+    if absent.size:
+        raise ConfigError(
+            f"the selection names clients that were not available in round {context.round}: {_ids(absent)}"
+        )
+    back = chosen if returned is None else _clients("returned", returned, chosen)
+    lost = _clients("failed", failed, chosen)
+    if returned is None:
+        back = np.setdiff1d(chosen, lost)
+    if (both := np.intersect1d(back, lost)).size:
+        raise ConfigError(f"clients cannot both have returned and failed: {_ids(both)}")
+    outcomes[chosen] = Outcome.MISSING
+    outcomes[back] = Outcome.RETURNED
+    outcomes[lost] = Outcome.FAILED
+    if updates is not None and norms is None:
+        norms = {client: float(np.linalg.norm(np.asarray(updates[client]))) for client in updates}
+    given = (("losses", losses), ("norms", norms), ("received_losses", received_losses))
+    of_losses, of_norms, of_received = (_numbers(name, values or {}, back) for name, values in given)
+    _check_returned("updates", updates or {}, back)
+    took = _numbers("durations", durations or {}, back)
+    for client, value in took.items():
+        _duration(f"durations of client {client}", value)
+    return RoundFeedback(
+        context.round, selection, outcomes, of_losses, of_norms, of_received, dict(updates or {}),
+        durations=took, seconds=_duration("seconds", seconds),
+    )  # fmt: skip
+
+
+def _duration(what: str, value: float) -> float:
+    """Return a number of seconds; raise `ConfigError` where it is negative or not finite."""
+    if not 0.0 <= value < math.inf:
+        raise ConfigError(f"{what} must be a number of seconds from 0; got {value}")
+    return float(value)
+
+
+def _clients(what: str, given: Any, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Ids that a caller gave, sorted, all of them selected."""
+    ids = np.asarray(list(given))
+    if ids.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        raise ConfigError(f"{what} must be a list of client ids; got {_short(given)}")
+    if (strangers := np.setdiff1d(ids, chosen)).size:
+        raise ConfigError(f"{what} names clients that were not selected: {_ids(strangers)} (selected: {_ids(chosen)})")
+    if np.unique(ids).size != ids.size:
+        raise ConfigError(f"{what} names a client twice: {_ids(ids)}")
+    return np.sort(ids).astype(np.int64)
+
+
+def _numbers(what: str, given: Mapping[int, float], back: NDArray[np.int64]) -> dict[int, float]:
+    _check_returned(what, given, back)
+    check_finite(what, given)
+    return {int(client): float(value) for client, value in given.items()}
+
+
+def _check_returned(what: str, given: Mapping[int, Any], back: NDArray[np.int64]) -> None:
+    if (others := np.setdiff1d(np.asarray(list(given), dtype=np.int64), back)).size:
+        raise ConfigError(f"{what} are given of clients that did not return: {_ids(others)} (returned: {_ids(back)})")
+
+
+def _ids(clients: NDArray[np.int64]) -> str:
+    shown = ", ".join(map(str, clients[:10].tolist()))
+    return (shown or "none") + (f", ... ({clients.size} in all)" if clients.size > 10 else "")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 # -- rounds without training ---------------------------------------------------------------------------------------
@@ -291,12 +494,10 @@ def play(selector: Selector, world: World, rounds: int) -> Iterator[Round]:
 def _played(selector: Selector, world: World, rounds: int) -> Iterator[Round]:
     seconds = 0.0
     for t in range(rounds):
-        decision = decide(selector, world, t, seconds=seconds)
-        selection, outcomes, times = decision.selection, decision.outcomes(), decision.times
-        learn(selector, RoundFeedback(t, selection, outcomes, **decision.told(decision.returned)))
-        applied = selection.applied_weights(decision.returned)
-        seconds = 0.0 if times is None else times.end
-        yield Round(t, selection, outcomes, applied, select_seconds=decision.seconds, times=times)
+        decided = decide(selector, world, t, seconds=seconds)
+        done = conclude(selector, decided, decided.returned)
+        seconds = 0.0 if done.times is None else done.times.end
+        yield done
 
 
 # -- records -------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ except (ImportError, MemoryError, OSError) as error:
 from fedselect.training.client import Answers, LocalTraining, MakesOptimizer, read_buffers, write_buffers
 from fedselect.training.losses import Measure, Metrics, client_means, client_scores, measured, objective_of, scores
 from fedselect.training.models import Model, build_model
-from fedselect.training.server_round import Server
+from fedselect.training.server import Server
 from fedselect.training.settings import one_thread, pick_device
 from solvers.options import check_keywords
 

@@ -30,8 +30,8 @@ from fedselect.integrations.flower.messages import (
     read_update,
     reason_of,
 )
-from fedselect.rounds.engine import Decision
-from fedselect.training.server_round import Server
+from fedselect.rounds.engine import Round
+from fedselect.training.server import Server
 
 __all__ = [
     "Roster",
@@ -315,7 +315,7 @@ class SelectorStrategy(Strategy):
             time.sleep(0.2)
         self._wanted = 1
 
-    def _decide(self, grid: Grid, model: ArrayRecord) -> Decision:
+    def _decide(self, grid: Grid, model: ArrayRecord) -> Round:
         """Ask the selector; a client that does not answer its probe is not there, and the selector is asked again."""
         connected = self.roster.connected
         while True:

@@ -45,7 +45,7 @@ def test_one_step_of_adam_moves_every_weight_by_the_rate(federation):
     trained = loop(federation, optimizer="Adam", local_steps=1, learning_rate=0.01, batch_size=1000)
     before = trained.weights
     trained._local.train([0], trained._weights, 0)
-    update = trained._local.train([0], trained._weights, 0).updates[0].numpy()
+    update = trained._local.train([0], trained._weights, 0)[0][0].numpy()
     moved = np.abs(update[np.abs(update) > 1e-3])
     assert moved.size > 100
     assert np.allclose(moved, 0.01, rtol=1e-3)
@@ -56,7 +56,7 @@ def test_gradients_are_clipped_alike_together_and_alone(federation):
     settings = {"local_steps": 1, "clip_gradient": 0.05, "learning_rate": 1.0}
     for batching in ("always", "never"):
         trained = loop(federation, batching=batching, **settings)
-        updates = trained._local.train([0, 1], trained._weights, 0).updates
+        updates = trained._local.train([0, 1], trained._weights, 0)[0]
         assert np.allclose(np.linalg.norm(updates.numpy(), axis=1), 0.05, atol=1e-6)
 
 

@@ -20,7 +20,7 @@ from fedselect.integrations.flower import DroppedOut, LocalGrid, SelectorStrateg
 from fedselect.rounds.protocol import Outcome, Selection
 from fedselect.rounds.scenario import World
 from fedselect.selectors import PowerOfChoice, Uniform
-from fedselect.training.server_round import Server
+from fedselect.training.server import Server
 
 N, D = 4, 3
 START = np.array([1.0, -2.0, 0.5], dtype=np.float32)
