@@ -321,9 +321,9 @@ def outline(data: Any) -> list[tuple[str, str]]:
 
 
 def _own_first(kind: type, names: Sequence[str]) -> list[str]:
-    """Return names of fields, those that a class has from others at the end."""
-    own = inspect.get_annotations(kind)
-    return sorted(names, key=lambda name: name not in own)
+    """Return names of fields, those that a class has from others at the end, the farthest last."""
+    above = [list(inspect.get_annotations(each)) for each in kind.__mro__]
+    return sorted(names, key=lambda name: next(depth for depth, own in enumerate(above) if name in own))
 
 
 def html_table(title: str, rows: Sequence[tuple[str, str]]) -> str:

@@ -11,9 +11,10 @@ included.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,15 +50,24 @@ _BY_MATRIX = {"manhattan": "cityblock", "cosine": "cosine"}
 Scale = Literal["pairs", "paper", "turns"]
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SelectionProblem(ConstrainedProblem):
-    """Choose ``size`` of ``n`` clients, whose ids are ``clients``, far apart and cheap: common to all geometries."""
+    """Choose ``size`` of ``n`` clients, whose ids are ``clients``, far apart and cheap: common to all geometries.
 
-    costs: NDArray[np.float64]
-    size: int
-    weight: float
-    clients: NDArray[np.int64]
+    A subclass states the distances, and after them ``costs``.
+    """
+
+    size: int = None  # type: ignore[assignment]  # has no default: a missing one is refused
+    weight: float = 1.0
+    clients: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in by `_complete`
 
     sense: ClassVar[Literal["max"]] = "max"
+
+    if TYPE_CHECKING:
+
+        @property
+        def costs(self) -> NDArray[np.float64]:
+            """Cost of each client."""
 
     def _complete(self, n: int, largest: float, what: str) -> None:
         """Check, fill in and freeze costs, size, weight and clients of a problem of n clients.
@@ -84,6 +94,53 @@ class SelectionProblem(ConstrainedProblem):
         for name, value in (("costs", costs), ("size", size), ("weight", weight), ("clients", clients)):
             object.__setattr__(self, name, value)
         self._complete_constraints(clients, size)
+
+    @classmethod
+    def _of_round(
+        cls,
+        n: int,
+        restricted: Callable[[NDArray[np.int64]], tuple[Any, ...]],
+        counts: ArrayLike,
+        available: ArrayLike,
+        size: int,
+        alpha: float,
+        scale: Scale,
+        constraints: dict[str, Any],
+        **fields: Any,
+    ) -> Self:
+        """State a round of FedGS over the available ones of n clients; see `DispersionProblem.fedgs`.
+
+        ``restricted`` returns what states the distances among some of the clients; the ``fields`` are the same for all.
+        """
+        names = ("include", "exclude", "quotas", "budgets", "conflicts")
+        if unknown := [name for name in constraints if name not in names]:
+            raise TypeError(
+                f"{cls.__name__}.fedgs has no argument {unknown[0]!r}{did_you_mean(unknown[0], names)} "
+                f"(its side constraints are {', '.join(names)})"
+            )
+        v = frozen_array(counts, "counts")
+        if v.shape[0] != n:
+            raise InvalidProblem(f"counts must have one entry per client, {n}; got {v.shape[0]}")
+        mask = np.asarray(available)
+        if mask.shape != (n,) or not (mask.dtype == bool or np.isin(mask, (0, 1)).all()):
+            raise InvalidProblem(f"available must be a mask of {n} booleans; got shape {mask.shape}")
+        ids = np.flatnonzero(mask)
+        if ids.size == 0:
+            raise InvalidProblem("no client is available, so there is nothing to select from")
+        if (v < 0).any():
+            raise InvalidProblem(f"counts must be non-negative; the smallest is {v.min():g}")
+        limit = integer(size, "size")
+        if limit < 1:
+            raise InvalidProblem(f"size must be at least 1; got {limit}")
+        alpha = number(alpha, "alpha", AtLeast(0))
+        m = min(limit, ids.size)
+        pairs = {"pairs": m * (m - 1), "paper": n * (n - 1), "turns": (n - 1) * (m - 1)}.get(scale)
+        if pairs is None:
+            raise InvalidProblem(f"scale must be 'pairs', 'paper' or 'turns'; got {scale!r}")
+        z = 2 * (v - v.mean() - limit / n) + 1
+        terms: dict[str, Any] = {"size": m, "weight": alpha / pairs if pairs else 0.0, "clients": ids}
+        stated = among(constraints, ids, n) if constraints else {}
+        return cls(*restricted(ids), z[ids] / max(n - 1, 1), **terms, **fields, **stated)  # type: ignore[call-arg]
 
     @property
     def geometry(self) -> Geometry:
@@ -222,11 +279,7 @@ class DispersionProblem(SelectionProblem):
     """
 
     distances: NDArray[np.floating[Any]]
-    costs: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in __post_init__
-    _: KW_ONLY
-    size: int = None  # type: ignore[assignment]  # has no default: a missing one is refused
-    weight: float = 1.0
-    clients: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in __post_init__
+    costs: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in by `_complete`
 
     family: ClassVar[str] = "dispersion"
 
@@ -305,9 +358,8 @@ class DispersionProblem(SelectionProblem):
         n = np.shape(counts)[0] if np.ndim(counts) == 1 else -1
         if n >= 0 and h.shape != (n, n):
             raise InvalidProblem(f"distances must be {n} by {n}, one row per entry of counts; got shape {h.shape}")
-        terms = _round_terms(n, counts, available, size, alpha, scale)
-        here = _of_round(cls, constraints, terms.clients, n)
-        return cls(h[np.ix_(terms.clients, terms.clients)], **terms._asdict(), **here)
+        terms = (counts, available, size, alpha, scale, constraints)
+        return cls._of_round(n, lambda ids: (h[np.ix_(ids, ids)],), *terms)
 
     @classmethod
     def max_diversity(cls, distances: ArrayLike, size: int) -> DispersionProblem:
@@ -428,19 +480,11 @@ class PointDispersionProblem(SelectionProblem):
     ----------
     points : (n, d) array-like
         The clients: embeddings, coordinates, label distributions. Finite; rows of equal points are at distance 0.
-    costs : (n,) array-like, optional
-        Cost c of each client, of any sign. Zero by default.
-    size : int
-        Number m of clients to choose, 1 ≤ m ≤ n.
-    weight : float
-        Weight w ≥ 0 of the distances. Each pair counts twice, as in ``sᵀHs``.
+    costs, size, weight, clients, include, exclude, quotas, budgets, conflicts
+        As for `DispersionProblem`. Each pair counts twice, as in ``sᵀHs``.
     metric : {"euclidean", "hellinger"}
         ``"euclidean"``: d(p, q) = ‖p − q‖₂. ``"hellinger"``: d(p, q) = ‖√p − √q‖₂ / √2, in [0, 1], for rows that
         are distributions (non-negative, of sum 1 to 1e-6).
-    clients : (n,) array-like of int, optional
-        Ids the variables stand for, strictly increasing; ``0 … n-1`` by default.
-    include, exclude, quotas, budgets, conflicts : sequences
-        Side constraints, in these ids: see `solvers.constraints.ConstrainedProblem`.
 
     Raises
     ------
@@ -457,12 +501,9 @@ class PointDispersionProblem(SelectionProblem):
     """
 
     points: NDArray[np.float64]
-    costs: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in __post_init__
+    costs: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in by `_complete`
     _: KW_ONLY
-    size: int = None  # type: ignore[assignment]  # has no default: a missing one is refused
-    weight: float = 1.0
     metric: Metric = "euclidean"
-    clients: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in __post_init__
 
     family: ClassVar[str] = "dispersion"
 
@@ -507,26 +548,20 @@ class PointDispersionProblem(SelectionProblem):
             As for `DispersionProblem.fedgs`.
         metric : {"euclidean", "hellinger"}
             The distance between points.
-
-        Returns
-        -------
-        PointDispersionProblem
-            Over the available clients alone; its ``clients`` are their ids among the N.
-
-        Raises
-        ------
-        InvalidProblem
-            When shapes disagree, nobody is available, or a value is out of range.
         """
         p = np.asarray(points)
         if p.ndim != 2:
             raise InvalidProblem(f"points must have 2 dimension(s); got shape {p.shape}")
-        terms = _round_terms(p.shape[0], counts, available, size, alpha, scale)
-        here = _of_round(cls, constraints, terms.clients, p.shape[0])
-        if terms.clients.size < len(p):
-            p = p[terms.clients]
-            p.setflags(write=False)  # nothing else refers to it, so that it need not be copied again
-        return cls(p, metric=metric, **terms._asdict(), **here)
+
+        def restricted(ids: NDArray[np.int64]) -> tuple[NDArray[Any]]:
+            if ids.size == len(p):
+                return (p,)
+            some = p[ids]
+            some.setflags(write=False)  # nothing else refers to it, so that it need not be copied again
+            return (some,)
+
+        terms = (counts, available, size, alpha, scale, constraints)
+        return cls._of_round(len(p), restricted, *terms, metric=metric)
 
     @cached_property
     def geometry(self) -> PointGeometry:
@@ -555,16 +590,8 @@ class KindDispersionProblem(SelectionProblem):
         equal in every respect). Finite, non-negative, symmetric to 1e-9 of the largest.
     kinds : (n,) array-like of int
         The kind of each client, 0 … k-1; every kind has a client.
-    costs : (n,) array-like, optional
-        Cost c of each client, of any sign. Zero by default.
-    size : int
-        Number m of clients to choose, 1 ≤ m ≤ n.
-    weight : float
-        Weight w ≥ 0 of the distances. Each pair counts twice, as in ``sᵀHs``.
-    clients : (n,) array-like of int, optional
-        Ids the variables stand for, strictly increasing; ``0 … n-1`` by default.
-    include, exclude, quotas, budgets, conflicts : sequences
-        Side constraints, in these ids: see `solvers.constraints.ConstrainedProblem`.
+    costs, size, weight, clients, include, exclude, quotas, budgets, conflicts
+        As for `DispersionProblem`. Each pair counts twice, as in ``sᵀHs``.
 
     Raises
     ------
@@ -574,11 +601,7 @@ class KindDispersionProblem(SelectionProblem):
 
     distances: NDArray[np.float64]
     kinds: NDArray[np.int64]
-    costs: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in __post_init__
-    _: KW_ONLY
-    size: int = None  # type: ignore[assignment]  # has no default: a missing one is refused
-    weight: float = 1.0
-    clients: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in __post_init__
+    costs: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in by `_complete`
 
     family: ClassVar[str] = "dispersion"
 
@@ -622,29 +645,19 @@ class KindDispersionProblem(SelectionProblem):
             The kind of each of the N clients.
         counts, available, size, alpha, scale, **constraints
             As for `DispersionProblem.fedgs`.
-
-        Returns
-        -------
-        KindDispersionProblem
-            Over the available clients alone; its ``clients`` are their ids among the N.
-
-        Raises
-        ------
-        InvalidProblem
-            When shapes disagree, nobody is available, or a value is out of range.
         """
         d, all_kinds = np.asarray(distances, dtype=np.float64), np.asarray(kinds)
         if all_kinds.ndim != 1 or all_kinds.dtype.kind not in "iu":
             raise InvalidProblem(f"kinds must be one integer per client; got shape {all_kinds.shape}")
-        terms = _round_terms(all_kinds.size, counts, available, size, alpha, scale)
-        present = all_kinds[terms.clients]
-        if d.ndim != 2 or present.min() < 0 or present.max() >= min(d.shape):
-            raise InvalidProblem(f"distances of shape {d.shape} have no row and column for kind {present.max()}")
-        there = np.flatnonzero(np.bincount(present, minlength=len(d)))
-        number = np.zeros(len(d), dtype=np.int64)
-        number[there] = np.arange(there.size)
-        here = _of_round(cls, constraints, terms.clients, all_kinds.size)
-        return cls(d[np.ix_(there, there)], number[present], **terms._asdict(), **here)
+
+        def restricted(ids: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+            present = all_kinds[ids]
+            if d.ndim != 2 or present.min() < 0 or present.max() >= min(d.shape):
+                raise InvalidProblem(f"distances of shape {d.shape} have no row and column for kind {present.max()}")
+            there, number = np.unique(present, return_inverse=True)
+            return d[np.ix_(there, there)], number
+
+        return cls._of_round(all_kinds.size, restricted, counts, available, size, alpha, scale, constraints)
 
     @cached_property
     def geometry(self) -> KindGeometry:
@@ -718,53 +731,3 @@ def _check_range(weight: float, largest: float, what: str, dearest: float, size:
             f"weight times distances and costs are at most {unit:g}, too small to be computed with "
             f"(accepted: 0, or from {_SMALLEST:g}); rescale them"
         )
-
-
-class _RoundTerms(NamedTuple):
-    """One round of FedGS by Eqs. 14-17: costs of the available clients, m, weight of the distances, and their ids."""
-
-    costs: NDArray[np.float64]
-    size: int
-    weight: float
-    clients: NDArray[np.int64]
-
-
-def _round_terms(
-    clients: int, counts: ArrayLike, available: ArrayLike, size: int, alpha: float, scale: Scale
-) -> _RoundTerms:
-    """State a round over the available clients; see `DispersionProblem.fedgs` for parameters and errors."""
-    v = frozen_array(counts, "counts")
-    n = v.shape[0]
-    if n != clients:
-        raise InvalidProblem(f"counts must have one entry per client, {clients}; got {n}")
-    mask = np.asarray(available)
-    if mask.shape != (n,) or not (mask.dtype == bool or np.isin(mask, (0, 1)).all()):
-        raise InvalidProblem(f"available must be a mask of {n} booleans; got shape {mask.shape}")
-    ids = np.flatnonzero(mask)
-    if ids.size == 0:
-        raise InvalidProblem("no client is available, so there is nothing to select from")
-    if (v < 0).any():
-        raise InvalidProblem(f"counts must be non-negative; the smallest is {v.min():g}")
-    limit = integer(size, "size")
-    if limit < 1:
-        raise InvalidProblem(f"size must be at least 1; got {limit}")
-    alpha = number(alpha, "alpha", AtLeast(0))
-    m = min(limit, ids.size)
-    pairs = {"pairs": m * (m - 1), "paper": n * (n - 1), "turns": (n - 1) * (m - 1)}.get(scale)
-    if pairs is None:
-        raise InvalidProblem(f"scale must be 'pairs', 'paper' or 'turns'; got {scale!r}")
-    z = 2 * (v - v.mean() - limit / n) + 1
-    return _RoundTerms(z[ids] / max(n - 1, 1), m, alpha / pairs if pairs else 0.0, ids)
-
-
-def _of_round(
-    kind: type[SelectionProblem], stated: dict[str, Any], available: NDArray[np.int64], n: int
-) -> dict[str, Any]:
-    """Return the side constraints of a round, stated over all n clients, over the available ones."""
-    names = ("include", "exclude", "quotas", "budgets", "conflicts")
-    if unknown := [name for name in stated if name not in names]:
-        raise TypeError(
-            f"{kind.__name__}.fedgs has no argument {unknown[0]!r}{did_you_mean(unknown[0], names)} "
-            f"(its side constraints are {', '.join(names)})"
-        )
-    return among(stated, available, n) if stated else {}
