@@ -7,7 +7,7 @@ From features to the distances a selector works with::
     H = distances(dependency_graph(similarity(features)))
 """
 
-from graphs.drawing import draw, draw_distances
+from graphs.drawing import draw
 from graphs.errors import (
     DistanceError,
     FeatureError,
@@ -29,7 +29,7 @@ from graphs.secure import (
     secure_similarity,
 )
 from graphs.shortest_paths import distances, path_lengths
-from graphs.similarities import label_distribution, min_max, similarity
+from graphs.similarities import min_max, similarity
 from graphs.threedg import PRESETS, Preset, dependency_graph, edge_weights
 
 __all__ = [
@@ -52,10 +52,8 @@ __all__ = [
     "dependency_graph",
     "distances",
     "draw",
-    "draw_distances",
     "edge_scores",
     "edge_weights",
-    "label_distribution",
     "min_max",
     "path_lengths",
     "secure_product",

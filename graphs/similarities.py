@@ -116,38 +116,6 @@ def min_max(similarity: ArrayLike) -> NDArray[np.float64]:
     return matrix
 
 
-def label_distribution(counts: ArrayLike) -> NDArray[np.float64]:
-    """Turn label histograms into label distributions, the oracle's feature vectors.
-
-    Parameters
-    ----------
-    counts
-        Shape (N, C): how many training samples of each of the C labels each client holds.
-
-    Returns
-    -------
-    ndarray of shape (N, C)
-        Rows sum to 1.
-
-    Raises
-    ------
-    FeatureError
-        If a count is negative or not finite, or a client holds no sample.
-    """
-    histogram = feature_matrix(counts).astype(np.float64)
-    if (histogram < 0).any():
-        client, label = np.argwhere(histogram < 0)[0]
-        raise FeatureError(
-            f"the count of label {label} at client {client} must be 0 or more; got {histogram[client, label]:g}."
-        )
-    totals = histogram.sum(axis=1, keepdims=True)
-    if (totals == 0).any():
-        raise FeatureError(
-            f"client {int(np.argmax(totals == 0))} holds no sample; a label distribution needs at least one."
-        )
-    return histogram / totals
-
-
 def feature_matrix(features: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.floating]:
     """Return features as one finite (N, d) matrix in their own float precision, or say what is wrong."""
     try:

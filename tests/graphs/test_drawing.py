@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.collections import LineCollection, PatchCollection
 
-from graphs import GraphError, dependency_graph, draw, draw_distances, similarity
+from graphs import GraphError, dependency_graph, draw, similarity
 
 
 def graph_of(clients, seed=0):
@@ -92,31 +92,11 @@ def test_same_seed_same_picture_and_positions_are_obeyed():
 
 def test_drawing_leaves_pyplot_alone():
     code = (
-        "import sys, networkx as nx; from graphs import draw, draw_distances;"
-        "draw(nx.path_graph(4), [1]); draw_distances([[0, 1], [1, 0]]);"
+        "import sys, networkx as nx; from graphs import draw; draw(nx.path_graph(4), [1]);"
         "print('matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
-
-
-def test_the_heat_map_puts_clusters_side_by_side():
-    group = np.array([0, 1, 0, 1, 0, 1])
-    H = np.where(group[:, None] == group, 0.1, 1.0)
-    np.fill_diagonal(H, 0)
-    figure = draw_distances(H, [0, 3])
-    shown = figure.axes[0].images[0].get_array()
-    assert (shown[:3, :3] < 0.5).all()
-    assert (shown[3:, 3:] < 0.5).all()
-    assert (shown[:3, 3:] == 1).all()
-    top, right = figure.axes[0].collections
-    order = [int(t.get_text()) for t in figure.axes[0].get_xticklabels()]
-    assert {order[round(x)] for x, _ in top.get_offsets()} == {0, 3}
-    assert {order[round(y)] for _, y in right.get_offsets()} == {0, 3}
-    given = draw_distances(H, order="given").axes[0].images[0].get_array()
-    assert (given == H).all()
-    turned = draw_distances(H, order=[5, 4, 3, 2, 1, 0]).axes[0].images[0].get_array()
-    assert (turned == H[::-1, ::-1]).all()
 
 
 def test_bad_input_gets_a_sentence():
@@ -131,7 +111,3 @@ def test_bad_input_gets_a_sentence():
         draw(graph, labels=np.ones((4, 2)), label_names=["cat"])
     with pytest.raises(GraphError, match="no place for client 1"):
         draw(graph, positions={0: (0, 0)})
-    with pytest.raises(GraphError, match="not a permutation of 0 to 1"):
-        draw_distances(np.zeros((2, 2)), order=[0, 0])
-    with pytest.raises(GraphError, match="order must be 'cluster' or 'given'; got 'rank'"):
-        draw_distances(np.zeros((2, 2)), order="rank")

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from graphs import FeatureError, GraphWarning, SimilarityError, label_distribution, min_max, similarity
+from graphs import FeatureError, GraphWarning, SimilarityError, min_max, similarity
 
 vectors = arrays(
     np.float64,
@@ -122,11 +122,3 @@ def test_unknown_options_name_the_accepted_ones():
 def test_overflowing_dot_products_are_refused():
     with pytest.raises(SimilarityError, match="overflow"):
         similarity([[1e200, 0], [1e200, 1]], "dot")
-
-
-def test_label_distribution():
-    np.testing.assert_allclose(label_distribution([[1, 3], [2, 0]]), [[0.25, 0.75], [1, 0]])
-    with pytest.raises(FeatureError, match="client 1 holds no sample"):
-        label_distribution([[1, 1], [0, 0]])
-    with pytest.raises(FeatureError, match="the count of label 1 at client 0 must be 0 or more; got -1"):
-        label_distribution([[1, -1], [0, 1]])
