@@ -39,34 +39,42 @@ def need(condition, sentence):
 
 # -- files: a zip of arrays, each of them a header and its bytes -------------------------------------------------------
 
-LIMIT = 1 << 30  # bytes of all arrays of a file
+LIMIT = 1 << 28  # bytes of all arrays of a file
+PROBLEM, CERTIFICATE = 1 << 22, 1 << 23  # numbers of all arrays of a file
 CODES = {"b1": "B", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}
 CODES |= {"f4": "f", "f8": "d"}
 
 
-def read(path, form):
+def read(path, form, most):
     """Return the header of a file, and its arrays by name: type, shape, bytes, and the numbers as one list."""
+    arrays = {}
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
-        need(sum(m.file_size for m in members) <= LIMIT, f"{path} unpacks to more than {LIMIT} bytes")
-        arrays = {m.filename.removesuffix(".npy"): array_of(archive.read(m)) for m in members}
-    need(len(arrays) == len(members), f"{path} names an array twice")
+        need(sum(m.file_size for m in members) <= LIMIT, f"{path!r} unpacks to more than {LIMIT} bytes")
+        need(all(m.compress_type in (0, 8) for m in members), f"{path!r} is packed in another way than NumPy's")
+        for m in members:
+            arrays[m.filename.removesuffix(".npy")] = found = array_of(archive.read(m), most)
+            most -= math.prod(found[1])
+    need(len(arrays) == len(members), f"{path!r} names an array twice")
     header = json.loads(arrays.pop("header")[3])
     if header["format"] != form:
-        raise ValueError(f"{path} has the format {header['format']}, not {form} (the problem comes first)")
+        raise ValueError(f"{path!r} has the format {header['format']!r:.80}, not {form!r} (the problem comes first)")
     return header, dict(sorted(arrays.items()))
 
 
-def array_of(data):
-    """Return type, shape, bytes and numbers of an array in NumPy's format; a text is one of them."""
+def array_of(data, most):
+    """Return type, shape, bytes and numbers of an array in NumPy's format, few enough; a text is one of them."""
     need(data[:6] == b"\x93NUMPY" and data[6] in (1, 2), "an array has another format")
     start = 10 if data[6] == 1 else 12
     end = start + int.from_bytes(data[8:start], "little")
+    need(end <= 1 << 16, "the header of an array is too long")
     stated, content = ast.literal_eval(data[start:end].decode("latin1")), data[end:]
     kind, shape = stated["descr"], stated["shape"]
     need(all(type(k) is int and k >= 0 for k in shape), "an array has another shape")
+    need(max(shape, default=0) <= most and math.prod(shape) <= most, f"{shape} are too many numbers for a file")
     need(not stated["fortran_order"] or len(shape) < 2, "an array is not kept row by row")
     if kind[:2] == "<U":
+        need(shape == () and len(content) <= 1 << 26, "a text is too long")
         return kind, shape, content, content.decode("utf-32-le").rstrip("\0")
     need(kind[0] in "<|", "an array is not in little-endian order")
     return kind, shape, content, list(struct.unpack(f"<{math.prod(shape)}{CODES[kind[1:]]}", content))
@@ -74,20 +82,134 @@ def array_of(data):
 
 def problem_of(path):
     """Return the fields of a problem, matrices as lists of rows, with its type and its digest."""
-    header, arrays = read(path, "solvers-problem/1")
+    header, arrays = read(path, "solvers-problem/1", PROBLEM)
     text = hashlib.sha256(json.dumps([header["type"], header["scalars"]], sort_keys=True).encode())
-    fields = {}
+    fields = fields_of(header["type"], header["scalars"], arrays)
     for name, (kind, shape, content, values) in arrays.items():
         text.update(f"{name} {kind} {shape}\n".encode() + content)
-        need(all(map(math.isfinite, values)), f"{name} of the problem holds what is no number")
         wide = shape[-1]
         fields[name] = values if len(shape) < 2 else [values[k * wide : (k + 1) * wide] for k in range(shape[0])]
-    return SimpleNamespace(type=header["type"], digest=text.hexdigest(), **fields, **header["scalars"])
+    return SimpleNamespace(type=header["type"], digest=text.hexdigest(), **fields)
 
 
 def exact(value):
     """Return a number, or a list of numbers, as fractions."""
     return [Fraction(v) for v in value] if isinstance(value, list) else Fraction(value)
+
+
+# -- the form of problems ----------------------------------------------------------------------------------------------
+
+# Of each type its fields: the kind of number (two where either is read), the lengths of an array ("n" is the same
+# number in all of them, a scalar has none), the least and the largest ("k": less than the number of that letter). Or
+# the texts that a field may be. Nothing may be missing, nothing may be there besides, but for side constraints.
+WHOLE, REAL = 2**63 - 1, sys.float_info.max
+CHOICE = {"costs": ("f8", "n", -REAL, REAL), "clients": ("i8", "n", 0, WHOLE), "weight": ("float", "", 0, REAL)}
+CHOICE |= {"size": ("int", "", 1, 1 << 24)}
+ERROR = {"availability": ("f8", "n", 5e-324, 1), "variances": ("f8", "n", 0, REAL), "offset": ("float", "", 0, REAL)}
+ERROR |= {"total": ("float", "", 5e-324, REAL), "constant": ("float", "", -REAL, REAL)}
+PROBLEMS = {
+    "AllocationProblem": {
+        "sizes": ("i8", "n", 1, WHOLE),
+        "deviations": ("f8", "n", 0, REAL),
+        "lower": ("i8", "n", 0, WHOLE),
+        "upper": ("i8", "n", 0, WHOLE),
+        "total": ("int", "", 1, WHOLE),
+    },
+    "BalanceProblem": {"label_counts": ("i8", "nb", 0, WHOLE), "size": CHOICE["size"]},
+    "CoverageProblem": {"similarity": ("f8 f4", "rn", -REAL, REAL), "size": CHOICE["size"]},
+    "ScheduleProblem": {
+        "available": ("b1", "tn", 0, 1),
+        "counts": ("i8", "n", 0, 1 << 31),
+        "sizes": ("i8", "t", 0, WHOLE),
+        "size": CHOICE["size"],
+    },
+    "CappingProblem": {  # one of both is None
+        "weights": ("f8", "n", 5e-324, REAL),
+        "log_weights": ("f8", "n", -REAL, REAL),
+        "size": CHOICE["size"],
+        "floor": ("float", "", 0, 1),
+    },
+    "CutoffProblem": {"rates": ("f8", "n", 5e-324, 1), "horizon": ("int", "", 2, WHOLE)},
+    "ExclusionProblem": {
+        "importance": ("f8", "n", 5e-324, 1),
+        "loss_gaps": ("f8", "n", -REAL, REAL),
+        "heterogeneity": ("float", "", 0, REAL),
+        "availability": ("f8", "n", 5e-324, 1),
+        "correlation": ("f8", "n", -1, 1),
+        "threshold": ("float", "", 0, REAL),
+    },
+    "OptimizationErrorProblem": ERROR,
+    "TotalErrorProblem": {
+        **ERROR,
+        "importance": ("f8", "n", 0, 1),
+        "bias": ("chi2", "tv"),
+        "bias_weight": ("float", "", 0, REAL),
+        "excluded": ("float", "", 0, 1),
+    },
+    "DispersionProblem": {"distances": ("f8 f4", "nn", 0, REAL), **CHOICE},
+    "PointDispersionProblem": {"points": ("f8", "nd", -REAL, REAL), "metric": ("euclidean", "hellinger"), **CHOICE},
+    "KindDispersionProblem": {"distances": ("f8", "kk", 0, REAL), "kinds": ("i8", "n", 0, "k"), **CHOICE},
+}
+# Side constraints: a list of clients, or of such lists, or of tables, with the type of each entry.
+IDS = [int]
+SIDES = {
+    "include": IDS,
+    "exclude": IDS,
+    "conflicts": [IDS],
+    "quotas": [{"members": IDS, "at_least": int, "at_most": (int, type(None)), "name": str}],
+    "budgets": [{"use": [float], "limit": float, "name": str}],
+}
+SELECTIONS = {
+    "BalanceProblem",
+    "CoverageProblem",
+    "DispersionProblem",
+    "PointDispersionProblem",
+    "KindDispersionProblem",
+}
+
+
+def fields_of(kind, scalars, arrays):
+    """Return the scalars of a problem, after every rule of its type has been tested of them and of its arrays.
+
+    So no check meets a number of another type, a field that its family has not, or a length that does not fit.
+    """
+    need(isinstance(kind, str) and kind in PROBLEMS, f"problems of type {kind!r:.80} are not known")
+    rules, given = PROBLEMS[kind], {**arrays, **scalars}
+    sides = {name: given.pop(name) for name in SIDES if name in given and kind in SELECTIONS}
+    need(len(arrays) + len(scalars) == len(given) + len(sides), "a field is both an array and none")
+    need(set(given) == set(rules), f"a {kind} has the fields {', '.join(sorted(rules))}, and no other")
+    for name, each in sides.items():
+        need(name in scalars and each and is_like(each, SIDES[name]), f"{name} of the problem has another form")
+    lengths = {}
+    if kind == "CappingProblem":
+        rules = {name: rule for name, rule in rules.items() if given[name] is not None}
+        need(len(rules) == 3, "weights or their logarithms must be given, not both")
+    for name, rule in rules.items():
+        value = given[name]
+        if len(rule) == 2:
+            need(value in rule, f"{name} of the problem must be one of {rule}")
+            continue
+        types, shape, least, most = rule
+        if shape:
+            need(name in arrays and value[0][1:] in types.split(), f"{name} of the problem must be an array of {types}")
+            need(len(value[1]) == len(shape), f"{name} of the problem must have {len(shape)} dimensions")
+            for letter, length in zip(shape, value[1]):
+                need(0 < length == lengths.setdefault(letter, length), f"{name} of the problem has another length")
+        else:
+            need(type(value).__name__ == types, f"{name} of the problem must be of type {types}")
+        numbers, most = value[3] if shape else [value], lengths[most] - 1 if most in lengths else most
+        need(all(map(math.isfinite, numbers)), f"{name} of the problem holds what is no number")
+        need(min(numbers) >= least and max(numbers) <= most, f"{name} of the problem must lie from {least} to {most}")
+    return dict(scalars)
+
+
+def is_like(value, form):
+    """Whether a value of JSON has a form: a type, types, a list of entries of one form, or a table of forms."""
+    if isinstance(form, list):
+        return isinstance(value, list) and all(is_like(each, form[0]) for each in value)
+    if isinstance(form, dict):
+        return isinstance(value, dict) and set(value) == set(form) and all(is_like(value[k], form[k]) for k in form)
+    return type(value) in form if isinstance(form, tuple) else type(value) is form
 
 
 # -- the form of certificates ------------------------------------------------------------------------------------------
@@ -166,7 +288,7 @@ def validated(kind, problem, grid, arrays):
     """
     _, about, field, widest, rules = SCHEMAS[kind]
     need(problem.type == about, f"a certificate of kind {kind!r} is about a {about}, not about a {problem.type}")
-    need(type(grid) is int and abs(grid) <= widest, f"the grid must be a whole number up to {widest}; got {grid!r}")
+    need(type(grid) is int and abs(grid) <= widest, f"the grid must be a whole number up to {widest}; got {grid!r:.40}")
     rules = rules | {f"{name}_start": (0, ENTRIES, None) for name, rule in rules.items() if rule[3:]}
     if "form_cut" in rules and not any(name.startswith("form_cut") for name in arrays):  # no form has any
         none = [0] * len(arrays.get("form_ids_start", ()))
@@ -195,6 +317,8 @@ def validated(kind, problem, grid, arrays):
             need(starts[0] == 0 and starts[-1] == len(values), f"the parts of {name} must be all of it")
             parts = list(pairwise(starts))
             need(all(a <= b and (b - a) % step == 0 for a, b in parts), f"the parts of {name} do not follow each other")
+            like = {"form_diagonal": "form_ids", "stage_price": "stage_ids"}.get(name, name)
+            need(starts == arrays[f"{like}_start"], f"the parts of {name} must be as long as those of {like}")
             found[name] = [values[a:b] for a, b in parts]
     return SimpleNamespace(grid=grid, **found)
 
@@ -235,7 +359,6 @@ def check_exclusion(problem, unit, given):
     for a, e in zip(exact(problem.importance), exact(problem.loss_gaps), strict=True):
         gaps.setdefault(a, []).append(e)
     weights = sorted(gaps)
-    need(gamma >= 0 and weights[0] > 0, "importance must be positive, and heterogeneity not negative")
     groups = [(a, sorted(gaps[a]), [0, *accumulate(sorted(gaps[a]))]) for a in weights]
     total, rho = sum(a * len(each) for a, each, _ in groups), given.target[0] * unit
     codes, stack = iter(given.tree), [([0] * len(groups), [len(each) for _, each, _ in groups], Fraction(0), total)]
@@ -288,7 +411,6 @@ def check_optimization_error(problem, unit, given):
 def gradient(problem, given):
     """Return the gradient of the ratio of Theorem 2 at the certificate's weights, whatever their sum."""
     total, v, pi = exact(problem.total), exact(problem.variances), exact(problem.availability)
-    need(total > 0 and min(v) >= 0 and min(pi) > 0, "variances, total or availability are out of range")
     need(sum(given.q) > 0, "the weights must not all be zero")
     q = [total * k / sum(given.q) for k in given.q]
     rest = (exact(problem.offset) - sum(a * b * c * c for a, b, c in zip(v, pi, q, strict=True)) / 2) / total
@@ -298,7 +420,6 @@ def gradient(problem, given):
 def check_total_error(problem, unit, given):
     """The dual of min d p + w bias(alpha, p) over distributions p, at any multiplier of the right sign."""
     d, alpha, w = gradient(problem, given), exact(problem.importance), exact(problem.bias_weight)
-    need(w >= 0 and min(alpha) >= 0 and len(alpha) == len(d), "importance or the weight of the bias is out of range")
     step, constant, excluded = given.multiplier[0] * unit, exact(problem.constant), exact(problem.excluded)
     if w == 0:
         return min(d) + constant
@@ -306,7 +427,7 @@ def check_total_error(problem, unit, given):
         nu, price = min(d) + w * step, w * step
         moved = sum(a * min(price, each - nu) for a, each in zip(alpha, d))
         return nu + moved + price * excluded - w * step**2 + constant
-    need(problem.bias == "chi2" and excluded == 0, "the bias is not known")
+    need(excluded == 0, "importance that is excluded has no such bias")
     nu = min(d) - step
     squares = [w * (each - nu) for each in d]
     roots = [Fraction(math.isqrt(x.numerator * 4**120 // x.denominator), 2**120) for x in squares]  # rounded down
@@ -331,7 +452,7 @@ def check_capping(problem, unit, given):
     if mass <= Fraction(2, 10**12) * problem.size:
         return Fraction(0)
     spread = 0 if logs is None else max(raw) - min(raw)
-    need(abs(mu) <= 10**8 and spread <= 10**8 and (logs is not None or min(raw) > 0), "exponents are out of range")
+    need(abs(mu) <= 10**8 and spread <= 10**8, "exponents are out of range")
     with localcontext(DIGITS):
         mu, mass = (Decimal(x.numerator) / Decimal(x.denominator) for x in (mu, mass))
         cap, top = 1 - Decimal(problem.floor), Decimal(max(raw))
@@ -348,7 +469,6 @@ def check_capping(problem, unit, given):
 def check_cutoff(problem, unit, given):
     """K ln T / T + mean (1 - p)^2K is convex in K: the value at a K whose neighbours are certainly no better."""
     (cutoff,), rates, horizon = given.cutoff, problem.rates, problem.horizon
-    need(type(horizon) is int and horizon >= 2 and all(0 < p <= 1 for p in rates), "the problem is out of range")
 
     def power(base, k):  # by squaring, which rounds once for each step
         half = power(base * base, k // 2) if k else Decimal(1)
@@ -371,7 +491,7 @@ def check_cutoff(problem, unit, given):
 def check_points(problem, unit, given):
     """Euclidean distances are of negative type, so that the objective is concave where shares sum to m: its tangent."""
     m, weight, share = problem.size, exact(problem.weight), dict(zip(given.clients, given.shares))
-    need(problem.metric == "euclidean" and weight >= 0 and 1 <= m <= len(problem.points), "only Euclidean distances")
+    need(problem.metric == "euclidean" and m <= len(problem.points), "only Euclidean distances")
     need(len(share) == len(given.clients) and sum(given.shares) == m * POINT, "the point does not lie on the slice")
     need(len(problem.points) * len(share) <= 1 << 28, "too many distances to compute")
     fine, digits = max(Fraction(x).denominator for row in problem.points for x in row), 24
@@ -398,10 +518,9 @@ class Data:
     """A dispersion problem in multiples of the unit, and by how much a selection's value can be off."""
 
     def __init__(self, problem, unit, grid, order):
-        h, c, m, w = problem.distances, problem.costs, problem.size, float(problem.weight)
+        h, c, m, w = problem.distances, problem.costs, problem.size, problem.weight
         self.n, self.m = len(h), m
-        need(self.n <= CLIENTS and len(c) == self.n and 1 <= m <= self.n and w >= 0, "the problem is out of range")
-        need(all(len(row) == self.n and min(row) >= 0 for row in h), "distances must be square and not negative")
+        need(self.n <= CLIENTS and m <= self.n, "the problem is out of range")
         need(all(h[i][i] == 0 for i in range(self.n)), "distances must be zero on the diagonal")
         need(all(row == list(column) for row, column in zip(h, zip(*h))), "distances must be symmetric")
         need(sorted(order) == list(range(self.n)), "the order does not name each client once")
@@ -807,8 +926,7 @@ def check_balance(problem, unit, given):
     the smallest clients and of the largest. Whole counts that add up to M have an imbalance of their own.
     """
     counts, m, classes = problem.label_counts, problem.size, len(problem.label_counts[0])
-    need(max(len(counts), classes) <= 1 << 12 and 1 <= m <= len(counts), "the problem is out of range")
-    need(all(type(a) is int and a >= 0 for row in counts for a in row), "label counts must be whole, and not negative")
+    need(max(len(counts), classes) <= 1 << 12 and m <= len(counts), "the problem is out of range")
     samples = [sum(row) for row in counts]
     order = sorted(samples)
     fewest, most = sum(order[:m]), sum(order[-m:])
@@ -850,7 +968,7 @@ def check_coverage(problem, unit, given):
     need(widest * rows < 1 << 61, "the grid is too fine for the problem's numbers")
     worth = [[math.ceil(Fraction(x) / unit) for x in column] for column in zip(*problem.similarity)]
     n, alike, node = len(worth), {}, {origin: k for k, origin in enumerate(given.origin)}
-    need(1 <= m <= n and max(given.client, default=0) < n, "a candidate is out of range")
+    need(m <= n and max(given.client, default=0) < n, "a candidate is out of range")
     need(len(node) == len(given.origin) and all(at < 2 * k for at, k in node.items()), "two nodes lie at one place")
     need(len(given.multiplier) == rows * sum(given.looks), "there is not one multiplier for each row at each look")
     vectors = [given.multiplier[k : k + rows] for k in range(0, len(given.multiplier), rows)]
@@ -900,11 +1018,9 @@ def check_schedule(problem, unit, given):
     """
     counts, sizes, price = problem.counts, problem.sizes, [2 * a + 1 for a in given.level]
     n, turns = len(counts), sum(counts) + sum(sizes)
-    need(n and len(problem.available) == len(sizes), "there is not one number of selections for each round")
-    need(all(type(k) is int and k >= 0 for k in counts + sizes), "turns must be whole, and not negative")
     least = sum(p * c - a * (a + 1) for p, c, a in zip(price, counts, given.level))
     for there, size in zip(problem.available, sizes):
-        need(len(there) == n and size <= sum(map(bool, there)), "a round selects more than are available")
+        need(size <= sum(map(bool, there)), "a round selects more than are available")
         least += sum(sorted(p for p, is_there in zip(price, there) if is_there)[:size])
     return Fraction(n * least - turns**2, n * n)
 
@@ -973,7 +1089,7 @@ def check(problem, kind, digest, bound, grid, arrays):
 
     ``problem`` is what `problem_of` returns, ``arrays`` are lists by name, and the others what the header states.
     """
-    need(kind in SCHEMAS, f"certificates of kind {kind!r} are not known")
+    need(isinstance(kind, str) and kind in SCHEMAS, f"certificates of kind {kind!r:.80} are not known")
     need(digest == problem.digest, "the certificate is about another problem")
     need(isinstance(bound, float) and math.isfinite(bound), f"the bound {bound!r} is no number")
     given, unit = validated(kind, problem, grid, arrays), Fraction(2) ** grid
@@ -998,18 +1114,25 @@ def check(problem, kind, digest, bound, grid, arrays):
 def check_files(problem_path, certificate_path):
     """Do the same for two files; the certificate's must have the digest that it states."""
     problem = problem_of(problem_path)
-    header, arrays = read(certificate_path, "solvers-certificate/1")
+    header, arrays = read(certificate_path, "solvers-certificate/1", CERTIFICATE)
     facts = header["kind"], header["problem"], float.fromhex(header["bound"]), header["grid"]
     text = hashlib.sha256(f"{facts[0]} {facts[1]} {facts[2].hex()} {facts[3]}".encode())
     for name, (code, shape, _, values) in arrays.items():
-        need(code[1] in "iu" and len(shape) == 1, f"array {name} must hold whole numbers, and have one dimension")
+        need(code[1] in "iu" and len(shape) == 1, f"array {name!r:.80} must hold whole numbers, and have one dimension")
         text.update(f" {name} {shape} ".encode() + struct.pack(f"<{len(values)}q", *values))
-    need(text.hexdigest() == header["digest"], f"{certificate_path} was changed or damaged: its digest is another")
+    need(text.hexdigest() == header["digest"], f"{certificate_path!r} was changed or damaged: its digest is another")
     return check(problem, *facts, {name: values for name, (_, _, _, values) in arrays.items()})
 
 
 DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, MemoryError, EOFError, SyntaxError, RuntimeError)
-UNREADABLE = (*DAMAGE, OSError, ValueError, LookupError, TypeError, AttributeError)
+UNREADABLE = (*DAMAGE, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
+
+
+def say(text):
+    """Print one line in which nothing moves the cursor, changes a colour or cannot be encoded, whatever a file says."""
+    text = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+    code = getattr(sys.stdout, "encoding", None) or "ascii"
+    print(text.encode(code, "backslashreplace").decode(code))
 
 
 def main(arguments):
@@ -1018,12 +1141,12 @@ def main(arguments):
         print(__doc__)
         return 2
     try:
-        print(f"verified: the bound {check_files(*arguments)!r} is proved")
+        say(f"verified: the bound {check_files(*arguments)!r} is proved")
     except Refused as error:
-        print(f"REFUSED: {error}")
+        say(f"REFUSED: {error}")
         return 3
     except UNREADABLE as error:
-        print(f"a file cannot be read: {error}")
+        say(f"a file cannot be read: {str(error) or type(error).__name__}")
         return 2
     return 0
 

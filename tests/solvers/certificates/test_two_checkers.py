@@ -9,7 +9,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +21,8 @@ from solvers.certificates.schema import POINT, SCHEMAS, validated
 from solvers.dispersion import DispersionProblem, PointDispersionProblem
 from solvers.instances import ledger
 from solvers.instances.library import FOLDER
-from solvers.problem import FAMILIES, Problem
+from solvers.problem import FAMILIES, Problem, parts
+from tests.solvers.certificates.test_one_file import forged
 from tests.solvers.certificates.test_soundness import (
     SHAPES,
     as_read,
@@ -171,7 +171,7 @@ def test_it_runs_by_itself(tmp_path):
 def test_files_that_are_missing_or_swapped_are_not_refused_proofs(tmp_path, capsys):
     name = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
     problem, good = instances.load(name).save(tmp_path / "p.npz"), ledger.certificate(name).save(tmp_path / "c.npz")
-    swapped, none = "c.npz has the format solvers-certificate/1, not solvers-problem/1", tmp_path / "none.npz"
+    swapped, none = "c.npz' has the format 'solvers-certificate/1', not 'solvers-problem/1'", tmp_path / "none.npz"
     for given, other, said in ((problem, none, "none.npz"), (none, good, "none.npz"), (good, problem, swapped)):
         assert check_certificate.main([str(given), str(other)]) == 2
         found = capsys.readouterr().out
@@ -202,47 +202,56 @@ def test_files_of_every_form(tmp_path):
 
 #: A field of a problem's file with what no class takes, by the kind of certificate, and what is said of it.
 BEYOND = [
-    ("exclusion", {"heterogeneity": -0.5}, "importance must be positive, and heterogeneity not negative"),
-    ("exclusion", {"importance": [0.0, 0.5, 0.5]}, "importance must be positive"),
-    ("cutoff", {"horizon": 1}, "out of range"),
-    ("cutoff", {"horizon": 500.0}, "out of range"),
-    ("cutoff", {"rates": [0.0, 0.5, 0.9]}, "out of range"),
-    ("cutoff", {"rates": [0.2, 0.5, 1.5]}, "out of range"),
-    ("optimization-error", {"total": 0.0}, "out of range"),
-    ("optimization-error", {"variances": [-0.1, 1.0, 1.0, 1.0]}, "out of range"),
-    ("optimization-error", {"availability": [0.0, 1.0, 1.0, 1.0]}, "out of range"),
-    ("total-error", {"bias_weight": -0.3}, "out of range"),
-    ("total-error", {"importance": [-0.25, 0.5, 0.5, 0.25]}, "out of range"),
-    ("total-error", {"bias": "kl"}, "bias is not known"),
+    ("exclusion", {"heterogeneity": -0.5}, "heterogeneity of the problem must lie"),
+    ("exclusion", {"importance": [0.0, 0.5, 0.5]}, "importance of the problem must lie"),
+    ("cutoff", {"horizon": 1}, "horizon of the problem must lie"),
+    ("cutoff", {"horizon": 500.0}, "horizon of the problem must be of type int"),
+    ("cutoff", {"rates": [0.0, 0.5, 0.9]}, "rates of the problem must lie"),
+    ("cutoff", {"rates": [0.2, 0.5, 1.5]}, "rates of the problem must lie"),
+    ("optimization-error", {"total": 0.0}, "total of the problem must lie"),
+    ("optimization-error", {"variances": [-0.1, 1.0, 1.0, 1.0]}, "variances of the problem must lie"),
+    ("optimization-error", {"availability": [0.0, 1.0, 1.0, 1.0]}, "availability of the problem must lie"),
+    ("optimization-error", {"availability": [1.0, 1.0, 1.0]}, "variances of the problem has another length"),
+    ("total-error", {"bias_weight": -0.3}, "bias_weight of the problem must lie"),
+    ("total-error", {"importance": [-0.25, 0.5, 0.5, 0.25]}, "importance of the problem must lie"),
+    ("total-error", {"bias": "kl"}, "bias of the problem must be one of"),
+    ("total-error", {"bias": "chi2", "excluded": 0.1}, "importance that is excluded"),
+    ("points", {"metric": "manhattan"}, "metric of the problem must be one of"),
     ("points", {"metric": "hellinger"}, "only Euclidean"),
-    ("points", {"weight": -1.0}, "only Euclidean"),
-    ("points", {"size": 0}, "only Euclidean"),
+    ("points", {"weight": -1.0}, "weight of the problem must lie"),
+    ("points", {"weight": float("inf")}, "weight of the problem holds what is no number"),
+    ("points", {"size": 0}, "size of the problem must lie"),
     ("points", {"size": 7}, "only Euclidean"),
     ("schedule", {"sizes": [6] * 5}, "more than are available"),
-    ("schedule", {"sizes": [1]}, "not one number of selections for each round"),
-    ("schedule", {"counts": [-1] * 6}, "whole, and not negative"),
-    ("dispersion", {"weight": -1.0}, "out of range"),
-    ("dispersion", {"size": 0}, "out of range"),
+    ("schedule", {"sizes": [1]}, "sizes of the problem has another length"),
+    ("schedule", {"counts": [-1] * 6}, "counts of the problem must lie"),
+    ("balance", {"label_counts": [[-1, 2, 1], *[[1, 1, 1]] * 5]}, "label_counts of the problem must lie"),
+    ("balance", {"size": 7}, "out of range"),
+    ("coverage", {"size": 7}, "out of range"),
+    ("capping", {"weights": [0.0, 1.0, 1.0, 1.0]}, "weights of the problem must lie"),
+    ("dispersion", {"weight": -1.0}, "weight of the problem must lie"),
+    ("dispersion", {"size": 0}, "size of the problem must lie"),
     ("dispersion", {"size": 8}, "out of range"),
-    ("dispersion", {"distances": [[0.0] * 7] * 6}, "out of range"),
-    ("dispersion", {"distances": [*[[0.0] * 7] * 6, [0.0] * 6]}, "square"),
-    ("dispersion", {"distances": [*[[0.0] * 7] * 6, [-1.0] + [0.0] * 6]}, "not negative"),
+    ("dispersion", {"distances": [[0.0] * 7] * 6}, "distances of the problem has another length"),
+    ("dispersion", {"distances": [*[[0.0] * 7] * 6, [-1.0] + [0.0] * 6]}, "distances of the problem must lie"),
     ("dispersion", {"distances": [*[[0.0] * 7] * 6, [0.0] * 6 + [1.0]]}, "zero on the diagonal"),
     ("dispersion", {"distances": [*[[0.0] * 7] * 6, [1.0] + [0.0] * 6]}, "symmetric"),
 ]
 
 
-def test_a_problem_that_is_none_is_refused():
+def test_a_problem_that_is_none_is_refused(tmp_path, monkeypatch):
     """The one file reads what anyone wrote, and proves nothing of what lies beyond a family's range."""
     found = {certificate.kind: (problem, certificate) for problem, certificate in reversed(certificates())}
     for kind, change, said in BEYOND:
         problem, certificate = found[kind]
         assert second(problem, certificate) is not None
-        stated = SimpleNamespace(**vars(as_read(problem)) | change)
-        arrays = {name: array.tolist() for name, array in certificate.arrays.items()}
-        weakest = 1e300 if problem.sense == "max" else -1e300
+        arrays = parts(problem)[1]
+        change = {
+            name: np.array(value, arrays[name].dtype) if name in arrays else value for name, value in change.items()
+        }
+        lie = replace(certificate, bound=1e300 if problem.sense == "max" else -1e300)
         with pytest.raises(check_certificate.Refused, match=said):
-            check_certificate.check(stated, kind, certificate.problem, weakest, certificate.grid, arrays)
+            check_certificate.check_files(*forged(tmp_path, problem, lie, monkeypatch, **change))
 
 
 def test_all_points_may_be_chosen():
