@@ -219,15 +219,16 @@ class ConstrainedSelections(Hypersimplex):
         return row.high if row.high < row.activity(np.ones(self.n)) else math.inf
 
     def _one_price(self, g: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Price of a single upper limit by bisection."""
+        """Return the price of a single upper limit by bisection."""
         row, use = self.priced[0], self.matrix[0]
 
         def excess(price: float) -> float:
             return float(use @ self.core.best(g - price * use)) - row.high
 
-        if excess(0.0) <= 0:
+        # Where all clients are worth the same, the bound without a price is the best one.
+        if excess(0.0) <= 0 or not (spread := float(np.ptp(g))):
             return np.zeros(1)
-        low, high = 0.0, max(float(np.ptp(g)), 1e-300) / max(float(use.max()), 1e-300)
+        low, high = 0.0, spread / float(use.max())
         for _ in range(_HALVINGS):
             if excess(high) <= 0:
                 break

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from fractions import Fraction
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -27,6 +29,7 @@ __all__ = [
     "OPTIMALITY_GAP",
     "Problem",
     "assembled",
+    "certified",
     "digest",
     "families",
     "html_table",
@@ -149,6 +152,10 @@ class Problem(ABC):
         """
         return float("inf")
 
+    def is_better(self, x: NDArray[Any], other: NDArray[Any]) -> bool:
+        """Return whether ``x`` is better than another decision of the same `objective`, as doubles cannot say."""
+        return False
+
     def tolerance_at(self, value: float, relative: float = OPTIMALITY_GAP) -> float:
         """Return the difference from ``value`` that is too small to matter: see `tolerance_at` and `scale`."""
         return tolerance_at(value, self.scale, relative)
@@ -192,6 +199,46 @@ def tolerance_at(value: float, scale: float, relative: float = OPTIMALITY_GAP) -
     out near 0; see `Problem.scale` for why the problem's own scale takes part.
     """
     return relative * min(max(1.0, abs(value)), scale)
+
+
+def certified(value: float | Fraction, error: float | Fraction, sense: Literal["max", "min"]) -> float:
+    """Return the nearest float on the side of ``value`` on which a bound holds, in spite of its rounding error.
+
+    The one rounding argument of all bounds. Computed in fractions: what comes out is off the exact sum or difference of
+    value and error by less than a unit in the last place, and to the safe side.
+
+    Parameters
+    ----------
+    value : float, int or Fraction
+        The bound as it was computed; an exact value where it is a fraction or a whole number.
+    error : float or Fraction
+        Largest error of ``value``, not negative.
+    sense : {"max", "min"}
+        Upper bounds are rounded up, lower bounds down.
+
+    Returns
+    -------
+    float
+        ``value`` itself where it is a float without an error; infinite, which says nothing, where it is out of range.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> certified(Fraction(1, 10), 0.0, "min") <= Fraction(1, 10) <= certified(Fraction(1, 10), 0.0, "max")
+    True
+    """
+    if not isinstance(value, int | Fraction) and (not error or not math.isfinite(value)):
+        return float(value)
+    unknown = math.inf if sense == "max" else -math.inf
+    if not math.isfinite(error):
+        return unknown
+    exact = Fraction(value) + (Fraction(error) if sense == "max" else -Fraction(error))
+    try:
+        near = float(exact)
+    except OverflowError:
+        return unknown
+    is_beyond = near < exact if sense == "max" else near > exact
+    return math.nextafter(near, unknown) if is_beyond else near
 
 
 def load(path: str | os.PathLike[str]) -> Problem:
@@ -253,6 +300,10 @@ def assembled(header: dict[str, Any], arrays: dict[str, NDArray[Any]], path: str
     if name not in _types:
         raise InvalidProblem(
             f"{path} holds a {name}, which no imported module defines (import it, or name its script with --load)"
+        )
+    if family != _types[name].family:
+        raise InvalidProblem(
+            f"{path} states a {name} of family {family!r}; a {name} is of family {_types[name].family!r}"
         )
     try:
         return _types[name](**arrays, **scalars)

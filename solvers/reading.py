@@ -15,6 +15,7 @@ import os
 import re
 import stat
 import struct
+import sys
 import tokenize
 import tomllib
 import zipfile
@@ -196,7 +197,7 @@ def parse_json(text: str | bytes) -> Any:
     except RecursionError:
         raise Unreadable(f"it is more than {_DEPTH} levels deep") from None
     except ValueError as error:
-        raise Unreadable(str(error)) from error
+        raise Unreadable(_why(error)) from error
     _check_nesting(text, value)
     return value
 
@@ -219,9 +220,16 @@ def parse_toml(text: str) -> dict[str, Any]:
     except RecursionError:
         raise Unreadable(f"it is more than {_DEPTH} levels deep") from None
     except ValueError as error:
-        raise Unreadable(str(error)) from error
+        raise Unreadable(_why(error)) from error
     _check_nesting(text, value)
     return value
+
+
+def _why(error: ValueError) -> str:
+    """Return the sentence of a parser's error; Python's own, on long numbers, tells readers to raise its limit."""
+    if isinstance(error, json.JSONDecodeError | tomllib.TOMLDecodeError | UnicodeDecodeError):
+        return str(error)
+    return f"it holds a whole number of more than {sys.get_int_max_str_digits()} digits"
 
 
 def _check_nesting(text: str, value: Any) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
+from types import FrameType
 from typing import IO, Any, ClassVar
 
 import numpy as np
@@ -14,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.certificates import Certificate
 from solvers.errors import InvalidAnswer, InvalidOption
-from solvers.problem import Problem
+from solvers.problem import Problem, certified
 from solvers.solution import Solution, Status, Stopped, TracePoint, proves, relative_gap
 
 __all__ = ["Log", "Run"]
@@ -122,12 +126,17 @@ class Run:
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Stop the clock inside the ``with`` block, which imports a package or compiles a kernel: once."""
+        """Stop the clock inside the ``with`` block, which imports a package or compiles a kernel: once.
+
+        Ctrl-C is held back until its end. An import that is interrupted leaves modules half made, which nothing in
+        the process can use from then on.
+        """
         start = time.perf_counter()
         if (watcher := Run.loading_watcher) is not None:
             watcher(True)
         try:
-            yield
+            with _interrupts_held_back():
+                yield
         finally:
             self._start += time.perf_counter() - start
             if watcher is not None:
@@ -198,19 +207,27 @@ class Run:
         objective = float(self.problem.objective(x))
         if not math.isfinite(objective):
             raise InvalidAnswer(f"method {self.method!r} returned a decision whose objective is {objective}")
-        if self.objective is None or self._better(objective, self.objective):
+        known = self.objective
+        if known is None or self._better(objective, known) or self._breaks_tie(x, objective):
             self.x = x.copy()
             self.x.setflags(write=False)
             self.objective = objective
             self._record()
         return objective
 
-    def tighten(self, bound: float) -> None:
+    def tighten(self, bound: float | Fraction, error: float | Fraction = 0.0) -> None:
         """Report a valid bound; the run keeps it if it is the tightest so far.
 
         The method vouches for validity in floating point: a backend's bound is to be widened by its rounding first.
+
+        Parameters
+        ----------
+        bound : float or Fraction
+            The bound; an exact fraction is rounded to the side on which it holds.
+        error : float or Fraction
+            Largest rounding error of ``bound``, by which it is moved, see `solvers.problem.certified`.
         """
-        bound = float(bound)
+        bound = certified(bound, error, self.problem.sense)
         if math.isnan(bound):
             raise InvalidAnswer(f"method {self.method!r} reported NaN as its bound")
         if math.isfinite(bound) and (self.bound is None or self._better(self.bound, bound)):
@@ -264,6 +281,10 @@ class Run:
             details=self.details,
         )
 
+    def _breaks_tie(self, x: NDArray[Any], objective: float) -> bool:
+        """Return whether a decision is better than the incumbent by less than doubles can say."""
+        return objective == self.objective and self.x is not None and self.problem.is_better(x, self.x)
+
     def _better(self, first: float, second: float) -> bool:
         return first > second if self.problem.sense == "max" else first < second
 
@@ -272,6 +293,28 @@ class Run:
         self._log.improved(self)
         if self._watch is not None:
             self._watch(self._trace[-1])
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of the ``with`` block; elsewhere than in the main thread there is none to hold."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before in (None, signal.SIG_IGN):
+        yield
+        return
+    held = 0
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        nonlocal held
+        held += 1
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if held:
+            signal.raise_signal(signal.SIGINT)
 
 
 class Log:

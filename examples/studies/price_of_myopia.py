@@ -192,7 +192,7 @@ def priced(name: str, n: int, size: int, rounds: int, horizons: tuple[int, ...],
     found = plans(world, horizons)
     best, _ = found[CLAIRVOYANT]
     for planner, (plan, status) in found.items():
-        variance = ScheduleProblem(plan, size).variance(plan.sum(axis=0))
+        variance = float(ScheduleProblem(plan, size).variance(plan.sum(axis=0)))
         row = {"availability": name, "draw": draw, "planner": planner, "variance": variance, "status": status}
         row["shared"] = (plan & best).sum() / best.sum()
         outcomes = dict.fromkeys(OUTCOMES, np.nan)

@@ -207,7 +207,8 @@ def convex(problem: AllocationProblem, run: Run, *, rounded: bool = False) -> No
         Return whole clients, rounded by largest remainder, with the same bound; ``raw`` then has the
         real allocation.
     """
-    import cvxpy as cp
+    with run.loading():
+        import cvxpy as cp
 
     counts = problem.costs > 0
     if not counts.any():  # nothing to minimise: the convention for a tie of everything
@@ -292,7 +293,7 @@ def brute_force(problem: AllocationProblem, run: Run) -> None:
         values += problem.costs[k] * ((problem.sizes[k] - prefixes[:, k]) / problem.sizes[k] / prefixes[:, k])
     best = run.offer(prefixes[int(values.argmin())])
     # All terms are non-negative, so each sum is right to K + 4 roundings.
-    run.tighten(best * (1.0 - 2.0 * np.finfo(np.float64).eps * (n + 4)))
+    run.tighten(best, 2.0 * np.finfo(np.float64).eps * (n + 4) * best)
     run.nodes = len(prefixes)
 
 
@@ -340,7 +341,8 @@ def cp_sat(problem: AllocationProblem, run: Run, *, threads: Annotated[int, AtLe
     InvalidProblem
         When the tables have more than 20 million entries.
     """
-    from ortools.sat.python import cp_model
+    with run.loading():
+        from ortools.sat.python import cp_model
 
     accepts_whole_start(problem, run)
     first = problem.first
@@ -389,7 +391,7 @@ def cp_sat(problem: AllocationProblem, run: Run, *, threads: Annotated[int, AtLe
         run.nodes = (run.nodes or 0) + solver.num_branches
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
             bound = max(0.0, solver.best_objective_bound) / factor
-            run.tighten(bound * (1.0 - margin))
+            run.tighten(bound, margin * bound)
         ended = cut_short(run, model, status)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             break

@@ -205,9 +205,9 @@ def branch_and_bound(problem: BalanceProblem, run: Run) -> None:
             magnitude = float(engine.distances.max()) * m * m + float(np.abs(engine.costs).max()) * m
             least = constant - found.bound - 16 * _EPS * (magnitude + constant)
             if equal:
-                run.tighten(max(0, math.ceil(least)) / fewest**2 * (1 - 4 * _EPS))
+                run.tighten(Fraction(max(0, math.ceil(least)), fewest**2))
             else:
-                run.tighten((price / classes**2 + min(0.0, least) / fewest**2) * (1 - 4 * _EPS))
+                run.tighten(Fraction(price) / classes**2 + Fraction(min(0.0, least)) / fewest**2)
         if found.stopped == "interrupted":
             run.stop("interrupted")
             return
@@ -246,7 +246,8 @@ def cp_sat(problem: BalanceProblem, run: Run, *, threads: Annotated[int, AtLeast
     threads : int
         Threads of the solver.
     """
-    from ortools.sat.python import cp_model
+    with run.loading():
+        from ortools.sat.python import cp_model
 
     _begin(problem, run)
     equal, unit, scale = problem.has_equal_sizes, problem.unit, _needed_scale(problem)
@@ -282,7 +283,7 @@ def cp_sat(problem: BalanceProblem, run: Run, *, threads: Annotated[int, AtLeast
             offer_answer(problem, run, np.array([int(solver.value(variable)) for variable in chosen]))
             least = math.ceil(solver.best_objective_bound - 1e-6)
             value = Fraction(least, fewest**2) if equal else price + min(Fraction(0), Fraction(least, fewest**2))
-            run.tighten(float(value / (scale * problem.classes**2)) * (1 - 4 * _EPS))
+            run.tighten(value / (scale * problem.classes**2))
         if status == cp_model.INFEASIBLE and problem.is_constrained:
             run.infeasible()
             return
@@ -313,7 +314,7 @@ def brute_force(problem: BalanceProblem, run: Run) -> None:
     if run.x is None:
         run.infeasible()
         return
-    run.tighten(best * (1 - 8 * (problem.classes + 2) * _EPS))
+    run.tighten(best, 8 * (problem.classes + 2) * _EPS * best)
 
 
 @method(BalanceProblem, "auto", kind="exact", constraints=True)

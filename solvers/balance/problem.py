@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.checks import frozen_array
 from solvers.constraints import ConstrainedProblem
 from solvers.errors import InvalidProblem
+from solvers.problem import certified
 from solvers.subsets import checked_size
 
 __all__ = ["BalanceProblem"]
@@ -144,4 +146,4 @@ class BalanceProblem(ConstrainedProblem):
             return 0.0
         total = self.size * int(self.samples[0])
         rest = total % self.classes
-        return rest * (self.classes - rest) / (self.classes * total**2)
+        return certified(Fraction(rest * (self.classes - rest), self.classes * total**2), 0, "min")

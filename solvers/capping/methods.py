@@ -118,7 +118,8 @@ def convex(problem: CappingProblem, run: Run) -> None:
     is the problem's own dual function at the solver's multiplier, valid however inaccurate that is. It can tell a tie
     at the ceiling from an overflow only to 1e-7.
     """
-    import cvxpy as cp
+    with run.loading():
+        import cvxpy as cp
 
     if problem.mass == 0 or problem.size == problem.n:
         report(problem, run, np.zeros(problem.n, dtype=bool))

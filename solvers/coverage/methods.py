@@ -182,7 +182,7 @@ def milp(problem: CoverageProblem, run: Run) -> None:
     _begin(problem, run, sweeps=1)
     rows, n = problem.similarity.shape
     least, largest = problem.extremes
-    run.tighten(float(largest.sum()) + problem.rounding)
+    run.tighten(float(largest.sum()), problem.rounding)
     unit = float((largest - least).sum()) or 1.0
     with run.building():
         worth = (problem.similarity.astype(np.float64) - least[:, None]) / unit
@@ -207,7 +207,7 @@ def milp(problem: CoverageProblem, run: Run) -> None:
     run.message = str(answer.message)
     run.nodes = int(getattr(answer, "mip_node_count", 0) or 0)
     if (bound := getattr(answer, "mip_dual_bound", None)) is not None:
-        run.tighten((_TOLERANCE - float(bound)) * unit + float(least.sum()) + problem.rounding)
+        run.tighten(-float(bound) * unit + float(least.sum()), _TOLERANCE * unit + problem.rounding)
     if answer.x is not None:
         offer_answer(problem, run, from_clients(np.argsort(-answer.x[rows * n :], kind="stable")[: problem.size], n))
     elif answer.status == 2 and problem.is_constrained:
@@ -227,7 +227,8 @@ def cp_sat(problem: CoverageProblem, run: Run, *, threads: Annotated[int, AtLeas
     threads : int
         Threads of the solver.
     """
-    from ortools.sat.python import cp_model
+    with run.loading():
+        from ortools.sat.python import cp_model
 
     _begin(problem, run, sweeps=1)
     least, largest = problem.extremes
@@ -289,7 +290,7 @@ def brute_force(problem: CoverageProblem, run: Run) -> None:
     if run.x is None:
         run.infeasible()
         return
-    run.tighten(best + problem.rounding)
+    run.tighten(best, problem.rounding)
 
 
 @method(CoverageProblem, "auto", kind="exact", constraints=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,17 @@ from solvers.deadline.problem import DeadlineProblem
 from solvers.run import Run
 from solvers.subsets import from_clients
 
-__all__ = ["WHOLE", "Chain", "Counts", "Multipliers", "exchanged", "exchanged_in_pairs", "multipliers", "search"]
+__all__ = [
+    "WHOLE",
+    "Chain",
+    "Counts",
+    "Multipliers",
+    "exchanged",
+    "exchanged_in_pairs",
+    "multipliers",
+    "search",
+    "search_in_whole_numbers",
+]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -34,14 +44,14 @@ class Chain(NamedTuple):
     """Clients with due dates, read backwards from the deadline: the sum of the first k+1 uploads is at most room k.
 
     Times are whole numbers of 62 bits. Where the problem's own take more, they are rounded to a coarser unit, so that
-    either no selection is lost ("down") or none is gained ("up").
+    either no selection is lost ("down") or none is gained ("up"); ``coarser`` is the number of bits that it takes.
     """
 
     clients: NDArray[np.int64]
     upload: NDArray[np.int64]
     room: NDArray[np.int64]
     values: NDArray[np.float64]
-    is_exact: bool
+    coarser: int
 
     @staticmethod
     def of(problem: DeadlineProblem, rounding: Literal["down", "up"] = "down") -> Chain:
@@ -58,7 +68,12 @@ class Chain(NamedTuple):
             times, rooms = [-(-t >> coarser) for t in times], [room >> coarser for room in rooms]
         values = problem.worth[clients]
         order = np.array(clients, dtype=np.int64)
-        return Chain(order, np.array(times, np.int64), np.array(rooms, np.int64), values, coarser == 0)
+        return Chain(order, np.array(times, np.int64), np.array(rooms, np.int64), values, coarser)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether times are the problem's own, not rounded."""
+        return self.coarser == 0
 
     @property
     def density(self) -> NDArray[np.float64]:
@@ -195,6 +210,62 @@ def exchanged_in_pairs(chain: Chain, taken: NDArray[np.bool_], x: NDArray[np.flo
     return taken
 
 
+#: States that are kept in whole numbers of any length, by Python's own arithmetic: some tenths of a second a client.
+_IN_WHOLE_NUMBERS = 100_000
+
+
+def search_in_whole_numbers(chain: Chain, known: Multipliers, problem: DeadlineProblem, run: Run) -> float | None:
+    """Enumerate as `search` does where times take more than 62 bits, losing no selection that ends at the deadline.
+
+    Parameters
+    ----------
+    chain, known
+        The clients, with times rounded down, and multipliers of theirs: their bounds hold for the exact times, too.
+    problem : DeadlineProblem
+        Whose decisions are offered.
+    run : Run
+        Clock and incumbent.
+
+    Returns
+    -------
+    float or None
+        A bound; None where states became too many, or the time is over.
+    """
+    ready, upload, deadline, _ = problem.whole
+    assert run.objective is not None
+    target = _target(problem, run)
+    states: list[tuple[int, float, Any]] = [(0, 0.0, None)]  # time, value, and the clients as linked pairs
+    for j, k in enumerate(chain.clients.tolist()):
+        room, step, worth = deadline - ready[k] - upload[k], upload[k], float(chain.values[j])
+        states += [(time + step, value + worth, (k, before)) for time, value, before in states if time <= room]
+        states.sort(key=lambda state: (state[0], -state[1]))
+        ahead, price, most, alive = float(known.ahead[j + 1]), float(known.price[j + 1]), -math.inf, []
+        for state in states:
+            time, value, _ = state
+            if value > most and value + ahead - price * (time >> chain.coarser) + known.margin > target:
+                alive.append(state)
+            most = max(most, value)
+        states = alive
+        run.nodes = (run.nodes or 0) + len(states)
+        if run.expired or len(states) > _IN_WHOLE_NUMBERS:
+            return None
+    if not states:
+        return target
+    _, value, links = max(states, key=lambda state: state[1])
+    chosen = []
+    while links is not None:
+        client, links = links
+        chosen.append(client)
+    run.offer(from_clients(chosen, problem.n))
+    return max(target, value + known.margin)
+
+
+def _target(problem: DeadlineProblem, run: Run) -> float:
+    """Return the value that a state must exceed: half of what still counts as proved is given up among near ties."""
+    assert run.objective is not None  # the empty selection, at the least, has been offered
+    return run.objective + max(0.5 * problem.tolerance_at(run.objective), 0.999 if problem.has_whole_values else 0.0)
+
+
 def search(chain: Chain, known: Multipliers, problem: DeadlineProblem, run: Run, width: int) -> float:
     """Enumerate times and values client by client; return a bound, and offer the best selection to the run.
 
@@ -213,10 +284,7 @@ def search(chain: Chain, known: Multipliers, problem: DeadlineProblem, run: Run,
     width : int
         States to keep; those of the smallest bounds are given up, and count in the bound that is returned.
     """
-    assert run.objective is not None  # the empty selection, at the least, has been offered
-    # Half of what still counts as proved is given up at once: it ends the search among near ties.
-    best = run.objective + max(0.5 * problem.tolerance_at(run.objective), 0.999 if problem.has_whole_values else 0.0)
-    lost = best
+    lost = best = _target(problem, run)
     times, values, numbers = np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64)
     counts = known.counts
     nodes = np.zeros(1, np.int64)  # place of each state's last selected client in the log of those

@@ -5,18 +5,20 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.backends import cut_short, follower, run_cp_sat, solver_for
-from solvers.deadline.chain import Chain, exchanged, multipliers, search
+from solvers.deadline.chain import Chain, exchanged, multipliers, search, search_in_whole_numbers
 from solvers.deadline.counting import branch_on_counts, on_a_line
 from solvers.deadline.problem import DeadlineProblem
 from solvers.deadline.theory import fedcs_order
 from solvers.errors import InvalidProblem
 from solvers.options import AtLeast
+from solvers.problem import certified
 from solvers.registry import method
 from solvers.run import Run
 from solvers.subsets import from_clients
@@ -55,7 +57,8 @@ def moore_hodgson(problem: DeadlineProblem, run: Run) -> None:
     kept = _kept_in_floats(problem, by_length, ranks)
     if kept is None:
         kept = _kept_exactly(problem, by_length, ranks)
-    run.tighten(run.offer(from_clients(by_length[-np.array(kept, dtype=np.int64)], problem.n)))
+    run.offer(from_clients(by_length[-np.array(kept, dtype=np.int64)], problem.n))
+    run.tighten(len(kept) * Fraction(float(problem.worth[0])))
 
 
 #: Comparisons that floating point may leave open before whole numbers take over; each costs a sum over all kept.
@@ -151,8 +154,9 @@ def branch_and_bound(problem: DeadlineProblem, run: Run) -> None:
     by a function linear in the time taken. Three passes keep 200, 20 000 and 4 million states. Where values follow
     times, what the first leaves open is branched on the numbers of clients (`solvers.deadline.counting`), exchanged to
     a local optimum, and tabulated where the table of ``dynamic-programme`` is small. Times are exact: where
-    they take more than 62 bits, one search is over times rounded down, whose bound holds, and where its selection is
-    late by that, or not proved, one over times rounded up, whose selections are in time.
+    they take more than 62 bits, one search is over times rounded down, whose bound holds, one over times rounded up,
+    whose selections are in time, and where that leaves a gap, one in whole numbers of any length, as long as there are
+    few states.
     """
     greedy(problem, run)
     chain = Chain.of(problem, "down")
@@ -160,7 +164,7 @@ def branch_and_bound(problem: DeadlineProblem, run: Run) -> None:
         run.tighten(0.0)
         return
     known = multipliers(chain)
-    run.tighten(float(known.ahead[0]) + known.margin)
+    run.tighten(float(known.ahead[0]), known.margin)
     within = chain if chain.is_exact else Chain.of(problem, "up")
     for width in _WIDTHS:
         _tighten(problem, run, search(chain, known, problem, run, width))
@@ -168,6 +172,11 @@ def branch_and_bound(problem: DeadlineProblem, run: Run) -> None:
             search(within, multipliers(within), problem, run, width)
         if run.proved or run.expired:
             return
+        if width == _WIDTHS[0] and not chain.is_exact:
+            bound = search_in_whole_numbers(chain, known, problem, run)
+            if bound is not None:
+                _tighten(problem, run, bound)
+                return
         if width == _WIDTHS[0] and (line := on_a_line(chain)) is not None:
             members, has_constant = line
             if has_constant:
@@ -179,7 +188,9 @@ def branch_and_bound(problem: DeadlineProblem, run: Run) -> None:
             if chain.is_exact and _table(problem)[1] * problem.n <= _QUICK_TABLE:
                 dynamic_programme(problem, run)
                 return
-    run.stop("iterations", f"more than {_WIDTHS[-1]} pairs of time and value do not dominate each other")
+    many = f"more than {_WIDTHS[-1]} pairs of time and value do not dominate each other"
+    long = "times take more than 62 bits, and states that differ by their rounding are too many to be told apart"
+    run.stop("iterations", many if chain.is_exact else long)
 
 
 def _tighten(problem: DeadlineProblem, run: Run, bound: float) -> None:
@@ -276,8 +287,12 @@ def dynamic_programme(problem: DeadlineProblem, run: Run) -> None:
             place -= int(steps[j])
     run.offer(from_clients(chosen, problem.n))
     run.nodes = columns * len(taken)
-    # Every sum of n values has at most n roundings; whole values have none.
-    run.tighten(best * (1 + problem.n * _EPS) if by_time else best)
+    run.tighten(best, _rounding_of_sums(problem, best))
+
+
+def _rounding_of_sums(problem: DeadlineProblem, value: float) -> float:
+    """Return the largest error of a sum of values near ``value``: n roundings, and none where they are whole."""
+    return 0.0 if problem.has_whole_values else 2.0 * problem.n * _EPS * value
 
 
 def _repaired(problem: DeadlineProblem, clients: Iterable[int]) -> NDArray[np.int64]:
@@ -294,8 +309,8 @@ def _repaired(problem: DeadlineProblem, clients: Iterable[int]) -> NDArray[np.in
     return from_clients([k for _, k in kept], problem.n)
 
 
-#: What the largest sum of values, and the longest time, are scaled to for CP-SAT.
-_VALUE_UNITS, _TIME_BITS = 2.0**46, 40
+#: Bits that the largest sum of values, and the longest time, are scaled to for CP-SAT.
+_VALUE_BITS, _TIME_BITS = 46, 40
 
 
 @method(DeadlineProblem, "cp-sat", kind="exact")
@@ -311,15 +326,17 @@ def cp_sat(problem: DeadlineProblem, run: Run, *, threads: Annotated[int, AtLeas
     threads : int
         Threads of the solver.
     """
-    from ortools.sat.python import cp_model
+    with run.loading():
+        from ortools.sat.python import cp_model
 
     greedy(problem, run)
     chain = Chain.of(problem, "down")
     coarser = max(0, int(chain.room.max(initial=0)).bit_length() - _TIME_BITS)
     times, rooms = chain.upload >> coarser, -(-chain.room >> coarser)
-    whole = (chain.values == np.round(chain.values)).all() and float(chain.values.sum()) < _VALUE_UNITS
-    factor = 1.0 if whole else _VALUE_UNITS / problem.scale
-    worth = chain.values.astype(np.int64) if whole else np.ceil(chain.values * factor * (1 + 4 * _EPS)).astype(np.int64)
+    whole = (chain.values == np.round(chain.values)).all() and float(chain.values.sum()) < 2.0**_VALUE_BITS
+    # By a power of two, so that scaling is exact; a value that vanishes is one unit.
+    shift = 0 if whole else _VALUE_BITS - math.frexp(problem.scale)[1]
+    worth = np.maximum(np.ceil(np.ldexp(chain.values, shift)), chain.values > 0).astype(np.int64)
     with run.building():
         model = cp_model.CpModel()
         chosen = [model.new_bool_var("") for _ in range(problem.n)]
@@ -334,7 +351,7 @@ def cp_sat(problem: DeadlineProblem, run: Run, *, threads: Annotated[int, AtLeas
     solver = solver_for(run, threads)
 
     def widened(value: float) -> float:
-        return value / factor * (1 + 4 * _EPS)
+        return certified(Fraction(value) / Fraction(2) ** shift, 0, "max") if math.isfinite(value) else value
 
     exact = chain.is_exact and not coarser
     status = run_cp_sat(solver, model, follower(run, solver, chosen, widened) if exact else None)
@@ -381,7 +398,7 @@ def milp(problem: DeadlineProblem, run: Run) -> None:
     run.message = str(answer.message)
     run.nodes = int(getattr(answer, "mip_node_count", 0) or 0)
     if (bound := getattr(answer, "mip_dual_bound", None)) is not None:
-        run.tighten((_TOLERANCE - float(bound)) * worth)
+        run.tighten(-float(bound) * worth, _TOLERANCE * worth)
     if answer.x is not None:
         run.offer(_repaired(problem, chain.clients[answer.x[:n] > 0.5].tolist()))
 
@@ -414,7 +431,7 @@ def brute_force(problem: DeadlineProblem, run: Run) -> None:
     run.nodes = len(states)
     best = max(states, key=lambda state: state[1])
     run.offer(from_clients(best[2], problem.n))
-    run.tighten(best[1] * (1 + 2 * problem.n * _EPS))
+    run.tighten(best[1], _rounding_of_sums(problem, best[1]))
 
 
 @method(DeadlineProblem, "auto", kind="exact")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,7 @@ from solvers.dispersion.neighbourhood import gains
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.sifting import CoreMultipliers
 from solvers.dispersion.relaxations.slice_form import units
+from solvers.errors import InvalidOption
 
 __all__ = ["Memory"]
 
@@ -118,17 +121,47 @@ class Memory:
         return state
 
     def load_state_dict(self, state: dict[str, NDArray[np.generic]]) -> None:
-        """Restore what `state_dict` returned."""
-        self._selections = [row[row >= 0] for row in np.asarray(state["elite"], dtype=np.int64)]
-        clients, values = np.asarray(state["clients"]).tolist(), np.asarray(state["diagonal"]).tolist()
-        self._diagonal = dict(zip(clients, values, strict=True))
-        self._core = np.asarray(state.get("core", ()), dtype=np.int64)  # older states have none
-        self._multipliers = None
+        """Restore what `state_dict` returned.
+
+        Raises
+        ------
+        InvalidOption
+            When an array is missing, or has another shape or type than it was kept with. Its numbers may be any.
+        """
+        elite, clients = _checked(state, "elite", "iu", ndim=2), _checked(state, "clients", "iu", ndim=1)
+        values = _checked(state, "diagonal", "f", shape=clients.shape)
+        core = _checked(state, "core", "iu", ndim=1) if "core" in state else np.zeros(0)  # older states have none
+        multipliers = None
         if "core_slack" in state:
-            linear, slack, products = (np.array(state[f"core_{name}"]) for name in ("linear", "slack", "products"))
-            level, penalty = (float(state[f"core_{name}"]) for name in ("level", "penalty"))
-            clients = np.array(state["core_clients"])
-            self._multipliers = CoreMultipliers(clients, linear, slack, products, level, penalty)
+            ids = _checked(state, "core_clients", "iu", ndim=1)
+            linear = _checked(state, "core_linear", "f", shape=ids.shape)
+            slack, products = (_checked(state, f"core_{name}", "f", shape=2 * ids.shape) for name in _SQUARE)
+            level, penalty = (float(_checked(state, f"core_{name}", "f", shape=())) for name in ("level", "penalty"))
+            multipliers = CoreMultipliers(ids, linear, slack, products, level, penalty)
+        self._selections = [row[row >= 0] for row in elite.astype(np.int64)]
+        self._diagonal = dict(zip(clients.tolist(), values.tolist(), strict=True))
+        self._core, self._multipliers = core.astype(np.int64), multipliers
+
+
+#: Multipliers of pairs of the core.
+_SQUARE = ("slack", "products")
+
+
+def _checked(
+    state: Mapping[str, Any], name: str, kinds: str, ndim: int | None = None, shape: tuple[int, ...] | None = None
+) -> NDArray[Any]:
+    """Return an array of a memory's state with this kind of numbers and these dimensions, or this shape."""
+    if name not in state:
+        raise InvalidOption(f"the state of a memory has no array {name!r}")
+    array = np.array(state[name])
+    is_right = array.ndim == ndim if shape is None else array.shape == shape
+    if (array.size and array.dtype.kind not in kinds) or not is_right:
+        what = f"{ndim} dimension(s)" if shape is None else f"shape {shape}"
+        number = "whole numbers" if kinds == "iu" else "floats"
+        raise InvalidOption(
+            f"{name!r} in the state of a memory must hold {number} in {what}; got {array.dtype} of shape {array.shape}"
+        )
+    return array
 
 
 def complete(problem: DispersionProblem, x: NDArray[np.int64]) -> NDArray[np.int64]:

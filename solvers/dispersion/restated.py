@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -106,9 +107,9 @@ class RestatedRun(Run):
         if known is None or self.objective + self.constant > known - self.slack:
             self.whole.offer(self.x if self.lift is None else self.lift(self.x))
 
-    def tighten(self, bound: float) -> None:
+    def tighten(self, bound: float | Fraction, error: float | Fraction = 0.0) -> None:
         """As `Run.tighten`, for the whole run as well."""
-        super().tighten(bound)
+        super().tighten(bound, error)
         if self.beside is not None and self.bound is not None:
             self.whole.tighten(self._whole_bound)
 

@@ -52,7 +52,8 @@ def enumerate_cutoffs(problem: CutoffProblem, run: Run) -> None:
             best = value
             run.offer(k)
     # Larger cutoffs cost more than this; with time to spare that is beyond the best.
-    run.tighten(min(best, (k + 1) * problem.price) * (1.0 - problem.rounding))
+    least = min(best, (k + 1) * problem.price)
+    run.tighten(least, problem.rounding * least)
 
 
 @method(CutoffProblem, "auto", kind="exact")

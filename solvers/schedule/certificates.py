@@ -65,7 +65,7 @@ def write_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -
     table = problem.decision(solution.x).copy()
     if solution.status != "optimal":
         run.time_limit = _SHARE * time_limit
-        even_out(problem, run, table)
+        even_out(problem.available, problem.counts, run, table)
         run.time_limit = None if math.isinf(time_limit) else time_limit
     found = levels(problem, table, run)
     return Certificate("schedule", problem_digest(problem), float(solution.bound or 0.0), 0, {"level": found})

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion import DispersionProblem
+from solvers.problem import certified
 from solvers.registry import method
 from solvers.run import Run
 from solvers.schedule.problem import DiverseScheduleProblem
@@ -118,7 +119,8 @@ class Rounds:
         parts = [*(turns * (turns / n - price)), *(price * problem.counts), -(mean**2), *values]
         size = math.fsum(np.abs(np.concatenate([turns * turns / n, price * turns, price * problem.counts])))
         size += mean**2 + self.magnitude(price)
-        return math.fsum(parts) - 8.0 * _EPS * (problem.size + 8) * size, np.array(rows), turns
+        error = 8.0 * _EPS * (problem.size**2 + 8) * size
+        return certified(math.fsum(parts), error, "min"), np.array(rows), turns
 
     def magnitude(self, price: NDArray[np.float64]) -> float:
         """Sum of what the rounds' costs are made of, for the rounding of their sums."""
@@ -286,5 +288,5 @@ def _search(
             place = int(steps[t][0][place])
         run.offer(table)
     if is_whole:
-        run.tighten(min(run.objective, bound + gap) - margin)
+        run.tighten(min(run.objective, bound + gap), margin + problem.rounding_at(run.objective))
     return table

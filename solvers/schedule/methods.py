@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 from typing import Annotated
 
 import numpy as np
@@ -34,14 +35,11 @@ def rolling(problem: ScheduleProblem, run: Run, *, horizon: Annotated[int, AtLea
         Rounds known, the present one with them; 1 is ``round-by-round``.
     """
     counts, rows = problem.counts.copy(), []
-    rounds = problem.available.shape[0]
-    for t in range(rounds):
-        ahead = ScheduleProblem(
-            problem.available[t : t + horizon], problem.size, counts, problem.sizes[t : t + horizon]
-        )
-        plan = round_by_round(ahead.available, ahead.sizes, counts, run.rng)
+    for t in range(len(problem.available)):
+        ahead = problem.available[t : t + horizon]
+        plan = round_by_round(ahead, problem.sizes[t : t + horizon], counts, run.rng)
         if not run.expired:
-            even_out(ahead, run, plan)
+            even_out(ahead, counts, run, plan)
         rows.append(plan[0])
         counts = counts + plan[0]
     run.offer(np.array(rows))
@@ -61,10 +59,10 @@ def exchanges(problem: ScheduleProblem, run: Run) -> None:
     if run.proved:
         return
     table = run.x.copy()
-    finished = even_out(problem, run, table)
-    value = run.offer(table)
+    finished = even_out(problem.available, problem.counts, run, table)
+    run.offer(table)
     if finished:
-        run.tighten(value)
+        run.tighten(problem.variance(problem.turns(table)))
 
 
 @method(ScheduleProblem, "min-cost-flow", kind="exact", requires="ortools")
@@ -73,7 +71,8 @@ def min_cost_flow(problem: ScheduleProblem, run: Run) -> None:
 
     The solver cannot be stopped; a time limit that is over before it begins leaves ``round-by-round``'s schedule.
     """
-    from ortools.graph.python import min_cost_flow as flows
+    with run.loading():
+        from ortools.graph.python import min_cost_flow as flows
 
     run.tighten(problem.bound())
     run.offer(round_by_round(problem.available, problem.sizes, problem.counts, run.rng))
@@ -101,8 +100,12 @@ def min_cost_flow(problem: ScheduleProblem, run: Run) -> None:
         return
     table = np.zeros_like(problem.available)
     table[when, who] = flow.flows(turns) > 0
-    run.tighten(run.offer(table))
+    run.offer(table)
+    run.tighten(problem.variance(problem.turns(table)))
 
+
+#: Selections of a round that brute force goes through between two looks at the clock.
+_BETWEEN_LOOKS = 1_000
 
 #: Count vectors that brute force is willing to hold.
 _LARGEST_ENUMERATION = 200_000
@@ -122,34 +125,44 @@ def brute_force(problem: ScheduleProblem | DiverseScheduleProblem, run: Run) -> 
     """
     Rows = tuple[tuple[int, ...], ...]
     reached: dict[tuple[int, ...], tuple[float, Rows]] = {tuple(problem.counts.tolist()): (0.0, ())}
+    clients = np.arange(problem.n)
     for there, size in zip(problem.available, problem.sizes.tolist(), strict=True):
         ids = np.flatnonzero(there).tolist()
         if len(reached) * math.comb(len(ids), size) > 50 * _LARGEST_ENUMERATION or len(reached) > _LARGEST_ENUMERATION:
             raise InvalidProblem(
                 f"brute-force would look at more than {_LARGEST_ENUMERATION} vectors of counts (use 'auto')"
             )
-        selections = [
-            (chosen, problem.worth(np.isin(np.arange(problem.n), chosen)))
-            for chosen in itertools.combinations(ids, size)
-        ]
+        selections = []
+        for chosen in itertools.combinations(ids, size):
+            if run.expired:
+                return
+            selections.append((chosen, problem.worth(np.isin(clients, chosen))))
         further: dict[tuple[int, ...], tuple[float, Rows]] = {}
         for counts, (before, rows) in reached.items():
-            for chosen, worth in selections:
+            for number, (chosen, worth) in enumerate(selections):
+                if number % _BETWEEN_LOOKS == 0 and run.expired:
+                    return
                 after = list(counts)
                 for k in chosen:
                     after[k] += 1
                 key = tuple(after)
                 if key not in further or before + worth > further[key][0]:
                     further[key] = (before + worth, (*rows, chosen))
-            if run.expired:
-                return
         reached = further
-    run.nodes = len(reached)
-    best = min(reached, key=lambda counts: problem.variance(np.array(counts)) - reached[counts][0])
+    run.nodes, best = len(reached), None
+    for counts, (worth, rows) in reached.items():
+        if run.expired:
+            return
+        value = problem.variance(np.array(counts)) - Fraction(worth)
+        if best is None or value < best[0]:
+            best = (value, rows)
+    assert best is not None
     table = np.zeros_like(problem.available)
-    for t, chosen in enumerate(reached[best][1]):
+    for t, chosen in enumerate(best[1]):
         table[t, list(chosen)] = True
-    run.tighten(run.offer(table))
+    run.offer(table)
+    # The counts are exact, and so is a schedule of counts alone; distances are summed with rounding.
+    run.tighten(best[0], problem.rounding_at(float(best[0])))
 
 
 @method(ScheduleProblem, "auto", kind="exact")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,9 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.checks import frozen_array, integer, number
 from solvers.errors import InvalidProblem
 from solvers.options import AtLeast
-from solvers.problem import Problem
+from solvers.problem import OPTIMALITY_GAP, Problem, certified
 
 __all__ = ["DiverseScheduleProblem", "ScheduleProblem"]
+
+_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,16 +84,20 @@ class _Turns(Problem):
         """How often each client is selected after all rounds, ``counts`` included."""
         return self.counts + self.decision(x).sum(axis=0)
 
-    def variance(self, turns: NDArray[np.int64]) -> float:
-        """Variance of whole counts, rounded once: (N Σv² − (Σv)²) / N²."""
+    def variance(self, turns: NDArray[np.int64]) -> Fraction:
+        """Variance of whole counts, exactly: (N Σv² − (Σv)²) / N²."""
         # Whole numbers up to 2^31 are squared and added without overflow where they are counted by value.
         values, times = np.unique(turns, return_counts=True)
         pairs = list(zip(values.tolist(), times.tolist(), strict=True))
         total, squares = sum(v * k for v, k in pairs), sum(v * v * k for v, k in pairs)
-        return (self.n * squares - total * total) / self.n**2
+        return Fraction(self.n * squares - total * total, self.n**2)
 
     def worth(self, row: NDArray[np.bool_]) -> float:
         """Value of a round's selection, (N,), beside the counts: nothing here."""
+        return 0.0
+
+    def rounding_at(self, value: float) -> float:
+        """Return a bound on the rounding error of objectives near ``value`` beside that of the counts: none here."""
         return 0.0
 
     def violation(self, x: ArrayLike) -> float:
@@ -104,7 +111,7 @@ class _Turns(Problem):
         full = self.available.sum(axis=1) == self.sizes
         return self.counts + self.available[full].sum(axis=0), self.counts + self.available.sum(axis=0)
 
-    def least_variance(self) -> float:
+    def least_variance(self) -> Fraction:
         """Smallest variance of counts that add up, each between what it must be and what it can be: O(N log N)."""
         least, most = self.reachable()
         missing = int(self.sizes.sum() + self.counts.sum() - least.sum())
@@ -164,13 +171,26 @@ class ScheduleProblem(_Turns):
         """Least difference of two values, 2/N, times 1e6 / 4: an optimum is called so where it is one exactly."""
         return 5e5 / self.n
 
+    def tolerance_at(self, value: float, relative: float = OPTIMALITY_GAP) -> float:
+        """Return a quarter of the least difference of two values, or the distance of floats there if that is larger."""
+        return max(super().tolerance_at(value, relative), math.ulp(value))
+
+    def is_better(self, x: NDArray[np.bool_], other: NDArray[np.bool_]) -> bool:
+        """Return whether the counts of ``x`` vary less, in whole numbers: floats from 1e15 on cannot tell."""
+        return self.variance(self.turns(x)) < self.variance(self.turns(other))
+
     def objective(self, x: ArrayLike) -> float:
         """Variance of the counts after all rounds, rounded once."""
-        return self.variance(self.turns(x))
+        return float(self.variance(self.turns(x)))
 
     def bound(self) -> float:
-        """Smallest variance of counts that add up, each between what it must be and what it can be: O(N log N)."""
-        return self.least_variance()
+        """Smallest variance of counts that add up, each between what it must be and what it can be: O(N log N).
+
+        It proves nothing by itself where floats are too far apart to tell it from the next value.
+        """
+        least = self.least_variance()
+        near = math.ulp(float(least))
+        return certified(least, 4 * near if near > self.tolerance_at(0.0) else 0, "min")
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,12 +258,26 @@ class DiverseScheduleProblem(_Turns):
 
     def objective(self, x: ArrayLike) -> float:
         """Variance of the counts after all rounds, less the weighted distances."""
-        return self.variance(self.turns(x)) - math.fsum(map(self.worth, self.decision(x)))
+        return float(self.variance(self.turns(x))) - math.fsum(map(self.worth, self.decision(x)))
+
+    def rounding_at(self, value: float) -> float:
+        """Return a bound on the rounding error of the objective of all schedules that are worth ``value`` or more.
+
+        A round's distances are at most as many of the largest one as it has pairs. Their sum has so many roundings
+        and a few; the variance is at most the value and all distances, and is rounded once, as the difference is.
+        """
+        far = self.largest_worth()
+        return 4 * _EPS * ((self.n**2 + 8) * far + abs(value))
 
     def bound(self) -> float:
         """Least variance of counts that add up, less as many of the largest distance as a round has pairs."""
+        value = float(self.least_variance()) - self.largest_worth()
+        return certified(value, self.rounding_at(value), "min")
+
+    def largest_worth(self) -> float:
+        """Return weighted distances that no schedule exceeds, but for rounding: each round's largest for each pair."""
         far = 0.0
         for there, size in zip(self.available, self.sizes.tolist(), strict=True):
             ids = np.flatnonzero(there)
             far += size * (size - 1) * float(self.distances[np.ix_(ids, ids)].max(initial=0.0))
-        return self.least_variance() - self.weight * far * (1.0 + 8.0 * self.n**2 * float(np.finfo(float).eps))
+        return self.weight * far

@@ -28,7 +28,7 @@ def round_by_round(
     return table
 
 
-def even_out(problem: ScheduleProblem, run: Run, table: NDArray[np.bool_]) -> bool:
+def even_out(available: NDArray[np.bool_], counts: NDArray[np.int64], run: Run, table: NDArray[np.bool_]) -> bool:
     r"""Move turns from clients with many to clients with few until no path of exchanges does; True once none does.
 
     Client k gives its turn in round t to a client available there, that one its turn in another round to a third, and
@@ -39,15 +39,17 @@ def even_out(problem: ScheduleProblem, run: Run, table: NDArray[np.bool_]) -> bo
 
     Parameters
     ----------
-    problem : ScheduleProblem
-        The problem.
+    available : (T, N) ndarray of bool
+        Which clients are available in which round.
+    counts : (N,) ndarray of int
+        How often each was selected before.
     run : Run
         Clock; ``table`` is feasible at any moment.
     table : (T, N) ndarray of bool
         The schedule to begin with; changed in place.
     """
-    turns = problem.turns(table)
-    active = np.ones(problem.n, dtype=np.bool_)
+    turns = counts + table.sum(axis=0)
+    active = np.ones(turns.size, dtype=np.bool_)
     while active.any():
         high = int(turns[active].max())
         if not (active & (turns <= high - 2)).any():
@@ -55,10 +57,10 @@ def even_out(problem: ScheduleProblem, run: Run, table: NDArray[np.bool_]) -> bo
         while True:
             if run.expired:
                 return False
-            levels, ends = _layers(problem.available, table, turns, high, active)
+            levels, ends = _layers(available, table, turns, high, active)
             if not ends.size:
                 break
-            for path in _blocking(problem.available, table, turns, levels, ends, high):
+            for path in _blocking(available, table, turns, levels, ends, high):
                 _exchange(table, path)
                 turns[path[0]] -= 1
                 turns[path[-1]] += 1

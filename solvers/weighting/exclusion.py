@@ -51,7 +51,7 @@ def sorting(problem: ExclusionProblem, run: Run) -> None:
     size = int(values.argmin()) + 1
     run.offer(keep(order[:size], problem.n))
     # Every candidate was evaluated to within the rounding of its sums.
-    run.tighten(float(values[size - 1]) - problem.rounding)
+    run.tighten(float(values[size - 1]), problem.rounding)
 
 
 def prefixes(problem: ExclusionProblem) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -167,7 +167,7 @@ def brute_force(problem: ExclusionProblem, run: Run) -> None:
         if run.expired:
             return
     # Every set was evaluated, each to within the rounding of its sums.
-    run.tighten(best - problem.rounding)
+    run.tighten(best, problem.rounding)
 
 
 def subset_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -143,7 +143,7 @@ def test_an_included_candidate_is_no_reason_to_miss_the_optimum():
 def test_equal_candidates_differ_where_constraints_tell_them_apart(constraint):
     """Of two equal columns the first may not be taken: the second still may."""
     compared = 0
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         similarity = rng.integers(0, 9, (15, 8)).astype(float)
         similarity = np.hstack([similarity, similarity[:, :4]])  # 8 to 11 are 0 to 3 again
@@ -163,4 +163,4 @@ def test_equal_candidates_differ_where_constraints_tell_them_apart(constraint):
             pytest.fail("there is a selection")
         assert run.objective == best
         compared += 1
-    assert compared == 3
+    assert compared == 2

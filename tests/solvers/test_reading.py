@@ -242,3 +242,23 @@ def test_a_solution_says_what_a_solution_says(tmp_path, change):
 def test_reading_loads_no_more_than_numpy():
     code = "import sys; import solvers.reading; sys.exit(any(m in sys.modules for m in ('scipy', 'pandas', 'numba')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("family", ["../x", "coverage", None, 3])
+def test_the_family_in_a_header_is_that_of_the_type(family, tmp_path):
+    problem = DispersionProblem(np.ones((3, 3)) - np.eye(3), np.zeros(3), size=2)
+    path = problem.save(tmp_path / "problem.npz")
+    arrays = dict(np.load(path))
+    named = json.loads(str(arrays["header"])) | {"family": family}
+    np.savez(path, **arrays | {"header": np.array(json.dumps(named))})
+    with pytest.raises(InvalidProblem, match="a DispersionProblem is of family 'dispersion'"):
+        load(path)
+
+
+@pytest.mark.parametrize("parse", [parse_json, parse_toml])
+def test_whole_numbers_of_thousands_of_digits_have_a_sentence(parse):
+    text = "9" * 5000
+    with pytest.raises(Unreadable, match=r"^it holds a whole number of more than 4300 digits$"):
+        parse('{"n": ' + text + "}" if parse is parse_json else "n = " + text)
+    with pytest.raises(Unreadable, match=r"(?i)expect|invalid"):
+        parse("{]" if parse is parse_json else "= 3")

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import math
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
 import time
 from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from solvers import InvalidAnswer
-from solvers.problem import Problem
+from solvers.problem import Problem, certified
 from solvers.run import Log, Run
 
 
@@ -142,3 +151,93 @@ def test_why_it_ended(clock):
     assert (run.solution().status, run.solution().stopped) == ("infeasible", "proved")
     run.offer(np.array([1.0]))
     assert run.solution().status == "feasible"  # a decision that was evaluated says more than a claim
+
+
+def test_an_interrupt_waits_for_the_end_of_loading():
+    """Half an import would cripple the process: Ctrl-C is held back, once more inside, and comes afterwards."""
+    run, done, before = Run(Value(), "test", None, 0), [], signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012  (where it is raised is what is tested)
+        with run.loading():
+            signal.raise_signal(signal.SIGINT)
+            done.append("first")
+            with run.loading():
+                signal.raise_signal(signal.SIGINT)
+                done.append("inner")
+            done.append("last")
+        done.append("after")
+    assert done == ["first", "inner", "last"]
+    assert signal.getsignal(signal.SIGINT) is before
+    with run.loading():
+        done.append("again")
+    assert done[-1] == "again"
+
+
+def test_loading_elsewhere_than_in_the_main_thread_touches_no_handler():
+    run, seen = Run(Value(), "test", None, 0), []
+
+    def load() -> None:
+        with run.loading():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    thread.join()
+    assert seen == [signal.getsignal(signal.SIGINT)]
+
+
+def test_an_interrupt_in_an_import_of_the_first_solve_leaves_the_process_sound():
+    """In a process of its own: a module that a method imports is interrupted, and can be used afterwards."""
+    script = """
+import signal, sys
+from solvers.problem import Problem
+from solvers.registry import method
+from solvers import solve
+sys.path.insert(0, sys.argv[1])
+
+class Value(Problem):
+    sense, family = "max", "test"
+    def objective(self, x): return float(x)
+    def violation(self, x): return 0.0
+
+@method(Value, "slow", kind="exact")
+def slow(problem, run):
+    run.offer(0)
+    with run.loading():
+        import slow_module
+    run.tighten(slow_module.late)
+
+found = solve(Value(), "slow")
+print(found.stopped, solve(Value(), "slow").stopped)
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        text = "import signal\nsignal.raise_signal(signal.SIGINT)\nlate = 0.0\n"
+        (Path(folder) / "slow_module.py").write_text(text)
+        found = subprocess.run([sys.executable, "-c", script, folder], capture_output=True, text=True, check=False)
+    assert found.stdout.split() == ["interrupted", "proved"], found.stderr
+
+
+@given(
+    st.one_of(st.floats(allow_nan=False), st.fractions(), st.integers()),
+    st.floats(0, 1e300),
+    st.sampled_from(["max", "min"]),
+)
+def test_certified_bounds_lie_on_the_safe_side_and_next_to_the_exact_value(value, error, sense):
+    found = certified(value, error, sense)
+    unknown = math.inf if sense == "max" else -math.inf
+    if found == unknown or (isinstance(value, float) and not math.isfinite(value)):
+        return
+    exact = Fraction(value) + (Fraction(error) if sense == "max" else -Fraction(error))
+    assert Fraction(found) >= exact if sense == "max" else Fraction(found) <= exact
+    if exact != Fraction(found):
+        nearer = math.nextafter(found, -unknown)
+        assert math.isinf(nearer) or (Fraction(nearer) < exact if sense == "max" else Fraction(nearer) > exact)
+
+
+def test_a_run_rounds_exact_bounds_to_the_side_on_which_they_hold():
+    for kind, sign in ((Value, 1), (Least, -1)):
+        run = Run(kind(), "test", None, 0)
+        run.tighten(Fraction(1, 10))
+        assert sign * (Fraction(run.bound) - Fraction(1, 10)) >= 0
+        run = Run(kind(), "test", None, 0)
+        run.tighten(1.0, 1e-20)
+        assert run.bound == math.nextafter(1.0, sign * math.inf)

@@ -7,12 +7,13 @@ valid whatever the nodes' bounds are.
 from __future__ import annotations
 
 import sys
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.problem import Problem
+from solvers.problem import Problem, certified
 from solvers.registry import find
 from solvers.run import Run
 
@@ -59,10 +60,10 @@ class UnaidedRun(Run):
             frame = frame.f_back
         return super().offer(x)
 
-    def tighten(self, bound: float) -> None:
+    def tighten(self, bound: float | Fraction, error: float | Fraction = 0.0) -> None:
         """Keep a bound, and note what was known with it."""
-        self.claims.append((float(bound), self.objective))
-        super().tighten(bound)
+        self.claims.append((certified(bound, error, self.problem.sense), self.objective))
+        super().tighten(bound, error)
 
 
 def check_unaided(problem: Problem, method: str, decisions: list[NDArray[Any]], **options: Any) -> UnaidedRun:

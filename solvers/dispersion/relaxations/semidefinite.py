@@ -307,7 +307,7 @@ class _System(NamedTuple):
 def _start(constraints: Constraints, cost: NDArray[np.float64], size: int) -> _Iterate:
     """The average over all selections, strictly feasible but for dominance; and multipliers large enough."""
     n, held = len(cost) - 1, constraints.inequality
-    x, both = size / n, size * (size - 1) / (n * (n - 1))
+    x, both = size / n, size * (size - 1) / max(n * (n - 1), 1)
     average = np.full((n + 1, n + 1), 4 * both - 4 * x + 1)
     average[0, :] = average[:, 0] = 2 * x - 1
     np.fill_diagonal(average, 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -93,7 +94,8 @@ def test_stated_as_a_dispersion_problem(price):
 def test_the_bound_of_equal_sizes_is_that_of_whole_counts():
     """Seven samples in three classes cannot be even: 2, 2, 3 is best, and reached."""
     problem = BalanceProblem([[2, 2, 3], [7, 0, 0], [0, 7, 0]], 1)
-    assert problem.bound() == float(qcid([[2, 2, 3]], (0,)))
+    best = qcid([[2, 2, 3]], (0,))
+    assert Fraction(problem.bound()) <= best < Fraction(math.nextafter(problem.bound(), math.inf))
     assert solve(problem, "auto").status == "optimal"
     assert BalanceProblem([[2, 2, 3], [7, 1, 0]], 1).bound() == 0.0
 
@@ -178,3 +180,18 @@ def test_tens_of_rounded_counts_balance_unions_of_equal_sizes(seed):
     assert run.proved
     assert run.objective <= 1e-6
     assert collisions._near(BalanceProblem(rng.integers(1, 99, (30, 3)), 12), kept) is None  # sizes differ
+
+
+def test_bounds_lie_below_the_exact_optimum():
+    """A bound that is the rounded objective may lie above it, by less than the float can say."""
+    rng, compared = np.random.default_rng(11), 0
+    for case in range(40):
+        problem = random_problem(rng, equal=case % 2 == 0)
+        best = min(
+            qcid(problem.label_counts.tolist(), each) for each in itertools.combinations(range(problem.n), problem.size)
+        )
+        assert Fraction(problem.bound()) <= best
+        for name in ("auto", "cp-sat", "brute-force"):
+            assert Fraction(solve(problem, name).bound) <= best, (case, name)
+            compared += 1
+    assert compared == 120

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from solvers import InvalidProblem, methods, solve
 from solvers.deadline import DeadlineProblem, fedcs_order
+from solvers.deadline import chain as chain_module
 from solvers.deadline.chain import Chain, exchanged, exchanged_in_pairs, multipliers
 from solvers.deadline.counting import Part, branch_on_counts, on_a_line, relaxed, running_times
 from solvers.run import Run
@@ -262,3 +263,59 @@ def test_values_that_follow_times_are_proved(whole, shift):
     assert line[0].all()
     assert line[1] == (whole and shift > 0)
     assert solve(problem).status == "optimal"
+
+
+def milliseconds(rng):
+    """A problem whose times take more than 62 bits, and whose best clients end at the deadline to the last of them.
+
+    Client 1 is worth more than client 0, but late in its place by the last bit.
+    """
+    while True:
+        n = int(rng.integers(6, 11))
+        upload = rng.integers(1, 300, n) / 1000
+        upload[0] = 2.0**-9
+        upload[1] = np.nextafter(upload[0], 1.0)
+        ready = np.where(np.arange(n) < 4, 0.125, rng.integers(0, 400, n) / 1000)
+        values = rng.random(n) + np.array([5, 6, 9, 9] + [0] * (n - 4))
+        end = sum(map(Fraction, upload[[0, 2, 3]].tolist()), Fraction(ready[0]))
+        problem = DeadlineProblem(ready, upload, float(end), values)
+        if Fraction(problem.deadline) == end and not Chain.of(problem).is_exact:
+            return problem
+
+
+def test_exact_ties_of_milliseconds_are_not_lost():
+    """Times were rounded to 62 bits, and a selection that ends at the deadline was lost, or stayed open."""
+    rng = np.random.default_rng(5)
+    for case in range(60):
+        problem = milliseconds(rng)
+        found = solve(problem, "auto")
+        assert found.status == "optimal", (case, found.message)
+        assert found.objective == pytest.approx(best_of(problem), rel=1e-9)
+
+
+def test_what_stays_open_beside_rounded_times_is_said_so(monkeypatch):
+    """Where whole numbers find too many states the rounding is the reason, not the number of pairs."""
+    monkeypatch.setattr(chain_module, "_IN_WHOLE_NUMBERS", 0)
+    rng = np.random.default_rng(5)
+    found = [solve(milliseconds(rng), "branch-and-bound") for _ in range(60)]
+    left = [each.message for each in found if each.status != "optimal"]
+    assert left
+    assert all("62 bits" in message for message in left)
+
+
+@pytest.mark.parametrize("values", [[8e-300, 5e-300], [1e300, 1e-300], [5e-324, 1.0], [4e307, 4e307], [2.0**60, 1.0]])
+def test_values_of_any_size_are_stated_to_cp_sat(values):
+    problem = DeadlineProblem([0, 0.0], [1, 1.0], 5.0, values)
+    found = solve(problem, "cp-sat")
+    assert found.selected.tolist() == [0, 1]
+    assert Fraction(found.bound) >= Fraction(values[0]) + Fraction(values[1])
+
+
+def test_bounds_of_equal_values_hold_exactly():
+    rng, compared = np.random.default_rng(9), 0
+    for _ in range(200):
+        value, n = float(rng.random() + 0.1), int(rng.integers(3, 12))
+        problem = DeadlineProblem(np.zeros(n), np.ones(n), float(n), np.full(n, value))
+        assert Fraction(solve(problem, "moore-hodgson").bound) >= n * Fraction(value)
+        compared += n * Fraction(value) != Fraction(n * value)
+    assert compared > 50

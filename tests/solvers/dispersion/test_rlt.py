@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from solvers import solve
+from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem, PointDispersionProblem, relaxations
 from solvers.dispersion.memory import Memory
 from solvers.dispersion.methods import exact, points
@@ -391,3 +391,36 @@ def test_few_of_many_points_are_proved_by_rows_of_what_reduced_costs_leave(size,
     assert found.objective == pytest.approx(best.objective, abs=2e-6 * problem.scale)
     assert found.bound >= best.objective - problem.rounding
     assert called
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"core_slack": np.zeros((3, 3))},
+        {"core_linear": np.zeros(0)},
+        {"core_products": np.zeros(12)},
+        {"core_clients": np.zeros((12, 12), dtype=np.int64)},
+        {"core_level": np.zeros(2)},
+        {"core_penalty": np.array("text")},
+        {"diagonal": np.zeros(7)},
+        {"clients": np.array(3)},
+        {"elite": np.arange(4)},
+        {"elite": np.array([["a"]])},
+        {"core": np.zeros((2, 2), dtype=np.int64)},
+        {"core": np.array([0.5])},
+    ],
+    ids=lambda damage: next(iter(damage)),
+)
+def test_a_memory_refuses_arrays_of_other_shapes_and_types(damage):
+    rng, memory = np.random.default_rng(3), Memory()
+    problem = round_of(letters(40), np.zeros(40), np.ones(40, dtype=bool), size=4)
+    memory.keep_core(problem, np.arange(12), arbitrary_multipliers(rng, np.arange(12), 1.0))
+    memory.keep(problem, problem.feasible.decision([0, 1, 2, 3]), np.ones(40))
+    state = memory.state_dict()
+    memory.load_state_dict(state)
+    (name,) = damage
+    with pytest.raises(InvalidOption, match=f"'{name}' in the state of a memory|has no array"):
+        memory.load_state_dict(state | damage)
+    assert solve(problem, "auto", memory=memory).status == "optimal"  # what it had before
+    with pytest.raises(InvalidOption, match="has no array 'elite'"):
+        memory.load_state_dict({"clients": np.zeros(0)})

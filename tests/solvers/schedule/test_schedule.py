@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from solvers import InvalidProblem, load, methods, solve
-from solvers.schedule import ScheduleProblem, find_exchange
+from solvers.run import Run
+from solvers.schedule import DiverseScheduleProblem, ScheduleProblem, find_exchange
 from tests.thoroughly import few_of
 
 
@@ -195,3 +196,78 @@ def test_given_sizes_of_rounds_against_enumeration():
         ScheduleProblem([[1, 1], [1, 1]], 1, sizes=[1, 3])
     with pytest.raises(InvalidProblem, match="sizes must have one entry per round, 2"):
         ScheduleProblem([[1, 1], [1, 1]], 1, sizes=[1])
+
+
+def exact_variance(counts):
+    mean = Fraction(sum(counts), len(counts))
+    return sum((v - mean) ** 2 for v in counts) / len(counts)
+
+
+@pytest.mark.parametrize("name", ["auto", "exchanges", "min-cost-flow", "brute-force"])
+def test_counts_whose_variances_floats_cannot_tell_apart(name):
+    """From 1e9 on the variance is 1e17 and more, of which a float says 16 at a time; whole numbers decide."""
+    rng = np.random.default_rng(4)
+    problems = [ScheduleProblem([[1, 1, 1], [0, 0, 1]], 1, [0, 10**9, 0])]
+    while len(problems) < 40:
+        n = int(rng.integers(3, 6))
+        counts = rng.integers(0, 3, n)
+        counts[rng.integers(n)] += int(rng.choice([10**9, 2**31 - 10]))
+        problems.append(ScheduleProblem(rng.random((3, n)) < 0.7, int(rng.integers(1, 3)), counts))
+    for problem in problems:
+        best = min(map(exact_variance, all_counts(problem)))
+        found = solve(problem, name)
+        assert exact_variance(problem.turns(found.x).tolist()) == best
+        assert found.status == "optimal"
+        assert Fraction(found.bound) <= best
+        assert Fraction(problem.bound()) <= best
+
+
+def test_a_start_that_floats_call_as_good_is_improved():
+    problem = ScheduleProblem([[1, 1, 1], [0, 0, 1]], 1, [0, 10**9, 0])
+    start = np.array([[0, 0, 1], [0, 0, 1]])
+    assert problem.objective(start) == problem.objective([[1, 0, 0], [0, 0, 1]])
+    assert problem.turns(solve(problem, start=start).x).tolist() == [1, 10**9, 1]
+
+
+def test_rolling_takes_all_counts_that_the_problem_takes():
+    problem = ScheduleProblem(np.ones((8, 3)), 3, [2**31, 2**31 - 1, 0])
+    assert problem.turns(solve(problem, "rolling").x).tolist() == [2**31 + 8, 2**31 + 7, 8]
+
+
+@pytest.mark.parametrize("kind", [ScheduleProblem, DiverseScheduleProblem])
+def test_brute_force_looks_at_the_clock_while_it_lists_selections(kind, monkeypatch):
+    """A round of 24 has 2.7 million selections of 12: the list alone took half a minute."""
+    looks = []
+    monkeypatch.setattr(Run, "expired", property(lambda run: looks.append(run) or len(looks) > 50))
+    data = {"distances": np.ones((24, 24)) - np.eye(24)} if kind is DiverseScheduleProblem else {}
+    problem = kind(np.ones((3, 24)), 12, **data)
+    assert solve(problem, "brute-force", time_limit=10.0).x is None
+    assert len(looks) < 100
+
+
+@pytest.mark.parametrize("name", ["auto", "brute-force"])
+def test_bounds_of_diverse_schedules_hold_exactly(name):
+    """Against fractions of the very distances, where variance and distances nearly cancel, too."""
+    rng, compared = np.random.default_rng(7), 0
+    for case in range(25):
+        n = int(rng.integers(2, 5))
+        distances = np.triu(rng.random((n, n)), 1)
+        available = rng.random((2, n)) < 0.8
+        weight = float(rng.choice([0.0, 0.01, 0.1, 1.0]))
+        problem = DiverseScheduleProblem(
+            available, 2, rng.integers(0, 3, n), distances=distances + distances.T, weight=weight
+        )
+        rounds = [
+            itertools.combinations(np.flatnonzero(row).tolist(), int(m))
+            for row, m in zip(available, problem.sizes, strict=True)
+        ]
+        best = min(
+            exact_variance([int(c) + sum(k in each for each in rows) for k, c in enumerate(problem.counts)])
+            - Fraction(weight) * sum(Fraction(problem.distances[i, j]) for each in rows for i in each for j in each)
+            for rows in itertools.product(*rounds)
+        )
+        found = solve(problem, name)
+        assert Fraction(found.bound) <= best, case
+        assert found.status == "optimal"
+        compared += 1
+    assert compared == 25

@@ -262,3 +262,27 @@ def test_one_client_beside_a_cost_that_dwarfs_the_others(options):
     assert (solution.status, solution.objective, solution.bound) == ("optimal", -costs[1], -costs[1])
     left = DispersionProblem(distances, costs, size=1, conflicts=[[0, 1]], budgets=[Budget([1.0, 5.0], 2.0, "s")])
     assert solve(left, "branch-and-bound", **options).objective == -costs[0]
+
+
+@pytest.mark.parametrize("name", [each.name for each in methods(PointDispersionProblem) if each.constraints])
+@pytest.mark.parametrize("points", ["equal", "weightless"])
+def test_a_budget_where_nothing_else_decides(name, points):
+    """No price of it is needed; once it was halved to a number too small for the costs of a problem."""
+    rng = np.random.default_rng(0)
+    data = np.ones((200, 2)) if points == "equal" else rng.random((200, 2))
+    use = rng.integers(1, 3, 200).astype(float)
+    weight = 1.0 if points == "equal" else 0.0
+    problem = PointDispersionProblem(data, size=3, weight=weight, budgets=[Budget(use, 3.0)])
+    if name == "brute-force":  # 1.3 million selections
+        problem = PointDispersionProblem(data[:9], size=3, weight=weight, budgets=[Budget(np.ones(9), 3.0)])
+    found = solve(problem, name)
+    assert found.objective == 0.0
+    assert found.selected.size == 3
+    if found.bound is not None:
+        assert found.bound >= 0.0
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_one_client_with_a_budget_is_selected(name):
+    problem = DispersionProblem([[0.0]], [1e7], size=1, weight=0.5, budgets=[Budget([2.0], 2.0)])
+    assert solve(problem, name).selected.tolist() == [0]
