@@ -1,23 +1,22 @@
-"""Participation of the clients in a run: available, selected and returned in every round, with which weights."""
+"""History of a run: clients available, selected and returned in every round, with which weights; losses, accuracies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.rounds.engine import Round
-from fedselect.rounds.protocol import Outcome
 
 __all__ = ["History"]
 
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """The participation of a run; it takes memory for the selected, not for all clients, of every round.
+    """The rounds of a run; it takes memory for the selected, not for all clients, of every round.
 
     Attributes
     ----------
@@ -31,6 +30,8 @@ class History:
         Which of them returned a usable update.
     applied : tuple of (m_t,) ndarray of float
         Weights a_i applied, 0 for those that did not return.
+    loss, accuracy : (T,) ndarray of float
+        Of the global model on the server's test set after each round; NaN where it was not evaluated.
     """
 
     n_clients: int
@@ -38,32 +39,40 @@ class History:
     selected: tuple[NDArray[np.int64], ...]
     returned: tuple[NDArray[np.bool_], ...]
     applied: tuple[NDArray[np.float64], ...]
+    loss: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    accuracy: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     @classmethod
     def collect(cls, rounds: Iterable[Round], n_clients: int) -> History:
-        """Collect the participation of rounds as they are played, by `simulate` or by the training loop."""
-        available = np.zeros(n_clients, dtype=np.int64)
-        selected, returned, applied = [], [], []
-        for played in rounds:
-            chosen = played.selection.clients
-            available += played.outcomes != Outcome.UNAVAILABLE
-            selected.append(chosen)
-            returned.append(played.outcomes[chosen] == Outcome.RETURNED)
-            applied.append(played.applied)
-        return cls(n_clients, available, tuple(selected), tuple(returned), tuple(applied))
+        """Collect rounds as they are played, by `simulate` or by the training loop."""
+        each = ((r.available, r.selection.clients, r.returned, r.applied, r.loss, r.accuracy) for r in rounds)
+        return cls._of(each, n_clients)
 
     @classmethod
     def from_records(cls, records: Iterable[Mapping[str, Any]], n_clients: int) -> History:
         """Read the records of a run folder (`fedselect.experiments.read_records`)."""
-        available = np.zeros(n_clients, dtype=np.int64)
-        selected, returned, applied = [], [], []
-        for record in records:
+
+        def parts(record: Mapping[str, Any]) -> tuple[Any, ...]:
             chosen = np.asarray(record["selected"], dtype=np.int64)
-            available[record["available"]] += 1
-            selected.append(chosen)
-            returned.append(np.isin(chosen, record["returned"]))
-            applied.append(np.asarray(record["applied"], dtype=np.float64))
-        return cls(n_clients, available, tuple(selected), tuple(returned), tuple(applied))
+            applied = np.asarray(record["applied"], dtype=np.float64)
+            back = np.isin(chosen, record["returned"])
+            return record["available"], chosen, back, applied, record.get("loss"), record.get("accuracy")
+
+        return cls._of(map(parts, records), n_clients)
+
+    @classmethod
+    def _of(cls, rounds: Iterable[tuple[Any, ...]], n_clients: int) -> History:
+        """Count who was available (a mask or ids) in each round; keep the rest."""
+        available, kept = np.zeros(n_clients, dtype=np.int64), []
+        for there, *rest in rounds:
+            available[there] += 1
+            kept.append(rest)
+        selected, returned, applied, *scores = zip(*kept, strict=True) if kept else ((),) * 5
+        loss, accuracy = (np.array([np.nan if x is None else x for x in each], dtype=np.float64) for each in scores)
+        return cls(n_clients, available, selected, returned, applied, loss, accuracy)
+
+    def __len__(self) -> int:
+        return len(self.selected)
 
     @property
     def rounds(self) -> int:
@@ -74,6 +83,11 @@ class History:
     def counts(self) -> NDArray[np.int64]:
         """Number of rounds in which each client was selected, v, shape (N,)."""
         return np.bincount(_joined(self.selected, np.int64), minlength=self.n_clients)
+
+    @property
+    def selections(self) -> NDArray[np.int64]:
+        """The same counts, by the name that scripts call."""
+        return self.counts
 
     @property
     def returns(self) -> NDArray[np.int64]:

@@ -9,17 +9,10 @@ augment images. ``batching = "always"`` and ``"never"`` override the rule.
 PyTorch threads (runs use one). Stacked and one by one agree within float error, not in bits; so does one client's
 update in two runs whose selections differ, as libraries may choose another kernel for another stack. On CUDA it holds
 as far as PyTorch's kernels are deterministic.
-
-**Buffers** (running statistics of batch normalisation, and whatever else a model keeps beside its parameters).
-Updates of the parameters do not carry them. Every client starts from the server's, and the server takes the average of
-those that arrived, weighed by the selection's weights, scaled to sum to one (those below zero count as zero; where
-nothing counts, the server keeps its own): b ← b + Σ a_i (b_i − b) / Σ a_i, so that a buffer that never changes keeps
-its bits.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -33,17 +26,16 @@ from fedselect.data import Federation
 from fedselect.errors import ConfigError
 from fedselect.randomness import generator
 from fedselect.training.losses import Objective, objective_of
+from fedselect.training.models import read_buffers, write_buffers
+from fedselect.training.optimizers import MakesOptimizer, checked, named_optimizer
 from fedselect.training.settings import TrainingSettings, epochs_of
 from fedselect.training.stacks import Batch, Gradients, Stacks, stacking
 
-__all__ = ["Answers", "Autograd", "LocalTraining", "averaged", "batches", "crop_and_flip", "read_buffers", "sgd"]
+__all__ = ["Answers", "Autograd", "LocalTraining", "batches", "crop_and_flip", "sgd"]
 
 #: Answers of m clients: updates (m, d), two losses (2, m) (mean over the steps, and of the received model on the first
 #: batch), and the buffers (m, q) of each client's model, where it has any.
 Answers = tuple[Tensor, NDArray[np.float64], Tensor | None]
-
-#: Makes an optimizer of parameters and step size.
-MakesOptimizer = Callable[[list[nn.Parameter], float], torch.optim.Optimizer]
 
 
 def batches(
@@ -206,7 +198,7 @@ class LocalTraining:
         objective: Objective | None = None,
         optimizer: MakesOptimizer | None = None,
     ) -> None:
-        self._optimizer = named_optimizer(settings) if optimizer is None else _checked(optimizer)
+        self._optimizer = named_optimizer(settings) if optimizer is None else checked(optimizer)
         self.objective = objective or objective_of(settings.loss, None, None, federation)
         self.settings, self.seed, self.device, self.model = settings, seed, device, model
         self._sizes, self._epochs = federation.sizes, epochs_of(len(federation), settings, seed)
@@ -346,33 +338,6 @@ class LocalTraining:
             yield
 
 
-# -- buffers -------------------------------------------------------------------------------------------------------
-
-
-def read_buffers(model: nn.Module) -> Tensor | None:
-    """Return the values of a model's buffers as one vector of float32, (q,); None where it has none."""
-    parts = [buffer.detach().reshape(-1).float() for buffer in model.buffers()]
-    return torch.cat(parts) if parts else None
-
-
-def write_buffers(model: nn.Module, values: Tensor) -> None:
-    """Put (q,) values into a model's buffers; whole numbers are rounded."""
-    buffers = list(model.buffers())
-    with torch.no_grad():
-        for buffer, part in zip(buffers, values.split([each.numel() for each in buffers]), strict=True):
-            part = part.view_as(buffer)
-            buffer.copy_(part if buffer.is_floating_point() else part.round())
-
-
-def averaged(server: Tensor, arrived: Tensor, weights: NDArray[np.float64]) -> Tensor:
-    """Average the server's buffers (q,) with those of m clients (m, q) that arrived with these weights (m,)."""
-    shares = np.maximum(weights, 0.0)
-    if not shares.sum() > 0:
-        return server
-    shares = torch.from_numpy((shares / shares.sum()).astype(np.float32)).to(server.device)
-    return server + shares @ (arrived - server)
-
-
 # -- images --------------------------------------------------------------------------------------------------------
 
 #: Pixels added on every side before the crop.
@@ -400,43 +365,6 @@ def crop_and_flip(images: Tensor, rng: np.random.Generator, *, flip: bool = True
     padded = torch.nn.functional.pad(images, (_PAD, _PAD, _PAD, _PAD))
     found = padded[..., down : down + height, right : right + width]
     return found.flip(-1) if flip and mirrored else found
-
-
-# -- optimizers ----------------------------------------------------------------------------------------------------
-
-
-def named_optimizer(settings: TrainingSettings) -> MakesOptimizer | None:
-    """Return the maker of the optimizer that settings name; None for SGD, whose steps are written out."""
-    if settings.optimizer == "sgd":
-        return None
-    kind = next(each for name, each in vars(torch.optim).items() if name.lower() == settings.optimizer)
-    options = dict(settings.optimizer_options)
-    if settings.weight_decay:
-        options["weight_decay"] = settings.weight_decay
-    options = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
-
-    def make(parameters: list[nn.Parameter], rate: float) -> torch.optim.Optimizer:
-        try:
-            return kind(parameters, lr=rate, **options)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"training: optimizer {settings.optimizer!r} does not take {options}: {error}") from error
-
-    return make
-
-
-def _checked(optimizer: MakesOptimizer) -> MakesOptimizer:
-    """Return a maker of optimizers; raise `ConfigError` for one that does not take parameters and a step size."""
-    try:
-        inspect.signature(optimizer).bind([], 0.1)
-    except TypeError as error:
-        raise ConfigError(
-            "optimizer is called with the parameters and the step size of the round, as in "
-            "optimizer=lambda parameters, rate: torch.optim.AdamW(parameters, lr=rate); "
-            f"got {optimizer!r:.80}"
-        ) from error
-    except ValueError:  # it does not tell its parameters
-        pass
-    return optimizer
 
 
 def name_of(model: nn.Module, settings: TrainingSettings) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from fedselect.errors import ConfigError, missing_extra
 from fedselect.options import check_count
 from fedselect.randomness import generator
 from fedselect.rounds.engine import Callbacks, Round, listeners, round_record
+from fedselect.rounds.history import History
 from fedselect.rounds.protocol import Selector
 from fedselect.rounds.scenario import Scenario, World
 from fedselect.training.settings import TrainingSettings
@@ -31,14 +33,19 @@ except (ImportError, MemoryError, OSError) as error:
     sentence = f"training needs PyTorch, which is not installed: {how_to_install('fl')}"
     raise missing_extra("torch", sentence, error) from error
 
-from fedselect.training.client import Answers, LocalTraining, MakesOptimizer, read_buffers, write_buffers
+from fedselect.training.client import Answers, LocalTraining
 from fedselect.training.losses import Measure, Metrics, client_means, client_scores, measured, objective_of, scores
-from fedselect.training.models import Model, build_model
+from fedselect.training.models import Model, build_model, read_buffers, write_buffers
+from fedselect.training.optimizers import MakesOptimizer, OptimizerRule
 from fedselect.training.server import Server
 from fedselect.training.settings import one_thread, pick_device
 from solvers.options import check_keywords
 
 __all__ = ["FedAvg", "Round"]
+
+
+#: Makes the server's optimizer of its parameters.
+MakesServerOptimizer = Callable[[list[torch.Tensor]], torch.optim.Optimizer]
 
 
 def _check_parts(federation: Any = None, selector: Any = None, availability: Any = None) -> None:
@@ -102,6 +109,11 @@ class FedAvg(Server):
         Seconds a selector may take for a decision (FedGS's τ_max is 5).
     clock : Clock, optional
         How long rounds last, and who is late (`fedselect.training.settings.samples_trained` counts what it needs).
+    server_rule : callable or str, optional
+        Makes the server's optimizer, ``(parameters) -> torch.optim.Optimizer``, for which the selection's sum is a step
+        downhill; or the name of a rule, as in the settings.
+    workers : int
+        Processes that train clients: 1.
     """
 
     def __new__(cls, *given: Any, **named: Any) -> Self:
@@ -130,11 +142,16 @@ class FedAvg(Server):
         seed: int = 0,
         time_limit: float | None = 5.0,
         clock: Clock | None = None,
+        server_rule: MakesServerOptimizer | str | None = None,
+        workers: int = 1,
     ) -> None:
+        if workers != 1:
+            raise ConfigError(f"workers must be 1: clients train in this process; got {workers!r}")
         world = World(federation.sizes, availability, dropout, seed, time_limit, clock)  # type: ignore[arg-type]
-        settings = _settings_of(settings, model=model, optimizer=optimizer, loss=loss)
-        model, optimizer, loss = (None if isinstance(each, str) else each for each in (model, optimizer, loss))
-        self._begin(federation, selector, world, settings, model, loss, metrics, optimizer)
+        named = {"model": model, "optimizer": optimizer, "loss": loss, "server_rule": server_rule}
+        settings = _settings_of(settings, **named)
+        own: dict[str, Any] = {name: None if isinstance(each, str) else each for name, each in named.items()}
+        self._begin(federation, selector, world, settings, metrics=metrics, **own)
 
     @classmethod
     def within(cls, scenario: Scenario, selector: Selector, *, settings: TrainingSettings | None = None) -> FedAvg:
@@ -153,6 +170,7 @@ class FedAvg(Server):
         loss: Measure | None = None,
         metrics: Metrics | None = None,
         optimizer: MakesOptimizer | None = None,
+        server_rule: MakesServerOptimizer | None = None,
     ) -> None:
         self.federation = federation
         device = pick_device(settings.device)
@@ -162,7 +180,8 @@ class FedAvg(Server):
         size = sum(each.numel() * each.element_size() for each in self._model.state_dict().values())
         self._local = LocalTraining(self._model, federation, settings, world.seed, device, self._objective, optimizer)
         buffers = read_buffers(self._model)
-        super().__init__(selector, world, weights, settings=settings, model_bytes=size, buffers=buffers)
+        rule = None if server_rule is None else partial(OptimizerRule, server_rule)
+        super().__init__(selector, world, weights, settings=settings, model_bytes=size, buffers=buffers, rule=rule)
         self._noise: NDArray[np.float64] | None = None
         test = federation.test
         self._test, *self._tests = (
@@ -227,6 +246,10 @@ class FedAvg(Server):
                 if not tell(round_record(played[-1])):
                     break
         return played
+
+    def run(self, rounds: int, callbacks: Callbacks = ()) -> History:
+        """Play so many more rounds as `fit` does; return their participation, losses and accuracies."""
+        return History.collect(self.fit(rounds, callbacks), len(self.federation))
 
     @property
     def model(self) -> torch.nn.Module:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
@@ -17,13 +18,14 @@ from fedselect.options import Registry, check_number
 from fedselect.randomness import generator
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from fedselect.training.settings import TrainingSettings
 
 __all__ = [
     "MODELS",
     "Model",
+    "averaged",
     "build_model",
     "cnn_cifar",
     "cnn_emnist",
@@ -36,6 +38,8 @@ __all__ = [
     "logistic",
     "made",
     "mlp",
+    "read_buffers",
+    "write_buffers",
 ]
 
 #: Builders ``(federation, *, options) -> torch.nn.Module`` by name; initial values are set by the loop.
@@ -304,3 +308,39 @@ def initialise(model: nn.Module, seed: int, scheme: str) -> None:
             size = tuple(parameter.shape)
             values = rng.normal(0, math.sqrt(2) * bound, size) if kaiming else rng.uniform(-bound, bound, size)
             parameter.copy_(torch.from_numpy(values.astype(np.float32)))
+
+
+def read_buffers(model: nn.Module) -> Tensor | None:
+    """Return the values of a model's buffers as one vector of float32, (q,); None where it has none."""
+    import torch
+
+    parts = [buffer.detach().reshape(-1).float() for buffer in model.buffers()]
+    return torch.cat(parts) if parts else None
+
+
+def write_buffers(model: nn.Module, values: Tensor) -> None:
+    """Put (q,) values into a model's buffers; whole numbers are rounded."""
+    import torch
+
+    buffers = list(model.buffers())
+    with torch.no_grad():
+        for buffer, part in zip(buffers, values.split([each.numel() for each in buffers]), strict=True):
+            part = part.view_as(buffer)
+            buffer.copy_(part if buffer.is_floating_point() else part.round())
+
+
+def averaged(server: Tensor, arrived: Tensor, weights: NDArray[np.float64]) -> Tensor:
+    """Average the server's buffers (q,) with those of m clients (m, q) that arrived with these weights (m,).
+
+    Buffers are running statistics of batch normalisation, and whatever else a model keeps beside its parameters, whose
+    updates do not carry them. Every client starts from the server's, and the server takes the average of those that
+    arrived, with weights scaled to sum to one (those below zero count as zero; where nothing counts, the server keeps
+    its own): b ← b + Σ a_i (b_i − b) / Σ a_i, so that a buffer that never changes keeps its bits.
+    """
+    import torch
+
+    shares = np.maximum(weights, 0.0)
+    if not shares.sum() > 0:
+        return server
+    shares = torch.from_numpy((shares / shares.sum()).astype(np.float32)).to(server.device)
+    return server + shares @ (arrived - server)

@@ -21,9 +21,10 @@ from fedselect.errors import ConfigError
 from fedselect.rounds.engine import Round, conclude, decide
 from fedselect.rounds.protocol import Probe, Selector
 from fedselect.rounds.scenario import World
-from fedselect.training.client import Answers, averaged
+from fedselect.training.client import Answers
+from fedselect.training.models import averaged
 from fedselect.training.screen import Screen, clipped
-from fedselect.training.server_rules import SERVER_RULES
+from fedselect.training.server_rules import SERVER_RULES, ServerRule
 from fedselect.training.settings import TrainingSettings
 
 __all__ = ["Server"]
@@ -50,6 +51,8 @@ class Server:
         Size of the model that is sent, for a clock that does not state one; that of ``weights`` if left out.
     buffers : (q,) tensor, optional
         What the model keeps beside its parameters, if anything; clients then send theirs.
+    rule : callable, optional
+        Makes the server's rule of the initial model, in the place of the one that the settings name.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class Server:
         settings: TrainingSettings | None = None,
         model_bytes: int | None = None,
         buffers: Tensor | None = None,
+        rule: Callable[[Tensor], ServerRule] | None = None,
     ) -> None:
         if world.clock is not None:
             size = weights.numel() * weights.element_size() if model_bytes is None else model_bytes
@@ -73,8 +77,12 @@ class Server:
         self._weights, self._buffers = weights.detach().clone(), buffers
         self._velocity = torch.zeros_like(self._weights) if settings.server_momentum else None
         self._screen = Screen(settings.update_limit, self._weights, buffers)
-        importance = settings.importances(world.sizes)
-        self._rule = SERVER_RULES.build(settings.server_rule, settings, importance, self._weights)
+        self._rule: ServerRule
+        if rule is not None:
+            self._rule = rule(self._weights)
+        else:
+            importance = settings.importances(world.sizes)
+            self._rule = SERVER_RULES.build(settings.server_rule, settings, importance, self._weights)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at round {self.round}: {self.selector!r}, {self._weights.numel()} parameters>"

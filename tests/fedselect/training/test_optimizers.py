@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from fedselect.availability import AVAILABILITY
+from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import digits
 from fedselect.errors import ConfigError
 from fedselect.experiments import Experiment
+from fedselect.rounds import History
+from fedselect.rounds.engine import round_record
 from fedselect.selectors import Uniform
 from fedselect.training.fedavg import FedAvg
 from fedselect.training.losses import METRICS, whole_set
@@ -92,6 +94,80 @@ def test_adaptive_servers_are_those_of_the_paper():
         assert torch.equal(again.change([0], [1.0], update, 0.1), server.change([0], [1.0], update, 0.1))
         assert server.change([], [], torch.empty((0, 2)), 0.1) is None
     assert TrainingSettings(server_rule="fedavgm").server_momentum == 0.9
+
+
+def served(federation, rule, *, rate=0.0, **settings):
+    """A loop whose server has this rule, and of whose clients a share does not come back."""
+    there, back = AVAILABILITY.build("ideal", federation, 0), DROPOUT.build("bernoulli", 6, 0, rate=rate)
+    settings = TrainingSettings(**settings)
+    return FedAvg(federation, Uniform(2), there, dropout=back, server_rule=rule, settings=settings)
+
+
+def test_an_optimizer_of_pytorch_is_the_server(federation):
+    """SGD with momentum and decay is the one that is written out; rounds in which nobody returns leave it."""
+    settings = {"server_learning_rate": 0.3, "server_momentum": 0.8, "server_weight_decay": 0.05}
+    options = {"lr": 0.3, "momentum": 0.8, "weight_decay": 0.05}
+    ours = served(federation, None, rate=0.6, **settings)
+    theirs = served(federation, lambda parameters: torch.optim.SGD(parameters, **options), rate=0.6)
+    empty = 0
+    for _ in range(12):
+        done = ours.step()
+        theirs.step()
+        empty += not done.applied.any()
+        np.testing.assert_allclose(theirs.weights, ours.weights, atol=1e-6)
+    assert empty > 0
+    start = served(federation, "fedavg").weights
+    adam = served(federation, lambda parameters: torch.optim.Adam(parameters, lr=0.01))
+    adam.step()  # the first step of Adam is of the rate, where there is a gradient
+    moved = np.abs(adam.weights - start)
+    np.testing.assert_allclose(moved[moved > 1e-4], 0.01, rtol=1e-2)
+    assert (moved > 1e-4).sum() > 100
+
+
+def test_a_server_of_pytorch_continues_to_the_same_bits(federation):
+    whole, first, second = (
+        served(federation, lambda parameters: torch.optim.Adam(parameters, lr=0.01), rate=0.3) for _ in range(3)
+    )
+    whole.fit(6)
+    first.fit(3)
+    state = first.state_dict()
+    first.step()  # what goes on afterwards does not reach into the state
+    second.load_state_dict(state)
+    second.fit(3)
+    assert np.array_equal(second.weights, whole.weights)
+
+
+def test_a_step_of_the_server_that_overflows_is_not_kept(federation):
+    """The step is infinite whoever is left out: the model and the optimizer's velocity stay as they were."""
+    huge = {"lr": 1e6, "weight_decay": 3e38, "momentum": 0.9}
+    loop = served(federation, lambda parameters: torch.optim.SGD(parameters, **huge))
+    before = loop.weights
+    for _ in range(2):
+        done = loop.step()
+        assert len(done.refused) == 2
+    assert np.array_equal(loop.weights, before)
+    assert loop._rule.state_dict()["state"] == {}
+
+
+def test_a_server_that_is_no_optimizer_is_a_sentence(federation):
+    with pytest.raises(ConfigError, match=r"server_rule is a name, or makes an optimizer of torch.optim.*it made 3"):
+        served(federation, lambda parameters: 3)
+    with pytest.raises(ConfigError, match="workers must be 1: clients train in this process; got 2"):
+        FedAvg(federation, Uniform(2), AVAILABILITY.build("ideal", federation, 0), workers=2)
+
+
+def test_a_run_is_a_history(federation):
+    history = served(federation, "fedavgm", rate=0.3, evaluate_every=2).run(5)
+    rounds = served(federation, "fedavgm", rate=0.3, evaluate_every=2).fit(5)
+    assert len(history) == history.rounds == 5
+    assert history.loss[[1, 3, 4]].tolist() == [rounds[t].loss for t in (1, 3, 4)]
+    assert history.accuracy[[1, 3, 4]].tolist() == [rounds[t].accuracy for t in (1, 3, 4)]
+    assert np.isnan(history.loss[[0, 2]]).all()
+    assert history.selections.tolist() == np.bincount(np.concatenate(history.selected), minlength=6).tolist()
+    again = History.from_records(map(round_record, rounds), 6)
+    for name in ("loss", "accuracy", "available", "counts", "total_weights"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(history, name))
+    assert len(served(federation, "fedavg").run(0)) == 0
 
 
 def test_metrics_of_the_whole_set_by_hand():

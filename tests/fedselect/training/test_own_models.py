@@ -13,9 +13,8 @@ from fedselect.data import Federation  # noqa: E402
 from fedselect.errors import ConfigError  # noqa: E402
 from fedselect.experiments import Choice, Experiment, run  # noqa: E402
 from fedselect.selectors.sampling import Uniform  # noqa: E402
-from fedselect.training.client import averaged  # noqa: E402
 from fedselect.training.fedavg import FedAvg  # noqa: E402
-from fedselect.training.models import MODELS  # noqa: E402
+from fedselect.training.models import MODELS, averaged  # noqa: E402
 from fedselect.training.settings import TrainingSettings, pick_device  # noqa: E402
 
 N = 6
