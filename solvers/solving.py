@@ -344,8 +344,10 @@ def _beside_start(solution: Solution, start: Any, gap: float | None) -> Solution
     if start.problem is not solution.problem and digest(start.problem) != digest(solution.problem):
         return solution
     bound: float | None = start.bound
-    if start.is_received:  # what a file states is believed where its certificate proves it
-        bound = _certified(solution.problem, start.certificate)
+    if start.is_received:  # what a file states is believed where its certificate proves it, of such decisions
+        bound = _certified(solution, start.certificate)
+    elif np.asarray(start.x).dtype.kind in "iub" and np.asarray(solution.x).dtype.kind == "f":
+        return solution  # allocations in real numbers may be better than every one in whole clients
     if bound is None or (solution.bound is not None and not _tighter(solution.problem, bound, solution.bound)):
         return solution
     kept = solution.with_bound(bound, bound_by=start.bound_by or start.method)
@@ -353,12 +355,13 @@ def _beside_start(solution: Solution, start: Any, gap: float | None) -> Solution
     return kept if kept.stopped == "interrupted" else _judged(kept, gap)
 
 
-def _certified(problem: Problem, certificate: Certificate | None) -> float | None:
-    """Return the bound that a certificate proves; None without one, and where it proves nothing."""
+def _certified(solution: Solution, certificate: Certificate | None) -> float | None:
+    """Return the bound that a certificate proves of decisions like a solution's; None where it proves nothing."""
     try:
-        return None if certificate is None else check(problem, certificate)
+        bound = None if certificate is None else check(solution.problem, certificate)
     except CertificateError:
         return None
+    return bound if certificate is not None and certificate.covers(solution.x) else None
 
 
 def _judged(bounded: Solution, gap: float | None) -> Solution:

@@ -128,6 +128,20 @@ class Certificate:
             text.update(f" {name} {wide.shape} ".encode() + wide.tobytes())
         return text.hexdigest()
 
+    @property
+    def is_of_whole(self) -> bool:
+        """Whether the bound holds for decisions in whole numbers alone: an allocation's, with ``whole`` 1."""
+        return self.kind == "allocation" and bool(np.any(self.arrays["whole"]))
+
+    @property
+    def holds_for(self) -> str:
+        """For which decisions the bound holds, in words; the kind says no more than that."""
+        return "decisions in whole numbers alone" if self.is_of_whole else "every decision"
+
+    def covers(self, x: Any) -> bool:
+        """Whether the bound is one of decisions like ``x``: not where it is of whole numbers and these are real."""
+        return not self.is_of_whole or np.asarray(x).dtype.kind in "iub"
+
     def __repr__(self) -> str:
         numbers = sum(array.size for array in self.arrays.values())
         return f"Certificate(kind={self.kind!r}, bound={self.bound!r}, {numbers} numbers)"

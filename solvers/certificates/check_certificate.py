@@ -327,7 +327,10 @@ def validated(kind, problem, grid, arrays):
 
 
 def check_allocation(problem, unit, given):
-    """For a price p >= 0 of a client: the sum of min over s of (c / s + p s), less p times the total, less c / N."""
+    """For a price p >= 0 of a client: the sum of min over s of (c / s + p s), less p times the total, less c / N.
+
+    Where ``whole`` is 1, s are whole numbers: then real ones, which the problem allows, too, may be better.
+    """
     (price,), (whole,) = given.price, given.whole
     rate, here = price * unit, [k for k, most in enumerate(problem.upper) if most > 0]
     everybody, bound = sum(problem.sizes[k] for k in here), -price * unit * problem.total
@@ -1111,8 +1114,8 @@ def check(problem, kind, digest, bound, grid, arrays):
     return safe
 
 
-def check_files(problem_path, certificate_path):
-    """Do the same for two files; the certificate's must have the digest that it states."""
+def of_files(problem_path, certificate_path):
+    """Return what `check` takes of two files; the certificate's must have the digest that it states."""
     problem = problem_of(problem_path)
     header, arrays = read(certificate_path, "solvers-certificate/1", CERTIFICATE)
     facts = header["kind"], header["problem"], float.fromhex(header["bound"]), header["grid"]
@@ -1121,7 +1124,12 @@ def check_files(problem_path, certificate_path):
         need(code[1] in "iu" and len(shape) == 1, f"array {name!r:.80} must hold whole numbers, and have one dimension")
         text.update(f" {name} {shape} ".encode() + struct.pack(f"<{len(values)}q", *values))
     need(text.hexdigest() == header["digest"], f"{certificate_path!r} was changed or damaged: its digest is another")
-    return check(problem, *facts, {name: values for name, (_, _, _, values) in arrays.items()})
+    return problem, *facts, {name: values for name, (_, _, _, values) in arrays.items()}
+
+
+def check_files(problem_path, certificate_path):
+    """Return the bound that is proved of a problem's file by a certificate's."""
+    return check(*of_files(problem_path, certificate_path))
 
 
 DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, MemoryError, EOFError, SyntaxError, RuntimeError)
@@ -1141,7 +1149,9 @@ def main(arguments):
         print(__doc__)
         return 2
     try:
-        say(f"verified: the bound {check_files(*arguments)!r} is proved")
+        given = of_files(*arguments)
+        bound, of_whole = check(*given), given[1] == "allocation" and given[-1]["whole"] == [1]
+        say(f"verified: the bound {bound!r} is proved{' for decisions in whole numbers alone' if of_whole else ''}")
     except Refused as error:
         say(f"REFUSED: {error}")
         return 3

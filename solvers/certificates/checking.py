@@ -56,7 +56,8 @@ def check(problem: Any, certificate: Certificate) -> float:
     -------
     float
         The verified bound: at most ``certificate.bound`` for a maximisation (at least, for a minimisation), and
-        rounded to the safe side. No decision of the problem is better.
+        rounded to the safe side. No decision is better of those that `Certificate.holds_for` names: every one, but for
+        certificates of allocations in whole clients, which allocations in real numbers may beat.
 
     Raises
     ------

@@ -136,17 +136,20 @@ def verify(name: str) -> Verdict:
     found = certificate(name)
     if found is None:
         return Verdict(known.certified is None, "no certificate is shipped", value=value)
-    return judged(problem, found, value)
+    return judged(problem, found, best(name))
 
 
-def judged(problem: Problem, found: Certificate, value: float | None = None) -> Verdict:
-    """Return whether a certificate proves what it claims; beside a decision's value, whether the two meet."""
+def judged(problem: Problem, found: Certificate, x: Any = None) -> Verdict:
+    """Return whether a certificate proves what it claims, and for which decisions; beside one, whether the two meet."""
+    value = None if x is None else float(problem.objective(x))
     try:
         verified = check(problem, found)
     except CertificateError as error:
         return Verdict(False, str(error), value=value)
     said = f"the bound {verified!r} is proved"
-    if value is not None and proves(problem, value, verified):
+    if found.is_of_whole:
+        said += f" for {found.holds_for}"
+    if value is not None and found.covers(problem.decision(x)) and proves(problem, value, verified):
         said += f", and {value!r} is optimal"
     return Verdict(True, said, verified, value)
 
@@ -199,7 +202,7 @@ def submit(found: Solution | Certificate | str | os.PathLike[str]) -> tuple[str,
             changes.append(f"the best value becomes {value!r} (was {known.value.number!r})")
     verdict = Verdict(True, "", value=value)
     if proof is not None:
-        verdict = judged(problem, proof, value)
+        verdict = judged(problem, proof, x)
         if not verdict.accepted:
             return name, verdict
         assert verdict.verified is not None

@@ -10,12 +10,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from solvers import instances, solve
+from solvers import Solution, instances, solve
 from solvers.allocation import AllocationProblem
 from solvers.capping import CappingProblem
 from solvers.certificate_writers import with_certificate
 from solvers.certificates import Certificate, CertificateError, check, check_certificate, problem_digest
 from solvers.certificates.exclusion import IMPORTANCE, Groups
+from solvers.instances import ledger
 from solvers.participation import CutoffProblem
 from solvers.weighting import ExclusionProblem, OptimizationErrorProblem, TotalErrorProblem
 from tests.solvers.certificates.test_soundness import refused, second
@@ -241,3 +242,50 @@ def test_the_library(family):
         problem = instances.load(name)
         solution = solve(problem, certificate=True)
         assert Fraction(check(problem, solution.certificate)) >= Fraction(solution.bound)
+
+
+WHOLE = AllocationProblem([60, 25, 10, 5], [1.0, 1.0, 1.0, 1.0], 10)
+
+
+def test_a_bound_of_whole_clients_says_so(tmp_path, capsys):
+    """Real allocations are decisions, too, and better: the verdict of both checkers names those it holds for."""
+    whole, real = (solve(WHOLE, name, certificate=True) for name in ("greedy", "kkt"))
+    assert whole.certificate.is_of_whole
+    assert check(WHOLE, whole.certificate) > real.objective
+    assert WHOLE.violation(real.x) <= WHOLE.tolerance
+    assert not real.certificate.is_of_whole
+    path = WHOLE.save(tmp_path / "problem.npz")
+    for solution, said in ((whole, " for decisions in whole numbers alone"), (real, "")):
+        saved = solution.certificate.save(tmp_path / "certificate.npz")
+        verified = check(WHOLE, solution.certificate)
+        assert ledger.judged(WHOLE, solution.certificate).sentence == f"the bound {verified!r} is proved{said}"
+        assert check_certificate.main([str(path), str(saved)]) == 0
+        assert capsys.readouterr().out == f"verified: the bound {verified!r} is proved{said}\n"
+    for kind in ("exclusion", "cutoff"):
+        found = solve(random_problem(kind, np.random.default_rng(1)), certificate=True).certificate
+        assert found.holds_for == "every decision"
+
+
+def test_no_real_decision_is_optimal_by_a_bound_of_whole_clients():
+    """It lies 1e-8 from the whole one: below its bound, and was said to be optimal."""
+    whole, real = (solve(WHOLE, name, certificate=True) for name in ("greedy", "kkt"))
+    near = 1e-9 * real.x + (1 - 1e-9) * whole.x
+    assert "is optimal" in ledger.judged(WHOLE, whole.certificate, whole.x).sentence
+    assert "is optimal" not in ledger.judged(WHOLE, whole.certificate, near).sentence
+    assert "is optimal" in ledger.judged(WHOLE, real.certificate, real.x).sentence
+
+
+@pytest.mark.parametrize("method", ["kkt", "cvxpy"])
+def test_a_start_with_a_bound_of_whole_clients(tmp_path, method):
+    """It is no bound of what these methods find: the method was blamed for its better decision."""
+    if method == "cvxpy":
+        pytest.importorskip("cvxpy")
+    whole = solve(WHOLE, "greedy", certificate=True)
+    received = Solution.load(whole.save(tmp_path / "solution.npz"))
+    assert received.is_received
+    for start in (whole, received, replace(whole, certificate=None)):
+        found = solve(WHOLE, method, start=start)
+        assert found.objective < whole.bound
+        assert found.bound <= found.objective
+    again = solve(WHOLE, "proportional", start=received)
+    assert again.bound == pytest.approx(whole.bound)
