@@ -35,14 +35,11 @@ Ratios to uniform selection are paired, and adjusted for their number (Holm).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from fedselect.availability import AVAILABILITY
 from fedselect.data import digits
@@ -50,22 +47,22 @@ from fedselect.experiments import Choice
 from fedselect.experiments.running import build_selector
 from fedselect.randomness import generator
 from fedselect.rounds.engine import decide, learn
-from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection, Selector
+from fedselect.rounds.protocol import RoundContext, RoundFeedback
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors import CAFed, FedSS, MDSample, Uniform
 from fedselect.selectors.base import equal_importance
 from fedselect.statistics import compare_means, half_width, holm
-from optimisers_curse import Checkpoint, observed
-from study import Parts, Picture, Setup, Study, Table, main
+from optimisers_curse import observed
+from study import Picture, Study, Table, main
 
 #: Availability by name: registered name and options.
-WORLDS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+WORLDS = {
     "independent": ("fedau-bernoulli", {"mean": 0.4, "least": 0.1}),
     "in spells": ("fedau-markov", {"mean": 0.4, "least": 0.1}),
 }
 
 #: Selectors by name. ``groups`` of FedSS are put in by name: the clients' main labels, or as many in random order.
-SELECTORS: Mapping[str, Choice] = {
+SELECTORS = {
     "uniform": Choice("uniform"),
     "MD": Choice("md-sample"),
     "clustered sampling, sizes": Choice("clustered-sampling"),
@@ -122,9 +119,7 @@ PAPER = Scale(splits=50, cells=CELLS, rounds=1000, burn_in=200)
 # -- conditional laws --------------------------------------------------------------------------------------------------
 
 
-def law_of_strata(
-    available: NDArray[np.bool_], groups: NDArray[np.int64], selection: Selection, gram: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], float]:
+def law_of_strata(available, groups, selection, gram):
     r"""Compute mean weights and variance of draws without replacement from the available clients of each group.
 
     With S of A drawn and weight v each, the variance is :math:`v^2 S (1 - S/A)\, s^2`, s² that of the updates with
@@ -159,21 +154,19 @@ def law_of_strata(
     return mean, variance
 
 
-def law_of_draws(
-    shares: NDArray[np.float64], draws: int, gram: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], float]:
+def law_of_draws(shares, draws, gram):
     """Compute mean weights and variance of independent draws with these shares (N,), each of weight 1 / draws."""
     return shares, float(shares @ np.diag(gram) - shares @ gram @ shares) / draws
 
 
-def law_of_samples(weights: NDArray[np.float64], gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+def law_of_samples(weights, gram):
     """Estimate mean weights and variance without bias from some draws' weights, (R, N)."""
     mean = weights.mean(axis=0)
     apart = weights - mean
     return mean, float(np.einsum("ri,ij,rj->", apart, gram, apart)) / (len(weights) - 1)
 
 
-def dense(selection: Selection, n: int) -> NDArray[np.float64]:
+def dense(selection, n):
     """Return a selection's weights of all clients, (n,)."""
     weights = np.zeros(n)
     weights[selection.clients] = selection.weights
@@ -183,14 +176,7 @@ def dense(selection: Selection, n: int) -> NDArray[np.float64]:
 # -- a selector at a model that does not move --------------------------------------------------------------------------
 
 
-def played(
-    selector: Any,
-    world: Scenario,
-    model: Checkpoint,
-    gram: NDArray[np.float64],
-    looked_at: Callable[[int], bool],
-    drawn: bool,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def played(selector, world, model, gram, looked_at, drawn):
     """Play a scenario's rounds at one model; return conditional mean weights (T, N) and variances (T,) of some rounds.
 
     Parameters
@@ -248,9 +234,7 @@ def played(
     return np.array(means), np.array(variances)
 
 
-def parts_of_error(
-    means: NDArray[np.float64], variances: NDArray[np.float64], gram: NDArray[np.float64], draws: int | None
-) -> dict[str, float]:
+def parts_of_error(means, variances, gram, draws):
     """Split the mean squared error of an aggregate, relative to all clients' update, α = 1/N.
 
     Parameters
@@ -282,7 +266,7 @@ def parts_of_error(
     }
 
 
-def built(name: str, labels: NDArray[np.int64], world: Scenario) -> Selector:
+def built(name, labels, world):
     """Build a selector by its name here, with the groups that it names; labels (N,) are the clients' main ones."""
     choice, n = SELECTORS[name], world.n_clients
     if choice.name == "ca-fed":
@@ -294,7 +278,7 @@ def built(name: str, labels: NDArray[np.int64], world: Scenario) -> Selector:
     return build_selector(choice, world)
 
 
-def split_of(scale: Scale, split: int) -> pd.DataFrame:
+def split_of(scale, split):
     """Measure every selector on one split of the data; a row for each availability, model and selector."""
     federation = digits(n_clients=scale.n_clients, partition="sorted-blocks", ratio=0.8, seed=split)
     labels = federation.label_counts.argmax(axis=1)
@@ -326,14 +310,14 @@ def split_of(scale: Scale, split: int) -> pd.DataFrame:
 PARTS = ("bias", "draw", "rounds", "error")
 
 
-def table_of(rows: pd.DataFrame) -> pd.DataFrame:
+def table_of(rows):
     """Average over splits, with intervals and the error's paired ratio to uniform selection's."""
     cell = ["availability", "round"]
     base = rows[rows["selector"] == "uniform"].set_index([*cell, "split"])["error"]
     ratio = rows["error"].to_numpy() / base.reindex(pd.MultiIndex.from_frame(rows[[*cell, "split"]])).to_numpy()
     found = []
     for key, part in rows.assign(ratio=ratio).groupby([*cell, "selector"], sort=False):
-        row: dict[str, Any] = dict(zip([*cell, "selector"], key, strict=True))
+        row = dict(zip([*cell, "selector"], key, strict=True))
         row["law"] = f"{DRAWS} draws" if row["selector"] in DRAWN else "exact"
         for column in (*PARTS, "weight error"):
             row |= {column: part[column].mean(), f"± {column}": half_width(part[column])}
@@ -345,7 +329,7 @@ def table_of(rows: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def figure_of(table: pd.DataFrame) -> Figure:
+def figure_of(table):
     """Draw each selector's parts of the error as stacked bars, panels by availability and round of the model."""
     cells = list(table.groupby(["availability", "round"], sort=False))
     figure = Figure(figsize=(3.0 + 2.7 * len(cells), 5.8), layout="constrained")
@@ -365,19 +349,17 @@ def figure_of(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def splits(setup: Setup[Scale]) -> dict[tuple[int], tuple[Any, ...]]:
-    """Plan every split."""
-    return {(split,): (setup.scale, split) for split in range(setup.scale.splits)}
-
-
-def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
+def results(setup):
     """Yield table and figure."""
-    table = table_of(pd.concat(setup["splits"].values(), ignore_index=True))
+    scale = setup.scale
+    parts = setup.parts("splits", split_of, {(split,): (scale, split) for split in range(scale.splits)})
+    table = table_of(pd.concat(parts.values(), ignore_index=True))
     yield Table(table, "Squared error of the aggregate, of all clients' squared update", "table", 3, "%.5g")
     yield Picture(figure_of(table), "table")
 
 
-STUDY = Study(__doc__, QUICK, PAPER, results, data={"splits": Parts(splits, split_of)})
+STUDY = Study(__doc__, QUICK, PAPER, results)
+
 
 if __name__ == "__main__":
     main(STUDY)

@@ -31,10 +31,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,7 +40,6 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from fedselect.availability import TwoState
-from fedselect.availability.protocol import Availability
 from fedselect.randomness import generator
 from fedselect.rounds.engine import decide, learn, simulate
 from fedselect.rounds.protocol import RoundFeedback
@@ -61,8 +58,8 @@ from formulas import (
 )
 from solvers import solve
 from solvers.participation import second_moment, weight_error
-from solvers.weighting import ConvergenceConstants, convergence_constants
-from study import Parts, Picture, Setup, Study, Table, main
+from solvers.weighting import convergence_constants
+from study import Picture, Study, Table, main
 
 UNBIASED = "Unbiased"
 
@@ -108,7 +105,7 @@ class Ridges:
     deviations: NDArray[np.float64]
 
     @classmethod
-    def drawn(cls, spreads: NDArray[np.float64], centres: NDArray[np.float64], seed: int) -> Ridges:
+    def drawn(cls, spreads, centres, seed):
         """Draw 50 samples for each client, whose targets' slopes deviate from a centre (N, d) by a spread (N,)."""
         rng = generator(seed, "data")
         n, d = centres.shape
@@ -122,24 +119,24 @@ class Ridges:
         )
 
     @property
-    def curvature(self) -> tuple[float, float]:
+    def curvature(self):
         """L and μ."""
         values = np.linalg.eigvalsh(self.hessians)
         return float(values.max()), float(values.min())
 
-    def optimum(self, importance: NDArray[np.float64]) -> NDArray[np.float64]:
+    def optimum(self, importance):
         """Minimise the weighted mean loss, (d,)."""
         weighted = importance[:, None, None] * self.hessians
         return np.linalg.solve(weighted.sum(axis=0), np.einsum("kde,ke->d", weighted, self.minimisers))
 
-    def gradients(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gradients(self, w):
         """Compute every client's gradient at ``w``, (d,) or one model for each, (N, d)."""
-        found: NDArray[np.float64] = np.einsum("kde,ke->kd", self.hessians, w - self.minimisers)
+        found = np.einsum("kde,ke->kd", self.hessians, w - self.minimisers)
         return found
 
-    def losses(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+    def losses(self, w):
         """Compute every client's loss above its minimum, (N,)."""
-        found: NDArray[np.float64] = 0.5 * np.einsum("kd,kd->k", w - self.minimisers, self.gradients(w))
+        found = 0.5 * np.einsum("kd,kd->k", w - self.minimisers, self.gradients(w))
         return found
 
 
@@ -163,18 +160,7 @@ class Met:
     overall: list[float] = field(default_factory=list)
 
 
-def paths(
-    task: Ridges,
-    weights: NDArray[np.float64],
-    seeds: Sequence[int],
-    rates: NDArray[np.float64],
-    local_steps: int,
-    met: Met,
-    *,
-    server: float = 1.0,
-    live: Mapping[int, tuple[Any, World]] | None = None,
-    groups: NDArray[np.int64] | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def paths(task, weights, seeds, rates, local_steps, met, *, server=1.0, live=None, groups=None):
     """Train many times from 0; return F - F* and the squared norm of the gradient of F after each round, (P, T) each.
 
     Parameters
@@ -204,8 +190,8 @@ def paths(
     w, which = np.zeros((runs, d)), np.unique(np.asarray(seeds), return_inverse=True)
     errors, gradients = np.empty((runs, rounds)), np.empty((runs, rounds))
 
-    def slopes(models: NDArray[np.float64]) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = np.matmul(models - centres, task.hessians)  # Hessians are symmetric
+    def slopes(models):
+        found = np.matmul(models - centres, task.hessians)  # Hessians are symmetric
         return found
 
     for t, rate in enumerate(rates):
@@ -236,7 +222,7 @@ def paths(
     return errors, gradients
 
 
-def simulated(selector: Any, there: Availability, rounds: int, seed: int) -> NDArray[np.float64]:
+def simulated(selector, there, rounds, seed):
     """Return the weights that a selector gives without training, (T, N)."""
     n = there.available(0).size
     weights = np.zeros((rounds, n))
@@ -245,30 +231,22 @@ def simulated(selector: Any, there: Availability, rounds: int, seed: int) -> NDA
     return weights
 
 
-def late(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def late(values):
     """Average over the last fifth of the rounds, the last axis."""
-    found: NDArray[np.float64] = values[..., -max(1, values.shape[-1] // 5) :].mean(axis=-1)
+    found = values[..., -max(1, values.shape[-1] // 5) :].mean(axis=-1)
     return found
 
 
 # -- CA-Fed: weights ---------------------------------------------------------------------------------------------------
 
 
-def chains(n: int, seed: int) -> TwoState:
+def chains(n, seed):
     """Draw which half is there 0.9 of the time, the others 0.1, and which half of either is in spells."""
     kinds = generator(seed, "profile").permutation(np.arange(n) % 4)
     return TwoState(np.where(kinds < 2, 0.9, 0.1), np.where(kinds % 2 == 0, 0.9, 0.0), seed)
 
 
-def constants_of(
-    task: Ridges,
-    rates: NDArray[np.float64],
-    local_steps: int,
-    total: float,
-    met: Met,
-    correlation: float,
-    states: float,
-) -> ConvergenceConstants:
+def constants_of(task, rates, local_steps, total, met, correlation, states):
     """Compute the constants of CA-Fed's theorems: rates (T + 1,), sum of weights Q, largest λ of those kept, and M."""
     smooth, convex = task.curvature
     best = task.optimum(np.full(len(task.deviations), 1 / len(task.deviations)))
@@ -289,7 +267,7 @@ def constants_of(
     )
 
 
-def weights_of(scale: Scale, horizon: int, split: int) -> pd.DataFrame:
+def weights_of(scale, horizon, split):
     """Run CA-Fed's weights and rules on one split; a row per method with its error and its bounds."""
     n, steps = 24, scale.local_steps
     centre = generator(split, "noise").standard_normal(scale.dimension)
@@ -301,11 +279,11 @@ def weights_of(scale: Scale, horizon: int, split: int) -> pd.DataFrame:
     seeds, met = range(100 * split, 100 * split + scale.seeds), Met()
     there = {seed: TwoState(pi, lam, seed) for seed in seeds}
     history = {seed: np.array([there[seed].available(t) for t in range(horizon)]) for seed in seeds}
-    rows: list[dict[str, Any]] = []
+    rows = []
 
-    def add(methods: Mapping[str, Any], live: bool = False) -> None:
+    def add(methods, live=False):
         weights = np.zeros((len(methods), len(seeds), horizon, n))
-        running: dict[int, tuple[Any, World]] = {}
+        running = {}
         for i, (j, seed) in itertools.product(range(len(methods)), enumerate(seeds)):
             make = [*methods.values()][i]
             if live:
@@ -328,7 +306,7 @@ def weights_of(scale: Scale, horizon: int, split: int) -> pd.DataFrame:
     add({"CA-Fed": lambda: CAFed(importance=alpha, chains=KnownChains(pi, lam), minima=np.zeros(n))}, live=True)
     gamma = float(task.losses(task.optimum(alpha)).max())
 
-    def constants(kept: NDArray[np.bool_], states: float) -> ConvergenceConstants:
+    def constants(kept, states):
         return constants_of(task, rates, steps, total, met, float(lam[kept].max()), states)
 
     every, none = np.ones(n, dtype=np.bool_), 1e-9
@@ -361,7 +339,7 @@ def weights_of(scale: Scale, horizon: int, split: int) -> pd.DataFrame:
 GROUPS, SPREADS, DRAWS = (16, 12, 8, 4), (0.2, 0.4, 0.8, 1.2), 8
 
 
-def drawn_from(groups: NDArray[np.int64], allocation: Sequence[int], keys: NDArray[np.float64]) -> NDArray[np.float64]:
+def drawn_from(groups, allocation, keys):
     """Return weights (T, N) of draws without replacement: in each group, so many clients of the smallest keys (T, N).
 
     A group's weights sum to its share of all clients.
@@ -374,7 +352,7 @@ def drawn_from(groups: NDArray[np.int64], allocation: Sequence[int], keys: NDArr
     return weights
 
 
-def allocations_of(scale: Scale, split: int) -> pd.DataFrame:
+def allocations_of(scale, split):
     """Run every allocation of FedSS on one split; a row each, with its error and bound."""
     groups = np.repeat(np.arange(len(GROUPS)), GROUPS)
     n, steps = groups.size, scale.local_steps
@@ -410,14 +388,14 @@ def allocations_of(scale: Scale, split: int) -> pd.DataFrame:
 # -- FedAU: cutoffs ----------------------------------------------------------------------------------------------------
 
 
-def cutoffs_of(scale: Scale, split: int) -> pd.DataFrame:
+def cutoffs_of(scale, split):
     """Run FedAU's weights on one split; a row per cutoff, with the mean squared gradient and Theorem 2's bound."""
     n, steps = 24, scale.local_steps
     centre = generator(split, "noise").standard_normal(scale.dimension)
     task = Ridges.drawn(np.full(n, 0.5), np.tile(centre, (n, 1)), split)
     rates = generator(split, "profile").uniform(0.05, 1.0, n)
     smooth, _ = task.curvature
-    cutoffs: Mapping[str, int | None] = {f"K = {k}": k for k in (1, 2, 5, 10, 20, 50)} | {"K = ∞": None}
+    cutoffs = {f"K = {k}": k for k in (1, 2, 5, 10, 20, 50)} | {"K = ∞": None}
     seeds = range(100 * split, 100 * split + scale.seeds)
     chain = {seed: TwoState(rates, 0.0, seed) for seed in seeds}
     history = {seed: np.array([chain[seed].available(t) for t in range(scale.rounds)]) for seed in seeds}
@@ -464,7 +442,7 @@ def cutoffs_of(scale: Scale, split: int) -> pd.DataFrame:
 # -- tables and figure -------------------------------------------------------------------------------------------------
 
 
-def ranks_of(rows: pd.DataFrame, columns: tuple[str, ...], methods: tuple[str, ...] | None = None) -> pd.DataFrame:
+def ranks_of(rows, columns, methods=None):
     """Correlate bounds with errors by rank over methods, on each split; a row per bound, averaged over splits."""
     from scipy.stats import spearmanr
 
@@ -484,7 +462,7 @@ def ranks_of(rows: pd.DataFrame, columns: tuple[str, ...], methods: tuple[str, .
     return pd.DataFrame(found)
 
 
-def beside_unbiased(rows: pd.DataFrame) -> pd.DataFrame:
+def beside_unbiased(rows):
     """Average CA-Fed's methods over splits, with their error's paired ratio to Unbiased's."""
     base = rows[rows["method"] == UNBIASED].set_index(["horizon", "split"])["error"]
     ratio = rows["error"].to_numpy() / base.reindex(pd.MultiIndex.from_frame(rows[["horizon", "split"]])).to_numpy()
@@ -502,7 +480,7 @@ def beside_unbiased(rows: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def bounds_figure(blocks: Mapping[str, tuple[pd.DataFrame, str]]) -> Figure:
+def bounds_figure(blocks):
     """Draw bound against error, each of the mean over methods on its split: a panel per theorem."""
     figure = Figure(figsize=(3.4 * len(blocks), 3.4), layout="constrained")
     axes = figure.subplots(1, len(blocks), squeeze=False)[0]
@@ -521,22 +499,19 @@ def bounds_figure(blocks: Mapping[str, tuple[pd.DataFrame, str]]) -> Figure:
     return figure
 
 
-def weight_grid(setup: Setup[Scale]) -> dict[tuple[int, int], tuple[Any, ...]]:
-    """Plan CA-Fed's methods by horizon and split."""
-    scale = setup.scale
-    return {(h, split): (scale, h, split) for split in range(scale.splits) for h in scale.horizons}
-
-
-def split_grid(setup: Setup[Scale]) -> dict[tuple[int], tuple[Any, ...]]:
-    """Plan every split."""
-    return {(split,): (setup.scale, split) for split in range(setup.scale.splits)}
-
-
-def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
+def results(setup):
     """Yield rank correlations, CA-Fed's methods beside Unbiased, and the figure."""
-    weights = pd.concat(setup["weights"].values(), ignore_index=True)
-    allocations = pd.concat(setup["allocations"].values(), ignore_index=True)
-    cutoffs = pd.concat(setup["cutoffs"].values(), ignore_index=True)
+    scale = setup.scale
+    by_split = {(split,): (scale, split) for split in range(scale.splits)}
+    by_horizon = {(h, split): (scale, h, split) for split in range(scale.splits) for h in scale.horizons}
+    weights, allocations, cutoffs = (
+        pd.concat(setup.parts(name, compute, plan).values(), ignore_index=True)
+        for name, compute, plan in (
+            ("weights", weights_of, by_horizon),
+            ("allocations", allocations_of, by_split),
+            ("cutoffs", cutoffs_of, by_split),
+        )
+    )
     family = (*(f"power {s:g}" for s in (0, 0.25, 0.5, 0.75, 1.25)), UNBIASED)
     of = {f"CA-Fed, {h} rounds": weights[weights["horizon"] == h] for h in setup.scale.horizons}
     columns = ("chi2", "tv", "chi2, M = 2^24", "tv, M = 2^24")
@@ -561,17 +536,8 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
     yield Picture(bounds_figure(blocks), "ranks")
 
 
-STUDY = Study(
-    __doc__,
-    QUICK,
-    PAPER,
-    results,
-    data={
-        "weights": Parts(weight_grid, weights_of),
-        "allocations": Parts(split_grid, allocations_of),
-        "cutoffs": Parts(split_grid, cutoffs_of),
-    },
-)
+STUDY = Study(__doc__, QUICK, PAPER, results)
+
 
 if __name__ == "__main__":
     main(STUDY)

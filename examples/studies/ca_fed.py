@@ -29,16 +29,12 @@ one seed all methods meet the same clients.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from comparison import baseline_values, beside_paper, published_table
 from fedselect.experiments import Choice, Experiment, build_scenario
@@ -46,7 +42,7 @@ from fedselect.experiments.figures import panels_figure
 from fedselect.experiments.metrics import late_deviation, realised_importance
 from fedselect.rounds.history import History
 from fedselect.training.settings import TrainingSettings
-from study import FinishedRun, Picture, Runs, Setup, Study, Table, Tuning, curves, main
+from study import Picture, Study, Table, curves, main
 
 # -- setting -----------------------------------------------------------------------------------------------------------
 
@@ -95,14 +91,10 @@ PAPER = Scale(
 QUICK = replace(PAPER, readings=("code", "code, equal rates"))  # those that need no tuning
 
 #: The authors' optimisers where they differ from the paper's text.
-CODE_OPTIMISERS: Mapping[str, Any] = {
-    "momentum": 0.9,
-    "server_momentum": 0.9,
-    "server_weight_decay": 0.01,
-}
+CODE_OPTIMISERS = {"momentum": 0.9, "server_momentum": 0.9, "server_weight_decay": 0.01}
 
 
-def experiments(reading: str, dataset: str, root: Path, rounds: int) -> dict[str, Experiment]:
+def experiments(reading, dataset, root, rounds):
     """Plan the runs of a reading by method, but for seeds and learning rates."""
     code, images = READINGS[reading].code, dataset == "swapped-mnist"
     if images:
@@ -146,7 +138,7 @@ def experiments(reading: str, dataset: str, root: Path, rounds: int) -> dict[str
 TABLE_I = published_table("ca_fed", "Table I, %")
 
 #: What may be meant by the columns of Table I: the column's place, and the statistic of a run's accuracies by round.
-MEASURES: Mapping[str, tuple[int, Callable[[pd.Series], float]]] = {
+MEASURES = {
     "maximum": (0, lambda curve: curve.max()),
     "time average": (1, lambda curve: curve.mean()),
     "time average, logged rounds": (1, lambda curve: curve[logged(curve.size)].mean()),
@@ -156,7 +148,7 @@ MEASURES: Mapping[str, tuple[int, Callable[[pd.Series], float]]] = {
 
 
 #: Where the code's statistic is another one than the obvious.
-ELSEWHERE: Mapping[str, str] = {
+ELSEWHERE = {
     "time average": "the paper's is of the rounds that the code logs: see 'time average, logged rounds'",
     "late deviation": "the paper's is of the running mean: see 'late deviation, running mean'",
 }
@@ -164,7 +156,7 @@ ELSEWHERE: Mapping[str, str] = {
 AVERAGES = ("time average", "time average, logged rounds")
 
 
-def logged(rounds: int) -> NDArray[np.int64]:
+def logged(rounds):
     """List the rounds, from 0, after which the authors' code logs; it also logs before the first, where all agree."""
     found = [t for t in range(rounds) if t + 1 in range(2, 39, 3) or (t + 1 > 38 and (t + 1) % 10 == 0)]
     return np.array(found, dtype=np.int64)
@@ -173,13 +165,13 @@ def logged(rounds: int) -> NDArray[np.int64]:
 CLASSES = ("often there,\ncorrelated", "often there", "seldom there,\ncorrelated", "seldom there")
 
 
-def classes(experiment: Experiment) -> np.ndarray:
+def classes(experiment):
     """Return the class of each client, shape (N,), as an index into `CLASSES`."""
-    chains: Any = build_scenario(experiment).availability  # two-state chains, which know more than any availability
+    chains = build_scenario(experiment).availability  # two-state chains, which know more than any availability
     return 2 * (chains.stationary < 0.5) + (chains.correlation < 0.5)
 
 
-def activity(records: Sequence[Mapping[str, Any]], clients: int) -> np.ndarray:
+def activity(records, clients):
     """Compute each client's state in each round, shape (N, T): 0 inactive, 1 active but excluded, 2 selected."""
     states = np.zeros((clients, len(records)), dtype=np.int64)
     for t, record in enumerate(records):
@@ -188,7 +180,7 @@ def activity(records: Sequence[Mapping[str, Any]], clients: int) -> np.ndarray:
     return states
 
 
-def measures(run: FinishedRun) -> dict[str, Any]:
+def measures(run):
     """Measure one run, accuracies in per cent."""
     training, accuracies = run.experiment.training, 100 * run.curve().reset_index(drop=True)
     return (
@@ -201,7 +193,7 @@ def measures(run: FinishedRun) -> dict[str, Any]:
 # -- what is run -------------------------------------------------------------------------------------------------------
 
 
-def planned(setup: Setup[Scale]) -> Iterator[tuple[tuple[str, str], Experiment, bool]]:
+def planned(setup):
     """Iterate over (reading, method) with the experiment, and whether the scripts have its learning rates."""
     for name in setup.scale.readings:
         reading = READINGS[name]
@@ -214,7 +206,7 @@ def planned(setup: Setup[Scale]) -> Iterator[tuple[tuple[str, str], Experiment, 
                 yield (name, method), each, False
 
 
-def to_tune(setup: Setup[Scale]) -> dict[tuple[str, str], list[Experiment]]:
+def to_tune(setup):
     """Plan the tuning of the others, on another draw of the data."""
     return {
         cell: [replace(each, name="tuning", seed=42, data=Choice(setup.dataset, {**each.data.options, "seed": 43}))]
@@ -223,9 +215,8 @@ def to_tune(setup: Setup[Scale]) -> dict[tuple[str, str], list[Experiment]]:
     }
 
 
-def grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
+def grid(setup, tuned):
     """Plan all experiments by (reading, method, seed), at the scripts' learning rates or at tuned ones."""
-    tuned, _ = setup["tuning"]
     ready = {cell: replace(each, training=tuned.get(cell, each.training)) for cell, each, _ in planned(setup)}
     return {(*cell, seed): replace(each, seed=seed) for seed in setup.scale.seeds for cell, each in ready.items()}
 
@@ -233,7 +224,7 @@ def grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def table_one(runs: pd.DataFrame, dataset: str, why: Mapping[tuple[str, ...], str]) -> pd.DataFrame:
+def table_one(runs, dataset, why):
     """Put Table I beside ours; then the distances from Unbiased, paired by seed, which no level of the data moves."""
     ours = runs.melt(["reading", "method", "seed"], list(MEASURES), "measure", "value")
     base = baseline_values(ours, "method", "Unbiased", ["measure", "reading", "seed"])
@@ -252,7 +243,7 @@ def table_one(runs: pd.DataFrame, dataset: str, why: Mapping[tuple[str, ...], st
     return weighed(beside_paper(pd.concat([ours, beyond]), paper, keys, "value", why, margin=0.25, runs=3))
 
 
-def weighed(table: pd.DataFrame) -> pd.DataFrame:
+def weighed(table):
     """Call a level that meets the paper's a coincidence where Unbiased's does not: levels are the draw's."""
     found = table.copy()
     base = found[found["method"] == "Unbiased"].set_index(["measure", "reading"])["verdict"]
@@ -262,9 +253,9 @@ def weighed(table: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def reasons(runs: pd.DataFrame) -> dict[tuple[str, ...], str]:
+def reasons(runs):
     """Give the reasons why our numbers are not the table's."""
-    why: dict[tuple[str, ...], str] = {}
+    why = {}
     for name, group in runs.groupby("reading", sort=False):
         reading = READINGS[name]
         if reading.code and not reading.equal_rates:
@@ -298,7 +289,7 @@ def reasons(runs: pd.DataFrame) -> dict[tuple[str, ...], str]:
     return why
 
 
-def exclusions(runs: pd.DataFrame) -> pd.DataFrame:
+def exclusions(runs):
     """Compute the share (per cent) of its active rounds in which CA-Fed excludes a client, by class; over all seeds."""
     rows = []
     ca_fed = runs[runs["method"].str.startswith("CA-Fed")]
@@ -324,18 +315,18 @@ _STYLES = {
 }
 
 
-def of_first_seed(runs: pd.DataFrame, reading: str, method: str) -> tuple[list[dict[str, Any]], np.ndarray]:
+def of_first_seed(runs, reading, method):
     """Read a method's first run in a reading: its records, and its clients' classes."""
-    run: FinishedRun = runs[(runs["reading"] == reading) & (runs["method"] == method)].iloc[0]["run"]
+    run = runs[(runs["reading"] == reading) & (runs["method"] == method)].iloc[0]["run"]
     return run.records(), classes(run.experiment)
 
 
-def drawn_readings(runs: pd.DataFrame) -> list[str]:
+def drawn_readings(runs):
     """Return the readings that Figures 1 and 2 are drawn of, as far as they were run."""
     return [reading for reading in ("paper", "code") if (runs["reading"] == reading).any()]
 
 
-def activity_figure(runs: pd.DataFrame) -> Figure:
+def activity_figure(runs):
     """Draw Figure 1: when each client is inactive, active but excluded by CA-Fed, or selected; one run."""
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     shown = drawn_readings(runs)
@@ -351,7 +342,7 @@ def activity_figure(runs: pd.DataFrame) -> Figure:
     return figure
 
 
-def importance_figure(runs: pd.DataFrame) -> Figure:
+def importance_figure(runs):
     """Draw Figure 2: the share of each client in all applied weights, beside the target; one run."""
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     shown = drawn_readings(runs)
@@ -371,7 +362,7 @@ def importance_figure(runs: pd.DataFrame) -> Figure:
     return figure
 
 
-def accuracy_figure(runs: pd.DataFrame) -> Figure:
+def accuracy_figure(runs):
     """Draw Figure 3: time average of the test accuracy up to each round, mean over seeds."""
     shown = runs[runs["method"].isin(_STYLES)]
     shown = shown.assign(reading="reading: " + shown["reading"])
@@ -379,7 +370,7 @@ def accuracy_figure(runs: pd.DataFrame) -> Figure:
     return panels_figure(panels, _STYLES, "mean accuracy so far, %", size=(11, 3), sharey=False)
 
 
-def _mark_classes(ticks: Any, line: Any, of_client: np.ndarray) -> None:
+def _mark_classes(ticks, line, of_client):
     """Name the classes along an axis of clients in class order, with lines between them."""
     ends = np.cumsum(np.bincount(of_client, minlength=len(CLASSES)))
     starts = np.concatenate(([0], ends[:-1]))
@@ -389,9 +380,10 @@ def _mark_classes(ticks: Any, line: Any, of_client: np.ndarray) -> None:
         line(end - 0.5, color="grey", linewidth=0.6)
 
 
-def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
+def results(setup):
     """Yield Table I, the exclusions and Figures 1 to 3."""
-    runs = setup["runs"]
+    tuned, _ = setup.tuned(to_tune(setup), "mean accuracy")
+    runs = setup.runs("runs", ("reading", "method", "seed"), grid(setup, tuned), measures)
     table = table_one(runs, setup.dataset, reasons(runs))
 
     rates = runs.groupby(["reading", "method"], sort=False)[["local rate", "server rate", "importance distance"]].mean()
@@ -409,14 +401,8 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
         yield Picture(draw(runs), name, dpi=150)
 
 
-STUDY = Study(
-    __doc__,
-    QUICK,
-    PAPER,
-    results,
-    ("clustered", "swapped-mnist"),
-    {"tuning": Tuning(to_tune, "mean accuracy"), "runs": Runs(("reading", "method", "seed"), grid, measures)},
-)
+STUDY = Study(__doc__, QUICK, PAPER, results, ("clustered", "swapped-mnist"))
+
 
 if __name__ == "__main__":
     main(STUDY)

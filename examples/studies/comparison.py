@@ -4,80 +4,33 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from fedselect import terminal
 from fedselect.errors import ConfigError
 from fedselect.statistics import compare_means
 
-__all__ = [
-    "baseline_values",
-    "beside_paper",
-    "long_form",
-    "print_table",
-    "published_cells",
-    "published_table",
-    "stacked",
-]
 
+def baseline_values(rows, column, baseline, cell, value="value"):
+    """Look up what the baseline has in the setting and under the seed of each row: (rows,), NaN where it has no such.
 
-def baseline_values(
-    rows: pd.DataFrame,
-    column: str,
-    baseline: str,
-    cell: Sequence[str],
-    value: str = "value",
-) -> NDArray[np.float64]:
-    """Look up what the baseline has in the setting and under the seed of each row.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per run and measure.
-    column : str
-        Column that names what is compared.
-    baseline : str
-        Its value in the baseline's rows.
-    cell : sequence of str
-        Columns in which a row and the baseline's have to agree: setting, seed, measure.
-    value : str
-        Column of the numbers.
-
-    Returns
-    -------
-    (rows,) ndarray of float
-        In the order of ``rows``; NaN where the baseline has no such row.
+    The baseline's rows have that value in ``column``; a row and the baseline's agree in the columns of ``cell``.
     """
     theirs = rows[rows[column] == baseline].set_index(list(cell))[value]
     return theirs.reindex(pd.MultiIndex.from_frame(rows[list(cell)])).to_numpy(dtype=float)
 
 
-def published_cells(study: str, table: str) -> dict[tuple[str, str, str], float]:
-    """Read one table of a paper from the numbers that are kept as data, with their source.
+def by_cell(rows, cell, measure):
+    """Make a table with a row for every cell of ``rows``: its labels, and what ``measure`` finds in its part."""
+    return pd.DataFrame(
+        dict(zip(cell, key, strict=True)) | measure(part) for key, part in rows.groupby(list(cell), sort=False)
+    )
 
-    Parameters
-    ----------
-    study : str
-        Name of the file in ``papers``, whose columns are source, table, group, row, column, value.
-    table : str
-        Which of its tables.
 
-    Returns
-    -------
-    dict of (str, str, str) to float
-        By group, row and column, in the order of the file; NaN where the paper prints that.
-
-    Raises
-    ------
-    ConfigError
-        When the file has no such table.
-    """
+def published_cells(study, table):
+    """Read one table of ``papers/STUDY.csv`` by (group, row, column), in its order; NaN where the paper prints that."""
     text = (Path(__file__).with_name("papers") / f"{study}.csv").read_text(encoding="utf-8")
     lines = list(csv.DictReader(text.splitlines()))
     found = {
@@ -89,37 +42,17 @@ def published_cells(study: str, table: str) -> dict[tuple[str, str, str], float]
     return found
 
 
-def published_table(study: str, table: str) -> dict[str, dict[str, tuple[float, ...]]]:
-    """Read the same by group and row: the values in the order of the columns in the file.
-
-    Parameters
-    ----------
-    study, table : str
-        As for `published_cells`, which raises what it does.
-
-    Returns
-    -------
-    dict of str to dict of str to tuple of float
-        A tuple for every row of every group.
-    """
-    found: dict[str, dict[str, tuple[float, ...]]] = {}
+def published_table(study, table):
+    """Read the same by group and row: the values as a tuple, in the order of the columns in the file."""
+    found = {}
     for (group, row, _), value in published_cells(study, table).items():
         rows = found.setdefault(group, {})
         rows[row] = (*rows.get(row, ()), value)
     return found
 
 
-def beside_paper(
-    ours: pd.DataFrame,
-    paper: Mapping[Any, float],
-    keys: Sequence[str],
-    value: str,
-    why: Mapping[Any, str] | None = None,
-    *,
-    margin: float | Callable[[tuple[str, ...]], float],
-    runs: int | None,
-) -> pd.DataFrame:
-    """Put a paper's numbers beside ours, with a verdict on a stated scale.
+def beside_paper(ours, paper, keys, value, why=None, *, margin, runs):
+    """Put a paper's numbers beside ours, with a verdict on a stated scale; a row per cell, in the order of ours.
 
     Parameters
     ----------
@@ -127,13 +60,10 @@ def beside_paper(
         One row per seed, with the columns ``keys`` and ``value``.
     paper : mapping of tuple of str to float
         The paper's number for the values of ``keys``; what it does not give is left out.
-    keys : sequence of str
-        Columns that name a cell of the paper's table.
-    value : str
-        Column of our number.
+    keys, value : list of str, str
+        Columns that name a cell of the paper's table, and that of our number.
     why : mapping of tuple of str to str, optional
         What explains a difference. A key may be shorter than ``keys``: it then explains all cells that begin with it.
-
     margin : float or callable
         Largest difference of no account, in the unit of the value; or that of a cell, by its tuple of keys.
     runs : int or None
@@ -142,24 +72,15 @@ def beside_paper(
     Returns
     -------
     DataFrame
-        One row per cell, in the order of ``ours``: ``keys``, ``paper``, ``ours`` (mean over seeds), ``deviation``
-        (standard deviation over seeds), ``seeds``, ``margin``, ``p`` (of such a distance, if both are means of runs of
-        one distribution), ``verdict`` and ``why``. The verdict is that of `fedselect.statistics.compare_means`:
-        "agrees" where the distance is within the margin (two one-sided tests at 5 %), else "higher" or "lower" where it
-        is beyond chance, else "inconclusive"; "too few" below three seeds, and "" where there is nothing to compare. A
-        difference without a reason is called "unexplained". Verdicts are one at a time: of many cells that agree, some
-        differ beyond chance.
-
-    Raises
-    ------
-    ConfigError
-        When ``paper`` names a cell that we have no number for.
+        ``keys``, ``paper``, ``ours`` (mean over seeds), ``deviation`` (standard deviation over seeds), ``seeds``,
+        ``margin``, ``p`` (of such a distance, if both are means of runs of one distribution), ``verdict`` and ``why``.
+        The verdict is that of `fedselect.statistics.compare_means`, one at a time: of many cells that agree, some
+        differ beyond chance. A difference without a reason is called "unexplained".
     """
-    rows: list[dict[str, Any]] = []
+    rows = []
     # Iterating gives a tuple for each cell, of one key as of several.
     measured = {tuple(map(str, cell)): values for cell, values in ours.groupby(list(keys), sort=False)[value]}
-    missing = [cell for cell in paper if cell not in measured]
-    if missing:
+    if missing := [cell for cell in paper if cell not in measured]:
         raise ConfigError(f"the paper has a number for {missing[0]}, but nothing was measured there")
     for cell, values in measured.items():
         theirs, width = paper.get(cell, math.nan), margin(cell) if callable(margin) else margin
@@ -176,28 +97,13 @@ def beside_paper(
     return pd.DataFrame(rows)
 
 
-def stacked(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def stacked(tables):
     """Stack tables by title; the column ``table`` holds the titles."""
     return pd.concat([table.assign(table=title) for title, table in tables.items()])
 
 
-def long_form(rows: pd.DataFrame, labels: Sequence[str], **constant: Any) -> pd.DataFrame:
-    """Give each measure of each run a row.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        One row per run, as of `Setup.measure`; columns that are no labels are measures.
-    labels : sequence of str
-        Columns that tell the runs apart.
-    **constant
-        Columns of one value, which come first.
-
-    Returns
-    -------
-    DataFrame
-        ``constant``, ``labels``, ``measure`` and ``value`` (float), run by run.
-    """
+def long_form(rows, labels, **constant):
+    """Give each measure of each run (a column that is no label) a row: ``constant``, labels, ``measure``, ``value``."""
     measures = [column for column in rows.columns if column not in (*labels, "run")]
     return pd.DataFrame(
         constant | dict(zip(labels, key, strict=True)) | {"measure": measure, "value": value}
@@ -206,13 +112,9 @@ def long_form(rows: pd.DataFrame, labels: Sequence[str], **constant: Any) -> pd.
     ).astype({"value": float})
 
 
-def print_table(table: pd.DataFrame, title: str, digits: int = 3) -> None:
-    """Print a table to stdout: numbers with so many decimals, a dash for what is not there.
-
-    Reasons (the column ``why``) are long and repeated: each is printed once, below, under a number.
-    """
-    notes: dict[str, int] = {}
-    rows = []
+def print_table(table, title, digits=3):
+    """Print a table: numbers with so many decimals, a dash for what is not there, long reasons once, below it."""
+    notes, rows = {}, []
     for row in table.to_dict("records"):
         if row.get("why"):
             row["why"] = f"[{notes.setdefault(row['why'], len(notes) + 1)}]"
@@ -222,7 +124,7 @@ def print_table(table: pd.DataFrame, title: str, digits: int = 3) -> None:
         print(f"[{number}] {note}")
 
 
-def _cell(value: Any, digits: int) -> str:
+def _cell(value, digits):
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     return f"{value:.{digits}f}" if isinstance(value, float) else str(value)

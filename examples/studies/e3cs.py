@@ -22,9 +22,8 @@ The paper does not give pow-d's d; 30 is taken, with which its order of fairness
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,37 +32,20 @@ from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 
 import letters  # noqa: F401  (registers the data set)
-from comparison import (
-    baseline_values,
-    beside_paper,
-    long_form,
-    published_cells,
-    stacked,
-)
+from comparison import baseline_values, beside_paper, long_form, published_cells, stacked
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
 from fedselect.experiments.metrics import jain_index, rounds_to, success_ratio
 from fedselect.rounds.history import History
 from fedselect.statistics import half_width, holm
 from fedselect.training.settings import TrainingSettings
-from study import (
-    FinishedRun,
-    Parts,
-    Picture,
-    Runs,
-    Setup,
-    Study,
-    Table,
-    curves,
-    main,
-    select_without_training,
-)
+from study import Picture, Study, Table, curves, main, select_without_training
 
 # -- setting -----------------------------------------------------------------------------------------------------------
 
 CLIENTS, SIZE, RATES = 100, 20, (0.1, 0.3, 0.6, 0.9)
 DRAWS = ("successive", "madow", "dep-round")
-QUOTAS: Mapping[str, float | str] = {"E3CS-0": 0.0, "E3CS-0.5": 0.5, "E3CS-0.8": 0.8, "E3CS-inc": "incremental"}
+QUOTAS = {"E3CS-0": 0.0, "E3CS-0.5": 0.5, "E3CS-0.8": 0.8, "E3CS-inc": "incremental"}
 BASELINES = {
     "Random": Choice("uniform", {"aggregation": "deadline"}),
     "FedCS": Choice("fedcs"),
@@ -124,20 +106,18 @@ STYLES = {
 }
 
 
-def selector(scheme: str, draw: str) -> Choice:
+def selector(scheme, draw):
     """Return the registered selector of a scheme."""
     return Choice("e3cs", {"quota": QUOTAS[scheme], "draw": draw}) if scheme in QUOTAS else BASELINES[scheme]
 
 
-def pairs(draws: Sequence[str]) -> Iterator[tuple[str, str]]:
+def pairs(draws):
     """Iterate over every scheme with every draw; a baseline has its own only."""
     for scheme in SCHEMES:
         yield from ((scheme, draw) for draw in draws) if scheme in QUOTAS else [(scheme, "")]
 
 
-def experiment(
-    dataset: str, root: Path, partition: str, seed: int = 0, update: str = "A", size: int = SIZE, **more: Any
-) -> Experiment:
+def experiment(dataset, root, partition, seed=0, update="A", size=SIZE, **more):
     """Build a training run in the paper's setting; data are dealt anew under every seed (FedCS keeps to k clients)."""
     task = TASKS[dataset]
     data = {**task.data, "partition": {"iid": "iid-draws", "non-iid": "primary-label"}[partition]}
@@ -167,7 +147,7 @@ def experiment(
 # -- selection: what is run --------------------------------------------------------------------------------------------
 
 
-def selected(scheme: str, draw: str, rounds: int, seed: int) -> dict[str, Any]:
+def selected(scheme, draw, rounds, seed):
     """Compute counts, success ratio after each round, and the ratio that p promised in it (Eq. 9), without training."""
     dropout = Choice("success-classes")  # 100 clients of digits; nothing looks at their data
     scenario = build_scenario(Experiment(rounds=rounds, seed=seed, clients_per_round=SIZE, dropout=dropout))
@@ -178,11 +158,11 @@ def selected(scheme: str, draw: str, rounds: int, seed: int) -> dict[str, Any]:
     return _watched(History.collect(played, CLIENTS), np.array(promised))
 
 
-def _watched(history: History, promised: np.ndarray) -> dict[str, Any]:
+def _watched(history, promised):
     return {"counts": history.counts, "ratio": success_ratio(history), "promised": promised}
 
 
-def selection_grid(setup: Setup[Scale]) -> dict[tuple[str, str, int], tuple[Any, ...]]:
+def selection_grid(setup):
     """Plan what is behind Figs. 3 and 4 by scheme, draw and seed."""
     return {
         (scheme, draw, seed): (scheme, draw, setup.scale.selections, seed)
@@ -192,7 +172,7 @@ def selection_grid(setup: Setup[Scale]) -> dict[tuple[str, str, int], tuple[Any,
     }
 
 
-def losses_grid(setup: Setup[Scale]) -> dict[tuple[str, str, int], Experiment]:
+def losses_grid(setup):
     """Plan the same for pow-d, which looks at losses and so has to train, by its d."""
     return {
         ("pow-d", f"d = {d}", seed): experiment(
@@ -209,7 +189,7 @@ def losses_grid(setup: Setup[Scale]) -> dict[tuple[str, str, int], Experiment]:
     }
 
 
-def watched_run(run: FinishedRun) -> dict[str, Any]:
+def watched_run(run):
     """Measure the counts and the success ratio of a run that was trained."""
     return _watched(History.from_records(run.records(), CLIENTS), np.empty(0))
 
@@ -217,10 +197,12 @@ def watched_run(run: FinishedRun) -> dict[str, Any]:
 LABELS = ("scheme", "draw", "seed")
 
 
-def selections(setup: Setup[Scale]) -> list[dict[str, Any]]:
+def selections(setup):
     """Collect all that is behind Figs. 3 and 4: one dictionary per run."""
-    played = [dict(zip(LABELS, key, strict=True)) | each for key, each in setup["selections"].items()]
-    return played + setup["pow-d, which has to train"].drop(columns="run").to_dict("records")
+    parts = setup.parts("selections", selected, selection_grid(setup), ".npz")
+    played = [dict(zip(LABELS, key, strict=True)) | each for key, each in parts.items()]
+    trained = setup.runs("pow-d, which has to train", LABELS, losses_grid(setup), watched_run)
+    return played + trained.drop(columns="run").to_dict("records")
 
 
 # -- selection: tables -------------------------------------------------------------------------------------------------
@@ -247,7 +229,7 @@ WHY_PROMISE = {(scheme, "successive"): BIASED for scheme in QUOTAS}
 WHY_FAIRNESS = "pow-d's place depends on its d, which the paper does not give"
 
 
-def limits() -> dict[tuple[str, ...], float]:
+def limits():
     """Compute the success ratios when all that the quota leaves goes to the best class."""
     mean, best = float(np.mean(RATES)), max(RATES)
     uniform_share = {scheme: 0.75 if isinstance(quota, str) else quota for scheme, quota in QUOTAS.items()}
@@ -256,12 +238,12 @@ def limits() -> dict[tuple[str, ...], float]:
     return found | {("Random", ""): mean, ("FedCS", ""): best}
 
 
-def by_class(counts: np.ndarray) -> np.ndarray:
+def by_class(counts):
     """Reshape counts to one row per success class."""
     return counts.reshape(len(RATES), -1)
 
 
-def selection_rows(runs: list[dict[str, Any]]) -> pd.DataFrame:
+def selection_rows(runs):
     """Measure the runs: one row per run and measure."""
     rows = []
     for run in runs:
@@ -281,7 +263,7 @@ def selection_rows(runs: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def count_table(rows: pd.DataFrame) -> pd.DataFrame:
+def count_table(rows):
     """Put Fig. 3 in numbers: mean count of each class (median in brackets), and the fairness index."""
     means = rows.groupby(["scheme", "draw", "measure"], sort=False)["value"].mean().unstack("measure")
     table = pd.DataFrame(index=means.index)
@@ -293,7 +275,7 @@ def count_table(rows: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index()
 
 
-def fairness(rows: pd.DataFrame) -> pd.DataFrame:
+def fairness(rows):
     """Compare the order of fairness that the paper reads off Fig. 3, by Jain's index, for each draw and d of pow-d."""
     index = rows[rows["measure"] == "Jain index of counts"].groupby(["scheme", "draw"], sort=False)["value"].mean()
     found = []
@@ -314,7 +296,7 @@ def fairness(rows: pd.DataFrame) -> pd.DataFrame:
 POW_D = f"d = {BASELINES['pow-d'].options['candidates']}"
 
 
-def counts_figure(runs: list[dict[str, Any]]) -> Figure:
+def counts_figure(runs):
     """Draw Fig. 3: how often each class's clients were selected; E3CS with the paper's draw and with an exact one."""
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     axes = figure.subplots(2, 4, sharex=True, sharey=True).ravel()
@@ -342,7 +324,7 @@ def counts_figure(runs: list[dict[str, Any]]) -> Figure:
     return figure
 
 
-def success_figure(runs: list[dict[str, Any]]) -> Figure:
+def success_figure(runs):
     """Draw Fig. 4: success ratio and cumulative effective participation; exact draws thick, the paper's thin."""
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     axes = figure.subplots(1, 2)
@@ -371,7 +353,7 @@ def success_figure(runs: list[dict[str, Any]]) -> Figure:
 TRAINING = ("update", "partition", "scheme", "draw", "seed")
 
 
-def training_grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
+def training_grid(setup):
     """Plan the training of every scheme by update, partition, scheme, draw and seed."""
     rounds = max(1, round(TASKS[setup.dataset].rounds * setup.scale.training_share))
     grid = {}
@@ -379,17 +361,17 @@ def training_grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
         for update in setup.scale.updates:
             for partition in ("iid", "non-iid"):
                 for scheme, draw in pairs(DRAWS[:2] if update == "A" else DRAWS[:1]):
-                    changes: dict[str, Any] = {"name": f"{partition}-{update}", "rounds": rounds}
+                    changes = {"name": f"{partition}-{update}", "rounds": rounds}
                     changes["selector"] = selector(scheme, draw)
                     each = experiment(setup.dataset, setup.root, partition, seed, update, **changes)
                     grid[update, partition, scheme, draw, seed] = each
     return grid
 
 
-def measures(run: FinishedRun) -> dict[str, float | None]:
+def measures(run):
     """Measure a trained run: rounds to the accuracies, final accuracy, success ratio."""
     table, end, accuracies = run.rounds(), run.summary(), TASKS[run.experiment.data.name].accuracies
-    values: dict[str, float | None] = {f"rounds to {a} %": rounds_to(table, a / 100) for a in accuracies}
+    values = {f"rounds to {a} %": rounds_to(table, a / 100) for a in accuracies}
     return values | {"final accuracy": 100 * end["final_accuracy"], "success ratio": end["success_ratio"]}
 
 
@@ -401,7 +383,7 @@ WHY_ORDER = {
 }  # on digits
 
 
-def why_training(dataset: str) -> str:
+def why_training(dataset):
     """Give the reason why trained numbers differ."""
     if dataset == "digits":
         return "digits and one hidden layer instead of letters and a CNN: the order compares, the size does not"
@@ -410,7 +392,7 @@ def why_training(dataset: str) -> str:
     return "evaluation, normalisation, pooling and pow-d's d are not stated in the paper"
 
 
-def published(dataset: str) -> dict[tuple[str, ...], float]:
+def published(dataset):
     """Read the paper's table: (update, partition, scheme, measure) -> number."""
     cells = published_cells("e3cs", TABLES[TASKS[dataset].published]).items()
     return {(*group.split(", "), scheme, measure): value for (group, scheme, measure), value in cells}
@@ -420,14 +402,14 @@ def published(dataset: str) -> dict[tuple[str, ...], float]:
 SAME_RATIO, SAME_SPEED_UP, SAME_ACCURACY, SAME_ROUNDS = 0.005, 0.1, 1.0, 10.0
 
 
-def same_training(cell: tuple[str, ...]) -> float:
+def same_training(cell):
     """Return the margin of a cell of the training tables, by its measure."""
     if "accuracy" in cell[-1]:
         return SAME_ACCURACY
     return SAME_SPEED_UP if cell[-1].startswith("speed-up") else SAME_ROUNDS
 
 
-def against_random(rows: pd.DataFrame, horizon: float = math.nan) -> pd.DataFrame:
+def against_random(rows, horizon=math.nan):
     """Compute speed-ups over Random, and accuracy above Random's, each within its seed.
 
     A run that never gets there counts as ``horizon`` rounds, which is less than it would need.
@@ -443,7 +425,7 @@ def against_random(rows: pd.DataFrame, horizon: float = math.nan) -> pd.DataFram
     )
 
 
-def beside(rows: pd.DataFrame, dataset: str, relative: bool, horizon: float = math.nan) -> pd.DataFrame:
+def beside(rows, dataset, relative, horizon=math.nan):
     """Put the paper's table beside ours; its E3CS is the one with the successive draw."""
     keys = ["update", "partition", "scheme", "draw", "measure"]
     paper = pd.DataFrame(
@@ -460,7 +442,7 @@ def beside(rows: pd.DataFrame, dataset: str, relative: bool, horizon: float = ma
     return beside_paper(ours, numbers, keys, "value", {(): why_training(dataset)}, margin=same_training, runs=1)
 
 
-def wide(table: pd.DataFrame) -> pd.DataFrame:
+def wide(table):
     """Reshape it to one column per measure: our mean, and the paper's number in brackets."""
     text = [
         f"{ours:.2f}" + ("" if np.isnan(paper) else f" ({paper:.2f})")
@@ -470,7 +452,7 @@ def wide(table: pd.DataFrame) -> pd.DataFrame:
     return wide.unstack("measure", sort=False).reset_index()
 
 
-def orders(rows: pd.DataFrame, dataset: str, horizon: float = math.inf) -> pd.DataFrame:
+def orders(rows, dataset, horizon=math.inf):
     """Compare the order of the seven schemes with the paper's, for every column of its table.
 
     A run that never gets there counts as ``horizon`` rounds. Of so many orders some agree by chance: what is called
@@ -503,7 +485,7 @@ def orders(rows: pd.DataFrame, dataset: str, horizon: float = math.inf) -> pd.Da
     return table.assign(why=np.where(table["verdict"] == "agrees", "", why))
 
 
-def exact_minus_successive(rows: pd.DataFrame) -> pd.DataFrame:
+def exact_minus_successive(rows):
     """Compute what an exact draw changes, paired by seed: mean difference and half its 95 % confidence interval."""
     both = rows[rows["draw"].isin(("successive", "madow")) & (rows["update"] == "A")]
     keys = ["partition", "scheme", "measure"]
@@ -516,7 +498,7 @@ def exact_minus_successive(rows: pd.DataFrame) -> pd.DataFrame:
 # -- training: figures -------------------------------------------------------------------------------------------------
 
 
-def accuracy_figure(runs: pd.DataFrame) -> Figure:
+def accuracy_figure(runs):
     """Draw Figs. 5 and 6: test accuracy of every scheme, means over seeds, the paper's draw; (c, d) with FedProx."""
     shown = runs[runs["draw"].isin(("successive", ""))]
     shown = shown.assign(panel=shown["partition"] + " (" + shown["update"] + ")")
@@ -524,7 +506,7 @@ def accuracy_figure(runs: pd.DataFrame) -> Figure:
     return panels_figure(panels, STYLES, "test accuracy", size=(4.5 * len(panels), 3.6))
 
 
-def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
+def results(setup):
     """Yield the tables and figures of both."""
     scale, dataset, task = setup.scale, setup.dataset, TASKS[setup.dataset]
     experiment(dataset, setup.root, "iid").federation()  # missing files are noticed now, not later
@@ -548,7 +530,7 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
     for title, table in tables.items():
         yield Table(table, title, digits=4)
 
-    trained_runs = setup["training"]
+    trained_runs = setup.runs("training", TRAINING, training_grid(setup), measures)
     trained = long_form(trained_runs, TRAINING, part="training")
     horizon = max(run.experiment.rounds for run in trained_runs["run"])
     compared = {
@@ -575,18 +557,8 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
     yield Picture(accuracy_figure(trained_runs), "accuracy")
 
 
-STUDY = Study(
-    __doc__,
-    QUICK,
-    PAPER,
-    results,
-    tuple(TASKS),
-    {
-        "selections": Parts(selection_grid, selected, ".npz"),
-        "pow-d, which has to train": Runs(LABELS, losses_grid, watched_run),
-        "training": Runs(TRAINING, training_grid, measures),
-    },
-)
+STUDY = Study(__doc__, QUICK, PAPER, results, tuple(TASKS))
+
 
 if __name__ == "__main__":
     main(STUDY)

@@ -12,13 +12,10 @@ Then Fig. 7: every scheme trains with k = 10, 20 and 30 clients a round, iid and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
 
 from comparison import baseline_values
 from e3cs import CLIENTS, QUOTAS, STYLES, TASKS, experiment, pairs, selector
@@ -26,18 +23,7 @@ from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
 from fedselect.statistics import compare_means, half_width, holm
 from solvers.capping.theory import best_rate, constant_floors, incremental_floors, regret_bound
-from study import (
-    FinishedRun,
-    Parts,
-    Picture,
-    Runs,
-    Setup,
-    Study,
-    Table,
-    curves,
-    main,
-    select_without_training,
-)
+from study import Picture, Study, Table, curves, main, select_without_training
 
 SIZES = (10, 20, 30)
 
@@ -61,7 +47,7 @@ QUICK = Scale(rounds=500, seeds=3, draws=("madow", "successive"), training_share
 PAPER = Scale(2500, 10, QUICK.draws, training_share=1.0, training_seeds=5, training_draws=("successive", "madow"))
 
 
-def floors(scheme: str, size: int, rounds: int) -> NDArray[np.float64]:
+def floors(scheme, size, rounds):
     """Compute the quotas σ_t of a scheme, shape (T,)."""
     quota = QUOTAS[scheme]
     if isinstance(quota, str):
@@ -69,7 +55,7 @@ def floors(scheme: str, size: int, rounds: int) -> NDArray[np.float64]:
     return constant_floors(CLIENTS, size, rounds, float(quota))
 
 
-def best_fixed(returns: ArrayLike, floors: ArrayLike, size: int) -> float:
+def best_fixed(returns, floors, size):
     r"""Compute the effective participations of the best fixed allocation, known afterwards (Eqs. 24 and 25).
 
     It gives client i the probability :math:`\sigma_t + (k - K\sigma_t) q_i` in round t, with q on the simplex and no
@@ -97,7 +83,7 @@ def best_fixed(returns: ArrayLike, floors: ArrayLike, size: int) -> float:
     return float(sigma @ came.sum(axis=1) + share @ gains)
 
 
-def played(scheme: str, size: int, draw: str, rate: float, rounds: int, seed: int) -> pd.DataFrame:
+def played(scheme, size, draw, rate, rounds, seed):
     """Play a run without training; one row: the regret, what the probabilities promised, and the success ratio."""
     scenario = build_scenario(
         Experiment(rounds=rounds, seed=seed, clients_per_round=size, dropout=Choice("success-classes"))
@@ -114,7 +100,7 @@ def played(scheme: str, size: int, draw: str, rate: float, rounds: int, seed: in
     return pd.DataFrame([row])
 
 
-def cells(scale: Scale) -> Iterator[tuple[tuple[int, str, str], float, NDArray[np.float64]]]:
+def cells(scale):
     """Iterate over k, scheme and name of η, with η and the quotas."""
     for size in SIZES:
         for scheme in QUOTAS:
@@ -123,7 +109,7 @@ def cells(scale: Scale) -> Iterator[tuple[tuple[int, str, str], float, NDArray[n
             yield (size, scheme, "best"), best_rate(CLIENTS, size, sigma), sigma
 
 
-def regret_grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+def regret_grid(setup):
     """Plan the selections by k, scheme, η, draw and seed."""
     return {
         (*cell, draw, seed): (cell[1], cell[0], draw, rate, setup.scale.rounds, seed)
@@ -133,15 +119,16 @@ def regret_grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     }
 
 
-def regrets(setup: Setup[Scale]) -> pd.DataFrame:
+def regrets(setup):
     """Compute the regret beside its bound, means over seeds; η = 0.5 and η*."""
     rows, scale = [], setup.scale
+    parts = setup.parts("regret", played, regret_grid(setup))
     for (size, scheme, name), rate, sigma in cells(scale):
         bound = regret_bound(CLIENTS, size, sigma, rate)
         rest = np.maximum(size - CLIENTS * sigma, 0.0)
         proved = bool((rate * rest <= CLIENTS * sigma * (1 + 1e-12))[rest > 0].all())
         for draw in scale.draws:
-            found = pd.concat(setup["regret"][size, scheme, name, draw, seed] for seed in range(scale.seeds))
+            found = pd.concat(parts[size, scheme, name, draw, seed] for seed in range(scale.seeds))
             row = {"k": size, "scheme": scheme, "draw": draw, "η": f"{name} ({rate:.3f})"}
             row |= {"regret": found["regret"].mean(), "largest": found["regret"].max(), "bound": bound}
             row |= {"regret / bound": found["regret"].mean() / bound}
@@ -150,7 +137,7 @@ def regrets(setup: Setup[Scale]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def training_grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
+def training_grid(setup):
     """Plan the training of every scheme with k = 10, 20 and 30 by partition, k, scheme, draw and seed."""
     return {
         (partition, size, scheme, draw, seed): experiment(
@@ -170,24 +157,25 @@ def training_grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
     }
 
 
-def training_rounds(setup: Setup[Scale]) -> int:
+def training_rounds(setup):
     """Return how many rounds of training the scale has."""
     return max(1, round(TASKS[setup.dataset].rounds * setup.scale.training_share))
 
 
-def measures(run: FinishedRun) -> dict[str, float]:
+def measures(run):
     """Measure a trained run, accuracies in per cent."""
     end = run.summary()
     accuracies = {f"{which} accuracy": 100 * end[f"{which}_accuracy"] for which in ("final", "mean")}
     return accuracies | {"success ratio": end["success_ratio"]}
 
 
-def results(setup: Setup[Scale]) -> Iterator[Table | Picture]:
+def results(setup):
     """Yield regret, training and the figure."""
     experiment(setup.dataset, setup.root, "iid").federation()  # missing files are noticed now, not later
     title = f"Regret in {setup.scale.rounds} rounds, in effective participations, beside Theorem 1's bound"
     yield Table(regrets(setup), title, "regret")
-    trained, share = setup["training"], setup.scale.training_share
+    labels, share = ("partition", "k", "scheme", "draw", "seed"), setup.scale.training_share
+    trained = setup.runs("training", labels, training_grid(setup), measures)
     shown = trained.assign(panel=[f"{row.partition}, k = {row.k}" for row in trained.itertuples()])
     shown = shown[shown["draw"].isin(["", setup.scale.training_draws[0]])]
     figure = panels_figure(curves(shown, "panel", "scheme"), STYLES, "test accuracy", size=(16, 3.2))
@@ -198,7 +186,7 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture]:
     yield Table(sizes_table(trained), title, "sizes", digits=2, number="%.5g")
 
 
-def sizes_table(trained: pd.DataFrame) -> pd.DataFrame:
+def sizes_table(trained):
     """Average accuracies and success ratio over seeds, with half the 95 % intervals of the accuracies.
 
     The lead of the mean accuracy over Random's is paired by seed: both met the same data and clients that return. Its
@@ -209,7 +197,7 @@ def sizes_table(trained: pd.DataFrame) -> pd.DataFrame:
     trained = trained.assign(lead=leads.where(trained["scheme"] != "Random"))
     rows = []
     for key, part in trained.groupby(["partition", "k", "scheme", "draw"], sort=False):
-        row: dict[str, Any] = dict(zip(("partition", "k", "scheme", "draw"), key, strict=True))
+        row = dict(zip(("partition", "k", "scheme", "draw"), key, strict=True))
         for column in ("final accuracy", "mean accuracy"):
             row |= {column: part[column].mean(), f"± {column}": half_width(part[column])}
         lead = compare_means(part["lead"], margin=MARGIN)
@@ -222,17 +210,8 @@ def sizes_table(trained: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-STUDY = Study(
-    __doc__,
-    QUICK,
-    PAPER,
-    results,
-    tuple(TASKS),
-    {
-        "regret": Parts(regret_grid, played),
-        "training": Runs(("partition", "k", "scheme", "draw", "seed"), training_grid, measures),
-    },
-)
+STUDY = Study(__doc__, QUICK, PAPER, results, tuple(TASKS))
+
 
 if __name__ == "__main__":
     main(STUDY)

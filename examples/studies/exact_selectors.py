@@ -9,26 +9,25 @@ the same round; Fed-CBS's optimum is mostly 0, so that in its place stands the m
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from exact_vs_heuristic import Regime, Scale, planned, results
-from exact_vs_heuristic import measures as measured
+import exact_vs_heuristic
+from exact_vs_heuristic import Regime, Scale
 from fedselect.experiments import Choice, Experiment
-from study import FinishedRun, Runs, Setup, Study, main
+from study import Study, main
 
 #: Seconds for each decision: half of them for a bound beside a heuristic's.
 _TIME_LIMIT = 1.0
 
 
-def federation(partition: str, **options: Any) -> Experiment:
+def federation(partition, **options):
     """Build the federation of a regime: digits among 60 clients, log-normal availability, 6 a round."""
     data = Choice("digits", {"n_clients": 60, "partition": partition, **options})
     return Experiment(rounds=50, data=data, availability=Choice("lognormal"), clients_per_round=6)
 
 
-def regimes(title: str, setting: Experiment) -> tuple[Regime, Regime]:
+def regimes(title, setting):
     """Build the regimes of both selectors in a federation."""
     uniform = Choice("uniform")
     greedy = Choice("divfl", {"method": "greedy", "bound_by": "auto"})
@@ -45,26 +44,26 @@ QUICK = Scale(rounds=None, splits=20, seeds=1, regimes=DIRICHLET)
 PAPER = Scale(rounds=100, splits=20, seeds=1, regimes=DIRICHLET + LABELS)
 
 
-def plans(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
+def plans(setup):
     """Plan all runs, with this study's seconds for a decision."""
-    return {key: replace(run, time_limit=_TIME_LIMIT) for key, run in planned(setup).items()}
+    return {key: replace(run, time_limit=_TIME_LIMIT) for key, run in exact_vs_heuristic.planned(setup).items()}
 
 
-def measures(run: FinishedRun) -> dict[str, Any]:
+def measures(run):
     """Measure one run; of Fed-CBS the mean imbalance in place of the gap."""
-    found = measured(run)
+    found = exact_vs_heuristic.measures(run)
     if run.experiment.selector.name == "fed-cbs":
         found["gap"] = np.mean([record["solution"]["objective"] for record in run.records() if record["solution"]])
     return found
 
 
-STUDY = Study(
-    __doc__,
-    QUICK,
-    PAPER,
-    results,
-    data={"runs": Runs(("paper", "regime", "method", "split", "seed"), plans, measures)},
-)
+def results(setup):
+    """Yield the tables of `exact_vs_heuristic`."""
+    yield from exact_vs_heuristic.results(setup, plans, measures)
+
+
+STUDY = Study(__doc__, QUICK, PAPER, results)
+
 
 if __name__ == "__main__":
     main(STUDY)

@@ -17,9 +17,7 @@ without any gap.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,7 +27,7 @@ from scipy.stats import false_discovery_control
 from fedselect.experiments import Choice, Experiment
 from fedselect.statistics import compare_means
 from fedselect.training.settings import TrainingSettings
-from study import FinishedRun, Picture, Runs, Setup, Study, Table, main
+from study import Picture, Study, Table, main
 
 # -- setting -----------------------------------------------------------------------------------------------------------
 
@@ -55,17 +53,10 @@ class Regime:
 _TIME_LIMIT = 2.0
 
 
-def regime(
-    paper: str,
-    title: str,
-    setting: Experiment,
-    selector: Choice,
-    heuristics: dict[str, str],
-    controls: dict[str, Choice],
-) -> Regime:
+def regime(paper, title, setting, selector, heuristics, controls):
     """Build a regime: a paper's selector with the exact method and each heuristic (by label), gaps certified."""
 
-    def by(method: str, **more: Any) -> Choice:
+    def by(method, **more):
         return Choice(selector.name, {**selector.options, "method": method, **more})
 
     bound_by = {} if selector.name == "e3cs" else {"bound_by": "auto"}
@@ -73,9 +64,7 @@ def regime(
     return Regime(paper, title, setting, by("auto"), others | controls)
 
 
-def fedgs(
-    title: str, *, alpha: float = 1.0, scale: str = "pairs", others: Sequence[str] = (), **changes: Any
-) -> Regime:
+def fedgs(title, *, alpha=1.0, scale="pairs", others=(), **changes):
     """Build a regime of FedGS; by default 10 of 100 clients of digits, Dirichlet(0.5), log-normal availability.
 
     All heuristics and controls stand beside the exact method unless ``others`` names some.
@@ -93,7 +82,7 @@ def fedgs(
     return replace(built, others={name: built.others[name] for name in others or built.others})
 
 
-def ca_fed(title: str, bias_weight: float, data: Choice, training: TrainingSettings, step: str = "published") -> Regime:
+def ca_fed(title, bias_weight, data, training, step="published"):
     """Build a regime of CA-Fed: Algorithm 1's greedy against the exact exclusion; no exclusion is "Unbiased".
 
     As published, excluding clients also shortens the server's step; with ``step="full"`` it does not.
@@ -103,7 +92,7 @@ def ca_fed(title: str, bias_weight: float, data: Choice, training: TrainingSetti
     return regime("CA-Fed", title, setting, selector, {"Algorithm 1": "ca-fed"}, {"Unbiased": Choice("unbiased")})
 
 
-def fedss(title: str, size: int) -> Regime:
+def fedss(title, size):
     """Build a regime of FedSS-O on ten groups that come and go; proportional allocation is FedSS-P."""
     setting = Experiment(
         rounds=150,
@@ -115,7 +104,7 @@ def fedss(title: str, size: int) -> Regime:
     return regime("FedSS", title, setting, Choice("fedss", {"largest": 10}), heuristics, {"uniform": Choice("uniform")})
 
 
-def e3cs(title: str, quota: float) -> Regime:
+def e3cs(title, quota):
     """Build a regime of E3CS: 20 of 100 clients that return with probability 0.1 to 0.9, drawn as the paper draws."""
     setting = Experiment(
         rounds=300,
@@ -202,7 +191,10 @@ OUTCOMES = {
 # -- what is run -------------------------------------------------------------------------------------------------------
 
 
-def planned(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
+LABELS = ("paper", "regime", "method", "split", "seed")
+
+
+def planned(setup):
     """Plan all runs by paper, regime, method, split and seed."""
     scale = setup.scale
     # Splits outside, so that a study cut short has all methods on the splits it reached.
@@ -224,18 +216,18 @@ def planned(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
     }
 
 
-def measures(run: FinishedRun) -> dict[str, Any]:
+def measures(run):
     """Measure one run: gap, share of proved decisions, milliseconds, and the outcomes."""
     summary = run.summary()
     seconds = summary["median_solve_seconds"]
-    found: dict[str, Any] = decisions(run.records(), run.experiment.clients_per_round)
+    found = decisions(run.records(), run.experiment.clients_per_round)
     found["ms"] = np.nan if seconds is None else 1e3 * seconds
     losses = run.curve("loss")
     summary["late_loss"] = losses.tail(max(1, losses.size // 5)).mean()
     return found | {outcome: summary[outcome] for outcome in OUTCOMES}
 
 
-def decisions(records: Sequence[dict[str, Any]], size: int) -> dict[str, float]:
+def decisions(records, size):
     """Compute a run's gap (sum of its rounds' gaps over that of the bounds) and the share of proved decisions.
 
     The gap of E3CS's one pass, which is no feasible decision, is the share of the k draws that it does not allot.
@@ -256,7 +248,7 @@ def decisions(records: Sequence[dict[str, Any]], size: int) -> dict[str, float]:
 # -- tables ----------------------------------------------------------------------------------------------------------
 
 
-def compare(runs: pd.DataFrame) -> pd.DataFrame:
+def compare(runs):
     """Compute paired differences to the exact runs over splits: mean, interval, p-values, and what may be said."""
     rows = []
     for (paper, regime), group in runs.groupby(["paper", "regime"], sort=False):
@@ -281,12 +273,12 @@ def compare(runs: pd.DataFrame) -> pd.DataFrame:
     return effects
 
 
-def printed(runs: pd.DataFrame, effects: pd.DataFrame) -> pd.DataFrame:
+def printed(runs, effects):
     """Lay out one row per method: its gap and its differences; the exact row has the values themselves."""
     cells = {(row.paper, row.regime, row.method, row.outcome): row for row in effects.itertuples()}
     rows = []
     for key, group in runs.groupby(["paper", "regime", "method"], sort=False):
-        row: dict[str, Any] = dict(zip(("paper", "regime", "decided by"), key, strict=True))
+        row = dict(zip(("paper", "regime", "decided by"), key, strict=True))
         row |= {"gap %": 100 * group.gap.mean(), "proved %": 100 * group.proved.mean(), "ms": group.ms.median()}
         for outcome, (heading, digits) in OUTCOMES.items():
             found = cells.get((*key, outcome))
@@ -302,7 +294,7 @@ def printed(runs: pd.DataFrame, effects: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def verdict(effects: pd.DataFrame) -> Iterator[str]:
+def verdict(effects):
     """Put the answer in words."""
     fairness, learning = list(OUTCOMES)[:3], list(OUTCOMES)[3:]
     for paper, group in effects.groupby("paper", sort=False):
@@ -325,7 +317,7 @@ def verdict(effects: pd.DataFrame) -> Iterator[str]:
 # -- figures ---------------------------------------------------------------------------------------------------------
 
 
-def effects_figure(effects: pd.DataFrame) -> Figure:
+def effects_figure(effects):
     """Draw effects on counts and test loss against the gap, with 95 % intervals; full marks: starred in the table."""
     least, unknown = 0.003, 300.0  # where gaps of nothing, and those that are not known, are drawn
     papers = list(effects.paper.unique())
@@ -362,9 +354,9 @@ def effects_figure(effects: pd.DataFrame) -> Figure:
     return figure
 
 
-def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
+def results(setup, plan=None, measured=None):
     """Run every federation, and yield what gaps did: tables, sentences, figure."""
-    runs = setup["runs"]
+    runs = setup.runs("runs", LABELS, (plan or planned)(setup), measured or measures)
     effects = compare(runs)
     yield Table(runs, file="runs")
     yield Table(effects, file="results")
@@ -374,13 +366,8 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
     yield Picture(effects_figure(effects), "exact_vs_heuristic", 80)
 
 
-STUDY = Study(
-    __doc__,
-    QUICK,
-    PAPER,
-    results,
-    data={"runs": Runs(("paper", "regime", "method", "split", "seed"), planned, measures)},
-)
+STUDY = Study(__doc__, QUICK, PAPER, results)
+
 
 if __name__ == "__main__":
     main(STUDY)

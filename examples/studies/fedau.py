@@ -18,10 +18,7 @@ initialised and batches augmented as in the code.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,7 +34,7 @@ from fedselect.statistics import compare_means, holm
 from fedselect.training.settings import TrainingSettings
 from solvers import solve
 from solvers.participation import CutoffProblem, ParticipationWeights, expected_weight, weight_error
-from study import FinishedRun, Parts, Picture, Runs, Setup, Study, Table, Trial, Tuning, curves, main
+from study import Picture, Study, Table, curves, main
 
 # -- setting -----------------------------------------------------------------------------------------------------------
 
@@ -99,10 +96,10 @@ WIDENINGS = 4
 TUNING_SEEDS = {"Bernoulli": 1000, "Markov": 1001, "cyclic": 1002}
 
 
-def experiment(pattern: str, method: str, dataset: str, root: Path, scale: Scale, seed: int) -> Experiment:
+def experiment(pattern, method, dataset, root, scale, seed):
     """Plan one run, at the README's learning rates."""
     selector, rule, local, server = METHODS[method]
-    data: dict[str, object] = {"n_clients": scale.n_clients, "seed": seed}
+    data = {"n_clients": scale.n_clients, "seed": seed}
     if dataset == "synthetic":
         data["samples"] = 200
     else:
@@ -144,14 +141,10 @@ PUBLISHED_TRAINING = published_table("fedau", "training accuracy, %")
 
 CUTOFFS = (1, 2, 5, 10, 20, 50, 100, 200, None)
 
-PATTERN_STYLES = {
-    "Bernoulli": ("#0072B2", "-", "o"),
-    "Markov": ("#D55E00", "--", "s"),
-    "cyclic": ("#009E73", ":", "^"),
-}
+PATTERN_STYLES = {"Bernoulli": ("#0072B2", "-", "o"), "Markov": ("#D55E00", "--", "s"), "cyclic": ("#009E73", ":", "^")}
 
 
-def histories(dataset: str, root: Path, scale: Scale, seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def histories(dataset, root, scale, seed):
     """Draw which clients participate in each round, (T, N), and the rates p, (N,), under each pattern."""
     federation = experiment("Bernoulli", "MIFA", dataset, root, scale, seed).federation()
     found = {}
@@ -162,7 +155,7 @@ def histories(dataset: str, root: Path, scale: Scale, seed: int) -> dict[str, tu
     return found
 
 
-def weight_errors_of(seed: int, dataset: str, root: Path, scale: Scale) -> pd.DataFrame:
+def weight_errors_of(seed, dataset, root, scale):
     """Compute the weight error under one seed."""
     rows = []
     for pattern, (history, rates) in histories(dataset, root, scale, seed).items():
@@ -179,7 +172,7 @@ def weight_errors_of(seed: int, dataset: str, root: Path, scale: Scale) -> pd.Da
     return pd.DataFrame(rows)
 
 
-def error_table(errors: pd.DataFrame) -> pd.DataFrame:
+def error_table(errors):
     """Average weight errors over seeds: a row for each T and K, a column for each pattern, beside the bound."""
     table = errors.pivot_table(index=["T", "K"], columns="pattern", values="error")[list(PATTERNS)]
     table["Theorem 3"] = errors[errors["pattern"] == "Bernoulli"].groupby(["T", "K"])["bound"].mean()
@@ -187,7 +180,7 @@ def error_table(errors: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index()
 
 
-def weights_figure(errors: pd.DataFrame, setup: Setup[Scale]) -> Figure:
+def weights_figure(errors, setup):
     """Draw the weight error against the cutoff, and what the weights of K = 50 become for clients of each rate."""
     scale, figure = setup.scale, Figure(figsize=(9, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -228,7 +221,7 @@ def weights_figure(errors: pd.DataFrame, setup: Setup[Scale]) -> Figure:
 RIVALS = ("FedAU, K = 50", "known participation")
 
 
-def to_tune(setup: Setup[Scale]) -> dict[str, list[Experiment]]:
+def to_tune(setup):
     """Plan the tuning of each method over all patterns, where there are rates to try."""
     return {
         method: [
@@ -239,15 +232,14 @@ def to_tune(setup: Setup[Scale]) -> dict[str, list[Experiment]]:
     }
 
 
-def grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
+def grid(setup, tuned):
     """Plan every method at its own rates, and the rivals at FedAU's local rate and equal server rates."""
-    tuned, _ = setup["tuning"]
 
-    def rates(method: str) -> TrainingSettings:
+    def rates(method):
         each = experiment("Bernoulli", method, setup.dataset, setup.root, setup.scale, 0)
         return tuned.get(method, each.training)
 
-    settings: dict[tuple[float | str, str], TrainingSettings] = {("own", method): rates(method) for method in METHODS}
+    settings = {("own", method): rates(method) for method in METHODS}
     local = settings["own", RIVALS[0]].learning_rate
     for server in setup.scale.equal:
         for method in RIVALS:
@@ -263,7 +255,7 @@ def grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
     }
 
 
-def trials(tried: Sequence[Trial[str]]) -> pd.DataFrame:
+def trials(tried):
     """Lay out one row per setting that was tried, with the objective under each pattern's tuning seed."""
     return pd.DataFrame(
         {"method": trial.label, "rounds": trial.rounds}
@@ -273,7 +265,7 @@ def trials(tried: Sequence[Trial[str]]) -> pd.DataFrame:
     )
 
 
-def edges(tuned: Mapping[str, TrainingSettings], tried: pd.DataFrame) -> str:
+def edges(tuned, tried):
     """Say which methods' best rates lie on the edge of what was tried: no claim of theirs is one at best rates."""
     at = []
     for method, own in tried.groupby("method", sort=False):
@@ -283,7 +275,7 @@ def edges(tuned: Mapping[str, TrainingSettings], tried: pd.DataFrame) -> str:
     return "on the edge of the grid of rates: " + (", ".join(at) or "none")
 
 
-def measures(run: FinishedRun) -> dict[str, float]:
+def measures(run):
     """Measure one run, accuracies in per cent; the accuracy is over the last tenth of the rounds."""
     summary, training, curve = run.summary(), run.experiment.training, run.curve()
     clients = pd.read_csv(run.folder / "clients.csv")
@@ -299,7 +291,7 @@ def measures(run: FinishedRun) -> dict[str, float]:
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def of_dataset(table: Mapping[str, Mapping[str, tuple[float, ...]]], dataset: str) -> dict[tuple[str, ...], float]:
+def of_dataset(table, dataset):
     """Select the poster's numbers of a data set by (pattern, method); empty where it has none."""
     if dataset not in IMAGES:
         return {}
@@ -307,7 +299,7 @@ def of_dataset(table: Mapping[str, Mapping[str, tuple[float, ...]]], dataset: st
     return {(pattern, name): row[column] for pattern, methods in table.items() for name, row in methods.items()}
 
 
-def leads(runs: pd.DataFrame) -> pd.DataFrame:
+def leads(runs):
     """Compute FedAU's (K = 50) lead over each method in test accuracy, with a 95 % interval, beside the paper's.
 
     A lead that is not beyond chance is "within a point" where two one-sided tests say so, "too few" below three seeds,
@@ -337,7 +329,7 @@ def leads(runs: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns=["theirs", "otherwise"])
 
 
-def _verdict(low: float, high: float, theirs: np.ndarray) -> str:
+def _verdict(low, high, theirs):
     """Say what an interval of ours says, and whether it is what the paper's four leads say."""
     if low <= 0 <= high:
         return "open"
@@ -353,7 +345,7 @@ def _verdict(low: float, high: float, theirs: np.ndarray) -> str:
     return f"{words}, as in the paper"
 
 
-def orders(runs: pd.DataFrame) -> pd.DataFrame:
+def orders(runs):
     """Compute Spearman's rank correlation of our order of the methods with the paper's on each of its data sets."""
     ours = runs.groupby(["pattern", "method"])["accuracy"].mean().round(9)  # rounding errors are no order
     rows = []
@@ -378,23 +370,26 @@ METHOD_STYLES = {
 }
 
 
-def accuracy_figure(runs: pd.DataFrame) -> Figure:
+def accuracy_figure(runs):
     """Draw test accuracy over the rounds under each pattern, mean over seeds."""
     panels = curves(runs, "pattern", "method", lambda run: 100 * run.curve())
     return panels_figure(panels, METHOD_STYLES, "test accuracy, %", size=(9, 3.2))
 
 
-def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
+def results(setup):
     """Yield the tables and figures."""
     dataset, scale = setup.dataset, setup.scale
-    errors = pd.concat(setup["weights"].values(), ignore_index=True)
-    tried = trials(setup["tuning"][1])
-    by_rates = {at: part.drop(columns="rates") for at, part in setup["runs"].groupby("rates", sort=False)}
+    plan = {(seed,): (seed, dataset, setup.root, scale) for seed in scale.seeds}
+    errors = pd.concat(setup.parts("weights", weight_errors_of, plan).values(), ignore_index=True)
+    tuned, tried = setup.tuned(to_tune(setup), widenings=WIDENINGS)
+    tried = trials(tried)
+    everything = setup.runs("runs", ("rates", "pattern", "method", "seed"), grid(setup, tuned), measures)
+    by_rates = {at: part.drop(columns="rates") for at, part in everything.groupby("rates", sort=False)}
     runs, rivals = by_rates["own"], {server: by_rates[server] for server in scale.equal}
 
     order = ["pattern", "method"]
     published, of_training = (of_dataset(table, dataset) for table in (PUBLISHED, PUBLISHED_TRAINING))
-    why: dict[tuple[str, ...], str] = {(): f"{scale.rounds} rounds, other learning rates"}
+    why = {(): f"{scale.rounds} rounds, other learning rates"}
     table = beside_paper(runs, published, order, "accuracy", why, margin=1.0, runs=5)
     trained = beside_paper(runs, of_training, order, "training accuracy", why, margin=1.0, runs=5)
     more = ["local rate", "server rate", "objective", "worst client's loss"]
@@ -403,7 +398,7 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
     rates = ["local rate", "server rate"]
     equal_rates = pd.concat([leads(each).assign(**each[rates].iloc[0]) for each in rivals.values()])
 
-    def printed(compared: pd.DataFrame) -> pd.DataFrame:
+    def printed(compared):
         return compared if published else compared.drop(columns=["paper", "verdict", "why"])
 
     cutoffs = weights["K"].map(lambda k: f"{k:.0f}" if math.isfinite(k) else "∞")
@@ -419,7 +414,7 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
     yield Table(equal_rates, "The same at equal rates, where weights alone tell the two apart", "leads-equal-rates", 2)
     if not tried.empty:
         yield Table(tried, "Learning rates tried: the objective, mean and under each pattern's tuning seed", "tuning")
-        yield edges(setup["tuning"][0], tried)
+        yield edges(tuned, tried)
     yield Table(printed(trained), f"Training accuracy on {dataset} after the last round, per cent", digits=2)
     yield Table(orders(runs), "Rank correlation of the order of five methods with the paper's", "orders", 2)
     written = {"results": runs, "weights": weights, "accuracy": table, "training-accuracy": trained}
@@ -429,23 +424,8 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
         yield Picture(figure, name, dpi=150)
 
 
-def weights_grid(setup: Setup[Scale]) -> dict[tuple[int], tuple[Any, ...]]:
-    """Plan the weight errors by seed."""
-    return {(seed,): (seed, setup.dataset, setup.root, setup.scale) for seed in setup.scale.seeds}
+STUDY = Study(__doc__, QUICK, PAPER, results, ("digits", "synthetic", *IMAGES))
 
-
-STUDY = Study(
-    __doc__,
-    QUICK,
-    PAPER,
-    results,
-    ("digits", "synthetic", *IMAGES),
-    {
-        "weights": Parts(weights_grid, weight_errors_of),
-        "tuning": Tuning(to_tune, widenings=WIDENINGS),
-        "runs": Runs(("rates", "pattern", "method", "seed"), grid, measures),
-    },
-)
 
 if __name__ == "__main__":
     main(STUDY)

@@ -23,10 +23,8 @@ the mode left out, under the first seed.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -34,27 +32,15 @@ from matplotlib.figure import Figure
 
 from comparison import beside_paper, published_cells
 from fedselect.availability import ideal
-from fedselect.data import Federation, Samples, load_data
+from fedselect.data import Samples, load_data
 from fedselect.embeddings import client_embeddings
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
 from fedselect.rounds.history import History
-from fedselect.rounds.protocol import RoundFeedback
 from fedselect.selectors import SelectAll
 from fedselect.training.settings import TrainingSettings
 from graphs import dependency_graph, edge_scores, similarity
-from study import (
-    FinishedRun,
-    Parts,
-    Picture,
-    Runs,
-    Setup,
-    Study,
-    Table,
-    curves,
-    main,
-    select_without_training,
-)
+from study import Picture, Study, Table, curves, main, select_without_training
 
 #: Test losses by (mode, method).
 Losses = Mapping[tuple[str, str], float]
@@ -81,7 +67,7 @@ class Setting:
     graphs: Mapping[str, Choice] = field(default_factory=lambda: DIGITS)
 
 
-def settings(root: Path) -> dict[str, Setting]:
+def settings(root):
     """Return the settings by data set; files are looked for below ``root``."""
     images = {"root": str(root), "validation_fraction": 0.2}
     fashion = Choice("fashion-mnist", {"partition": "two-label", **images})
@@ -113,7 +99,7 @@ class Plan:
     alphas: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 5.0)
     image_rounds: int | None = None  #: of convolutional networks, likewise
 
-    def rounds_of(self, setting: Setting) -> int:
+    def rounds_of(self, setting):
         """Return how many rounds a run has."""
         fewer = self.image_rounds if setting.training.model.startswith("cnn") else None
         return self.rounds or fewer or setting.rounds
@@ -124,7 +110,7 @@ QUICK = Plan(None, seeds=1, draws=1, sizes=1, count_rounds=1000, rates=(0.1,), a
 PAPER = Plan(rounds=None, seeds=3, draws=1, sizes=2, count_rounds=1000, rates=(0.03, 0.1, 0.3))
 
 
-def availability(mode: str, beta: float) -> Choice:
+def availability(mode, beta):
     """Return one of the paper's availability modes; the authors' code draws a round again when no client is there."""
     return {
         "IDL": Choice("ideal"),
@@ -137,7 +123,7 @@ def availability(mode: str, beta: float) -> Choice:
     }[mode]
 
 
-def methods(features: str, alphas: Sequence[float] = Plan.alphas) -> dict[str, tuple[Choice, float]]:
+def methods(features, alphas=Plan.alphas):
     """Return the rows of Table 2: selector and FedProx's μ."""
     rows = {
         "UniformSample": (Choice("uniform"), 0.0),
@@ -152,7 +138,7 @@ def methods(features: str, alphas: Sequence[float] = Plan.alphas) -> dict[str, t
     return rows
 
 
-def published(dataset: str) -> Losses:
+def published(dataset):
     """Read the paper's Table 2 (smallest test loss, mean of three seeds); empty for a data set it does not have."""
     cells = published_cells("fedgs", "Table 2").items()
     return {(mode, method): loss for (group, method, mode), loss in cells if group == dataset}
@@ -161,7 +147,7 @@ def published(dataset: str) -> Losses:
 # -- what is run -------------------------------------------------------------------------------------------------------
 
 
-def table_2_grid(setup: Setup[Plan]) -> dict[tuple[Any, ...], Experiment]:
+def table_2_grid(setup):
     """Plan the runs of Table 2, and of what else it might have been, by draw, M, mode, method and seed."""
     plan, setting = setup.scale, settings(setup.root)[setup.dataset]
     generated = setting.data.name == "synthetic"
@@ -188,7 +174,7 @@ def table_2_grid(setup: Setup[Plan]) -> dict[tuple[Any, ...], Experiment]:
     return grid
 
 
-def counts(data: Choice, split: str, rounds: int) -> dict[str, History]:
+def counts(data, split, rounds):
     """Select without training. Swap ascent is enough here: `exact_vs_heuristic` shows what it misses."""
     there = availability("YMF" if split == "two labels" else "LN", 0.9)
     scenario = build_scenario(Experiment(rounds=rounds, clients_per_round=10, data=data, availability=there))
@@ -206,12 +192,12 @@ def counts(data: Choice, split: str, rounds: int) -> dict[str, History]:
 class UpdateKeeper(SelectAll):
     """Selector of all available clients that keeps their updates."""
 
-    def update(self, feedback: RoundFeedback) -> None:
+    def update(self, feedback):
         """Keep the updates, one row per client."""
         self.updates = np.stack([feedback.updates[client] for client in feedback.selection.clients.tolist()])
 
 
-def graphs_grid(setup: Setup[Plan]) -> dict[tuple[str, int, float], tuple[Any, ...]]:
+def graphs_grid(setup):
     """Plan the graphs of Table 3 by split, seed and step size."""
     setting = settings(setup.root)[setup.dataset]
     model = setting.training.model if setting.training.model.startswith("cnn") else "cnn-fashion"
@@ -227,11 +213,11 @@ def graphs_grid(setup: Setup[Plan]) -> dict[tuple[str, int, float], tuple[Any, .
     }
 
 
-def recovery(setup: Setup[Plan]) -> pd.DataFrame:
+def recovery(setup):
     """Compute Table 3: one row per score, over splits, seeds, step sizes and methods."""
     return pd.DataFrame(
         (split, f"{rate:g}", method, score, seed, value)
-        for (split, seed, rate), found in setup["graphs"].items()
+        for (split, seed, rate), found in setup.parts("graphs", recovered, graphs_grid(setup), ".npz").items()
         for method, scores in found.items()
         for score, value in scores.items()
     ).set_axis(["split", "rate", "method", "score", "seed", "value"], axis=1)
@@ -241,7 +227,7 @@ def recovery(setup: Setup[Plan]) -> pd.DataFrame:
 THRESHOLDS = (0.5, 0.2, 0.1, 0.05, 0.01, 0.0)
 
 
-def recovered(data: Choice, training: TrainingSettings, seed: int) -> dict[str, dict[str, float]]:
+def recovered(data, training, seed):
     """Train all clients for a round, and score the 3DG of their updates at the best of the paper's thresholds."""
     import torch
     from torch.nn.utils import vector_to_parameters
@@ -255,7 +241,7 @@ def recovered(data: Choice, training: TrainingSettings, seed: int) -> dict[str, 
     start = loop.weights
     loop.step(evaluate=False)
 
-    def models() -> Iterator[torch.nn.Module]:
+    def models():
         network = MODELS.build(training.model, federation)
         for update in selector.updates:
             vector_to_parameters(torch.from_numpy(start + update), network.parameters())
@@ -272,12 +258,12 @@ def recovered(data: Choice, training: TrainingSettings, seed: int) -> dict[str, 
     return {name: {"precision": b.precision, "recall": b.recall, "F1": b.f1} for name, b in best.items()}
 
 
-def as_images(federation: Federation) -> Federation:
+def as_images(federation):
     """Reshape digits to 1 x 8 x 8 images, for a convolutional network; leave images as they are."""
     if federation.test.features.ndim > 2:
         return federation
 
-    def image(samples: Samples) -> Samples:
+    def image(samples):
         return Samples(samples.features.reshape(-1, 1, 8, 8), samples.labels)
 
     return replace(federation, datasets=tuple(map(image, federation.datasets)), test=image(federation.test))
@@ -292,18 +278,18 @@ ROWS = {
 }
 
 
-def over_draws(runs: pd.DataFrame, setting: Setting) -> dict[tuple[str, str], tuple[float, float]]:
+def over_draws(runs, setting):
     """Find the smallest and the largest of our numbers over the draws of the data, by cell in the table's order."""
     drawn = runs[runs.m == setting.sizes[0]].groupby(["mode", "method", "draw"], sort=False).best_loss.mean()
     ends = drawn.groupby(level=[0, 1], sort=False).agg(["min", "max"])
     return {cell: (low, high) for cell, low, high in ends.itertuples()}
 
 
-def reasons(runs: pd.DataFrame, paper: Losses, setting: Setting, plan: Plan) -> dict[tuple[str, ...], str]:
+def reasons(runs, paper, setting, plan):
     """Give reasons why a cell of Table 2 may differ: what other draws of the data give, where there are any."""
     if (rounds := plan.rounds_of(setting)) < setting.rounds:
         return {(): f"the quick plan has {rounds} rounds of {setting.rounds}: losses have not come down yet"}
-    why: dict[tuple[str, ...], str] = {}
+    why = {}
     for cell, (low, high) in over_draws(runs, setting).items():
         if setting.data.name != "synthetic":
             why[cell] = "M, T and β are assumed"
@@ -321,7 +307,7 @@ def reasons(runs: pd.DataFrame, paper: Losses, setting: Setting, plan: Plan) -> 
     return why
 
 
-def variants(runs: pd.DataFrame, paper: Losses) -> dict[str, Losses]:
+def variants(runs, paper):
     """Collect Table 2 as the paper has it, and as it is for every draw of the data and every M."""
     means = runs.groupby(["draw", "m", "mode", "method"], sort=False).best_loss.mean()
     ours = {
@@ -335,13 +321,13 @@ def variants(runs: pd.DataFrame, paper: Losses) -> dict[str, Losses]:
 PLOTTED = 300
 
 
-def measures(run: FinishedRun) -> dict[str, Any]:
+def measures(run):
     """Measure one run: its summary, and the smallest loss by the round at which the authors' plots end."""
     curve = run.curve("loss")
     return {**run.summary(), "best_loss_plotted": float(curve[curve.index <= PLOTTED].min())}
 
 
-def readings(runs: pd.DataFrame, paper: Losses) -> pd.DataFrame:
+def readings(runs, paper):
     """Compute distances from Table 2 under every reading of M, T, duplicates and FedProx, by mode; the first seed."""
     first = runs[(runs["draw"] == 0) & (runs["seed"] == 0)]
     found = []
@@ -352,7 +338,7 @@ def readings(runs: pd.DataFrame, paper: Losses) -> pd.DataFrame:
                 row = {"M": m, "T": rounds, "duplicates": "once" if once else "as drawn"}
                 row["FedProx among"] = "all" if everyone else "the available"
                 instead = {"MDSample": f"MDSample{once}", "FedProx μ=0.01": f"FedProx μ=0.01{everyone}"}
-                apart: dict[str, list[float]] = {}
+                apart = {}
                 for (mode, method), theirs in paper.items():
                     ours = losses.get((mode, instead.get(method, method)))
                     if ours is not None:
@@ -361,7 +347,7 @@ def readings(runs: pd.DataFrame, paper: Losses) -> pd.DataFrame:
     return pd.DataFrame(found).dropna(axis=1)
 
 
-def held_out(fits: pd.DataFrame) -> pd.DataFrame:
+def held_out(fits):
     """Choose a reading by all modes but one, and say how far it is from the mode left out, beside the best there."""
     names = ["M", "T", "duplicates", "FedProx among"]
     modes = [column for column in fits.columns if column not in names]
@@ -374,7 +360,7 @@ def held_out(fits: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def claims(tables: Mapping[str, Losses], modes: Sequence[str]) -> pd.DataFrame:
+def claims(tables, modes):
     """Compute what the paper's text says of Table 2, from its numbers and from ours."""
     fedgs = [name for name in methods("labels") if name.startswith("FedGS")]
     rows = []
@@ -396,7 +382,7 @@ def claims(tables: Mapping[str, Losses], modes: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def ratios(tables: Mapping[str, Losses], modes: Sequence[str]) -> pd.DataFrame:
+def ratios(tables, modes):
     """Compute FedGS's loss in units of UniformSample's."""
     return pd.DataFrame(
         {"data": title, **{mode: losses[mode, "FedGS α=1"] / losses[mode, "UniformSample"] for mode in modes}}
@@ -404,7 +390,7 @@ def ratios(tables: Mapping[str, Losses], modes: Sequence[str]) -> pd.DataFrame:
     )
 
 
-def spread(counted: Mapping[str, Mapping[str, History]]) -> pd.DataFrame:
+def spread(counted):
     """Put the counts in a few numbers; the paper has them as bars alone."""
     rows = []
     for split, histories in counted.items():
@@ -418,7 +404,7 @@ def spread(counted: Mapping[str, Mapping[str, History]]) -> pd.DataFrame:
 # -- figures -----------------------------------------------------------------------------------------------------------
 
 
-def table_2_figure(panels: Mapping[str, Losses], modes: Sequence[str]) -> Figure:
+def table_2_figure(panels, modes):
     """Draw Table 2, losses in units of UniformSample's under IDL."""
     shown = ["UniformSample", "MDSample", "Power-of-Choice", "FedProx μ=0.01", "FedGS α=0", "FedGS α=1", "FedGS α=5"]
     shown = [name for name in shown if all((modes[0], name) in losses for losses in panels.values())]
@@ -446,14 +432,14 @@ CURVES = {
 }
 
 
-def loss_figure(runs: pd.DataFrame, modes: Sequence[str]) -> Figure:
+def loss_figure(runs, modes):
     """Draw Fig. 5: test loss over the rounds, means over seeds with the band from smallest to largest."""
     shown = runs[runs["mode"].isin(modes) & runs["method"].isin(CURVES)]
     panels = curves(shown, "mode", "method", lambda run: run.curve("loss"))
     return panels_figure(panels, CURVES, "test loss", size=(4 * len(panels), 3.2), banded=list(CURVES), sharey=False)
 
 
-def counts_figure(counted: Mapping[str, Mapping[str, History]]) -> Figure:
+def counts_figure(counted):
     """Draw Fig. 4: one bar per client, the most available first; the line is how often it was there."""
     columns = len(next(iter(counted.values())))
     figure = Figure(figsize=(2.6 * columns, 2.1 * len(counted)), layout="constrained")
@@ -473,12 +459,14 @@ def counts_figure(counted: Mapping[str, Mapping[str, History]]) -> Figure:
     return figure
 
 
-def results(setup: Setup[Plan]) -> Iterator[Table | Picture | str]:
+def results(setup):
     """Run Table 2, count, compare graphs, and yield the tables and figures."""
     plan, setting = setup.scale, settings(setup.root)[setup.dataset]
     rows = methods(setting.features, plan.alphas)
     paper = {cell: loss for cell, loss in published(setup.dataset).items() if cell[1] in rows}
-    runs = setup["Table 2, rounds"].astype({"proved": float, "max_gap": float})
+    labels = ("draw", "m", "mode", "method", "seed")
+    runs = setup.runs("Table 2, rounds", labels, table_2_grid(setup), measures)
+    runs = runs.astype({"proved": float, "max_gap": float})
     main_runs = runs[(runs.draw == 0) & (runs.m == setting.sizes[0])]
     table = beside_paper(
         main_runs, paper, ("mode", "method"), "best_loss", reasons(runs, paper, setting, plan), margin=0.01, runs=3
@@ -508,13 +496,7 @@ def results(setup: Setup[Plan]) -> Iterator[Table | Picture | str]:
     }
     why = {(): "other data and network; the paper's local training before the graph is not described"}
     edges = beside_paper(
-        recovery(setup),
-        edges_paper,
-        ("split", "rate", "method", "score"),
-        "value",
-        why,
-        margin=0.05,
-        runs=1,
+        recovery(setup), edges_paper, ("split", "rate", "method", "score"), "value", why, margin=0.05, runs=1
     )
     yield Table(edges, "Table 3: edges of the oracle's 3DG found after one round of local training")
 
@@ -530,17 +512,8 @@ def results(setup: Setup[Plan]) -> Iterator[Table | Picture | str]:
     yield Picture(counts_figure(counted), "counts", 90)
 
 
-STUDY = Study(
-    __doc__,
-    QUICK,
-    PAPER,
-    results,
-    ("synthetic", "digits", "cifar10", "fashion-mnist"),
-    {
-        "Table 2, rounds": Runs(("draw", "m", "mode", "method", "seed"), table_2_grid, measures),
-        "graphs": Parts(graphs_grid, recovered, ".npz"),
-    },
-)
+STUDY = Study(__doc__, QUICK, PAPER, results, ("synthetic", "digits", "cifar10", "fashion-mnist"))
+
 
 if __name__ == "__main__":
     main(STUDY)

@@ -17,7 +17,6 @@ chance makes of one run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,14 +25,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from comparison import (
-    baseline_values,
-    beside_paper,
-    long_form,
-    published_cells,
-    stacked,
-)
-from fedselect.data import Federation
+from comparison import baseline_values, beside_paper, long_form, published_cells, stacked
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
 from fedselect.experiments.metrics import late_deviation, rounds_to
@@ -42,18 +34,7 @@ from fedselect.statistics import compare_means, half_width, holm
 from fedselect.training.settings import TrainingSettings
 from formulas import availability_bias
 from solvers.allocation import group_clients
-from study import (
-    FinishedRun,
-    Parts,
-    Picture,
-    Runs,
-    Setup,
-    Study,
-    Table,
-    curves,
-    main,
-    select_without_training,
-)
+from study import Picture, Study, Table, curves, main, select_without_training
 
 # -- setting -----------------------------------------------------------------------------------------------------------
 
@@ -97,9 +78,7 @@ QUICK = Scale(20, 2, 0.5, 3, ("80 %", "95 %"), (10, 30))
 PAPER = Scale(200, 2, 1.0, 10, RATIOS, (10, 20, 30))
 
 
-def experiment(
-    dataset: str, root: Path, ratio: str = "95 %", size: int = 10, per_group: int = 1, seed: int = 0
-) -> Experiment:
+def experiment(dataset, root, ratio="95 %", size=10, per_group=1, seed=0):
     """Build a run in the paper's setting, as far as it is stated; the seed is the run's and the data's."""
     data = {"partition": "sorted-blocks", "ratio": float(ratio.strip(" %")) / 100, "n_clients": CLIENTS, "seed": seed}
     if dataset != "digits":
@@ -130,7 +109,7 @@ ALGORITHMS = {
 IN_TABLE_2 = tuple(name for name in ALGORITHMS if name != "CS-UCB-Q")
 
 
-def published(table: str, dataset: str) -> dict[tuple[str, str], float]:
+def published(table, dataset):
     """Read rounds to the target loss by column and row: Table I by non-IID ratio, II by clients a round (at 95 %)."""
     cells = published_cells("fedss", table).items()
     return {(column, name): rounds for (group, name, column), rounds in cells if group == dataset}
@@ -151,11 +130,11 @@ DRAWS = {
 
 WHY_BIAS = {
     ("FedSS, S = 10, groups may be empty",): "Lemma 2 needs a client of every group each round; an absent group's "
-    "weight goes to the others",
+    "weight goes to the others"
 }
 
 
-def watch(federation: Federation, strata: list[int], draw: str, rounds: int, seed: int) -> dict[str, np.ndarray]:
+def watch(federation, strata, draw, rounds, seed):
     """Draw without training: by round, the average's label mix minus the population's, and Eq. 7."""
     choice, size, per_group, _ = DRAWS[draw]
     setting = experiment("digits", Path(), size=size, per_group=per_group)
@@ -163,7 +142,7 @@ def watch(federation: Federation, strata: list[int], draw: str, rounds: int, see
     if choice.name == "fedss":
         choice = Choice("fedss", {**choice.options, "groups": strata})
     vectors = federation.label_distributions
-    groups: np.ndarray = scenario.availability.groups  # type: ignore[attr-defined]  # a group trace's own
+    groups = scenario.availability.groups  # type: ignore[attr-defined]  # a group trace's own
     sizes = np.bincount(groups)
     means = np.stack([vectors[groups == k].mean(axis=0) for k in range(sizes.size)])
     found, lemma, variation = [], [], []
@@ -177,7 +156,7 @@ def watch(federation: Federation, strata: list[int], draw: str, rounds: int, see
     return {"found": np.array(found), "lemma": np.array(lemma), "variation": np.array(variation)}
 
 
-def draws(setup: Setup[Scale]) -> dict[tuple[str, int], tuple[Any, ...]]:
+def draws(setup):
     """Plan every draw from every trace."""
     # Digits, whatever is trained later: only the labels count here.
     federation = experiment("digits", Path()).federation()
@@ -188,10 +167,10 @@ def draws(setup: Setup[Scale]) -> dict[tuple[str, int], tuple[Any, ...]]:
     }
 
 
-def biases(setup: Setup[Scale]) -> pd.DataFrame:
+def biases(drawn):
     """Compute the share of Lemma 1's bias that each draw has, one row per trace and measure."""
-    rows: list[dict[str, Any]] = []
-    for (draw, seed), watched in setup["draws"].items():
+    rows = []
+    for (draw, seed), watched in drawn.items():
         found, lemma = watched["found"], watched["lemma"]
         # Regression of what happened on Eq. 7; given who is there, the draw only adds noise of mean zero.
         share = float((found * lemma).sum() / (lemma**2).sum())
@@ -206,7 +185,7 @@ def biases(setup: Setup[Scale]) -> pd.DataFrame:
 # -- what is run -------------------------------------------------------------------------------------------------------
 
 
-def training_grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
+def training_grid(setup):
     """Plan everything that is trained by step size, ratio, clients a round, clients per group, algorithm and seed."""
     scale, task = setup.scale, TASKS[setup.dataset]
     first, worst = task.steps[0], scale.ratios[-1]
@@ -229,12 +208,10 @@ def training_grid(setup: Setup[Scale]) -> dict[tuple[Any, ...], Experiment]:
     return grid
 
 
-def measures(run: FinishedRun) -> dict[str, float | None]:
+def measures(run):
     """Measure one run, accuracies in per cent."""
     table, task = run.rounds(), TASKS[run.experiment.data.name]
-    values: dict[str, float | None] = {
-        f"rounds to loss {loss:g}": rounds_to(table, loss, "loss") for loss in task.targets
-    }
+    values = {f"rounds to loss {loss:g}": rounds_to(table, loss, "loss") for loss in task.targets}
     values["rounds to 80 % accuracy"] = rounds_to(table, 0.8)
     values["final accuracy"] = 100 * run.summary()["final_accuracy"]
     values["accuracy after 30 rounds"] = 100 * table["accuracy"].iloc[min(30, len(table)) - 1]
@@ -252,27 +229,27 @@ WHY_SIZE = (
 WHY_DATA = "model, step size, batch, local epochs and trace are not stated in the paper, which has one run"
 
 
-def why(dataset: str, task: Task, column: Sequence[str]) -> dict[tuple[str, ...], str]:
+def why(dataset, task, column):
     """Give the reasons why speed-ups differ, by step size, column of the paper's table and algorithm."""
     steps = [str(step) for step in task.steps]
-    found: dict[tuple[str, ...], str] = {(step, here, "FedProx"): WHY_PROX for step in steps for here in column}
+    found = {(step, here, "FedProx"): WHY_PROX for step in steps for here in column}
     found |= {(step, "10"): WHY_SIZE for step in steps}  # of Table II
     return found | {(): WHY_DIGITS if dataset == "digits" else WHY_DATA}
 
 
-def restricted(rows: pd.DataFrame, horizon: float) -> pd.DataFrame:
+def restricted(rows, horizon):
     """Let a run that never reaches a target count as the horizon: less than it would need, but it is not dropped."""
     censored = rows["measure"].str.startswith("rounds to") & rows["value"].isna()
     return rows.assign(value=rows["value"].mask(censored, horizon))
 
 
-def speed_ups(rows: pd.DataFrame) -> pd.DataFrame:
+def speed_ups(rows):
     """Divide FedAvg's rounds by those of each algorithm, within a seed and setting."""
     cell = [*(key for key in KEYS if key != "algorithm"), "seed"]
     return rows.assign(value=baseline_values(rows, "algorithm", "FedAvg", cell) / rows["value"])
 
 
-def beside(rows: pd.DataFrame, paper: Mapping[Any, float], column: str, why: Mapping) -> pd.DataFrame:
+def beside(rows, paper, column, why):
     """Put the speed-ups of one of the paper's tables beside ours; ``column`` names its columns."""
     ours = speed_ups(rows)
     ours = ours[ours["algorithm"] != "FedAvg"]
@@ -284,12 +261,12 @@ def beside(rows: pd.DataFrame, paper: Mapping[Any, float], column: str, why: Map
     return beside_paper(ours, theirs, keys, "value", why, margin=0.1, runs=1)
 
 
-def interval(values: pd.Series) -> str:
+def interval(values):
     """Format mean and half its 95 % confidence interval, as text."""
     return f"{values.mean():.2f} ± {half_width(values):.2f}" if values.count() else "never"
 
 
-def claims(rows: pd.DataFrame, task: Task, scale: Scale) -> pd.DataFrame:
+def claims(rows, task, scale):
     """Test the paper's statements about its results on ours, by paired seeds, with Holm's adjustment for all."""
     target, early = f"rounds to loss {task.targets[0]:g}", "accuracy after 30 rounds"
     late = "late deviation of accuracy"
@@ -298,10 +275,10 @@ def claims(rows: pd.DataFrame, task: Task, scale: Scale) -> pd.DataFrame:
     found = []
     for step in map(str, task.steps):
 
-        def runs(name: str, what: str = target, ratio: str = worst, size: str = "10", at: str = step) -> pd.Series:
+        def runs(name, what=target, ratio=worst, size="10", at=step):
             return table.loc[at, ratio, size, 1, name, what]
 
-        def gain(**where: str) -> pd.Series:
+        def gain(**where):
             return runs("FedAvg", **where) / runs("FedSS-P", **where)
 
         held = {f"FedSS-P needs fewer rounds than FedAvg, {r}: speed-up - 1": gain(ratio=r) - 1 for r in scale.ratios}
@@ -332,10 +309,10 @@ def claims(rows: pd.DataFrame, task: Task, scale: Scale) -> pd.DataFrame:
     return claimed.drop(columns="mean")
 
 
-def averages(rows: pd.DataFrame, horizon: float) -> pd.DataFrame:
+def averages(rows, horizon):
     """Average every setting and measure over seeds, and say where some seeds never reach a target."""
 
-    def told(values: pd.Series) -> str:
+    def told(values):
         there = f" ({values.count()} of {len(values)} there)" if values.isna().any() else ""
         return interval(values.fillna(horizon)) + there if values.count() else "never"
 
@@ -359,7 +336,7 @@ STYLES = {
 }
 
 
-def accuracy_figure(runs: pd.DataFrame, task: Task, ratios: Sequence[str]) -> Figure:
+def accuracy_figure(runs, task, ratios):
     """Draw Fig. 2: test accuracy, means over seeds; for some with the band from lowest to highest."""
     first = runs[(runs["step"] == task.steps[0]) & (runs["size"] == 10) & (runs["per_group"] == 1)]
     panels = {}
@@ -371,11 +348,11 @@ def accuracy_figure(runs: pd.DataFrame, task: Task, ratios: Sequence[str]) -> Fi
     return panels_figure(panels, STYLES, "test accuracy", banded=banded, size=(4 * len(panels), 3.2))
 
 
-def shares_figure(rounds: Sequence[int] = (0, 4, 8, 12, 16, 20)) -> Figure:
+def shares_figure(rounds=(0, 4, 8, 12, 16, 20)):
     """Draw Fig. 1 (a): each group's share of all clients, and of those available at some hours of the day."""
     setting = replace(experiment("digits", Path()), rounds=24)
     scenario = build_scenario(setting)
-    groups: np.ndarray = scenario.availability.groups  # type: ignore[attr-defined]  # a group trace's own
+    groups = scenario.availability.groups  # type: ignore[attr-defined]  # a group trace's own
     bars = {"all": np.bincount(groups) / groups.size}
     for t in rounds:
         there = np.bincount(groups[scenario.availability.available(t)], minlength=groups.max() + 1)
@@ -393,12 +370,12 @@ def shares_figure(rounds: Sequence[int] = (0, 4, 8, 12, 16, 20)) -> Figure:
     return figure
 
 
-def bias_figure(watched: Mapping[tuple[str, int], Mapping[str, np.ndarray]], rows: pd.DataFrame) -> Figure:
+def bias_figure(watched, rows):
     """Draw (left) a label's share in the round's average over two days, (right) the share of Lemma 1's bias."""
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.4, 1))
 
-    def mean(draw: str, what: str, label: int = 0) -> np.ndarray:
+    def mean(draw, what, label=0):
         return np.mean([each[what][:, label] for (mine, _), each in watched.items() if mine == draw], axis=0)
 
     left.plot(mean("FedAvg, S = 10", "lemma"), "k-", linewidth=1, label="who is available (Lemma 1)")
@@ -421,19 +398,20 @@ def bias_figure(watched: Mapping[tuple[str, int], Mapping[str, np.ndarray]], row
     return figure
 
 
-def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
+def results(setup):
     """Yield the tables and figures of both."""
     scale, dataset, task = setup.scale, setup.dataset, TASKS[setup.dataset]
     experiment(dataset, setup.root).federation()  # missing files are noticed now, not after the first part
 
-    bias = biases(setup)
+    drawn = setup.parts("draws", watch, draws(setup), ".npz")
+    bias = biases(drawn)
     share = bias[bias["measure"] == "share of Lemma 1's bias"]
     lemmas = {(draw,): expected for draw, (*_, expected) in DRAWS.items() if expected is not None}
     title = "Lemmas 1 and 2: share of FedAvg's bias"
     tables = {title: beside_paper(share, lemmas, ["draw"], "value", WHY_BIAS, margin=0.02, runs=None)}
     yield Table(tables[title], title)
 
-    runs = setup["training"]
+    runs = setup.runs("training", (*KEYS, "seed"), training_grid(setup), measures)
     trained = long_form(runs, (*KEYS, "seed"), part="training").astype({"size": str, "step": str})
     horizon = max(run.experiment.rounds for run in runs["run"])
     raw, trained = trained, restricted(trained, horizon)
@@ -459,19 +437,13 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
     yield Table(pd.concat([bias, raw]), file="results")
     both = tables | compared
     yield Table(stacked(both), file="beside-paper")
-    yield Picture(bias_figure(setup["draws"], bias), "bias")
+    yield Picture(bias_figure(drawn, bias), "bias")
     yield Picture(shares_figure(), "shares")
     yield Picture(accuracy_figure(runs, task, scale.ratios), "accuracy")
 
 
-STUDY = Study(
-    __doc__,
-    QUICK,
-    PAPER,
-    results,
-    tuple(TASKS),
-    {"draws": Parts(draws, watch, ".npz"), "training": Runs((*KEYS, "seed"), training_grid, measures)},
-)
+STUDY = Study(__doc__, QUICK, PAPER, results, tuple(TASKS))
+
 
 if __name__ == "__main__":
     main(STUDY)

@@ -24,33 +24,30 @@ adjusted for their number (Holm).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from fedselect.availability import AVAILABILITY
-from fedselect.data import Federation, digits
+from fedselect.data import digits
 from fedselect.experiments import Choice
 from fedselect.experiments.running import build_selector
 from fedselect.randomness import generator
-from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
+from fedselect.rounds.protocol import Outcome
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import SelectorBase, aggregate
 from fedselect.statistics import compare_means, half_width, holm
 from graphs import dependency_graph, distances, similarity
-from solvers import Solution, solve
+from solvers import solve
 from solvers.constraints import Budget
 from solvers.dispersion import DispersionProblem
 from solvers.schedule import ScheduleProblem
-from study import Parts, Picture, Setup, Study, Table, main
+from study import Picture, Study, Table, main
 
 #: Rules by name. Those that weigh by a deadline are given the others' weights, so that steps are equally long.
-RULES: Mapping[str, Choice] = {
+RULES = {
     "uniform": Choice("uniform"),
     "power-of-choice": Choice("power-of-choice"),
     "FedSS-P": Choice("fedss", {"variant": "proportional"}),
@@ -92,9 +89,7 @@ PAPER = Scale(splits=50, rounds=200, turns=(0.0, 0.25, 0.5, 1.0, 2.0, 5.0, np.in
 # -- the constrained form ----------------------------------------------------------------------------------------------
 
 
-def farthest(
-    h: NDArray[np.float64], counts: NDArray[np.int64], clients: NDArray[np.int64], size: int, turns: float, **how: Any
-) -> Solution:
+def farthest(h, counts, clients, size, turns, **how):
     """Select the clients farthest apart among selections that cost at most so many turns.
 
     Parameters
@@ -117,7 +112,7 @@ def farthest(
     return solve(DispersionProblem(h[np.ix_(clients, clients)], size=size, budgets=budgets), **how)
 
 
-def fewest_turns(counts: NDArray[np.int64], clients: NDArray[np.int64], size: int) -> int:
+def fewest_turns(counts, clients, size):
     """Return the fewest turns that a selection of so many of these clients costs."""
     return int(np.sort(counts[clients] - counts[clients].min())[:size].sum())
 
@@ -125,12 +120,12 @@ def fewest_turns(counts: NDArray[np.int64], clients: NDArray[np.int64], size: in
 class Constrained(SelectorBase):
     """Select the clients farthest apart that cost at most ``turns`` each above the fewest turns possible (Eqs. 8-9)."""
 
-    def __init__(self, size: int, h: NDArray[np.float64], turns: float) -> None:
+    def __init__(self, size, h, turns):
         self.size, self.h, self.turns = size, h, turns
         self.counts = np.zeros(len(h), dtype=np.int64)
         self.bounds: list[float] = []  #: on each round's mean distance
 
-    def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
+    def _choose(self, round, present):
         m = min(self.size, present.size)
         limit = fewest_turns(self.counts, present, m) + m * self.turns
         solution = farthest(self.h, self.counts, present, m, limit, gap=GAP, seed=0)
@@ -138,12 +133,12 @@ class Constrained(SelectorBase):
         self.bounds.append(solution.bound / max(1, m * (m - 1)))
         return aggregate(present[solution.selected], round.sizes, "samples")
 
-    def update(self, feedback: RoundFeedback) -> None:
+    def update(self, feedback):
         """Count the selected clients."""
         self.counts += feedback.outcomes >= Outcome.RETURNED
 
 
-def efficient(h: NDArray[np.float64], counts: NDArray[np.int64], clients: NDArray[np.int64], size: int) -> pd.DataFrame:
+def efficient(h, counts, clients, size):
     """Find all efficient points of a round: turns, the largest mean distance at no more of them, and whether proved.
 
     A point is ``reached`` by some α if it lies on the concave hull of all.
@@ -172,14 +167,14 @@ def efficient(h: NDArray[np.float64], counts: NDArray[np.int64], clients: NDArra
 # -- one split ---------------------------------------------------------------------------------------------------------
 
 
-def clients_of(n: int, split: int) -> tuple[Federation, Any, NDArray[np.float64]]:
+def clients_of(n, split):
     """Return a split's federation, availability and distances on the 3DG."""
     federation = digits(n_clients=n, partition="sorted-blocks", ratio=0.8, seed=split)
     there = AVAILABILITY.build("fedau-bernoulli", federation, split, mean=0.4, least=0.1)
     return federation, there, distances(dependency_graph(similarity(federation.label_distributions)))
 
 
-def round_of(scale: Scale, split: int) -> pd.DataFrame:
+def round_of(scale, split):
     """Find the efficient points of the round after ``scale.rounds`` of uniform selection."""
     _, there, h = clients_of(scale.round_clients, split)
     counts = np.zeros(scale.round_clients, dtype=np.int64)
@@ -191,7 +186,7 @@ def round_of(scale: Scale, split: int) -> pd.DataFrame:
     return efficient(h, counts, present, min(scale.round_size, present.size)).assign(split=split)
 
 
-def training_of(scale: Scale, split: int) -> pd.DataFrame:
+def training_of(scale, split):
     """Train under every rule on one split: a row each, with counts, distances and losses, and two certified lines."""
     import torch
 
@@ -200,7 +195,7 @@ def training_of(scale: Scale, split: int) -> pd.DataFrame:
     torch.set_num_threads(1)
     federation, there, h = clients_of(scale.n_clients, split)
     world = Scenario(federation.sizes, there, seed=split, size=scale.size, rounds=scale.rounds, data=federation)
-    rules: dict[str, Any] = {name: build_selector(choice, world) for name, choice in RULES.items()}
+    rules = {name: build_selector(choice, world) for name, choice in RULES.items()}
     rules |= {f"ε = {_turns(turns)}": Constrained(scale.size, h, turns) for turns in scale.turns}
     rows, edge = [], np.nan
     for name, selector in rules.items():
@@ -220,7 +215,7 @@ def training_of(scale: Scale, split: int) -> pd.DataFrame:
     return pd.DataFrame(rows).assign(least_variance=schedule.bound, largest_distance=edge)
 
 
-def _turns(turns: float) -> str:
+def _turns(turns):
     return "∞" if np.isinf(turns) else f"{turns:g}"
 
 
@@ -229,12 +224,12 @@ def _turns(turns: float) -> str:
 MEASURES = ("variance", "distance", "loss", "worst tenth", "worst")
 
 
-def rules_table(rows: pd.DataFrame) -> pd.DataFrame:
+def rules_table(rows):
     """Average the rules over splits, with paired differences of the losses to uniform selection's."""
     base = rows[rows["rule"] == "uniform"].set_index("split")
     found = []
     for name, part in rows.groupby("rule", sort=False):
-        row: dict[str, Any] = {"rule": name, "splits": len(part)}
+        row = {"rule": name, "splits": len(part)}
         for column in MEASURES:
             row |= {column: part[column].mean(), f"± {column}": half_width(part[column])}
         for column in ("loss", "worst tenth"):
@@ -251,7 +246,7 @@ def rules_table(rows: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{"adjusted loss": adjusted[:, 0], "adjusted worst tenth": adjusted[:, 1]}, **lines)
 
 
-def points_table(rows: pd.DataFrame) -> pd.DataFrame:
+def points_table(rows):
     """Count a round's efficient points, and those that no α reaches, by split."""
     by_split = rows.groupby("split")
     table = by_split.agg(points=("turns", "size"), reached=("reached", "sum"), proved=("proved", "sum")).reset_index()
@@ -260,13 +255,13 @@ def points_table(rows: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{"distance, fewest turns": gain["first"].to_numpy(), "largest": gain["last"].to_numpy()})
 
 
-def shown_split(points: pd.DataFrame) -> int:
+def shown_split(points):
     """Choose the split of the first panel: the lower median of how far apart the smallest and largest distance are."""
     spread = points.groupby("split")["distance"].agg(np.ptp).sort_values(kind="stable")
     return int(spread.index[(len(spread) - 1) // 2])
 
 
-def frontier_figure(points: pd.DataFrame, table: pd.DataFrame) -> Figure:
+def frontier_figure(points, table):
     """Draw one round's efficient points, rules over rounds between the certified lines, and mean and worst losses."""
     figure = Figure(figsize=(11.5, 4.0), layout="constrained")
     axes = figure.subplots(1, 3)
@@ -296,28 +291,20 @@ def frontier_figure(points: pd.DataFrame, table: pd.DataFrame) -> Figure:
     return figure
 
 
-def splits(setup: Setup[Scale]) -> dict[tuple[int], tuple[Any, ...]]:
-    """Plan every split."""
-    return {(split,): (setup.scale, split) for split in range(setup.scale.splits)}
-
-
-def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
+def results(setup):
     """Yield a round's efficient points, the rules, and the figure."""
-    points = pd.concat(setup["rounds"].values(), ignore_index=True)
-    rules = rules_table(pd.concat(setup["training"].values(), ignore_index=True))
+    scale = setup.scale
+    plan = {(split,): (scale, split) for split in range(scale.splits)}
+    points = pd.concat(setup.parts("rounds", round_of, plan).values(), ignore_index=True)
+    rules = rules_table(pd.concat(setup.parts("training", training_of, plan).values(), ignore_index=True))
     yield Table(points_table(points), "Efficient points of a round", "points", 3, "%.5g")
     yield Table(points, file="rounds", number="%.6g")
     yield Table(rules, "Rules over the rounds, and losses after them", "rules", 3, "%.5g")
     yield Picture(frontier_figure(points, rules), "rules")
 
 
-STUDY = Study(
-    __doc__,
-    QUICK,
-    PAPER,
-    results,
-    data={"rounds": Parts(splits, round_of), "training": Parts(splits, training_of)},
-)
+STUDY = Study(__doc__, QUICK, PAPER, results)
+
 
 if __name__ == "__main__":
     main(STUDY)

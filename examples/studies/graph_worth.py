@@ -21,9 +21,7 @@ the edges in the last round, against the oracle's; messages and numbers sent for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -34,7 +32,7 @@ from fedselect.randomness import generator
 from fedselect.statistics import compare_means, holm
 from fedselect.training.settings import TrainingSettings
 from graphs import dependency_graph, distances, similarity
-from study import FinishedRun, Runs, Setup, Study, Table, main
+from study import Study, Table, main
 
 SPLITS = {"two labels": "two-label", "Dirichlet": "dirichlet-unequal"}
 
@@ -42,7 +40,7 @@ SPLITS = {"two labels": "two-label", "Dirichlet": "dirichlet-unequal"}
 MARGIN = 0.02
 
 #: Selector options by the graph's name.
-GRAPHS: Mapping[str, Mapping[str, object]] = {
+GRAPHS = {
     "oracle": {"features": "labels", "warmup": 1},
     "secure": {"features": "secure", "warmup": 1},
     "functional": {"features": "functional"},
@@ -67,10 +65,10 @@ QUICK = Scale(n_clients=30, size=5, rounds=60, seeds=10)
 PAPER = Scale(n_clients=100, size=10, rounds=300, seeds=20)
 
 
-def experiments(setup: Setup[Scale]) -> dict[tuple[str, str, int], Experiment]:
+def experiments(setup):
     """Plan the runs by (split, graph, seed), seeds outside; the wrong graphs are written below the study's folder."""
     scale = setup.scale
-    planned: dict[tuple[str, str, int], Experiment] = {}
+    planned = {}
     for seed in range(scale.seeds):
         for split, partition in SPLITS.items():
             base = Experiment(
@@ -81,12 +79,7 @@ def experiments(setup: Setup[Scale]) -> dict[tuple[str, str, int], Experiment]:
                 checkpoint_every=50,
                 data=Choice(
                     "digits",
-                    {
-                        "n_clients": scale.n_clients,
-                        "partition": partition,
-                        "validation_fraction": 0.1,
-                        "seed": seed,
-                    },
+                    {"n_clients": scale.n_clients, "partition": partition, "validation_fraction": 0.1, "seed": seed},
                 ),
                 availability=Choice("lognormal", {"beta": 0.5}),
                 training=TrainingSettings(),
@@ -101,7 +94,7 @@ def experiments(setup: Setup[Scale]) -> dict[tuple[str, str, int], Experiment]:
     return planned
 
 
-def shuffled(experiment: Experiment, out: Path) -> Path:
+def shuffled(experiment, out):
     """Write the oracle's distances between other clients than they are of, and return the file."""
     path = out / "graphs" / f"{experiment.name}-s{experiment.seed}.npy"
     if not path.exists():
@@ -112,7 +105,7 @@ def shuffled(experiment: Experiment, out: Path) -> Path:
     return path
 
 
-def measures(run: FinishedRun) -> dict[str, object]:
+def measures(run):
     """Measure one run; messages and numbers are 0 where the graph costs none."""
     summary, records = run.summary(), run.records()
     notes = [record["notes"]["graph"] for record in records if "notes" in record]
@@ -125,13 +118,13 @@ def measures(run: FinishedRun) -> dict[str, object]:
     )
 
 
-def selected(records: Sequence[Mapping[str, list[int]]], clients: int) -> np.ndarray:
+def selected(records, clients):
     """Count how often each client was selected after the warm-up, shape (N,)."""
     chosen = [client for record in records[1:] for client in record["selected"]]
     return np.bincount(np.array(chosen, dtype=np.int64), minlength=clients)
 
 
-def summarised(runs: pd.DataFrame) -> pd.DataFrame:
+def summarised(runs):
     """Average over splits by partition and graph; losses' distances from the oracle's are paired."""
     losses = ("smallest loss", "final loss")
     beyond = runs.assign(
@@ -139,7 +132,7 @@ def summarised(runs: pd.DataFrame) -> pd.DataFrame:
     )
     rows = []
     for (split, graph), group in runs.groupby(["split", "graph"], sort=False):
-        row: dict[str, object] = {"split": split, "graph": graph}
+        row = {"split": split, "graph": graph}
         differences = beyond[(beyond["split"] == split) & (beyond["graph"] == graph)]
         for loss in losses:
             oracle = float((group[loss] - differences[loss]).mean())
@@ -156,14 +149,15 @@ def summarised(runs: pd.DataFrame) -> pd.DataFrame:
     return table.rename(columns={test: f"adjusted {test}" for test in tests})
 
 
-def results(setup: Setup[Scale]) -> Iterator[Table]:
+def results(setup):
     """Run every graph, and yield the two tables."""
-    runs = setup["runs"]
+    runs = setup.runs("runs", ("split", "graph", "seed"), experiments(setup), measures)
     yield Table(summarised(runs), "What the graph is worth", "graph_worth")
     yield Table(runs, file="runs")
 
 
-STUDY = Study(__doc__, QUICK, PAPER, results, data={"runs": Runs(("split", "graph", "seed"), experiments, measures)})
+STUDY = Study(__doc__, QUICK, PAPER, results)
+
 
 if __name__ == "__main__":
     main(STUDY)

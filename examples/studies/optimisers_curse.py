@@ -60,7 +60,7 @@ leaving out none, and for selections the exact one.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -71,19 +71,19 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from fedselect.availability import AVAILABILITY, ideal
-from fedselect.data import Federation, digits
+from fedselect.data import digits
 from fedselect.randomness import generator
-from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
+from fedselect.rounds.protocol import Selection
 from fedselect.selectors import Uniform
 from fedselect.statistics import FEWEST, compare_means, half_width, holm
 from formulas import dissimilarity, estimator_error
 from graphs import dependency_graph, distances, similarity
-from solvers import InvalidAnswer, Problem, Solution, solve
+from solvers import InvalidAnswer, Problem, solve
 from solvers.allocation import AllocationProblem, group_clients
 from solvers.coverage import CoverageProblem
 from solvers.dispersion import DispersionProblem
 from solvers.weighting import ExclusionProblem
-from study import Parts, Picture, Setup, Study, Table, main
+from study import Picture, Study, Table, main
 
 DATA = {
     "two labels": {"partition": "two-label"},
@@ -145,12 +145,12 @@ class Observed(Uniform):
 
     model: Checkpoint
 
-    def __init__(self, size: int, last: int) -> None:
+    def __init__(self, size, last):
         super().__init__(size)
         self.last = last
         self._probed = np.empty(0)
 
-    def select(self, round: RoundContext) -> Selection:
+    def select(self, round):
         """Select all clients, of weight 0, in the last round."""
         if round.round < self.last:
             return super().select(round)
@@ -159,7 +159,7 @@ class Observed(Uniform):
         self._probed = round.probe(clients.tolist())
         return Selection(clients, np.zeros(clients.size))
 
-    def update(self, feedback: RoundFeedback) -> None:
+    def update(self, feedback):
         """Keep what the clients sent in the last round."""
         if feedback.round == self.last:
             clients = feedback.selection.clients.tolist()
@@ -169,7 +169,7 @@ class Observed(Uniform):
             self.model = Checkpoint(updates, losses, norms, received, self._probed)
 
 
-def observed(federation: Federation, rounds: int, seed: int) -> Checkpoint:
+def observed(federation, rounds, seed):
     """Train for some rounds by uniform selection of a tenth of the clients, and return what all send in the next."""
     import torch
 
@@ -183,7 +183,7 @@ def observed(federation: Federation, rounds: int, seed: int) -> Checkpoint:
     return selector.model
 
 
-def errors_of(selected: NDArray[np.bool_], sizes: NDArray, updates: NDArray[np.float64]) -> NDArray[np.float64]:
+def errors_of(selected, sizes, updates):
     r"""Compute how far selections' updates are from that of all, relative to it.
 
     .. math:: \Big\| \sum_{k \in S} \frac{n_k}{n_S} \Delta_k - \Delta \Big\| / \|\Delta\|,
@@ -204,9 +204,7 @@ def errors_of(selected: NDArray[np.bool_], sizes: NDArray, updates: NDArray[np.f
     return np.linalg.norm(shares @ updates, axis=-1) / whole
 
 
-def errors_of_allocations(
-    drawn: NDArray[np.int64], groups: NDArray[np.int64], updates: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def errors_of_allocations(drawn, groups, updates):
     """Compute the root mean squared errors of stratified draws (FedSS, Eq. 13), relative to the mean update.
 
     Parameters
@@ -223,9 +221,7 @@ def errors_of_allocations(
     return np.sqrt(squares) / float(np.linalg.norm(updates.mean(axis=0)))
 
 
-def errors_of_kept(
-    kept: NDArray[np.bool_], rates: NDArray[np.float64], updates: NDArray[np.float64], *, best_factor: bool = False
-) -> NDArray[np.float64]:
+def errors_of_kept(kept, rates, updates, *, best_factor=False):
     r"""Compute the root mean squared errors of CA-Fed's aggregate, relative to the mean update, for α = 1/N.
 
     .. math:: E \Big\| c \sum_{k \in S} \frac{\xi_k}{N \pi_k} \Delta_k - \Delta \Big\|^2, \qquad
@@ -261,31 +257,31 @@ Moves = Callable[[NDArray[Any]], tuple[NDArray[Any], float]]
 Swaps = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
 
 
-def dispersion_swaps(h: NDArray[np.float64]) -> Swaps:
+def dispersion_swaps(h):
     """Evaluate the sum of all pairs' distances, each counted twice, after every swap."""
 
-    def values(inside: NDArray[np.int64], outside: NDArray[np.int64]) -> NDArray[np.float64]:
+    def values(inside, outside):
         sums = h[:, inside].sum(axis=1)
-        after: NDArray[np.float64] = sums[outside][None, :] - sums[inside][:, None] - h[np.ix_(inside, outside)]
+        after = sums[outside][None, :] - sums[inside][:, None] - h[np.ix_(inside, outside)]
         return sums[inside].sum() + 2 * after
 
     return values
 
 
-def coverage_swaps(s: NDArray[np.float64]) -> Swaps:
+def coverage_swaps(s):
     """Evaluate how well all clients are represented after every swap."""
 
-    def values(inside: NDArray[np.int64], outside: NDArray[np.int64]) -> NDArray[np.float64]:
+    def values(inside, outside):
         rest = np.array([s[:, np.delete(inside, i)].max(axis=1, initial=-np.inf) for i in range(inside.size)])
         return np.maximum(rest[:, :, None], s[None, :, outside]).sum(axis=1)
 
     return values
 
 
-def by_swaps(swaps: Swaps) -> Moves:
+def by_swaps(swaps):
     """Move from a selection (N,) of bool by the best swap."""
 
-    def move(x: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], float]:
+    def move(x):
         inside, outside = np.flatnonzero(x), np.flatnonzero(~x)
         values = swaps(inside, outside)
         leaves, joins = np.unravel_index(int(values.argmax()), values.shape)
@@ -296,10 +292,10 @@ def by_swaps(swaps: Swaps) -> Moves:
     return move
 
 
-def by_transfers(problem: AllocationProblem) -> Moves:
+def by_transfers(problem):
     """Move from an allocation (K,) by the best transfer of one client from a group to another."""
 
-    def move(x: NDArray[np.int64]) -> tuple[NDArray[np.int64], float]:
+    def move(x):
         terms = problem.terms(x)
         less = np.where(x > problem.first, problem.terms(x - 1) - terms, np.inf)
         more = np.where(x < problem.upper, problem.terms(x + 1) - terms, np.inf)
@@ -313,11 +309,11 @@ def by_transfers(problem: AllocationProblem) -> Moves:
     return move
 
 
-def by_flips(problem: ExclusionProblem) -> Moves:
+def by_flips(problem):
     """Move from the kept clients (N,) of bool by the best flip of one client, in or out; one at least is kept."""
     importance, gaps = problem.importance, problem.loss_gaps
 
-    def move(x: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], float]:
+    def move(x):
         signed = np.where(x, -importance, importance)
         mass, loss = importance[x].sum() + signed, importance[x] @ gaps[x] + signed * gaps
         alone = x & (x.sum() == 1)
@@ -330,7 +326,7 @@ def by_flips(problem: ExclusionProblem) -> Moves:
     return move
 
 
-def way(problem: Problem, moves: Moves, start: NDArray[Any]) -> Iterator[tuple[NDArray[Any], float]]:
+def way(problem, moves, start):
     """Yield a decision and those that steepest moves lead to, with their values."""
     sign = 1.0 if problem.sense == "max" else -1.0
     x, value = start, problem.objective(start)
@@ -384,7 +380,7 @@ class Surrogate:
     heuristics: Heuristics = field(default_factory=dict)
     others: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
-    def solved(self, seed: int) -> dict[str, Solution]:
+    def solved(self, seed):
         """Solve the problem exactly and by its heuristics."""
         # A machine under load must not decide how far a search gets: no time limit, a gap of 1 %.
         exact = {"exact": solve(self.problem, gap=0.01, seed=seed)}
@@ -393,7 +389,7 @@ class Surrogate:
             for name, (method, options) in self.heuristics.items()
         }
 
-    def table(self, solved: Mapping[str, Solution]) -> dict[str, list[Any]]:
+    def table(self, solved):
         """Measure every decision: who decided, the gap to the bound in per cent, the error and its percentile.
 
         Raises
@@ -424,27 +420,27 @@ class Surrogate:
         }
 
 
-def percentiles_of(errors: NDArray[np.float64], random: NDArray[np.float64]) -> NDArray[np.float64]:
+def percentiles_of(errors, random):
     """Return the percentiles of errors among random decisions' sorted ones; equal ones count half."""
     places = np.searchsorted(random, errors, "left") + np.searchsorted(random, errors, "right")
     return 50 * places / random.size
 
 
-def among(errors: Callable[[NDArray[Any]], NDArray[np.float64]], random: NDArray[Any]) -> Judge:
+def among(errors, random):
     """Judge decisions among the same random ones, (k, n)."""
     sorted_ = np.sort(errors(random))
 
-    def judge(decisions: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def judge(decisions):
         found = errors(decisions)
         return found, percentiles_of(found, sorted_)
 
     return judge
 
 
-def among_as_many(errors: Callable[[NDArray[Any]], NDArray[np.float64]], orders: NDArray[np.int64]) -> Judge:
+def among_as_many(errors, orders):
     """Judge selections among random ones of as many clients: the first of random orders, (k, N)."""
 
-    def judge(decisions: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def judge(decisions):
         found, percentiles, counts = errors(decisions), np.empty(len(decisions)), decisions.sum(axis=1)
         for count in np.unique(counts):
             random = np.sort(errors(_masks(orders[:, :count], decisions.shape[1])))
@@ -454,14 +450,12 @@ def among_as_many(errors: Callable[[NDArray[Any]], NDArray[np.float64]], orders:
     return judge
 
 
-GREEDY: Heuristics = {"greedy": ("greedy", {})}
+GREEDY = {"greedy": ("greedy", {})}
 
 GRAPH = "dispersion, 3DG"
 
 
-def selections(
-    graph: NDArray[np.float64], updates: NDArray[np.float64], samples: NDArray[np.int64], drawn: NDArray[np.int64]
-) -> dict[str, Surrogate]:
+def selections(graph, updates, samples, drawn):
     """State the surrogates of a round that select as many clients as each of the random selections, (k, M)."""
     n, size = len(graph), drawn.shape[1]
     random = _masks(drawn, n)
@@ -471,7 +465,7 @@ def selections(
     apart = np.sqrt(np.maximum(squares[:, None] + squares - 2 * products, 0.0))
     apart = (apart + apart.T) / 2 * (1 - np.eye(len(apart)))
     near = apart.max() - apart
-    stated: dict[str, tuple[Problem, Swaps]] = {
+    stated = {
         GRAPH: (DispersionProblem(graph, size=size), dispersion_swaps(graph)),
         "dispersion, updates": (DispersionProblem(apart, size=size), dispersion_swaps(apart)),
         "coverage, updates": (CoverageProblem(near, size), coverage_swaps(near)),
@@ -487,15 +481,9 @@ LABELS = "allocation, labels"
 PROPORTIONAL, NONE_OUT, RARE_OUT = "proportional", "none left out", "rare left out"
 
 
-def allocations(
-    distributions: NDArray[np.float64],
-    groups: NDArray[np.int64],
-    updates: NDArray[np.float64],
-    size: int,
-    rng: np.random.Generator,
-) -> dict[str, Surrogate]:
+def allocations(distributions, groups, updates, size, rng):
     """State the surrogates of a round that allot clients to groups; distributions (N, L) are of labels."""
-    heuristics: Heuristics = {PROPORTIONAL: ("proportional", {}), "largest remainder": ("largest-remainder", {})}
+    heuristics = {PROPORTIONAL: ("proportional", {}), "largest remainder": ("largest-remainder", {})}
     random = random_allocations(np.bincount(groups), size, RANDOM, rng)
     judge = among(lambda drawn: errors_of_allocations(drawn, groups, updates), random)
     found = {}
@@ -506,7 +494,7 @@ def allocations(
     return found
 
 
-def random_allocations(sizes: NDArray[np.int64], total: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def random_allocations(sizes, total, count, rng):
     """Draw from all allocations of ``total`` clients with at least one of each group, equally likely; (count, K)."""
     most, rest = sizes - 1, total - sizes.size
     ways = np.zeros((sizes.size + 1, rest + 1))  # of the groups from k on to share so many
@@ -527,14 +515,7 @@ def random_allocations(sizes: NDArray[np.int64], total: int, count: int, rng: np
 LOSSES, FACTOR = "total error, losses", "total error, best factor"
 
 
-def exclusions(
-    losses: NDArray[np.float64],
-    rates: NDArray[np.float64],
-    correlation: NDArray[np.float64],
-    updates: NDArray[np.float64],
-    orders: NDArray[np.int64],
-    rng: np.random.Generator,
-) -> dict[str, Surrogate]:
+def exclusions(losses, rates, correlation, updates, orders, rng):
     """State the surrogates of a round that leave out clients; random ones keep the first of random orders, (k, N)."""
     n = losses.size
     problem = ExclusionProblem(np.full(n, 1.0 / n), losses, None, rates, correlation)
@@ -555,16 +536,16 @@ def exclusions(
     }
 
 
-def curse_of(data: str, scale: Scale, split: int) -> pd.DataFrame:
+def curse_of(data, scale, split):
     """Measure one split: a row per decision, with its gap to the bound in per cent and the percentile of its error."""
     n = scale.clients
     federation = digits(n_clients=n, seed=split, **DATA[data])  # type: ignore[arg-type]
     labels = federation.label_distributions
     samples, graph = federation.sizes, distances(dependency_graph(similarity(labels)))
     groups = group_clients(labels, scale.groups, seed=split).labels
-    chains: Any = AVAILABILITY.build("ca-fed", federation, split)
-    found: list[pd.DataFrame] = []
-    known: dict[tuple[str, int], dict[str, Solution]] = {}  # surrogates of labels are the same in all rounds
+    chains = AVAILABILITY.build("ca-fed", federation, split)
+    found = []
+    known = {}  # surrogates of labels are the same in all rounds
     for t in scale.rounds:
         model, rng = observed(federation, t, split), generator(split, "selector", t)
         updates = model.updates.astype(np.float64)
@@ -582,7 +563,7 @@ def curse_of(data: str, scale: Scale, split: int) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True)
 
 
-def _masks(selections: list[NDArray[np.int64]] | NDArray[np.int64], n: int) -> NDArray[np.bool_]:
+def _masks(selections, n):
     """Return selections as a table of truth values, (k, n)."""
     masks = np.zeros((len(selections), n), dtype=np.bool_)
     for mask, chosen in zip(masks, selections, strict=True):
@@ -599,7 +580,7 @@ CELL = ["surrogate", "data", "round", "M"]
 CONTROLS = (PROPORTIONAL, NONE_OUT)
 
 
-def decisions(rows: pd.DataFrame) -> pd.DataFrame:
+def decisions(rows):
     """Average the error's percentile over splits, by who decided, and say whether it is better than random."""
     found = []
     for key, group in rows[rows["decided by"] != "on the way"].groupby([*CELL, "decided by"], sort=False):
@@ -616,7 +597,7 @@ def decisions(rows: pd.DataFrame) -> pd.DataFrame:
     return judged(table, ~table["decided by"].isin(["random", NONE_OUT]), table["percentile"] - 50, "than random")
 
 
-def beside_controls(rows: pd.DataFrame) -> pd.DataFrame:
+def beside_controls(rows):
     """Average over splits how much larger the error is than a control's, by who decided."""
     found = []
     for key, group in rows[rows["decided by"] != "on the way"].groupby(CELL, sort=False):
@@ -635,7 +616,7 @@ def beside_controls(rows: pd.DataFrame) -> pd.DataFrame:
     return judged(table, table["splits"] > 0, table["error %"], "than control")
 
 
-def judged(table: pd.DataFrame, tested: pd.Series, more: pd.Series, verdict: str) -> pd.DataFrame:
+def judged(table, tested, more, verdict):
     """Adjust p-values for the rows that are tested (Holm), and call them better, worse, the same or inconclusive."""
     table["adjusted"] = np.nan
     table.loc[tested, "adjusted"] = holm(table.loc[tested, "p"])
@@ -649,7 +630,7 @@ def judged(table: pd.DataFrame, tested: pd.Series, more: pd.Series, verdict: str
 ON_THE_WAY = ("random", "on the way", "swap ascent", "transfers", "flips", "exact")
 
 
-def curve(rows: pd.DataFrame) -> pd.DataFrame:
+def curve(rows):
     """Average the error's percentile over splits by the gap, of all decisions on ways from random ones to the exact."""
     labelled = rows[rows["decided by"].isin(ON_THE_WAY)]
     between = [f"{low:g}-{high:g}" for low, high in itertools.pairwise(GAPS[1:-1])]
@@ -665,7 +646,7 @@ def curve(rows: pd.DataFrame) -> pd.DataFrame:
 DRAWN = (GRAPH, "dispersion, updates", "coverage, updates", LABELS, LOSSES)
 
 
-def curse_figure(table: pd.DataFrame) -> Figure:
+def curse_figure(table):
     """Draw the error's percentile against the gap: a column per surrogate, a row per M, a line per data and round."""
     sizes = table.groupby("surrogate", observed=True)["M"].unique()
     shown = {name: [(name, size) for size in sorted(sizes[name])] for name in DRAWN}
@@ -706,15 +687,11 @@ def curse_figure(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def splits(setup: Setup[Scale]) -> dict[tuple[str, int], tuple[Any, ...]]:
-    """Plan every split of every kind of data."""
-    scale = setup.scale
-    return {(data, split): (data, scale, split) for split in range(scale.splits) for data in scale.data}
-
-
-def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
+def results(setup):
     """Yield decisions, curves, controls and figure; tables of a surrogate each, which keeps them short."""
-    rows = pd.concat(setup["splits"].values(), ignore_index=True)
+    scale = setup.scale
+    plan = {(data, split): (data, scale, split) for split in range(scale.splits) for data in scale.data}
+    rows = pd.concat(setup.parts("splits", curse_of, plan).values(), ignore_index=True)
     by_gap = curve(rows)
     for table, title, file in (
         (decisions(rows), "error of the update, percentile of random decisions", "decisions"),
@@ -727,7 +704,8 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
     yield Picture(curse_figure(by_gap), "curve")
 
 
-STUDY = Study(__doc__, QUICK, PAPER, results, data={"splits": Parts(splits, curse_of)})
+STUDY = Study(__doc__, QUICK, PAPER, results)
+
 
 if __name__ == "__main__":
     main(STUDY)

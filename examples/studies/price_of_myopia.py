@@ -24,25 +24,23 @@ In loss
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from fedselect.availability import AVAILABILITY, TwoState
 from fedselect.data import digits
 from fedselect.experiments import Choice
-from fedselect.rounds.protocol import RoundContext, Selection
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import SelectorBase, aggregate
 from fedselect.statistics import compare_means, half_width, holm
 from solvers import solve
 from solvers.schedule import ScheduleProblem
-from study import Parts, Picture, Setup, Study, Table, main, select_without_training
+from study import Picture, Study, Table, main, select_without_training
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Kind:
 TWO_LABELS = {"partition": "two-label"}
 
 #: Kinds of availability by name.
-KINDS: Mapping[str, Kind] = {
+KINDS = {
     "LN 0.5": Kind(Choice("lognormal", {"beta": 0.5}), TWO_LABELS),
     "SLN 0.5": Kind(Choice("sin-lognormal", {"beta": 0.5})),
     "chains, 0.9 and 0.1 there, λ = 0.9 or 0": Kind(Choice("ca-fed"), TWO_LABELS),
@@ -91,7 +89,7 @@ QUICK = Scale(rounds=100, draws=20, horizons=(2, 5, 10))
 PAPER = Scale(rounds=1000, draws=50, horizons=(2, 5, 10, 50))
 
 
-def forecast(chains: TwoState, there: NDArray[np.bool_], horizon: int) -> NDArray[np.bool_]:
+def forecast(chains, there, horizon):
     r"""Predict who is there in the next ``horizon`` rounds, the present one first: those with probability above 1/2.
 
     .. math:: P(k \in A_{t+h} \mid A_t) = \pi_k + \lambda_k^h \, ([k \in A_t] - \pi_k)
@@ -116,7 +114,7 @@ def forecast(chains: TwoState, there: NDArray[np.bool_], horizon: int) -> NDArra
     return chance > 0.5
 
 
-def with_forecast(chains: TwoState, available: NDArray[np.bool_], size: int, horizon: int) -> NDArray[np.bool_]:
+def with_forecast(chains, available, size, horizon):
     """Plan ``horizon`` forecast rounds exactly, select as planned for one, and plan anew; return the plan, (T, N)."""
     table = np.zeros_like(available)
     for t, there in enumerate(available):
@@ -129,7 +127,7 @@ def with_forecast(chains: TwoState, available: NDArray[np.bool_], size: int, hor
     return table
 
 
-def plans(world: Scenario, horizons: tuple[int, ...]) -> dict[str, tuple[NDArray[np.bool_], str]]:
+def plans(world, horizons):
     """Play every planner: its selections of all rounds, (T, N), and the status, by name."""
     available = np.array([world.availability.available(t) for t in range(world.rounds)])
     uniform = np.zeros_like(available)
@@ -152,14 +150,14 @@ def plans(world: Scenario, horizons: tuple[int, ...]) -> dict[str, tuple[NDArray
 class Planned(SelectorBase):
     """Select as a plan has it, (T, N)."""
 
-    def __init__(self, plan: NDArray[np.bool_]) -> None:
+    def __init__(self, plan):
         self.plan = plan
 
-    def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
+    def _choose(self, round, present):
         return aggregate(np.flatnonzero(self.plan[round.round]), round.sizes, "samples")
 
 
-def trained(world: Scenario, plan: NDArray[np.bool_]) -> dict[str, float]:
+def trained(world, plan):
     """Train on the selections of a plan, and measure what is in `OUTCOMES`."""
     import torch
 
@@ -177,18 +175,18 @@ def trained(world: Scenario, plan: NDArray[np.bool_]) -> dict[str, float]:
     return dict(zip(OUTCOMES, values, strict=True))
 
 
-def trains(planner: str, horizons: tuple[int, ...]) -> bool:
+def trains(planner, horizons):
     """Whether a planner's selections train: all but those of the shorter forecasts."""
     return not planner.endswith("forecast") or planner == f"{max(horizons)} rounds forecast"
 
 
-def priced(name: str, n: int, size: int, rounds: int, horizons: tuple[int, ...], draw: int) -> pd.DataFrame:
+def priced(name, n, size, rounds, horizons, draw):
     """Play one draw of the availability; a row per planner with the variance of the counts, and what came of them."""
     kind = KINDS[name]
     federation = digits(n_clients=n) if kind.data is None else digits(n_clients=n, seed=draw, **kind.data)
     there = AVAILABILITY.build(kind.availability.name, federation, draw, **kind.availability.options)
     world = Scenario(federation.sizes, there, seed=draw, size=size, rounds=rounds, data=federation)
-    rows: list[dict[str, Any]] = []
+    rows = []
     found = plans(world, horizons)
     best, _ = found[CLAIRVOYANT]
     for planner, (plan, status) in found.items():
@@ -202,7 +200,7 @@ def priced(name: str, n: int, size: int, rounds: int, horizons: tuple[int, ...],
     return pd.DataFrame(rows)
 
 
-def prices(rows: pd.DataFrame) -> pd.DataFrame:
+def prices(rows):
     """Average variances over draws, with their ratios to the clairvoyant's; infinite where that is 0 in some draw."""
     best = rows[rows["planner"] == CLAIRVOYANT].set_index(["availability", "draw"])["variance"]
     theirs = best.reindex(pd.MultiIndex.from_frame(rows[["availability", "draw"]])).to_numpy()
@@ -221,7 +219,7 @@ def prices(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def losses(rows: pd.DataFrame) -> pd.DataFrame:
+def losses(rows):
     """Compute the differences to the clairvoyant, paired by split: a row for each planner and outcome."""
     found = []
     for name, kind in rows.dropna(subset="loss").groupby("availability", sort=False):
@@ -241,7 +239,7 @@ def losses(rows: pd.DataFrame) -> pd.DataFrame:
     return table.assign(adjusted=holm(table["adjusted"]))
 
 
-def verdict(table: pd.DataFrame) -> Iterator[str]:
+def verdict(table):
     """Count for each planner how many of its differences are beyond chance, and how many within the margin."""
     for planner, part in table.groupby("planner", sort=False):
         differ, same = int((part["adjusted"] < 0.05).sum()), int((part["within"] < 0.05).sum())
@@ -251,7 +249,7 @@ def verdict(table: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def price_figure(table: pd.DataFrame, horizons: tuple[int, ...]) -> Figure:
+def price_figure(table, horizons):
     """Draw the variance over the clairvoyant's by the rounds that a planner looks ahead; forecasts are dashed."""
     figure = Figure(figsize=(6.5, 5.0), layout="constrained")
     axis = figure.subplots()
@@ -281,7 +279,7 @@ def price_figure(table: pd.DataFrame, horizons: tuple[int, ...]) -> Figure:
     return figure
 
 
-def loss_figure(table: pd.DataFrame) -> Figure:
+def loss_figure(table):
     """Draw the differences of the losses to the clairvoyant, in per cent of its, by planner; the margin is shaded."""
     kinds = table.groupby("availability", sort=False)
     rows = (kinds.ngroups + 1) // 2
@@ -322,7 +320,7 @@ def loss_figure(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def draws(setup: Setup[Scale]) -> dict[tuple[int, int], tuple[Any, ...]]:
+def draws(setup):
     """Plan every draw of every availability, by its place."""
     scale = setup.scale
     return {
@@ -332,9 +330,11 @@ def draws(setup: Setup[Scale]) -> dict[tuple[int, int], tuple[Any, ...]]:
     }
 
 
-def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
+def results(setup):
     """Yield both tables and figures."""
-    scale, rows = setup.scale, pd.concat(setup["draws"].values(), ignore_index=True)
+    scale = setup.scale
+    parts = setup.parts("draws", priced, draws(setup))
+    rows = pd.concat(parts.values(), ignore_index=True)
     table = prices(rows)
     yield Table(table, f"Variance of the counts after {scale.rounds} rounds, by what the planner knows", "prices", 2)
     yield Picture(price_figure(table, scale.horizons), "prices")
@@ -344,7 +344,8 @@ def results(setup: Setup[Scale]) -> Iterator[Table | Picture | str]:
     yield Picture(loss_figure(found), "losses")
 
 
-STUDY = Study(__doc__, QUICK, PAPER, results, data={"draws": Parts(draws, priced)})
+STUDY = Study(__doc__, QUICK, PAPER, results)
+
 
 if __name__ == "__main__":
     main(STUDY)

@@ -1,4 +1,4 @@
-"""The published greedy rule of FedCS, and a distribution time that depends on who is selected."""
+"""The published greedy rule of FedCS."""
 
 from __future__ import annotations
 

@@ -54,7 +54,9 @@ def test_a_method_has_one_pair_of_rates_tuned_over_all_patterns(tmp_path, monkey
     only(["Bernoulli", "cyclic"], monkeypatch)
     grid = {"local": (0.03, 0.3), "server": (1.0, 100.0)}
     scale = replace(TINY, n_clients=8, rounds=12, screening=(6, 2), **grid)
-    rates, tried = Setup(scale, "digits", None, tmp_path, data=fedau.STUDY.data)["tuning"]
+    rates, tried = (setup := Setup(scale, "digits", None, tmp_path)).tuned(
+        fedau.to_tune(setup), widenings=fedau.WIDENINGS
+    )
     tried = fedau.trials(tried)
     for method, own in tried[tried["rounds"] == 6].groupby("method"):
         local, server = own["local rate"].unique(), own["server rate"].unique()
@@ -94,7 +96,7 @@ def test_the_weight_error_without_memory_is_known(finished):
 
 
 def test_nothing_is_run_twice(finished):
-    kept = [*finished.glob("runs/*/*/*"), finished / "weights" / "1.csv"]
+    kept = [*finished.glob("runs/*/*/*"), finished / "weights"]
     before = {path: path.stat().st_mtime_ns for path in kept}
     written = (finished / "results.csv").read_bytes()
     assert run_study(fedau.STUDY, finished.parent, jobs=1, scale=TINY) == finished

@@ -31,7 +31,8 @@ def test_published_tables():
 def test_lemmas(tmp_path):
     """FedAvg has all of Lemma 1's bias with 10 and with 30 clients, FedSS none of it while groups are present."""
     scale = dataclasses.replace(fedss.QUICK, traces=6, days=1)
-    rows = fedss.biases(Setup(scale, "digits", tmp_path, tmp_path, data=fedss.STUDY.data))
+    setup = Setup(scale, "digits", tmp_path, tmp_path)
+    rows = fedss.biases(setup.parts("draws", fedss.watch, fedss.draws(setup), ".npz"))
     share = rows[rows["measure"] == "share of Lemma 1's bias"].groupby("draw")["value"].mean()
     for draw in ("FedAvg, S = 10", "FedAvg, S = 30"):
         assert share[draw] == pytest.approx(1, abs=0.12)  # a trace's deviation is 0.08 and 0.03

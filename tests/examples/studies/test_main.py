@@ -19,7 +19,7 @@ from fedselect.experiments import Experiment
 from graphs import similarity
 from solvers import solve
 from solvers.capping import CappingProblem
-from study import Picture, Setup, Study, Table, main, provenance
+from study import Picture, Setup, Study, Table, main
 
 ROOT = Path(__file__).parents[3]
 SCRIPTS = sorted(path for path in (ROOT / "examples" / "studies").glob("*.py") if "\nSTUDY = " in path.read_text())
@@ -38,6 +38,8 @@ def test_hands_the_settings_on_and_says_where_tables_come_from(tmp_path, monkeyp
     written = json.loads((tables / "provenance.json").read_text())
     assert written["command"] == "python examples/studies/test_main.py --paper --dataset digits --jobs 3"
     assert written["machine"]["cores"] >= 1
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", written["date"])
+    assert written["versions"]["numpy"]
     # Called again, as after an interruption: the seconds are those of both calls.
     (tables / "provenance.json").write_text(json.dumps(written | {"seconds": 1000.0}))
     main(study_of(lambda setup: []), arguments)
@@ -66,7 +68,7 @@ def test_every_study_can_be_loaded_and_says_what_it_shows():
     assert len(SCRIPTS) == 14
     for path in SCRIPTS:
         study = importlib.import_module(path.stem).STUDY
-        assert study.title
+        assert study.about.partition("\n")[0]
         assert len(set(study.datasets)) == len(study.datasets) > 0
         assert type(study.quick) is type(study.paper)
         assert study.quick != study.paper
@@ -77,11 +79,11 @@ def test_a_script_runs_its_parts_in_workers(tmp_path):
     """By processes that load what the script defines; a small study beside the frame it imports."""
     script = tmp_path / "small.py"
     script.write_text(
-        "import pandas as pd\nfrom study import Parts, Study, Table, main\n"
+        "import pandas as pd\nfrom study import Study, Table, main\n"
         "def squares(n):\n    return pd.DataFrame({'square': [n * n]})\n"
-        "def plan(setup):\n    return {(n,): (n,) for n in (2, 3)}\n"
-        "def results(setup):\n    yield Table(pd.concat(setup['parts'].values()), file='squares')\n"
-        "STUDY = Study('About.', 1, 2, results, data={'parts': Parts(plan, squares)})\n"
+        "def results(setup):\n    plan = {(n,): (n,) for n in (2, 3)}\n"
+        "    yield Table(pd.concat(setup.parts('squares', squares, plan).values()), file='squares')\n"
+        "STUDY = Study('About.', 1, 2, results)\n"
         'if __name__ == "__main__":\n    main(STUDY)\n'
     )
     path = os.pathsep.join([str(ROOT), str(ROOT / "examples" / "studies")])
@@ -123,10 +125,3 @@ def test_a_study_ends_with_a_sentence(mistake, tmp_path, capsys):
 def test_a_bug_is_not_dressed_up_as_a_mistake_of_the_caller(tmp_path):
     with pytest.raises(ZeroDivisionError):
         main(study_of(lambda setup: 1 // 0), ["--out", str(tmp_path)])
-
-
-def test_provenance_holds_what_one_needs():
-    found = provenance("python study.py", 12.34)
-    assert found["seconds"] == 12.3
-    assert found["versions"]["numpy"]
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", found["date"])
