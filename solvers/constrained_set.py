@@ -442,15 +442,25 @@ class ConstrainedSelections(Hypersimplex):
         return kept
 
     @cached_property
+    def is_movable(self) -> NDArray[np.bool_]:
+        """Which clients may be chosen or not: those that no state fixes and that exceed no row's limit alone."""
+        movable = self.constraints.states == FREE
+        for row in self.constraints.rows:
+            movable[row.places[row.coefficients > row.high]] = False
+        return movable
+
+    @cached_property
     def by_client(self) -> tuple[NDArray[Any], ...]:
         """The rows client by client, for compiled code.
 
         Entries ``start[i]`` to ``start[i + 1]`` are the rows of client i and its coefficients there, in units of the
-        row's largest one; then lower and upper limits, and 0 for a client that must stay where it is. Budgets are
-        drawn in by less than half of what a selection may exceed them by, so that no rounding of sums matters.
+        row's largest one among the clients that do not exceed the limit alone; then lower and upper limits, and 0 for
+        a client that must stay where it is. Budgets are drawn in by less than half of what a selection may exceed them
+        by, so that no rounding of sums matters: no coefficient that is ever added exceeds the limit.
         """
         rows = self.constraints.rows
-        units = np.array([float(row.coefficients.max(initial=0)) or 1.0 for row in rows])
+        usable = [row.coefficients[row.coefficients <= row.high] for row in rows]
+        units = np.array([float(coefficients.max(initial=0)) or 1.0 for coefficients in usable])
         places = np.concatenate([*(row.places for row in rows), np.zeros(0, dtype=np.intp)])
         number = np.repeat(np.arange(len(rows)), [row.places.size for row in rows])
         values = np.concatenate([*(row.coefficients for row in rows), np.zeros(0)]) / units[number]
@@ -459,7 +469,7 @@ class ConstrainedSelections(Hypersimplex):
         drawn = np.array([1 - 4e-10 if row.kind == "budget" else 1.0 for row in rows])
         low, high = np.array([row.low for row in rows]) / units, np.array([self._high(row) for row in rows]) / units
         high = high * drawn
-        movable = (self.constraints.states == FREE).astype(np.int64)
+        movable = self.is_movable.astype(np.int64)
         whole = [each.astype(np.int64) for each in (start, number[order])]
         return (*whole, np.ascontiguousarray(values[order]), low.reshape(-1), high.reshape(-1), movable)
 

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,6 +66,16 @@ class Hypersimplex:
     def is_single(self) -> bool:
         """Whether there is nothing to choose: no client, or all."""
         return self.size in (0, self.n)
+
+    @property
+    def is_movable(self) -> NDArray[np.bool_]:
+        """Which clients may be chosen or not."""
+        return np.ones(self.n, dtype=bool)
+
+    @property
+    def by_client(self) -> tuple[NDArray[Any], ...] | None:
+        """Side constraints client by client, for compiled code; None where there are none."""
+        return None
 
     def selections(self) -> Iterator[tuple[int, ...]]:
         """Enumerate the selections as rising tuples of clients, in lexicographic order."""

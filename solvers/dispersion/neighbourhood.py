@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from solvers.constrained_set import ConstrainedSelections
 from solvers.constraints import ONE
+from solvers.dispersion.kernels import load
 from solvers.dispersion.problem import DispersionProblem, SelectionProblem
 from solvers.run import Run
 
@@ -16,11 +17,11 @@ _EPS = float(np.finfo(np.float64).eps)
 
 __all__ = [
     "ascend",
-    "compiled_rows",
     "ensure_incumbent",
     "gains",
     "greedy_decision",
     "incumbent",
+    "load_swaps",
     "local_ascent",
     "random_decision",
 ]
@@ -70,9 +71,13 @@ def incumbent(run: Run) -> NDArray[np.int64]:
     return run.x.astype(np.int64)
 
 
-def compiled_rows(problem: SelectionProblem) -> tuple[NDArray[Any], ...]:
-    """Return the arguments of compiled code for side constraints; none where there are none."""
-    return problem.feasible.by_client if isinstance(problem.feasible, ConstrainedSelections) else ()
+def load_swaps(
+    problem: DispersionProblem, run: Run, steps: float | None = None
+) -> tuple[Any, tuple[NDArray[Any], ...] | None]:
+    """Load `kernels.swaps` for a problem; return it and the side constraints as it takes them, None where none are."""
+    rows = problem.feasible.by_client
+    name = "swaps" if rows is None else "swaps_with_rows"
+    return load(name, run, precision=problem.distances.dtype.name, steps=steps), rows
 
 
 def random_decision(problem: SelectionProblem, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -51,13 +51,13 @@ def part(function: Any = None, *, numpy: Any = None) -> Any:
     return shown
 
 
-def compile_kernel(module: ModuleType, precision: str) -> SimpleNamespace:
+def compile_kernel(module: ModuleType, precision: str, **variant: bool) -> SimpleNamespace:
     """Compile the functions that a kernel module names in ``signatures``; its other public names are kept.
 
     Once compiled, a kernel takes these types alone: an odd argument is an error, not seconds of compilation.
     """
     compiled = {}
-    for function, signature in module.signatures(precision).items():
+    for function, signature in module.signatures(precision, **variant).items():
         dispatcher = _dispatcher(function)
         dispatcher.disable_compile(False)
         _compile(dispatcher, signature)

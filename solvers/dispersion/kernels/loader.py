@@ -45,8 +45,9 @@ _NOTEWORTHY = 1.0
 #: What most methods use.
 _COMMON = ("tree", "preference", "schur", "swaps", "ascent", "admm", "cuts")
 
-#: Name of each kernel -> its module, and the precisions of the distances that it can be compiled for.
-_modules: dict[str, tuple[str, tuple[str, ...]]] = {}
+#: Name of each kernel -> its module, the precisions of the distances that it can be compiled for, and what else its
+#: signatures depend on.
+_modules: dict[str, tuple[str, tuple[str, ...], dict[str, bool]]] = {}
 
 _lock = threading.RLock()
 _loaded: dict[tuple[str, str], SimpleNamespace] = {}
@@ -67,7 +68,7 @@ class Clock(Protocol):
         """Keep a sentence for the log."""
 
 
-def register(name: str, module: str, precisions: tuple[str, ...] = ("float64",)) -> None:
+def register(name: str, module: str, precisions: tuple[str, ...] = ("float64",), **variant: bool) -> None:
     """Add a kernel module.
 
     Parameters
@@ -78,19 +79,22 @@ def register(name: str, module: str, precisions: tuple[str, ...] = ("float64",))
         Its import path. It has ``signatures(precision)``: for each function the numba types of its arguments.
     precisions : tuple of str
         Those of the distances that it can be compiled for.
+    **variant : bool
+        Further arguments of ``signatures``: one source is compiled apart with side constraints and without.
     """
-    _modules[name] = (module, precisions)
+    _modules[name] = (module, precisions, variant)
 
 
 def registered() -> list[tuple[str, str]]:
     """Return every kernel with every precision that it can be compiled for."""
-    return [(name, precision) for name, (_, precisions) in _modules.items() for precision in precisions]
+    return [(name, precision) for name, (_, precisions, _) in _modules.items() for precision in precisions]
 
 
 for _name in ("tree", "preference", "schur", "points", "counts", "cuts", "admm", "constrained_tree", "rlt"):
     register(_name, f"{__package__}.{_name}")
-for _name in ("swaps", "annealing", "ascent", "constrained"):
+for _name in ("swaps", "ascent"):
     register(_name, f"{__package__}.{_name}", ("float64", "float32"))
+register("swaps_with_rows", f"{__package__}.swaps", ("float64", "float32"), has_rows=True)
 register("collisions", "solvers.balance.kernels")
 register("coverage", "solvers.coverage.kernels", ("float64", "float32"))
 
@@ -181,8 +185,9 @@ def cache_folder() -> str | None:
 
 def _compiled(name: str, precision: str) -> SimpleNamespace:
     """Compile a kernel; where that fails, Python has to do."""
+    module, _, variant = _modules[name]
     try:
-        return compile_kernel(importlib.import_module(_modules[name][0]), precision)
+        return compile_kernel(importlib.import_module(module), precision, **variant)
     except Exception as error:
         _log.warning("the kernel %s cannot be compiled and is run by Python, slowly: %s", name, error)
         return _interpreted(name)

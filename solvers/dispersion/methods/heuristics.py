@@ -6,8 +6,7 @@ from typing import Annotated
 
 import numpy as np
 
-from solvers.dispersion.kernels import load
-from solvers.dispersion.neighbourhood import ascend, compiled_rows, greedy_decision, random_decision
+from solvers.dispersion.neighbourhood import ascend, greedy_decision, load_swaps, random_decision
 from solvers.dispersion.problem import DispersionProblem, SelectionProblem
 from solvers.dispersion.relaxations.slice_form import units
 from solvers.errors import InvalidOption
@@ -90,8 +89,7 @@ def annealing(
     x = random_decision(problem, run.rng) if run.x is None else problem.decision(run.x)
     run.offer(x)
     if m < n:
-        rows = compiled_rows(problem)
-        swaps = load("constrained" if rows else "annealing", run, precision=problem.distances.dtype.name)
+        swaps, rows = load_swaps(problem, run)
         factor, _, linear = units(problem)
         order = np.argsort(-x, kind="stable")
         best, value = order.copy(), -np.inf
@@ -102,7 +100,7 @@ def annealing(
             start, end = (hot * (cold / hot) ** (part / moves) for part in (done, done + chunk))
             pair = 2 * problem.weight * factor
             chain = (order, value, best, chunk, start, end, state)
-            value = swaps.anneal(problem.distances, pair, linear, m, *chain, *rows)
+            value = swaps.anneal(problem.distances, pair, linear, m, *chain, rows)
             done += chunk
         x = np.zeros(n, dtype=np.int64)
         x[best[:m]] = 1

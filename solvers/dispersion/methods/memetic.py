@@ -7,7 +7,6 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.constraints import FREE
 from solvers.dispersion.methods.tabu import Search
 from solvers.dispersion.neighbourhood import local_ascent, random_decision
 from solvers.dispersion.problem import DispersionProblem
@@ -98,8 +97,10 @@ def _by(near: NDArray[np.floating], clients: NDArray[np.int64], rng: np.random.G
 
 def _perturb(x: NDArray[np.int64], rng: np.random.Generator, problem: DispersionProblem) -> None:
     """Exchange some clients; those that must stay where they are do."""
-    movable = problem.constraints.states == FREE
+    movable = problem.feasible.is_movable
     inside, outside = np.flatnonzero((x == 1) & movable), np.flatnonzero((x == 0) & movable)
+    if not (inside.size and outside.size):
+        return
     swaps = int(rng.integers(1, 2 + min(inside.size, outside.size) // 4))
     x[rng.choice(inside, swaps, replace=False)] = 0
     x[rng.choice(outside, swaps, replace=False)] = 1

@@ -7,8 +7,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.kernels import load
-from solvers.dispersion.neighbourhood import compiled_rows, incumbent, local_ascent
+from solvers.dispersion.neighbourhood import incumbent, load_swaps, local_ascent
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.slice_form import units
 from solvers.options import AtLeast
@@ -117,9 +116,7 @@ class Search:
             return 0
         moves = min(moves, max(50, _WORK // (problem.n * (_PAIR if problem.is_constrained else 1) + problem.size)))
         steps = moves * (_MOVE + problem.n // 4 + 30 * problem.size)
-        rows = compiled_rows(problem)
-        kernel = "constrained" if rows else "swaps"
-        swaps = load(kernel, self.run, precision=problem.distances.dtype.name, steps=steps)
+        swaps, rows = load_swaps(problem, self.run, steps)
         factor, _, linear = units(problem)
         known = self.values[1]
         swaps.tabu(
@@ -137,7 +134,8 @@ class Search:
             self.non_improving_moves,
             1e-13 * problem.size,
             self.state,
-            *((*rows, self.price) if rows else ()),
+            rows,
+            self.price,
         )
         if self.values[1] > known:
             self.run.offer(self.found())

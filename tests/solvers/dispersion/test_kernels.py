@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -352,18 +353,25 @@ def test_swaps(n, m, precision):
     h.setflags(write=False)
     order = rng.permutation(n)
 
-    def search() -> list:
+    def search(rows: tuple | None) -> list:
         arrays = (order.copy(), order.copy(), order.copy(), np.full(2, -np.inf), np.zeros(n, int), np.zeros(3, int))
-        return [h, 0.7, linear, m, *arrays, 400, 30, 1e-13, np.array([12345], dtype=np.uint64)]
+        state = np.array([12345], dtype=np.uint64)
+        return [h, 0.7, linear, m, *arrays, 400, 30, 1e-13, state, rows, np.array([1.0, 0.0])]
 
-    arguments, _ = run_both("swaps", "tabu", search, precision)
-    assert arguments[7][0] == 400  # moves made
-
-    def cool() -> list:
+    def cool(rows: tuple | None) -> list:
         state = np.array([99], dtype=np.uint64)
-        return [h, 0.7, linear, m, order.copy(), -np.inf, order.copy(), 300, 0.3, 0.01, state]
+        return [h, 0.7, linear, m, order.copy(), -np.inf, order.copy(), 300, 0.3, 0.01, state, rows]
 
-    run_both("annealing", "anneal", cool, precision)
+    # With rows that no selection misses, the search is the same.
+    start, ids, ones = np.arange(n + 1), np.zeros(n, dtype=np.int64), np.ones(n)
+    loose = (start, ids, ones, np.array([-np.inf]), np.array([float(n)]), np.ones(n, dtype=np.int64))
+    ends = []
+    for kernel, rows in (("swaps", None), ("swaps_with_rows", loose)):
+        arguments, _ = run_both(kernel, "tabu", partial(search, rows), precision)
+        assert arguments[7][0] == 400  # moves made
+        ends.append((arguments[4][:m], arguments[5], run_both(kernel, "anneal", partial(cool, rows), precision)))
+    np.testing.assert_array_equal(np.sort(ends[0][0]), np.sort(ends[1][0]))
+    np.testing.assert_allclose(ends[0][1], ends[1][1], rtol=1e-12)
     y = np.full(n, m / n)
     g = linear + 2 * (0.4 * h.astype(float) @ y - 0.9 * y)
     run_both("ascent", "climb", lambda: [h, 0.4, 0.9, m, y.copy(), g.copy(), 200, 1e-9], precision)
@@ -486,4 +494,4 @@ def test_a_kernel_that_cannot_be_compiled_is_run_by_python(monkeypatch, caplog):
 
 def test_every_kernel_is_registered_once():
     assert len(set(registered())) == len(registered())
-    assert {"tree", "preference", "schur", "swaps", "annealing", "ascent"} <= {name for name, _ in registered()}
+    assert {"tree", "preference", "schur", "swaps", "swaps_with_rows", "ascent"} <= {name for name, _ in registered()}

@@ -286,3 +286,24 @@ def test_a_budget_where_nothing_else_decides(name, points):
 def test_one_client_with_a_budget_is_selected(name):
     problem = DispersionProblem([[0.0]], [1e7], size=1, weight=0.5, budgets=[Budget([2.0], 2.0)])
     assert solve(problem, name).selected.tolist() == [0]
+
+
+@pytest.mark.parametrize("name", ["tabu", "memetic", "annealing"])
+def test_budgets_whose_uses_span_many_decades_are_kept(name):
+    """What is rounding beside the largest use is far beyond a small limit."""
+    distances = [[0, 1, 1], [1, 0, 1], [1, 1, 0.0]]
+    problem = DispersionProblem(distances, [0, 1, 2.0], size=1, budgets=[Budget([1e-8, 1e-11, 1e12], 1e-11)])
+    options = {"memetic": {"generations": 3}}.get(name, {"moves": 300})
+    assert solve(problem, name, **options).selected.tolist() == [1]
+    rng, tried = np.random.default_rng(0), 0
+    for _ in range(40):
+        n, m = int(rng.integers(4, 9)), int(rng.integers(1, 4))
+        use = 10.0 ** rng.integers(-14, 14, n)
+        limit = float(np.sort(use)[:m].sum() + (rng.random() < 0.3) * np.sort(use)[m])
+        h = np.triu(rng.random((n, n)), 1)
+        drawn = DispersionProblem(h + h.T, rng.random(n), size=m, budgets=[Budget(use, limit)])
+        found, best = solve(drawn, name, **options), solve(drawn, "brute-force")
+        assert drawn.violation(found.x) == 0
+        assert found.objective <= best.objective + drawn.rounding
+        tried += (use > limit).any()
+    assert tried >= 20
