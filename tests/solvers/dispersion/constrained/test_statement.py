@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import fields
 
 import numpy as np
@@ -155,6 +156,22 @@ def test_what_is_trivial_without_constraints_keeps_them(size):
     if size < N:
         problem = DispersionProblem(DISTANCES, SECONDS, size=size, quotas=[Quota(others, size)])
         assert 5 not in solve(problem, "auto", time_limit=20).selected
+
+
+@pytest.mark.parametrize("least", [2, 3])
+def test_at_least_so_many_regions_are_quotas_of_one_fewer(least):
+    """A selection lies in fewer regions exactly if it lies in the union of some of one fewer."""
+    regions, size = [{0, 1, 2, 3}, {4, 5}, {6, 7}, {8, 9}], 4
+    unions = [set().union(*some) for some in itertools.combinations(regions, least - 1)]
+    quotas = [Quota(sorted(union), at_most=size - 1) for union in unions]
+    problem = DispersionProblem(np.ones((10, 10)) - np.eye(10), size=size, quotas=quotas)
+    kept = 0
+    for selection in itertools.combinations(range(10), size):
+        touched = sum(bool(region & set(selection)) for region in regions)
+        feasible = problem.violation(np.isin(np.arange(10), selection).astype(int)) == 0
+        assert feasible == (touched >= least)
+        kept += feasible
+    assert 0 < kept < 210
 
 
 def test_a_round_has_the_constraints_of_those_who_are_available():
