@@ -18,8 +18,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from fedselect.experiments import Choice, Experiment, read_records, run
-from fedselect.experiments.metrics import round_table
 from fedselect.integrations.flower import LocalGrid, experiment_client_app, run_on
+from fedselect.measures import round_table
 from fedselect.training.settings import TrainingSettings
 
 # %%

@@ -17,8 +17,9 @@ import numpy as np
 from fedselect.availability import ideal
 from fedselect.clock import build_clock
 from fedselect.data import digits
-from fedselect.experiments.metrics import round_table
-from fedselect.experiments.seconds import seconds_figure, time_table, timeline_figure
+from fedselect.experiments.comparison import time_table
+from fedselect.experiments.figures import seconds_figure, timeline_figure
+from fedselect.measures import round_table
 from fedselect.rounds import Scenario
 from fedselect.rounds.engine import round_record
 from fedselect.selectors import SELECTORS

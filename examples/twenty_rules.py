@@ -22,7 +22,7 @@ from fedselect.availability import AVAILABILITY
 from fedselect.clock import build_clock
 from fedselect.data import digits
 from fedselect.experiments.comparison import difference_table, mean_table, summary_table
-from fedselect.experiments.metrics import round_table, rounds_to, seconds_to, summary
+from fedselect.measures import RunData, round_table, rounds_to, seconds_to, summary
 from fedselect.rounds.engine import round_record
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors import SELECTORS
@@ -66,7 +66,7 @@ def played(federations, settings, rounds, target):
             records = [round_record(done) for done in loop.fit(rounds)]
             curve = round_table(records)
             reached = {"rounds to it": rounds_to(curve, target), "seconds to it": seconds_to(curve, target)}
-            yield label, seed, summary(records, data.sizes / data.sizes.sum()) | reached
+            yield label, seed, summary(RunData(records, data.sizes / data.sizes.sum())) | reached
 
 
 # %%

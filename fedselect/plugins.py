@@ -29,9 +29,10 @@ from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.clock import CLOCKS
 from fedselect.data import DATASETS, PARTITIONS
 from fedselect.errors import TOOLKIT_ERRORS, ConfigError
+from fedselect.measures import MEASURES, Measure
 from fedselect.options import Registry
 from fedselect.selectors import SELECTORS
-from fedselect.training.losses import LOSSES
+from fedselect.training.losses import LOSSES, METRICS
 from fedselect.training.models import MODELS
 from fedselect.training.server_rules import SERVER_RULES
 from solvers.options import did_you_mean
@@ -61,6 +62,8 @@ REGISTRIES: tuple[Registry, ...] = (
     MODELS,
     LOSSES,
     SERVER_RULES,
+    METRICS,
+    MEASURES,
 )
 
 _log = logging.getLogger(__name__)
@@ -311,7 +314,7 @@ def _discard(kind: str, name: str) -> None:
 
 
 def _built(part: Any) -> Any:
-    return part.function if isinstance(part, Method) else part
+    return part.function if isinstance(part, Method) else part.compute if isinstance(part, Measure) else part
 
 
 @contextmanager

@@ -39,7 +39,7 @@ from matplotlib.figure import Figure
 from comparison import baseline_values, beside_paper, published_table
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
-from fedselect.experiments.metrics import late_deviation, realised_importance
+from fedselect.measures import late_deviation, realised_importance
 from fedselect.rounds.history import History
 from fedselect.training.settings import TrainingSettings
 from study import Picture, Study, Table, curves, main

@@ -35,7 +35,7 @@ import letters  # noqa: F401  (registers the data set)
 from comparison import baseline_values, beside_paper, long_form, published_cells, stacked
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
-from fedselect.experiments.metrics import jain_index, rounds_to, success_ratio
+from fedselect.measures import jain_index, rounds_to, success_ratio
 from fedselect.rounds.history import History
 from fedselect.statistics import half_width, holm
 from fedselect.training.settings import TrainingSettings

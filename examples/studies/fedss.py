@@ -28,7 +28,7 @@ from matplotlib.figure import Figure
 from comparison import baseline_values, beside_paper, long_form, published_cells, stacked
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
-from fedselect.experiments.metrics import late_deviation, rounds_to
+from fedselect.measures import late_deviation, rounds_to
 from fedselect.rounds.protocol import Outcome
 from fedselect.statistics import compare_means, half_width, holm
 from fedselect.training.settings import TrainingSettings

@@ -36,8 +36,8 @@ from fedselect.errors import TOOLKIT_ERRORS, ConfigError, RunError
 from fedselect.experiments.config import Experiment
 from fedselect.experiments.figures import save_figure
 from fedselect.experiments.folder import load_checkpoint, read_records, read_summary, save_checkpoint
-from fedselect.experiments.metrics import learning_curve, round_table
 from fedselect.experiments.running import build_selector, run_all
+from fedselect.measures import learning_curve, round_table
 from fedselect.rounds.engine import play
 from fedselect.rounds.scenario import World
 from fedselect.terminal import progress_bar
@@ -89,7 +89,7 @@ class FinishedRun(NamedTuple):
         return read_records(self.folder)
 
     def rounds(self):
-        """Read one row per round (see `fedselect.experiments.metrics.round_table`)."""
+        """Read one row per round (see `fedselect.measures.round_table`)."""
         return round_table(self.records())
 
     def curve(self, column="accuracy"):

@@ -51,6 +51,7 @@ def _everything() -> Catalogue:
     from fedselect.availability import AVAILABILITY, DROPOUT
     from fedselect.clock import CLOCKS
     from fedselect.data import DATASETS, PARTITIONS
+    from fedselect.measures import MEASURES, measures_of
     from fedselect.selectors import SELECTORS
     from fedselect.training.losses import LOSSES, METRICS
     from fedselect.training.models import MODELS
@@ -63,6 +64,11 @@ def _everything() -> Catalogue:
     parts = (SELECTORS, AVAILABILITY, DROPOUT, CLOCKS, DATASETS, PARTITIONS, MODELS, LOSSES, METRICS, SERVER_RULES)
     for registry in parts:
         found[registry.kind] = [_entry(name, registry.options(name), registry.summary(name)) for name in registry.names]
+    found[MEASURES.kind] = [
+        _entry(each.name, {}, f"of a {each.of}: {each.meaning}")
+        for kind in ("model", "round", "client", "run")
+        for each in measures_of(kind)
+    ]
     found["optimizer"] = [_entry(name, {}, "training.optimizer; its options are PyTorch's") for name in OPTIMIZERS]
     for family in FAMILIES:
         importlib.import_module(f"solvers.{family}")

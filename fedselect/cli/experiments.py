@@ -246,16 +246,16 @@ def _run_sweep(
 def _print_results(comparison: Comparison) -> None:
     """Print the table of results, one line per variant."""
     from fedselect.experiments import Experiment
-    from fedselect.reports import differences_table, results_table
+    from fedselect.reports import differences_table, less_needed, results_table
 
     if comparison.found_finished:
         runs = sum(map(len, comparison.folders.values()))
         say(f"found finished: {comparison.found_finished} of {runs} runs")
     if comparison.continued:
         say(f"continued runs that were stopped: {', '.join(comparison.continued)}")
-    head, *rows = results_table(comparison.means()).texts
-    less_needed = ("least in hindsight", "solve time (median, max)", "count variance", "proved", "mean gap")
-    print_table(head, rows, less_needed)
+    means = comparison.means()
+    head, *rows = results_table(means).texts
+    print_table(head, rows, less_needed(means))
     differences = comparison.differences()
     if len(differences):
         table = differences_table(differences)
@@ -269,7 +269,7 @@ def _print_results(comparison: Comparison) -> None:
 def _say_proof_cost(label: str, selector: Choice, folders: list[Path]) -> None:
     """Print what proofs without an end cost the runs of a selector; nothing where there were none."""
     from fedselect.experiments import read_records
-    from fedselect.experiments.metrics import proof_cost
+    from fedselect.measures import proof_cost
 
     line = proof_cost([record for folder in folders for record in read_records(folder)], selector.options)
     if line is not None:

@@ -8,10 +8,14 @@ from typing import Annotated
 
 import typer
 
-from fedselect.cli.common import Format, Load, check_no_link, say
+from fedselect.cli.common import Format, Load, check_no_link, say, writing
 from fedselect.errors import ConfigError
+from fedselect.tables import write_table
 
 __all__ = ["report"]
+
+#: Kinds of the table of clients by rounds.
+_TABLES = ("csv", "parquet")
 
 
 def report(
@@ -25,28 +29,39 @@ def report(
         Path | None, typer.Option(help="Where to write; FOLDER/report, or FILE-report beside FILE.toml, if left out.")
     ] = None,
     as_: Annotated[
-        str, typer.Option("--as", help="What to write, with commas: html (one self-contained page), md, tex.")
+        str,
+        typer.Option(
+            "--as",
+            help="What to write, with commas: html (one self-contained page), md, tex; csv or parquet (a table of "
+            "clients by rounds).",
+        ),
     ] = "html",
     load: Load = [],  # noqa: B006  (typer copies defaults)
     format: Format = "text",
 ) -> None:
-    """Turn a run, a comparison or a federation into a page, or into Markdown or LaTeX tables and figures."""
-    from fedselect.reports import read_report
+    """Turn a run, a comparison or a federation into a page, or into tables and figures of other kinds."""
+    from fedselect.reports import client_rounds_of, read_report
     from fedselect.reports.document import KINDS, save
 
     named = (kind.strip().lower() for kind in as_.split(","))
     kinds = list(dict.fromkeys({"latex": "tex", "markdown": "md"}.get(kind, kind) for kind in named))
-    for kind in kinds:
-        if kind not in KINDS:
-            tables = " (tables of numbers are there: results.csv of a comparison, metrics.csv and clients.csv of a run)"
-            csv = tables if kind == "csv" else ""
-            raise ConfigError(f"--as takes {', '.join(KINDS)}, with commas; got {as_!r}{csv}")
+    if unknown := [kind for kind in kinds if kind not in (*KINDS, *_TABLES)]:
+        raise ConfigError(f"--as takes {', '.join((*KINDS, *_TABLES))}, with commas; got {unknown[0]!r}")
     if out is None:
         out = folder.with_name(f"{folder.stem}-report") if folder.is_file() else folder / "report"
         check_no_link(out)
-    written = save(read_report(folder, load), out, kinds)
+    pages = [kind for kind in kinds if kind in KINDS]
+    written = save(read_report(folder, load), out, pages) if pages else []
+    if len(pages) < len(kinds):
+        table = client_rounds_of(folder)
+        with writing(out):
+            out.mkdir(parents=True, exist_ok=True)
+            for kind in _TABLES:
+                if kind in kinds:
+                    written.append(out / f"client_rounds.{kind}")
+                    write_table(written[-1], table, "table")
     if format == "json":
         print(json.dumps({"written": [str(path) for path in written]}, indent=1))
         return
-    for path in written[: len(kinds)]:
+    for path in [*written[: len(pages)], *(path for path in written if path.suffix[1:] in _TABLES)]:
         say(f"report: {path}")

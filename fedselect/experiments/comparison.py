@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.config import Choice, Experiment
 from fedselect.experiments.folder import RunFolder, read_records, read_summary
-from fedselect.experiments.metrics import round_table, rounds_to, seconds_to
 from fedselect.experiments.running import RunCallbacks, run_all
+from fedselect.measures import known_run_measures, round_table, rounds_to, seconds_to
 from fedselect.options import parsed
 from fedselect.selectors import SELECTORS
 from fedselect.statistics import half_width
@@ -27,13 +30,16 @@ from solvers.reading import Unreadable, read_json
 __all__ = [
     "FORMAT",
     "Comparison",
+    "MedianTime",
     "compare",
     "difference_table",
     "mean_table",
+    "median_time",
     "read_manifest",
     "summary_table",
     "sweep",
     "sweep_values",
+    "time_table",
     "with_option",
 ]
 
@@ -77,7 +83,7 @@ class Comparison:
         return self.means().to_html(index=False, border=0)
 
     def table(self) -> pd.DataFrame:
-        """Return one row per run: its label, seed and summary (see `fedselect.experiments.metrics.summary`)."""
+        """Return one row per run: its label, seed and summary (see `fedselect.measures.summary`)."""
         return summary_table(
             (label, seed, read_summary(folder))
             for label, folders in self.folders.items()
@@ -85,11 +91,11 @@ class Comparison:
         )
 
     def rounds_to(self, target: float, column: str = "accuracy") -> pd.DataFrame:
-        """Return one row per run: rounds until a target (`fedselect.experiments.metrics.rounds_to`), NaN if never."""
+        """Return one row per run: rounds until a target (`fedselect.measures.rounds_to`), NaN if never."""
         return self._until("rounds", rounds_to, target, column)
 
     def seconds_to(self, target: float, column: str = "accuracy") -> pd.DataFrame:
-        """Return one row per run: seconds until a target (`fedselect.experiments.metrics.seconds_to`), NaN if never."""
+        """Return one row per run: seconds until a target (`fedselect.measures.seconds_to`), NaN if never."""
         return self._until("seconds", seconds_to, target, column)
 
     def _until(self, unit: str, measure: Callable[..., float | None], *target: Any) -> pd.DataFrame:
@@ -105,7 +111,7 @@ class Comparison:
         return difference_table(self.table(), reference)
 
     def means(self) -> pd.DataFrame:
-        """Return one row per label: means over seeds (of maxima the largest), deviations of loss and accuracy."""
+        """Return one row per label: means over seeds (of maxima the largest), deviations of the model's measures."""
         return mean_table(self.table())
 
 
@@ -114,10 +120,6 @@ def summary_table(runs: Iterable[tuple[str, int, Mapping[str, Any]]]) -> pd.Data
     table = pd.DataFrame([{"selector": label, "seed": seed, **results} for label, seed, results in runs])
     # A measure that no run has (None in every summary) is a column of NaN, not one that means over seeds leave out.
     return table.astype({column: float for column in table.columns if table[column].isna().all()})
-
-
-#: Measures of a summary that are compared in pairs.
-PAIRED = ("final_loss", "final_accuracy", "client_accuracy_worst", "count_variance")
 
 
 def difference_table(table: pd.DataFrame, reference: str | None = None) -> pd.DataFrame:
@@ -150,7 +152,7 @@ def difference_table(table: pd.DataFrame, reference: str | None = None) -> pd.Da
             continue
         common = of[label].index.intersection(of[reference].index)
         row: dict[str, Any] = {"selector": label, "reference": reference, "seeds": len(common)}
-        for measure in (each for each in PAIRED if each in table):
+        for measure in (each.name for each in known_run_measures(table) if "differences" in each.tables):
             found = (of[label].loc[common, measure] - of[reference].loc[common, measure]).astype(float).dropna()
             row[measure] = found.mean() if len(found) else float("nan")
             row[f"{measure}_half_width"] = half_width(found) if len(found) > 1 else float("nan")
@@ -162,11 +164,84 @@ def mean_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row per label, of a table with one row per run (see `Comparison.means`)."""
     grouped = table.drop(columns=["seed"]).groupby("selector", sort=False)
     means = grouped.mean(numeric_only=True)
-    for column in ("max_gap", "max_solve_seconds", "longest_absence"):
-        means[column] = grouped[column].max()
-    for column in ("final_loss", "final_accuracy"):
-        means[f"{column}_std"] = grouped[column].std()
+    for each in known_run_measures(means):
+        if each.over_seeds == "max":
+            means[each.name] = grouped[each.name].max()
+        if each.spread:
+            means[f"{each.name}_std"] = grouped[each.name].std()
     return means.reset_index()
+
+
+class MedianTime(NamedTuple):
+    """Median of times of which some may be censored, and an interval for it.
+
+    Attributes
+    ----------
+    median, low, high : float
+        Seconds; infinite where it was not reached before the run ended.
+    coverage : float
+        Probability that the interval holds the median of all seeds, whatever the distribution.
+    reached, runs : int
+        Runs that reached the target, and all.
+    """
+
+    median: float
+    low: float
+    high: float
+    coverage: float
+    reached: int
+    runs: int
+
+    def __str__(self) -> str:
+        def shown(value: float) -> str:
+            return f"{value:.4g}" if math.isfinite(value) else "not reached"
+
+        if self.runs < 2:
+            return shown(self.median)
+        return f"{shown(self.median)} [{shown(self.low)}, {shown(self.high)}], {self.reached} of {self.runs}"
+
+
+def median_time(times: ArrayLike, level: float = 0.95) -> MedianTime:
+    """Estimate the median of times to a target over seeds.
+
+    The interval is between two order statistics, k-th from below and from above, so that it needs no distribution and
+    holds with censored times: its coverage is 1 − 2 P(Bin(n, ½) < k). The largest k that covers ``level`` is taken;
+    with fewer than 6 runs none does, and the interval is the range, with the coverage that it has (0.9375 for 5 runs).
+
+    Parameters
+    ----------
+    times : (n,) array-like
+        Seconds of each run; NaN or infinite where the target was not reached.
+    level : float
+        Coverage that is wanted.
+    """
+    values = np.asarray(times, dtype=np.float64)
+    values = np.sort(np.where(np.isnan(values), math.inf, values))
+    n, k = values.size, 1
+    while k + 1 <= (n + 1) // 2 and _coverage(n, k + 1) >= level:
+        k += 1
+    middle = values[(n - 1) // 2], values[n // 2]
+    median = math.inf if math.isinf(middle[1]) else float(np.mean(middle))
+    reached = int(np.isfinite(values).sum())
+    return MedianTime(median, float(values[k - 1]), float(values[n - k]), _coverage(n, k), reached, n)
+
+
+def _coverage(n: int, k: int) -> float:
+    return 1.0 - 2.0 * sum(math.comb(n, j) for j in range(k)) / 2.0**n
+
+
+def time_table(
+    runs: Mapping[str, Sequence[pd.DataFrame]], targets: Sequence[float], column: str = "accuracy"
+) -> dict[str, list[MedianTime]]:
+    """Compute the time to each target of each label's runs, whose round tables are given."""
+    return {
+        label: [median_time([_or_never(seconds_to(table, target, column)) for table in tables]) for target in targets]
+        for label, tables in runs.items()
+    }
+
+
+def _or_never(seconds: float | None) -> float:
+    return math.inf if seconds is None else seconds
 
 
 def compare(

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedselect.experiments.metrics import run_gaps, selection_counts, success_ratio
+from fedselect.measures import run_gaps, selection_counts, success_ratio
 from fedselect.rounds.history import History
 from solvers.benchmark.figures import COLOURS, DASHES, MARKERS
 from solvers.files import appearing_whole, own_folder
@@ -26,10 +26,13 @@ __all__ = [
     "gap_figure",
     "known_curves",
     "panels_figure",
+    "run_timeline_figure",
     "save_figure",
+    "seconds_figure",
     "success_figure",
     "sweep_figure",
     "swept_values",
+    "timeline_figure",
 ]
 
 #: Inches that a picture on a page is wide; a page shows them at their size.
@@ -120,7 +123,7 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     Parameters
     ----------
     runs : mapping of str to sequence of DataFrame
-        The round tables (`fedselect.experiments.metrics.round_table`) of each label's runs, one per seed.
+        The round tables (`fedselect.measures.round_table`) of each label's runs, one per seed.
 
     Returns
     -------
@@ -200,7 +203,8 @@ def client_curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     Parameters
     ----------
     runs : mapping of str to sequence of DataFrame
-        `fedselect.experiments.metrics.client_curves` of each label's runs, one per seed; seeds are averaged.
+        `fedselect.measures.client_rounds` of each label's runs, one per seed, where there are scores; seeds are
+        averaged.
 
     Returns
     -------
@@ -316,7 +320,7 @@ def gap_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        Both axes logarithmic; gaps are `fedselect.experiments.metrics.run_gaps`, in units of each run's mean
+        Both axes logarithmic; gaps are `fedselect.measures.run_gaps`, in units of each run's mean
         |objective|, and decisions that are proved optimal stand on the lowest line.
     """
     figure, axes = _figure(_WIDTH, 4)
@@ -344,6 +348,126 @@ def gap_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     axis.set_ylabel("|bound − objective| / mean |objective|")
     axis.grid(alpha=0.3)
     _legend_beside(figure, axis)
+    return figure
+
+
+#: Points of time at which curves over seconds are averaged over seeds.
+_POINTS = 200
+
+
+def seconds_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
+    """Draw test loss and accuracy over seconds: median over seeds, with the band from lowest to highest.
+
+    A run keeps the value of its last evaluation until the next, and a line ends where the first of its runs does.
+
+    Parameters
+    ----------
+    runs : mapping of str to sequence of DataFrame
+        Round tables of runs with a clock, one per seed.
+    """
+    from matplotlib.figure import Figure
+
+    known = known_curves(runs)
+    figure = Figure(figsize=(10.0, 3.8), layout="constrained")
+    for axis, column in zip(np.atleast_1d(figure.subplots(1, max(len(known), 1))), known, strict=False):
+        for place, (label, tables) in enumerate(runs.items()):
+            curves = [table[["seconds", column]].dropna() for table in tables]
+            first = max(float(each["seconds"].iloc[0]) for each in curves)
+            last = min(float(each["seconds"].iloc[-1]) for each in curves)
+            x = np.linspace(min(first, last), last, _POINTS)
+            places = [np.searchsorted(each["seconds"].to_numpy(), x, side="right") - 1 for each in curves]
+            values = np.array(
+                [each[column].to_numpy()[np.maximum(at, 0)] for each, at in zip(curves, places, strict=True)]
+            )
+            colour, dash = COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)]
+            axis.plot(x, np.median(values, axis=0), color=colour, linestyle=dash, label=label, linewidth=1.6)
+            if len(curves) > 1:
+                axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.15, linewidth=0)
+        axis.set_xlabel("seconds")
+        axis.set_ylabel(f"test {column}")
+        axis.grid(alpha=0.3)
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right upper", fontsize=8)
+    return figure
+
+
+#: Parts of a client's round, and their colours.
+_PARTS = {"download": "#56B4E9", "training": "#009E73", "upload": "#E69F00", "waiting for the uplink": "0.85"}
+
+
+def timeline_figure(record: Mapping[str, Any]) -> Figure:
+    """Draw a round with a clock: a bar per selected client, of download, training, waiting and upload.
+
+    Parameters
+    ----------
+    record : mapping
+        A record of the round (`fedselect.rounds.engine.round_record`). Bars end with the round; a cross marks clients
+        whose update was not used.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    times, clients = record["clock"], list(record["selected"])
+    length = record["seconds"] - times["start"]
+    order = sorted(range(len(clients)), key=lambda k: (times["ends"][k] is None, times["ends"][k] or 0.0))
+    figure = Figure(figsize=(9.0, max(2.2, min(8.0, 0.28 * len(clients) + 1.2))), layout="constrained")
+    axis = figure.subplots()
+    for row, k in enumerate(order):
+        until = min(length, *(each for each in (times["stops"][k], length) if each is not None))
+        ready = times["download"][k] + times["compute"][k]
+        begin = until if times["begins"][k] is None else times["begins"][k]
+        edges = (0.0, times["download"][k], ready, begin, begin + times["upload"][k])
+        for left, right, part in zip(
+            edges[:-1], edges[1:], ("download", "training", "waiting for the uplink", "upload"), strict=True
+        ):
+            left, right = min(left, until), min(right, until)
+            if right > left:
+                axis.barh(row, right - left, left=left, color=_PARTS[part], height=0.8)
+        if clients[k] not in record["returned"]:
+            axis.plot(until, row, "x", color="#D55E00", markersize=6, clip_on=False)
+    axis.axvline(length, color="k", linewidth=0.8, linestyle=":")
+    axis.set_yticks(range(len(order)), [str(clients[k]) for k in order], fontsize=7)
+    axis.invert_yaxis()
+    axis.set_xlabel(f"seconds since the start of round {record['round'] + 1}")
+    axis.set_ylabel("client")
+    axis.set_title(f"Round {record['round'] + 1}: {length:.4g} s, {len(record['returned'])} of {len(clients)} used")
+    handles = [Patch(facecolor=colour) for colour in _PARTS.values()]
+    figure.legend(handles, list(_PARTS), loc="outside right upper", fontsize=8)
+    return figure
+
+
+#: Clients of a run's timeline at most, those that worked the longest.
+_MOST_BARS = 60
+
+
+def run_timeline_figure(records: Sequence[Mapping[str, Any]]) -> Figure:
+    """Draw a run with a clock: for each client a bar in every round it works in, by whether its update was used."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    used: dict[int, list[tuple[float, float]]] = {}
+    wasted: dict[int, list[tuple[float, float]]] = {}
+    for record in records:
+        times, back = record["clock"], set(record["returned"])
+        length = record["seconds"] - times["start"]
+        for client, end, stop in zip(record["selected"], times["ends"], times["stops"], strict=True):
+            until = min(each for each in (end, stop, length) if each is not None)
+            (used if client in back else wasted).setdefault(client, []).append((times["start"], until))
+    total = {
+        client: sum(each for _, each in [*used.get(client, []), *wasted.get(client, [])]) for client in {*used, *wasted}
+    }
+    shown = sorted(sorted(total, key=lambda client: -total[client])[:_MOST_BARS])
+    figure = Figure(figsize=(10.0, max(2.4, min(8.0, 0.16 * len(shown) + 1.2))), layout="constrained")
+    axis = figure.subplots()
+    for row, client in enumerate(shown):
+        for bars, colour in ((used, "#0072B2"), (wasted, "#D55E00")):
+            axis.broken_barh(bars.get(client, []), (row - 0.4, 0.8), facecolors=colour)
+    axis.set_yticks(range(len(shown)), [str(client) for client in shown], fontsize=5)
+    axis.invert_yaxis()
+    axis.set_xlabel("seconds")
+    axis.set_ylabel("client")
+    handles = [Patch(facecolor=colour) for colour in ("#0072B2", "#D55E00")]
+    figure.legend(handles, ["update used", "update not used"], loc="outside right upper", fontsize=8)
     return figure
 
 

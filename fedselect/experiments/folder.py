@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from fedselect.data import DATASETS, Federation
 from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.config import Experiment, read_config
-from fedselect.experiments.metrics import client_curves, client_table, round_table, summary
 from fedselect.experiments.provenance import Origin, files_of, origin_of, read_origin
+from fedselect.measures import RunData, client_rounds, client_table, round_table, run_measures, summary
 from fedselect.options import seen_from
 from fedselect.rounds.engine import round_record, solution_record
 from solvers.files import alone, appearing_whole, write_atomically
@@ -102,11 +102,8 @@ _SOLUTION: dict[str, Any] = dict.fromkeys(("objective", "bound", "gap", "seconds
 #: Numbers of what its clock says.
 _TIMES: dict[str, Any] = dict.fromkeys(("start", "busy_seconds", "wasted_seconds", "sent_bytes", "wasted_bytes"), float)
 
-#: Measures of a summary that every table of a comparison shows.
-_MEASURES = (
-    "count_variance", "longest_absence", "final_loss", "final_accuracy", "mean_gap", "max_gap", "proved",
-    "median_solve_seconds", "max_solve_seconds",
-)  # fmt: skip
+#: Measures that every summary has.
+_MEASURES = tuple(each.name for each in run_measures() if not each.needs)
 
 
 def read_records(folder: str | Path, clients: int = MOST_CLIENTS) -> list[dict[str, Any]]:
@@ -191,7 +188,7 @@ def _as_array(values: Any) -> NDArray[Any] | None:
 
 
 def read_summary(folder: str | Path) -> dict[str, Any]:
-    """Read the summary of a finished run (see `fedselect.experiments.metrics.summary`).
+    """Read the summary of a finished run (see `fedselect.measures.summary`).
 
     Raises
     ------
@@ -285,7 +282,7 @@ class RecordedRun:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """Table with one row per round (`fedselect.experiments.metrics.round_table`)."""
+        """Table with one row per round (`fedselect.measures.round_table`)."""
         return round_table(self.records)
 
 
@@ -474,28 +471,24 @@ class RunFolder:
             The final model's ``state_dict``, for ``model.pt``.
         """
         folder, records = self.path, self.records
-        table = round_table(records)
-        importance = self.experiment.training.importances(federation.sizes)
-        clients = client_table(records, federation.sizes, importance, scores)
+        run = RunData(records, self.experiment.training.importances(federation.sizes), scores, federation.sizes)
+        tables = {"metrics": run.table, "clients": client_table(run), "client_rounds": client_rounds(records)}
         with _writing(folder):
-            write_atomically(folder / "metrics.csv", table.to_csv(index=False).encode())
-            write_atomically(folder / "clients.csv", clients.to_csv(index=False).encode())
-            if len(curves := client_curves(records)):
-                write_atomically(folder / "client_curves.csv", curves.to_csv(index=False).encode())
+            for name, table in tables.items():
+                write_atomically(folder / f"{name}.csv", table.to_csv(index=False).encode())
             if plots:
                 from fedselect.experiments.figures import counts_figure, curves_figure, save_figure
 
                 label = folder.name
                 save_figure(counts_figure({label: [records]}, len(federation)), folder / "plots" / "counts.png")
-                save_figure(curves_figure({label: [table]}), folder / "plots" / "curves.png")
+                save_figure(curves_figure({label: [run.table]}), folder / "plots" / "curves.png")
             if model is not None:
                 import torch
 
                 with appearing_whole(folder / "model.pt") as stream:
                     torch.save(dict(model), stream)
             # The summary comes last: its presence says that the run is finished.
-            results = summary(records, importance, scores)
-            write_atomically(folder / "summary.json", json.dumps(results, indent=1).encode())
+            write_atomically(folder / "summary.json", json.dumps(summary(run), indent=1).encode())
 
     def _claim(self) -> None:
         """Write configuration and provenance of the run, or refuse a folder that holds another."""

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from fedselect.errors import ConfigError, MissingExtraError
 from fedselect.experiments import Experiment
-from fedselect.experiments.metrics import clock_columns
+from fedselect.measures import round_row
 from solvers.environment import how_to_install
 from solvers.options import did_you_mean
 
@@ -189,14 +189,8 @@ LOGGERS: dict[str, type[Any]] = {"tensorboard": TensorBoardLogger, "wandb": Wand
 
 
 def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return a record's numbers: loss, accuracy and metrics where evaluated, counts, the solver's and the clock's."""
-    solution = record.get("solution") or {}
-    found = {"loss": record["loss"], "accuracy": record["accuracy"], **record.get("metrics", {})}
-    found |= {f"clients/{name}": len(record[name]) for name in ("available", "selected", "returned", "failed")}
-    found |= {f"solver/{name}": solution.get(name) for name in ("objective", "bound", "gap")}
-    found |= {f"seconds/{name}": record[f"{name}_seconds"] for name in ("select", "train")}
-    found |= {f"clock/{name}": value for name, value in clock_columns(record).items()}
-    return {name: float(value) for name, value in found.items() if value is not None}
+    """Return the numbers of a round by name, as in ``metrics.csv``; none that is not known."""
+    return {name: float(value) for name, value in round_row(record).items() if isinstance(value, int | float)}
 
 
 def open_logger(text: str, folder: Path, tables: Mapping[str, Mapping[str, Any]], *, several: bool = False) -> Logger:

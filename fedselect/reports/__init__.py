@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from fedselect.errors import RunError
 from fedselect.experiments.comparison import FORMAT, read_manifest
 from fedselect.experiments.config import read_config
 from fedselect.experiments.folder import RecordedRun
+from fedselect.measures import client_rounds
 from fedselect.plugins import load_plugins
 from fedselect.reports.document import Report
 from fedselect.reports.federation import federation_report
 from fedselect.reports.methods import methods_report
 from fedselect.reports.runs import (
     differences_table,
+    less_needed,
     read_runs,
     results_table,
     run_report,
@@ -25,8 +30,10 @@ from solvers.benchmark.store import holds_benchmark
 
 __all__ = [
     "RecordedRun",
+    "client_rounds_of",
     "differences_table",
     "federation_report",
+    "less_needed",
     "methods_report",
     "read_report",
     "results_table",
@@ -34,6 +41,37 @@ __all__ = [
     "selectors_report",
     "write_report",
 ]
+
+
+def client_rounds_of(folder: str | Path) -> pd.DataFrame:
+    """Tabulate clients by rounds, of a run or of every run of a comparison that has begun.
+
+    Returns
+    -------
+    DataFrame
+        ``selector``, ``seed``, and the columns of `fedselect.measures.client_rounds`.
+    """
+    folder = Path(folder)
+    if RecordedRun.here(folder):
+        run = RecordedRun.read(folder)
+        runs = [(str(run.config["selector"]["name"]), run)]
+    else:
+        found = read_runs(folder, _manifest(folder)) if folder.is_dir() else {}
+        runs = [(label, run) for label, each in found.items() for run in each.values() if run is not None]
+    if not runs:
+        raise RunError(f"{folder} holds no run of a selector, which a table of clients by rounds is about")
+    parts = [client_rounds(run.records).assign(selector=label, seed=run.seed) for label, run in runs]
+    table = pd.concat(parts, ignore_index=True)
+    return table[["selector", "seed", *(name for name in table.columns if name not in ("selector", "seed"))]]
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    manifest = read_manifest(folder)
+    if manifest.get("format", FORMAT) != FORMAT:
+        raise RunError(
+            f"{folder / 'comparison.json'} is of format {manifest['format']!r}; this version reads {FORMAT!r}"
+        )
+    return manifest
 
 
 def read_report(folder: str | Path, load: Iterable[str] = ()) -> Report:
@@ -70,12 +108,7 @@ def read_report(folder: str | Path, load: Iterable[str] = ()) -> Report:
         return run_report(RecordedRun.read(folder))
     if holds_benchmark(folder):
         return methods_report(folder)
-    manifest = read_manifest(folder)
-    if manifest.get("format", FORMAT) != FORMAT:
-        raise RunError(
-            f"{folder / 'comparison.json'} is of format {manifest['format']!r}; this version reads {FORMAT!r}"
-        )
-    runs = read_runs(folder, manifest)
+    runs = read_runs(folder, _manifest(folder))
     if any(run for each in runs.values() for run in each.values()):
         return selectors_report(folder.resolve().name, runs)
     raise RunError(

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from fedselect.data import Federation
 from fedselect.experiments.config import Experiment
-from fedselect.experiments.metrics import total_variation
 from fedselect.experiments.running import build_scenario
+from fedselect.measures import total_variation
 from fedselect.reports.document import Picture, Report, frame_table, value_table
 from fedselect.reports.pictures import MOST_NODES
 from fedselect.rounds.scenario import Scenario

@@ -17,12 +17,14 @@ from fedselect.experiments.figures import (
     curves_figure,
     gap_figure,
     known_curves,
+    run_timeline_figure,
+    seconds_figure,
     success_figure,
     sweep_figure,
     swept_values,
+    timeline_figure,
 )
-from fedselect.experiments.metrics import client_curves
-from fedselect.experiments.seconds import run_timeline_figure, seconds_figure, timeline_figure
+from fedselect.measures import client_rounds
 from fedselect.reports.document import Picture
 from solvers.reading import without_controls
 
@@ -111,7 +113,7 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
                 seconds_figure(tables),
             )
         )
-    curves = {label: [client_curves(each) for each in seeds] for label, seeds in records.items()}
+    curves = {label: [client_rounds(each).dropna(subset="loss") for each in seeds] for label, seeds in records.items()}
     if all(len(each) for seeds in curves.values() for each in seeds):
         pictures.append(
             Picture(

@@ -13,10 +13,9 @@ import numpy as np
 import pandas as pd
 
 from fedselect.errors import RunError
-from fedselect.experiments.comparison import Comparison, difference_table, mean_table, summary_table
+from fedselect.experiments.comparison import Comparison, difference_table, mean_table, summary_table, time_table
 from fedselect.experiments.folder import RecordedRun
-from fedselect.experiments.metrics import run_gaps, summary
-from fedselect.experiments.seconds import time_table
+from fedselect.measures import Measure, RunData, known_run_measures, run_gaps, summary
 from fedselect.reports.constraints import constraints_table
 from fedselect.reports.document import (
     Cell,
@@ -41,6 +40,7 @@ from solvers.reading import read_text
 __all__ = [
     "differences_table",
     "facts_of",
+    "less_needed",
     "read_runs",
     "results_table",
     "run_report",
@@ -67,7 +67,7 @@ def run_report(run: RecordedRun) -> Report:
     if not run.records:
         return Report(f"{head['name']}: {label}", summary_line, facts_of([run]), tuple(notes))
     # What the updates were worth is not known before the end: it needs the sizes, which the federation has.
-    results = run.results or summary(run.records, np.full(run.n_clients, math.nan))
+    results = run.results or summary(RunData(run.records, np.full(run.n_clients, math.nan)))
     stated = constraints_table({label: run.records})
     tables = [
         value_table("results", "The run in a few numbers.", results),
@@ -297,60 +297,50 @@ def read_runs(folder: Path, manifest: Mapping[str, Any]) -> dict[str, dict[int, 
     }
 
 
+def _measures(known: Iterable[str], table: str) -> list[Measure]:
+    """Return the measures that are columns of a table."""
+    return [each for each in known_run_measures(known) if table in each.tables]
+
+
+def _cell(measure: Measure, row: Mapping[str, Any]) -> Cell:
+    """Write a measure of a run or of a selector."""
+    value = row.get(measure.name)
+    if measure.form == "s":
+        return seconds(value)
+    if measure.form.endswith(" %"):
+        return percent(value, measure.form.removesuffix(" %"))
+    return number(value, measure.form, row.get(f"{measure.name}_std"))
+
+
 def results_table(means: pd.DataFrame) -> Table:
     """Tabulate the results of `fedselect.experiments.Comparison.means`, one row per selector."""
-    headings = (
-        "count variance",
-        "least in hindsight",
-        "test loss",
-        "test accuracy",
-        "sum of weights",
-        "mean gap",
-        "proved",
-        "solve time (median, max)",
-    )
-    clocked = (_SECONDS[0],) if "seconds" in means else ()
-    rows = tuple(
-        (
-            word(row["selector"]),
-            number(row["count_variance"], "{:.1f}"),
-            number(row.get("least_count_variance"), "{:.1f}"),
-            number(row["final_loss"], "{:.3f}", row["final_loss_std"]),
-            number(row["final_accuracy"], "{:.3f}", row["final_accuracy_std"]),
-            number(row.get("weight_sum"), "{:.2f}"),
-            percent(row["mean_gap"]),
-            percent(row["proved"], "{:.0f}"),
-            seconds(row["median_solve_seconds"], row["max_solve_seconds"]),
-            *(number(row[key], form) for _, key, form in clocked),
-        )
-        for row in means.to_dict("records")
-    )
-    return Table(
-        "results",
+    caption = (
         "Means over seeds, ± standard deviation. Gaps are relative to the mean |objective| of a run. No schedule of as "
-        "many selections a round reaches less than the variance in hindsight, availability known.",
-        _columns(*headings, *(heading for heading, _, _ in clocked)),
-        rows,
+        "many selections a round reaches less than the variance in hindsight, availability known."
     )
+    return _selectors_table("results", caption, means)
 
 
-#: Heading, measure and format of the table of paired differences.
-_PAIRED = (
-    ("test loss", "final_loss", "{:+.3f}"),
-    ("test accuracy", "final_accuracy", "{:+.3f}"),
-    ("worst client's accuracy", "client_accuracy_worst", "{:+.3f}"),
-    ("count variance", "count_variance", "{:+.2f}"),
-)
+def less_needed(means: pd.DataFrame) -> list[str]:
+    """Return the headings of `results_table` that a narrow terminal leaves out, in this order."""
+    return [each.title for each in sorted(_measures(means, "results"), key=lambda each: each.drop) if each.drop]
+
+
+def _selectors_table(key: str, caption: str, means: pd.DataFrame) -> Table:
+    """Tabulate the measures that belong to a table, one row per selector."""
+    shown = _measures(means, key)
+    rows = tuple((word(row["selector"]), *(_cell(each, row) for each in shown)) for row in means.to_dict("records"))
+    return Table(key, caption, _columns(*(each.title for each in shown)), rows)
 
 
 def differences_table(differences: pd.DataFrame) -> Table:
     """Tabulate paired differences from a reference, as of `fedselect.experiments.Comparison.differences`."""
-    shown = [each for each in _PAIRED if each[1] in differences]
+    shown = sorted(_measures(differences, "differences"), key=lambda each: each.drop)  # the most needed first
     rows = tuple(
         (
             word(f"{row['selector']} - {row['reference']}"),
             count(row["seeds"]),
-            *(_difference(row[key], row[f"{key}_half_width"], form) for _, key, form in shown),
+            *(_difference(row[each.name], row[f"{each.name}_half_width"], each.form) for each in shown),
         )
         for row in differences.to_dict("records")
     )
@@ -358,52 +348,27 @@ def differences_table(differences: pd.DataFrame) -> Table:
         "Paired differences under the same seeds: mean ± half the 95 % interval (Student's t); * where the interval "
         "leaves out 0. This is what counts: the spread of the table above is mostly shared by all selectors."
     )
-    heads = (Column("difference", numeric=False), Column("seeds"), *(Column(heading) for heading, _, _ in shown))
+    heads = (Column("difference", numeric=False), Column("seeds"), *(Column(each.title) for each in shown))
     return Table("paired-differences", caption, heads, rows)
 
 
 def _difference(value: float, half: float, form: str) -> Cell:
     """Return a difference with its interval, and a star where that leaves out 0."""
-    cell = number(value, form)
+    form = form if form.startswith("{:") and form.endswith("}") else "{:.4g}"
+    cell = number(value, form.replace("{:", "{:+"))
     if cell.value is None or not math.isfinite(half):
         return cell
-    return Cell(f"{cell.text} ± {form.format(half)[1:]}{' *' if abs(value) > half else ''}", cell.value)
-
-
-#: Heading, key of the summary and format of the report's second table.
-_COURSE = (
-    ("Jain index", "jain_index", "{:.3f}"),
-    ("longest absence (rounds)", "longest_absence", "{:.0f}"),
-    ("success ratio", "success_ratio", "{:.3f}"),
-    ("distance to target importance", "importance_distance", "{:.3f}"),
-    ("best accuracy", "best_accuracy", "{:.3f}"),
-    ("mean accuracy", "mean_accuracy", "{:.3f}"),
-    ("late deviation", "late_accuracy_deviation", "{:.4f}"),
-    ("worst client's accuracy", "client_accuracy_worst", "{:.3f}"),
-)
+    return Cell(f"{cell.text} ± {form.format(half)}{' *' if abs(value) > half else ''}", cell.value)
 
 
 def _course_table(means: pd.DataFrame, tested: bool) -> Table:
     """Tabulate the course of the runs, one row per selector; worst absence of the seeds."""
-    rows = tuple(
-        (word(row["selector"]), *(number(row.get(key), form) for _, key, form in _COURSE))
-        for row in means.to_dict("records")
-    )
     caption = (
-        "Participation and learning over the whole run: means over seeds, the longest absence of any. The worst "
-        f"client's accuracy is on its {'own test' if tested else 'training'} samples."
+        "Participation and learning over the whole run: means over seeds, the longest absence of any. Measures of the "
+        f"worst client are on its {'own test' if tested else 'training'} samples."
     )
-    return Table("course", caption, _columns(*(heading for heading, _, _ in _COURSE)), rows)
+    return _selectors_table("course", caption, means)
 
-
-#: Heading, key of the summary and format of the table of a comparison with a clock.
-_SECONDS = (
-    ("length of the run (s)", "seconds", "{:.4g}"),
-    ("rounds per hour", "rounds_per_hour", "{:.4g}"),
-    ("share of wasted seconds", "wasted_seconds", "{:.3f}"),
-    ("share of wasted bytes", "wasted_bytes", "{:.3f}"),
-    ("share of stragglers", "stragglers", "{:.3f}"),
-)
 
 #: Targets of the table of times: shares of the best accuracy that any of the runs reached.
 _TARGETS = (0.5, 0.8, 0.9, 0.95)
@@ -411,12 +376,8 @@ _TARGETS = (0.5, 0.8, 0.9, 0.95)
 
 def _seconds_table(means: pd.DataFrame) -> Table:
     """Tabulate what the clock says of each selector."""
-    rows = tuple(
-        (word(row["selector"]), *(number(row.get(key), form) for _, key, form in _SECONDS))
-        for row in means.to_dict("records")
-    )
     caption = "The clock: means over seeds. Wasted is work of clients whose update was not used; stragglers were late."
-    return Table("seconds", caption, _columns(*(heading for heading, _, _ in _SECONDS)), rows)
+    return _selectors_table("seconds", caption, means)
 
 
 def _time_table(compared: Mapping[str, list[RecordedRun]]) -> Table | None:
@@ -442,31 +403,20 @@ def _time_table(compared: Mapping[str, list[RecordedRun]]) -> Table | None:
 
 def _runs_table(runs: Runs) -> Table:
     """Tabulate every run, finished or not."""
-    rows = []
-    for label, each in runs.items():
-        for seed, run in each.items():
-            results = (run and run.results) or {}
-            rows.append(
-                (
-                    word(label),
-                    count(seed),
-                    Cell(run.state if run else "not begun"),
-                    number(results.get("count_variance"), "{:.1f}"),
-                    number(results.get("final_loss")),
-                    number(results.get("final_accuracy")),
-                    percent(results.get("mean_gap")),
-                    seconds(results.get("median_solve_seconds")),
-                )
-            )
-    columns = list(_columns("seed", "state", "count variance", "test loss", "test accuracy", "mean gap", "solve time"))
-    columns[2] = Column("state", numeric=False)
-    return Table(
-        "runs",
-        "Every run. Gaps are relative to the mean |objective| of a run.",
-        tuple(columns),
-        tuple(rows),
-        detail=True,
+    every = [(label, seed, run) for label, each in runs.items() for seed, run in each.items()]
+    shown = _measures({name for _, _, run in every for name in (run and run.results) or {}}, "runs")
+    rows = tuple(
+        (
+            word(label),
+            count(seed),
+            Cell(run.state if run else "not begun"),
+            *(_cell(each, (run and run.results) or {}) for each in shown),
+        )
+        for label, seed, run in every
     )
+    heads = (Column("selector", numeric=False), Column("seed"), Column("state", numeric=False))
+    caption = "Every run. Gaps are relative to the mean |objective| of a run."
+    return Table("runs", caption, (*heads, *(Column(each.title) for each in shown)), rows, detail=True)
 
 
 def _columns(*headings: str) -> tuple[Column, ...]:

@@ -471,7 +471,7 @@ def simulate(
     ------
     Round
         One per round, played when it is asked for. ``History.collect(simulate(...), n_clients)`` keeps the part that
-        `fedselect.experiments.metrics` needs.
+        `fedselect.measures` needs.
 
     Raises
     ------

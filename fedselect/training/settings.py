@@ -135,7 +135,7 @@ class TrainingSettings:
         The model is evaluated on the test set after every so many rounds (a run always evaluates its last).
     evaluate_clients_every : int, optional
         After every so many rounds the model is evaluated at every client: on its own test samples where it holds some
-        out (``data.client_test_fraction``), else on its training samples. The curves are in ``client_curves.csv``;
+        out (``data.client_test_fraction``), else on its training samples. The curves are in ``client_rounds.csv``;
         after the last round alone if left out.
     initialisation : {"fan-in", "kaiming"}
         Initial weights: U(±1/√fan-in) and biases 0; or, as in FedAU's code, N(0, 2/fan-in) and biases 0 in all layers

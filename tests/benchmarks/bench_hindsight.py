@@ -3,7 +3,7 @@
     python tests/benchmarks/bench_hindsight.py [--out FILE] [--clients N] [--size M] [--rounds T] [--seeds K]
 
 Selectors that decide without training, on three models of availability; means over seeds. The least is of a schedule
-of as many selections per round that knows all of the availability (`fedselect.experiments.metrics`).
+of as many selections per round that knows all of the availability (`fedselect.measures`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np  # noqa: E402
 
 from fedselect.availability import AVAILABILITY  # noqa: E402
 from fedselect.data import digits  # noqa: E402
-from fedselect.experiments.metrics import least_count_variance  # noqa: E402
+from fedselect.measures import least_count_variance  # noqa: E402
 from fedselect.rounds.engine import play, round_record  # noqa: E402
 from fedselect.rounds.scenario import Scenario  # noqa: E402
 from fedselect.selectors import SELECTORS  # noqa: E402

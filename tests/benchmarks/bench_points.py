@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])
 
 from fedselect.availability.independent import Independent
-from fedselect.experiments.metrics import absences, jain_index
+from fedselect.measures import absences, jain_index
 from fedselect.rounds import History, simulate
 from fedselect.selectors import FedGS
 from fedselect.selectors.geometry import Kinds, Points

@@ -33,7 +33,7 @@ from fedselect.availability import ideal  # noqa: E402
 from fedselect.availability.independent import Independent  # noqa: E402
 from fedselect.clock import Clock, ClockSettings, build_clock, lognormal  # noqa: E402
 from fedselect.data import Federation, digits  # noqa: E402
-from fedselect.experiments.metrics import clock_summary, round_table, seconds_to  # noqa: E402
+from fedselect.measures import RunData, round_table, seconds_to, summary  # noqa: E402
 from fedselect.randomness import generator  # noqa: E402
 from fedselect.rounds import Scenario, simulate  # noqa: E402
 from fedselect.rounds.engine import round_record  # noqa: E402
@@ -93,7 +93,7 @@ def row_of(data: str, devices: str, label: str, seed: int, federation: Federatio
         f"at_{second}": table.loc[table["seconds"] <= second, "accuracy"].iloc[-1:].squeeze()
         for second in range(EVERY, int(HORIZON) + 1, EVERY)
     }
-    work = clock_summary(table)
+    work = summary(RunData(records[: len(table)], np.full(len(federation), 1 / len(federation))))
     return {
         "data": data, "devices": devices, "rule": label, "seed": seed, "rounds": len(table),
         "selected": table["selected"].mean(), "arrived": table["returned"].mean(),

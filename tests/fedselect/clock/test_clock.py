@@ -9,7 +9,7 @@ import pytest
 
 from fedselect.clock import Clock, ClockSettings, Devices, build_clock, check_clock, lognormal
 from fedselect.errors import ConfigError
-from fedselect.experiments.metrics import clock_summary, round_table
+from fedselect.measures import RunData, summary
 from fedselect.randomness import generator
 from fedselect.rounds import simulate
 from fedselect.rounds.engine import round_record
@@ -292,7 +292,7 @@ def test_what_takes_no_time_costs_none_and_has_no_rate():
     assert times.arrived.all()
     assert times.sent.tolist() == [2.0, 2.0]
     rounds = simulate(Uniform(2), Some([True, True]), sizes=np.array([1, 1]), rounds=2, clock=quick)
-    found = clock_summary(round_table([round_record(done) | {"loss": None, "accuracy": None} for done in rounds]))
+    found = summary(RunData([round_record(done) for done in rounds], np.full(2, 0.5)))
     assert found["rounds_per_hour"] is None
     assert found["wasted_seconds"] is None
 

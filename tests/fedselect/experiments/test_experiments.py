@@ -17,8 +17,8 @@ import tomli_w
 from fedselect.errors import ConfigError, FedselectError, RunError
 from fedselect.experiments import Choice, Experiment, compare, read_config, read_records, run, run_all, run_folder
 from fedselect.experiments.folder import RecordedRun, RunFolder, load_checkpoint, save_checkpoint
-from fedselect.experiments.metrics import selection_counts, summary
 from fedselect.experiments.running import run_into
+from fedselect.measures import RunData, selection_counts, summary
 from fedselect.reports import read_report, results_table, write_report
 from fedselect.selectors import SELECTORS
 from tests.waiting import HANG, until
@@ -188,6 +188,7 @@ def test_a_run_folder_holds_what_the_readme_says(config, tmp_path):
         "checkpoint.npz",
         "metrics.csv",
         "clients.csv",
+        "client_rounds.csv",
         "model.pt",
         "summary.json",
         "plots/counts.png",
@@ -204,7 +205,7 @@ def test_a_run_folder_holds_what_the_readme_says(config, tmp_path):
     results = json.loads((folder / "summary.json").read_text())
     clients = pd.read_csv(folder / "clients.csv")
     scores = {name: clients[name].to_numpy() for name in ("loss", "accuracy")}
-    again = summary(records, clients["importance"].to_numpy(), scores)
+    again = summary(RunData(records, clients["importance"].to_numpy(), scores))
     assert results == pytest.approx(again, rel=1e-12)
     assert results["count_variance"] == pytest.approx(np.var(selection_counts(records, 12), ddof=1))
     assert 0 <= results["least_count_variance"] <= results["count_variance"] + 1e-12
@@ -373,7 +374,12 @@ def test_scores_at_the_clients_are_on_their_own_tests_and_over_the_rounds(config
     changes = ["data.client_test_fraction=0.3", "training.evaluate_clients_every=2", "experiment.rounds=4"]
     experiment, _ = read_config(config, changes)
     folder = run(experiment, tmp_path, plots=False)
-    curves = pd.read_csv(folder / "client_curves.csv")
+    whole = pd.read_csv(folder / "client_rounds.csv")
+    records, chosen = read_records(folder), whole[whole["selected"] == 1]
+    assert [chosen[chosen["round"] == t]["client"].tolist() for t in range(4)] == [each["selected"] for each in records]
+    assert chosen["weight"].tolist() == [weight for each in records for weight in each["applied"]]
+    assert list(whole.columns) == ["round", "client", "selected", "weight", "loss", "accuracy"]
+    curves = whole.dropna(subset="loss")
     assert curves.groupby("client")["round"].apply(list).tolist() == [[1, 3]] * 12
     last = curves[curves["round"] == 3]["accuracy"].to_numpy()
     np.testing.assert_array_equal(pd.read_csv(folder / "clients.csv")["accuracy"], last)

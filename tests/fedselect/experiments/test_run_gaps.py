@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from fedselect.experiments.metrics import run_gaps
+from fedselect.measures import run_gaps
 
 
 def test_gaps_of_a_run_are_in_units_of_the_run():

@@ -13,10 +13,11 @@ import pytest
 from fedselect.clock import lognormal
 from fedselect.errors import ConfigError, RunError
 from fedselect.experiments import Choice, Experiment, RecordedRun, compare, read_config, read_records, read_summary, run
+from fedselect.experiments.comparison import median_time, time_table
 from fedselect.experiments.config import starting_file
-from fedselect.experiments.metrics import client_table, round_table, seconds_to
-from fedselect.experiments.seconds import median_time, run_timeline_figure, seconds_figure, time_table, timeline_figure
+from fedselect.experiments.figures import run_timeline_figure, seconds_figure, timeline_figure
 from fedselect.integrations.loggers import numbers_of
+from fedselect.measures import RunData, client_table, round_table, seconds_to
 from fedselect.reports.runs import run_report, selectors_report
 
 CLOCK = Choice("lognormal", {"policy": "deadline", "deadline": 1.0, "jitter": 0.5, "links": "shared-uplink"})
@@ -71,9 +72,9 @@ def test_the_summary_counts_what_the_records_say(folder):
     wasted, busy = (sum(record["clock"][f"{name}_seconds"] for record in records) for name in ("wasted", "busy"))
     assert results["wasted_seconds"] == pytest.approx(wasted / busy)
     sizes = np.full(12, 10)
-    table = client_table(records, sizes, sizes / 120, {"loss": np.zeros(12), "accuracy": np.zeros(12)})
+    table = client_table(RunData(records, sizes / 120, {"loss": np.zeros(12), "accuracy": np.zeros(12)}, sizes))
     assert table["late"].sum() == late
-    assert numbers_of(records[0])["clock/seconds"] == records[0]["seconds"]
+    assert numbers_of(records[0])["seconds"] == records[0]["seconds"]
 
 
 def test_without_a_clock_nothing_is_added(tmp_path):

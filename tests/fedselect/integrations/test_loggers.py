@@ -42,7 +42,7 @@ def test_tensorboard(tmp_path):
     records = _logged("tensorboard", tmp_path)
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
-    for name in ("loss", "accuracy", "clients/available", "solver/objective"):
+    for name in ("loss", "accuracy", "available", "objective"):
         assert [event.value for event in events.Scalars(name)] == _wanted(records, name)
         assert [event.step for event in events.Scalars(name)] == [1, 2, 3]
     assert events.Tags()["tensors"] == ["configuration/text_summary"]
@@ -56,7 +56,7 @@ def test_mlflow(tmp_path):
     (found,) = client.search_runs([home])
     assert found.info.status == "FINISHED"
     assert found.data.params["selector.name"] == "fedgs"
-    for name in ("loss", "clients/selected"):
+    for name in ("loss", "selected"):
         assert [each.value for each in client.get_metric_history(found.info.run_id, name)] == _wanted(records, name)
 
 

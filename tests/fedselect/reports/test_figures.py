@@ -16,7 +16,7 @@ from fedselect.experiments.figures import (
     panels_figure,
     save_figure,
 )
-from fedselect.experiments.metrics import run_gaps
+from fedselect.measures import run_gaps
 
 
 def test_figures_are_saved_small_and_true(tmp_path):

@@ -626,7 +626,7 @@ def test_other_folders_are_one_sentence_and_exit_2(files, sentence, tmp_path, ca
 
 def test_report_command_refuses_other_kinds(compared, tmp_path, capsys, monkeypatch):
     code, _, err = fedselect(capsys, monkeypatch, "report", compared, "--as", "html,pdf", "--out", tmp_path / "out")
-    assert (code, err) == (2, "fedselect: --as takes html, md, tex, with commas; got 'html,pdf'\n")
+    assert (code, err) == (2, "fedselect: --as takes html, md, tex, csv, parquet, with commas; got 'pdf'\n")
     assert not (tmp_path / "out").exists()
 
 

@@ -11,7 +11,7 @@ import pytest
 from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.data import digits
 from fedselect.errors import ConfigError
-from fedselect.experiments.metrics import success_ratio
+from fedselect.measures import success_ratio
 from fedselect.rounds.engine import simulate
 from fedselect.rounds.history import History
 from fedselect.rounds.protocol import Outcome, Selection

@@ -7,7 +7,7 @@ import pytest
 
 from fedselect.availability.independent import Independent
 from fedselect.errors import ConfigError, DataError
-from fedselect.experiments.metrics import absences, jain_index
+from fedselect.measures import absences, jain_index
 from fedselect.rounds import History, simulate
 from fedselect.selectors import FedGS
 from fedselect.selectors.geometry import Kinds, Points

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedselect.availability import AVAILABILITY
 from fedselect.data import digits
-from fedselect.experiments.metrics import proof_cost
+from fedselect.measures import proof_cost
 from fedselect.rounds import simulate
 from fedselect.rounds.protocol import RoundContext
 from fedselect.selectors import FedGS, proof_budget

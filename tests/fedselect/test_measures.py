@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedselect import measures
 from fedselect.errors import ConfigError
-from fedselect.experiments import metrics
 from fedselect.experiments.comparison import difference_table, summary_table
 from fedselect.rounds.history import History
 
@@ -68,45 +68,45 @@ def test_records_and_rounds_give_the_same_history(small):
     assert again.available.tolist() == small.available.tolist()
     for first, second in zip(again.returned, small.returned, strict=True):
         assert first.tolist() == second.tolist()
-    assert metrics.selection_counts(records, 4).tolist() == [3, 2, 1, 0]
+    assert measures.selection_counts(records, 4).tolist() == [3, 2, 1, 0]
 
 
 def test_jain_index():
-    assert metrics.jain_index([5, 5, 5]) == pytest.approx(1)
-    assert metrics.jain_index([0, 7, 0, 0]) == pytest.approx(1 / 4)
-    assert metrics.jain_index([1, 2, 3]) == pytest.approx(36 / (3 * 14))
-    assert math.isnan(metrics.jain_index([0, 0]))
+    assert measures.jain_index([5, 5, 5]) == pytest.approx(1)
+    assert measures.jain_index([0, 7, 0, 0]) == pytest.approx(1 / 4)
+    assert measures.jain_index([1, 2, 3]) == pytest.approx(36 / (3 * 14))
+    assert math.isnan(measures.jain_index([0, 0]))
 
 
 def test_absences_by_hand(small):
-    assert metrics.absences(small).tolist() == [2, 2, 4, 4]
+    assert measures.absences(small).tolist() == [2, 2, 4, 4]
 
 
 def test_absences_are_the_longest_runs_of_zeros(drawn):
     for client, column in enumerate(drawn.participation().T):
         text = "".join("x" if there else "." for there in column)
-        assert metrics.absences(drawn)[client] == max(len(part) for part in text.split("x"))
+        assert measures.absences(drawn)[client] == max(len(part) for part in text.split("x"))
 
 
 def test_least_variance_in_hindsight_by_hand():
     """Client 0 alone is there in the second round: hindsight gives the first turn to another; no turns vary by none."""
     records = [{"available": [0, 1, 2], "selected": [0]}, {"available": [0], "selected": [0]}]
-    assert metrics.least_count_variance(records, 3) == pytest.approx(np.var([1, 1, 0], ddof=1))
-    assert metrics.least_count_variance([{"available": [], "selected": []}], 3) == 0
-    assert math.isnan(metrics.least_count_variance(records[1:], 1))
+    assert measures.least_count_variance(records, 3) == pytest.approx(np.var([1, 1, 0], ddof=1))
+    assert measures.least_count_variance([{"available": [], "selected": []}], 3) == 0
+    assert math.isnan(measures.least_count_variance(records[1:], 1))
 
 
 def test_effective_participation_and_success_ratio(small):
-    assert metrics.effective_participation(small).tolist() == [2, 3, 3, 4]
-    assert metrics.success_ratio(small).tolist() == [1.0, 3 / 4, 3 / 4, 4 / 6]
-    assert np.isnan(metrics.success_ratio(history([([], [], []), ([0], [True], [1.0])], 2))).tolist() == [True, False]
+    assert measures.effective_participation(small).tolist() == [2, 3, 3, 4]
+    assert measures.success_ratio(small).tolist() == [1.0, 3 / 4, 3 / 4, 4 / 6]
+    assert np.isnan(measures.success_ratio(history([([], [], []), ([0], [True], [1.0])], 2))).tolist() == [True, False]
 
 
 def test_realised_importance_and_its_distance(small):
-    realised = metrics.realised_importance(small)
+    realised = measures.realised_importance(small)
     assert realised.tolist() == [1.5 / 4, 2.5 / 4, 0, 0]
-    assert metrics.total_variation(np.full(4, 0.25), realised) == pytest.approx(0.5)
-    assert np.isnan(metrics.realised_importance(history([([0], [False], [0.0])], 2))).all()
+    assert measures.total_variation(np.full(4, 0.25), realised) == pytest.approx(0.5)
+    assert np.isnan(measures.realised_importance(history([([0], [False], [0.0])], 2))).all()
 
 
 def test_weight_error_and_q_of_a_history(drawn):
@@ -121,26 +121,26 @@ def test_weight_error_and_q_of_a_history(drawn):
                 weights[client] = (before[-1] + 1) / before.size
         errors.append(np.mean((rates * weights - 1) ** 2))
         moments.append(np.mean(rates * weights**2))
-    assert metrics.weight_error(there, rates) == pytest.approx(np.mean(errors))
-    assert metrics.second_moment(there, rates) == pytest.approx(np.max(moments))
+    assert measures.weight_error(there, rates) == pytest.approx(np.mean(errors))
+    assert measures.second_moment(there, rates) == pytest.approx(np.max(moments))
 
 
 def test_late_deviation_is_of_the_second_half():
-    assert metrics.late_deviation([9.0, 9.0, 1.0, 3.0]) == 1.0
-    assert metrics.late_deviation([9.0, 1.0, 3.0]) == 1.0
-    assert metrics.late_deviation([5.0]) == 0.0
-    assert math.isnan(metrics.late_deviation([]))
+    assert measures.late_deviation([9.0, 9.0, 1.0, 3.0]) == 1.0
+    assert measures.late_deviation([9.0, 1.0, 3.0]) == 1.0
+    assert measures.late_deviation([5.0]) == 0.0
+    assert math.isnan(measures.late_deviation([]))
 
 
 def test_rounds_to_a_target():
     table = pd.DataFrame({"round": [0, 1, 2, 3], "loss": [2.0, np.nan, 0.9, 1.1], "accuracy": [0.1, np.nan, 0.6, 0.5]})
-    assert metrics.rounds_to(table, 0.1) == 1
-    assert metrics.rounds_to(table, 0.5) == 3
-    assert metrics.rounds_to(table, 0.7) is None
-    assert metrics.rounds_to(table, 1.0, "loss") == 3
-    assert metrics.rounds_to(table, 0.5, "loss") is None
+    assert measures.rounds_to(table, 0.1) == 1
+    assert measures.rounds_to(table, 0.5) == 3
+    assert measures.rounds_to(table, 0.7) is None
+    assert measures.rounds_to(table, 1.0, "loss") == 3
+    assert measures.rounds_to(table, 0.5, "loss") is None
     with pytest.raises(ConfigError, match="rounds_to looks at 'accuracy' or 'loss'; got 'gap'"):
-        metrics.rounds_to(table, 1.0, "gap")
+        measures.rounds_to(table, 1.0, "gap")
 
 
 def record(t, selected, returned, failed=(), loss=None):
@@ -166,7 +166,7 @@ def test_summary_of_rounds_without_evaluation_and_with_failures():
         record(2, [2], [], loss=0.2),
         record(3, [0, 2], [0, 2], loss=0.4),
     ]
-    results = metrics.summary(records, np.array([0.5, 0.25, 0.25]))
+    results = measures.summary(measures.RunData(records, np.array([0.5, 0.25, 0.25])))
     assert (results["returned"], results["failed"]) == (4, 1)
     assert results["success_ratio"] == pytest.approx(4 / 6)
     assert results["longest_absence"] == 4
@@ -175,15 +175,14 @@ def test_summary_of_rounds_without_evaluation_and_with_failures():
     assert results["mean_accuracy"] == pytest.approx((0.5 + 0.8 + 0.6) / 3)
     assert results["late_accuracy_deviation"] == pytest.approx(0.1)
     assert "client_loss_mean" not in results
-    served = metrics.summary(
-        records, np.full(3, 1 / 3), {"loss": np.array([1.0, 2.0, 6.0]), "accuracy": np.array([0.9, 0.5, 0.7])}
-    )
+    scores = {"loss": np.array([1.0, 2.0, 6.0]), "accuracy": np.array([0.9, 0.5, 0.7])}
+    served = measures.summary(measures.RunData(records, np.full(3, 1 / 3), scores))
     assert (served["client_loss_mean"], served["client_loss_worst"]) == (3.0, 6.0)
     assert served["client_accuracy_worst"] == 0.5
 
 
 def test_summary_of_a_run_in_which_nothing_arrived_has_no_nan():
-    results = metrics.summary([record(0, [], [], loss=0.5)], np.full(3, 1 / 3))
+    results = measures.summary(measures.RunData([record(0, [], [], loss=0.5)], np.full(3, 1 / 3)))
     for key in ("jain_index", "success_ratio", "importance_distance"):
         assert results[key] is None
 
@@ -191,8 +190,8 @@ def test_summary_of_a_run_in_which_nothing_arrived_has_no_nan():
 def test_a_learning_curve_has_the_evaluated_rounds_counted_from_one():
     columns = {"round": [0, 1, 2], "accuracy": [0.2, math.nan, 0.6], "loss": [3.0, math.nan, 1.0]}
     table = pd.DataFrame(columns, index=[7, 8, 9])
-    assert metrics.learning_curve(table).to_dict() == {1: 0.2, 3: 0.6}
-    assert metrics.learning_curve(table, "loss").to_dict() == {1: 3.0, 3: 1.0}
+    assert measures.learning_curve(table).to_dict() == {1: 0.2, 3: 0.6}
+    assert measures.learning_curve(table, "loss").to_dict() == {1: 3.0, 3: 1.0}
 
 
 def test_differences_are_paired_by_seed():
