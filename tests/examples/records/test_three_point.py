@@ -8,7 +8,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from examples.records import three_point  # noqa: F401  (registers its method)
 from examples.records.averages import averages, block_diagonalise, certified, program, uniform_start
 from examples.records.grey import grey_pattern, torus_symmetries
 from examples.records.interior import Iterate, iterates, residual
