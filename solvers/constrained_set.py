@@ -74,8 +74,7 @@ class ConstrainedSelections(Hypersimplex):
     @cached_property
     def priced(self) -> tuple[LinearRow, ...]:
         """The other rows, which have prices: budgets, and groups that cross others."""
-        exact = set(self.core.numbers)
-        return tuple(row for k, row in enumerate(self.constraints.rows) if k not in exact)
+        return tuple(self.constraints.rows[k] for k in self.priced_numbers)
 
     @property
     def is_exact(self) -> bool:
@@ -164,14 +163,46 @@ class ConstrainedSelections(Hypersimplex):
         reduced : (n,) ndarray
             The linear function that is maximised over the laminar selections.
         """
+        bound, reduced, _ = self.relaxed(g, prices)
+        return bound, reduced
+
+    def relaxed(
+        self, g: NDArray[np.float64], prices: NDArray[np.float64]
+    ) -> tuple[float, NDArray[np.float64], NDArray[np.intp]]:
+        """Bound gᵀx by prices of the rows as `at_prices`, and return the clients of the laminar selection as well."""
         prices = self._signed(prices)
         reduced = g - prices @ self.matrix
         limits = np.array([row.high if y > 0 else row.low for row, y in zip(self.priced, prices, strict=True)])
         paid = float((prices[prices != 0] * limits[prices != 0]).sum())
-        chosen = self.core.best(reduced) == 1
+        chosen = np.flatnonzero(self.core.best(reduced))
         terms = np.abs(g[chosen]).sum() + np.abs(prices) @ np.abs(self.matrix[:, chosen]).sum(axis=1) + abs(paid)
         margin = 2 * (self.size + prices.size + 4) * _EPS * float(terms) if prices.size else 0.0
-        return float(reduced[chosen].sum()) + paid + margin, reduced
+        return float(reduced[chosen].sum()) + paid + margin, reduced, chosen
+
+    @cached_property
+    def priced_numbers(self) -> list[int]:
+        """Numbers of the rows that have prices, in the order of `priced`."""
+        return [k for k in range(len(self.constraints.rows)) if k not in set(self.core.numbers)]
+
+    def losses(self, g: NDArray[np.float64], top: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return what the bound of `relaxed` loses, at least, where each client's entry is changed."""
+        return self.core.losses(g, self.decision(top))
+
+    def slopes(self, top: NDArray[np.intp], prices: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the subgradient of the bound of `relaxed` in the prices, at the clients ``top`` that maximise it."""
+        x, found = self.decision(top), np.zeros(prices.size)
+        for k, (row, price) in enumerate(zip(self.priced, prices.tolist(), strict=True)):
+            used = row.activity(x)
+            if price > 0 or (price == 0 and used > row.high):
+                slope = row.high - used
+            else:
+                slope = row.low - used if price < 0 or used < row.low else 0.0
+            found[k] = slope if math.isfinite(slope) else 0.0
+        return found
+
+    def restricted(self, states: NDArray[np.int8]) -> ConstrainedSelections:
+        """Return the feasible set of the clients that are FREE, with the rows less what those that are ONE use."""
+        return ConstrainedSelections.of(self.constraints.restricted(states)[1])
 
     def _signed(self, prices: NDArray[np.float64]) -> NDArray[np.float64]:
         """Prices with those of limits that are not there, or that are not numbers, at 0."""

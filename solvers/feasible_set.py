@@ -146,6 +146,60 @@ class Hypersimplex:
         state[outside[least - g[outside] > room]] = ZERO
         return state
 
+    def relaxed(
+        self, g: NDArray[np.float64], prices: NDArray[np.float64]
+    ) -> tuple[float, NDArray[np.float64], NDArray[np.intp]]:
+        """Bound gᵀx where rows have prices, of which there are none here.
+
+        Parameters
+        ----------
+        g : (n,) ndarray
+            Linear function.
+        prices : (r,) ndarray
+            A price for each of `priced_numbers`.
+
+        Returns
+        -------
+        bound : float
+            No selection is worth more: here the sum of the m largest entries, to the rounding of a sum.
+        reduced : (n,) ndarray
+            The linear function that is maximised in its place.
+        top : (m,) ndarray of int
+            The clients of a decision that maximises it, in any order.
+        """
+        top = np.argpartition(-g, self.size)[: self.size]
+        return float(g[top].sum()), g, top
+
+    @property
+    def priced_numbers(self) -> list[int]:
+        """Numbers, among the rows of side constraints, of those that have prices in `relaxed`."""
+        return []
+
+    def losses(self, g: NDArray[np.float64], top: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return what the bound of `relaxed` loses, at least, where each client's entry is changed.
+
+        Parameters
+        ----------
+        g : (n,) ndarray
+            The function maximised.
+        top : (m,) ndarray of int
+            The clients of a decision that maximises it.
+        """
+        inside, others = g[top], g.copy()
+        others[top] = -np.inf
+        loss = float(inside.min()) - g
+        loss[top] = inside - float(others.max())
+        return loss
+
+    def slopes(self, top: NDArray[np.intp], prices: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the subgradient of the bound of `relaxed` in the prices, at the clients ``top`` that maximise it."""
+        return np.zeros(0)
+
+    def restricted(self, states: NDArray[np.int8]) -> Hypersimplex:
+        """Return the feasible set of the clients that are FREE, beside those that are ONE; it may be empty."""
+        free, ones = int((states == FREE).sum()), int((states == ONE).sum())
+        return Hypersimplex(free, self.size - ones)
+
     # -- points --------------------------------------------------------------------------------------------------
 
     @property

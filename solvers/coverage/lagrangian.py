@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.coverage.problem import CoverageProblem
-from solvers.coverage.swaps import Service, kernel
+from solvers.coverage.swaps import Service, ascend, kernel
+from solvers.feasible_set import FREE, ONE, ZERO, Hypersimplex
 from solvers.run import Run
 from solvers.subsets import from_clients
 
@@ -33,6 +34,13 @@ _MEMORY = 0.9
 #: Iterations of the root from one whose selection is improved by swaps to the next. Where a thousand points of a
 #: square are represented, these selections end at 0.1 % of the bound, those from the greedy selection at 0.8 %.
 _IMPROVED = 25
+
+#: Iterations from one that fixes candidates to the next under side constraints, where that takes a matroid's exchanges.
+_EVERY = 5
+
+#: Part of the scale, over m, by which a selection that keeps side constraints may be below the incumbent to be improved
+#: by swaps; by hand.
+_NEARLY = 0.01
 
 #: Entries of the lists: all of them up to 4 472 clients, 240 megabytes.
 _ENTRIES = 20_000_000
@@ -80,42 +88,63 @@ class Tree:
     2 (N + m + 8) units of the sum of their absolute values. A row's multiplier is never below the last similarity of
     its list, so that lists that end early leave nothing out.
 
+    Under side constraints the feasible set bounds :math:`\rho^\top s` in the place of the m largest: exactly over
+    disjoint and nested groups, by prices of all other rows, which are multipliers beside those of the similarities.
+
     Parameters
     ----------
     problem : CoverageProblem
         The problem.
     run : Run
-        Holds an incumbent already.
+        Holds an incumbent already, unless side constraints leave none in sight.
     """
 
     def __init__(self, problem: CoverageProblem, run: Run) -> None:
         self.problem, self.run = problem, run
         self.kernel = kernel(problem, run, steps=1000.0 * problem.similarity.size)
         self.lists = Lists.of(problem.similarity)
+        self.rows = len(self.lists.values)
         whole = self.lists.values.shape[1] == problem.n
-        self.floor = np.full(len(self.lists.values), -np.inf) if whole else self.lists.values[:, -1].copy()
-        self.units = 2.0 * (problem.similarity.shape[0] + problem.size + 8) * _EPS
+        largest = [float(row.coefficients.max(initial=0)) or 1.0 for row in problem.constraints.rows]
+        self.floor = np.full(self.rows + len(largest), -np.inf)
+        if not whole:
+            self.floor[: self.rows] = self.lists.values[:, -1]
+        self.units = 2.0 * (self.rows + problem.size + 8) * _EPS
+        #: Units of the constraints' multipliers, in which a step moves them as much as all rows of similarity together.
+        self.units_of = self.rows / problem.size / np.array(largest).reshape(-1)
         self.improved: set[bytes] = set()
         #: Iterations from one that fixes candidates to the next.
-        self.every = 1
+        self.every = _EVERY if problem.is_constrained else 1
 
     @property
     def target(self) -> float:
-        """Value that a node must exceed to be looked at: half of what counts as proved is given up at once."""
-        assert self.run.objective is not None
+        """Value that a node must exceed to be looked at: half of what counts as proved is given up at once.
+
+        Minus infinity as long as no selection is known.
+        """
+        if self.run.objective is None:
+            return -np.inf
         return self.run.objective + 0.5 * self.problem.tolerance_at(self.run.objective)
 
     def search(self, *, root_only: bool = False) -> None:
-        """Branch until the bound proves the incumbent, or the time is over."""
+        """Branch until the bound proves the incumbent, nothing is left, or the time is over."""
         run, problem = self.run, self.problem
-        assert run.x is not None
-        ranked = np.sort(problem.similarity[:, np.flatnonzero(run.x)].astype(np.float64), axis=1)
-        self._search(ranked[:, -2].copy() if problem.size > 1 else problem.extremes[0].copy(), root_only)
+        start = np.zeros(self.floor.size)
+        if run.x is None:
+            run.tighten(float(problem.extremes[1].sum()), problem.rounding)
+            start[: self.rows] = np.median(problem.similarity, axis=1)
+        elif problem.size > 1:
+            start[: self.rows] = np.sort(problem.similarity[:, np.flatnonzero(run.x)].astype(np.float64), axis=1)[:, -2]
+        else:
+            start[: self.rows] = problem.extremes[0]
+        self._search(start, root_only)
+        if run.x is None and not run.expired and not root_only:
+            run.infeasible()
 
     def _search(self, start: NDArray[np.float64], root_only: bool) -> None:
-        run = self.run
+        run, states = self.run, self.problem.constraints.states
         run.nodes = 1
-        root = self.bounded(np.zeros(0, np.int64), self._different(), start, _ROOT)
+        root = self.bounded(np.flatnonzero(states == ONE), self._different(), start, _ROOT)
         if root is None:
             run.tighten(self.target)
             return
@@ -146,10 +175,11 @@ class Tree:
 
         Constraints may tell equal columns apart, or ask for several of them.
         """
+        if self.problem.is_constrained:
+            return np.flatnonzero(self.problem.constraints.states == FREE)
         first: dict[bytes, int] = {}
-        if not self.problem.is_constrained:
-            for j in range(self.problem.n):
-                first.setdefault(blake2b(self.problem.similarity[:, j].tobytes()).digest(), j)
+        for j in range(self.problem.n):
+            first.setdefault(blake2b(self.problem.similarity[:, j].tobytes()).digest(), j)
         return np.array(list(first.values())) if len(first) > self.problem.size else np.arange(self.problem.n)
 
     def _child(
@@ -171,60 +201,94 @@ class Tree:
     ) -> Subproblem | None:
         """Bound a subproblem by subgradient steps, fixing candidates on the way; None where it is fathomed."""
         problem, run, kernel = self.problem, self.run, self.kernel
-        u, best, best_u = multipliers, known, multipliers
+        at, best, best_at = multipliers, known, multipliers
         is_root = np.isinf(known)
         step, until_halved = _FIRST_STEP, _STALL if is_root else _NODE_STALL
-        stalled, direction, worth = 0, np.zeros_like(u), np.empty(problem.n)
+        stalled, direction, worth = 0, np.zeros_like(at), np.empty(problem.n)
         often = np.zeros(problem.n)
         lists, listed = self._restricted(np.concatenate([chosen, free])), chosen.size + free.size
+        part = self._part(chosen, free)
         for iteration in range(iterations):
-            left = problem.size - chosen.size
-            if not 0 < left < free.size:
+            if part is None:
+                return None
+            if not 0 < part.size < free.size:
                 break
+            u = at[: self.rows]
+            prices = at[self.rows :]
+            if prices.size:
+                prices = prices[part.priced_numbers]
             kernel.appraise(*lists, u, worth)
             held, free_worth = float(worth[chosen].sum()), worth[free]
-            order = np.argpartition(-free_worth, left)
-            top = order[:left]
-            most, least = float(free_worth[order[left:]].max()), float(free_worth[top].min())
+            most, reduced, top = part.relaxed(free_worth, prices)
             taken = float(free_worth[top].sum())
-            value = float(u.sum()) + held + taken
+            value = float(u.sum()) + held + most
             value += self.units * (float(np.abs(u).sum()) + held + taken)
             selection = np.concatenate([chosen, free[top]])
             often *= _MEMORY
             often[selection] += 1
             stalled += 1
             if value < best:
-                best, best_u, stalled = value, u, 0
+                best, best_at, stalled = value, at, 0
             if best <= self.target:
-                self._used(best_u)
+                self._used(best_at)
                 return None
-            if iteration % _IMPROVED == 0 if is_root else iteration == _IMPROVED - 1:
+            if run.x is None or (iteration % _IMPROVED == 0 if is_root else iteration == _IMPROVED - 1):
                 self._improve(selection, lists)
             is_selected = np.zeros(problem.n, dtype=bool)
             is_selected[selection] = True
-            length = kernel.direct(*lists, u, is_selected, _MEMORY, direction)
-            room = value - self.target
-            goes_in = np.zeros(free.size, dtype=bool)
-            goes_in[top] = free_worth[top] - most > room
-            stays = free_worth - least >= -room
-            stays[top] = True
-            if iteration % self.every == 0 and (goes_in.any() or not stays.all()):
-                self._used(u)
-                chosen = np.concatenate([chosen, free[goes_in]])
-                free = free[stays & ~goes_in]
-                if free.size + chosen.size < 0.9 * listed:
-                    lists, listed = self._restricted(np.concatenate([chosen, free]), lists), chosen.size + free.size
+            length = kernel.direct(*lists, u, is_selected, _MEMORY, direction[: self.rows])
+            if direction.size > self.rows:
+                length += self._direct_prices(part, top, prices, direction[self.rows :])
+            if iteration % self.every == 0:
+                gone = part.losses(reduced, top) > value - self.target
+                if gone.any():
+                    self._used(at)
+                    goes_in = np.zeros(free.size, dtype=bool)
+                    goes_in[top] = gone[top]
+                    chosen = np.concatenate([chosen, free[goes_in]])
+                    free = free[~gone]
+                    part = self._part(chosen, free)
+                    if free.size + chosen.size < 0.9 * listed:
+                        lists, listed = self._restricted(np.concatenate([chosen, free]), lists), chosen.size + free.size
             if stalled == until_halved:
-                step, stalled, u = step / 2, 0, best_u
+                step, stalled, at = step / 2, 0, best_at
             if length == 0 or run.expired or step < _LEAST_STEP:
                 break
-            u = np.maximum(u - step * (value - float(run.objective or 0.0)) / length * direction, self.floor)
-        left = problem.size - chosen.size
-        if left in (0, free.size):
-            run.offer(from_clients(np.concatenate([chosen, free]) if left else chosen, problem.n))
-        if not 0 < left < free.size:
+            aim = float(problem.extremes[0].sum()) if run.objective is None else run.objective
+            at = self._moved(at, step * (value - aim) / length * direction)
+        if part is None or self._is_decided(part, chosen, free):
             return None
-        return Subproblem(best, chosen, free, best_u, self._branch(free, often))
+        return Subproblem(best, chosen, free, best_at, self._branch(free, often))
+
+    def _direct_prices(
+        self, part: Hypersimplex, top: NDArray[np.intp], prices: NDArray[np.float64], direction: NDArray[np.float64]
+    ) -> float:
+        """Replace the direction of the constraints' multipliers as `kernels.direct` does the others."""
+        direction *= _MEMORY
+        direction[part.priced_numbers] += part.slopes(top, prices) * self.units_of[part.priced_numbers]
+        return float(direction @ direction)
+
+    def _moved(self, at: NDArray[np.float64], move: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return multipliers after a step down the direction, those of the constraints in their units."""
+        if move.size > self.rows:
+            move[self.rows :] *= self.units_of
+        return np.maximum(at - move, self.floor)
+
+    def _is_decided(self, part: Hypersimplex, chosen: NDArray[np.int64], free: NDArray[np.int64]) -> bool:
+        """Return whether all or none of the free candidates complete a selection, which is offered if it is one."""
+        if 0 < part.size < free.size:
+            return False
+        x = from_clients(np.concatenate([chosen, free]) if part.size else chosen, self.problem.n)
+        if self.problem.violation(x) == 0:
+            self.run.offer(x)
+        return True
+
+    def _part(self, chosen: NDArray[np.int64], free: NDArray[np.int64]) -> Hypersimplex | None:
+        """Return the feasible set of what is left to choose; None where it is empty."""
+        states = np.full(self.problem.n, ZERO, dtype=np.int8)
+        states[chosen], states[free] = ONE, FREE
+        part = self.problem.feasible.restricted(states)
+        return part if part.contradiction() is None else None
 
     def _keep(self, candidates: NDArray[np.int64]) -> None:
         """Forget the other candidates."""
@@ -252,6 +316,9 @@ class Tree:
         if (key := clients.tobytes()) in self.improved:
             return
         self.improved.add(key)
+        if problem.is_constrained:
+            self._improve_in_constraints(clients)
+            return
         is_selected = from_clients(clients, problem.n).astype(bool)
         service = Service.of(len(problem.similarity))
         gain, saved, lost = np.empty(problem.n), np.empty((problem.size, problem.n)), np.empty(problem.size)
@@ -265,3 +332,12 @@ class Tree:
             is_selected[clients[changed]], is_selected[into] = False, True
             clients[changed] = into
         run.offer(is_selected.astype(np.int8))
+
+    def _improve_in_constraints(self, clients: NDArray[np.int64]) -> None:
+        """Offer a selection that keeps all constraints, improved by swaps if it is nearly as good as the incumbent."""
+        problem, run = self.problem, self.run
+        x, known = from_clients(clients, problem.n), run.objective
+        if problem.violation(x) > 0:
+            return
+        if run.offer(x) >= (-np.inf if known is None else known) - _NEARLY * problem.scale / problem.size:
+            ascend(problem, run, clients, sweeps=2)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from solvers.backends import cut_short, follower, offer_answer, run_cp_sat, solver_for, stated_choice
 from solvers.constrained_set import ConstrainedSelections
 from solvers.constraints import ONE
-from solvers.coverage.constrained import ConstrainedTree
 from solvers.coverage.lagrangian import Tree
 from solvers.coverage.problem import CoverageProblem
 from solvers.coverage.swaps import ascend, kernel, perturb
@@ -131,10 +130,6 @@ def _begin(problem: CoverageProblem, run: Run, kicks: int = 0, sweeps: int | Non
         perturb(problem, run, kicks)
 
 
-def _tree(problem: CoverageProblem, run: Run) -> Tree:
-    return ConstrainedTree(problem, run) if problem.is_constrained else Tree(problem, run)
-
-
 @method(CoverageProblem, "lagrangian", kind="relaxation", constraints=True)
 def lagrangian(problem: CoverageProblem, run: Run) -> None:
     """Relax "each row is represented once" with multipliers found by subgradients: the bound of the linear relaxation.
@@ -142,7 +137,7 @@ def lagrangian(problem: CoverageProblem, run: Run) -> None:
     Swaps make the decision, from the greedy selection and from those of the relaxation.
     """
     _begin(problem, run)
-    _tree(problem, run).search(root_only=True)
+    Tree(problem, run).search(root_only=True)
 
 
 @method(CoverageProblem, "branch-and-bound", kind="exact", constraints=True)
@@ -152,7 +147,7 @@ def branch_and_bound(problem: CoverageProblem, run: Run) -> None:
     Swaps from the greedy selection, and from kicks of it, make the incumbent first.
     """
     _begin(problem, run, kicks=12)
-    _tree(problem, run).search()
+    Tree(problem, run).search()
 
 
 #: Entries of a similarity matrix that the linear models accept, of a variable and a row each.

@@ -21,8 +21,7 @@ from solvers.run import Run
 INCUMBENT_SEARCH = {
     "solvers.coverage.methods": {"_begin"},
     "solvers.coverage.swaps": {"ascend", "perturb"},
-    "solvers.coverage.lagrangian": {"_improve"},
-    "solvers.coverage.constrained": {"_offer"},
+    "solvers.coverage.lagrangian": {"_improve", "_improve_in_constraints"},
     "solvers.balance.methods": {"local_search"},
     "solvers.balance.collisions": {"balance_exactly"},
     "solvers.deadline.methods": {"greedy", "_exchange"},
