@@ -1,4 +1,4 @@
-"""Statistics of few runs: intervals, equivalence, many comparisons at once, and curves that never reach a target.
+"""Statistics of few runs: intervals, and equivalence.
 
 Plain numbers in, plain numbers out; one number per unit of replication (a split of the data, or a seed). Everything
 assumes that the units are independent and that their mean is about normal (Student's t), which few runs cannot show.
@@ -7,7 +7,6 @@ assumes that the units are independent and that their mean is about normal (Stud
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError
 
-__all__ = ["FEWEST", "Comparison", "compare_means", "half_width", "holm", "kaplan_meier", "restricted_mean"]
+__all__ = ["FEWEST", "Comparison", "compare_means", "half_width"]
 
 #: Fewer units than this are too few for a verdict: with two, Student's t is 12.7, and any two values "agree".
 FEWEST = 3
@@ -125,71 +124,6 @@ def compare_means(values: ArrayLike, number: float = 0.0, *, margin: float, runs
     elif p < 0.05:
         verdict = "higher" if difference > 0 else "lower"
     return Comparison(difference, half, p, p_equivalent, n, verdict)
-
-
-def holm(p: ArrayLike) -> NDArray[np.float64]:
-    """Adjust p-values of several tests so that with probability 95 % no true null is rejected at 5 % (Holm 1979).
-
-    Parameters
-    ----------
-    p : (k,) array-like of float
-        One p-value per test; NaN is no test, and stays NaN.
-
-    Returns
-    -------
-    (k,) ndarray of float
-        Adjusted p-values, in the order given.
-    """
-    given = np.asarray(p, dtype=np.float64)
-    adjusted = np.full(given.shape, np.nan)
-    tested = np.flatnonzero(~np.isnan(given))
-    order = tested[np.argsort(given[tested], kind="stable")]
-    factors = np.arange(order.size, 0, -1)
-    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(factors * given[order])) if order.size else []
-    return adjusted
-
-
-def kaplan_meier(
-    rounds: Sequence[float] | NDArray, reached: Sequence[bool] | NDArray
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Estimate the share of runs that have not reached a target yet, where some never do while they are watched.
-
-    Parameters
-    ----------
-    rounds : (n,) array-like of float
-        Rounds until the target, or until the run ended without it.
-    reached : (n,) array-like of bool
-        Whether it was reached; where not, the run is censored: it counts until it ended, and is not dropped.
-
-    Returns
-    -------
-    times, share : (k,) ndarrays of float
-        Rounds in which a run reached the target, ascending, and the share still on the way just after each.
-    """
-    ends, event = np.asarray(rounds, dtype=np.float64), np.asarray(reached, dtype=np.bool_)
-    times = np.unique(ends[event])
-    on_the_way = (ends[None, :] >= times[:, None]).sum(axis=1)
-    arrived = (event[None, :] & (ends[None, :] == times[:, None])).sum(axis=1)
-    return times, np.cumprod(1 - arrived / on_the_way)
-
-
-def restricted_mean(rounds: Sequence[float] | NDArray, reached: Sequence[bool] | NDArray, horizon: float) -> float:
-    """Compute the mean number of rounds to a target, at most ``horizon``: the area under the Kaplan-Meier curve.
-
-    Where all runs are as long as the horizon, as in a study, it is the mean of min(rounds, horizon): a run that does
-    not get there counts as the horizon, which is less than it would need.
-
-    Parameters
-    ----------
-    rounds, reached
-        As for `kaplan_meier`.
-    horizon : float
-        Rounds that are looked at.
-    """
-    times, share = kaplan_meier(rounds, reached)
-    inside = times < horizon
-    steps = np.concatenate([[0.0], times[inside], [horizon]])
-    return float(np.diff(steps) @ np.concatenate([[1.0], share[inside]]))
 
 
 def _error(values: NDArray[np.float64], runs: int | None) -> float:

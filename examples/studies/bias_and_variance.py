@@ -41,6 +41,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from comparison import holm
 from fedselect.availability import AVAILABILITY
 from fedselect.data import digits
 from fedselect.experiments import Choice
@@ -51,7 +52,7 @@ from fedselect.rounds.protocol import RoundContext, RoundFeedback
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors import CAFed, FedSS, MDSample, Uniform
 from fedselect.selectors.base import equal_importance
-from fedselect.statistics import compare_means, half_width, holm
+from fedselect.statistics import compare_means, half_width
 from optimisers_curse import observed
 from study import Picture, Study, Table, main
 

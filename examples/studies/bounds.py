@@ -39,13 +39,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from comparison import holm
 from fedselect.availability import TwoState
 from fedselect.randomness import generator
 from fedselect.rounds.engine import decide, learn, simulate
 from fedselect.rounds.protocol import RoundFeedback
 from fedselect.rounds.scenario import World
 from fedselect.selectors import CAFed, FedAU, KnownChains, OracleF3AST, SelectAll
-from fedselect.statistics import compare_means, half_width, holm
+from fedselect.statistics import compare_means, half_width
 from formulas import (
     Smoothness,
     convergence_terms,

@@ -6,6 +6,7 @@ import csv
 import math
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from fedselect import terminal
@@ -20,6 +21,16 @@ def baseline_values(rows, column, baseline, cell, value="value"):
     """
     theirs = rows[rows[column] == baseline].set_index(list(cell))[value]
     return theirs.reindex(pd.MultiIndex.from_frame(rows[list(cell)])).to_numpy(dtype=float)
+
+
+def holm(p):
+    """Adjust p-values so that with probability 95 % no true null is rejected at 5 % (Holm 1979); NaN is no test."""
+    given = np.asarray(p, dtype=np.float64)
+    adjusted, tested = np.full(given.shape, np.nan), np.flatnonzero(~np.isnan(given))
+    order = tested[np.argsort(given[tested], kind="stable")]
+    if order.size:
+        adjusted[order] = np.minimum(1.0, np.maximum.accumulate(np.arange(order.size, 0, -1) * given[order]))
+    return adjusted
 
 
 def by_cell(rows, cell, measure):

@@ -32,12 +32,12 @@ from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 
 import letters  # noqa: F401  (registers the data set)
-from comparison import baseline_values, beside_paper, long_form, published_cells, stacked
+from comparison import baseline_values, beside_paper, holm, long_form, published_cells, stacked
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
 from fedselect.measures import jain_index, rounds_to, success_ratio
 from fedselect.rounds.history import History
-from fedselect.statistics import half_width, holm
+from fedselect.statistics import half_width
 from fedselect.training.settings import TrainingSettings
 from study import Picture, Study, Table, curves, main, select_without_training
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from comparison import baseline_values
+from comparison import baseline_values, holm
 from e3cs import CLIENTS, QUOTAS, STYLES, TASKS, experiment, pairs, selector
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
-from fedselect.statistics import compare_means, half_width, holm
+from fedselect.statistics import compare_means, half_width
 from solvers.capping.theory import best_rate, constant_floors, incremental_floors, regret_bound
 from study import Picture, Study, Table, curves, main, select_without_training
 

@@ -26,11 +26,11 @@ from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 import stored_updates  # noqa: F401  (registers FedVARP and MIFA)
-from comparison import beside_paper, published_table
+from comparison import beside_paper, holm, published_table
 from fedselect.availability import AVAILABILITY
 from fedselect.experiments import Choice, Experiment
 from fedselect.experiments.figures import panels_figure
-from fedselect.statistics import compare_means, holm
+from fedselect.statistics import compare_means
 from fedselect.training.settings import TrainingSettings
 from solvers import solve
 from solvers.participation import CutoffProblem, ParticipationWeights, expected_weight, weight_error

@@ -25,12 +25,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from comparison import baseline_values, beside_paper, long_form, published_cells, stacked
+from comparison import baseline_values, beside_paper, holm, long_form, published_cells, stacked
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
 from fedselect.measures import late_deviation, rounds_to
 from fedselect.rounds.protocol import Outcome
-from fedselect.statistics import compare_means, half_width, holm
+from fedselect.statistics import compare_means, half_width
 from fedselect.training.settings import TrainingSettings
 from formulas import availability_bias
 from solvers.allocation import group_clients

@@ -30,6 +30,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from comparison import holm
 from fedselect.availability import AVAILABILITY
 from fedselect.data import digits
 from fedselect.experiments import Choice
@@ -38,7 +39,7 @@ from fedselect.randomness import generator
 from fedselect.rounds.protocol import Outcome
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import SelectorBase, aggregate
-from fedselect.statistics import compare_means, half_width, holm
+from fedselect.statistics import compare_means, half_width
 from graphs import dependency_graph, distances, similarity
 from solvers import solve
 from solvers.constraints import Budget

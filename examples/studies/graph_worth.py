@@ -26,10 +26,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from comparison import baseline_values
+from comparison import baseline_values, holm
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.randomness import generator
-from fedselect.statistics import compare_means, holm
+from fedselect.statistics import compare_means
 from fedselect.training.settings import TrainingSettings
 from graphs import dependency_graph, distances, similarity
 from study import Study, Table, main

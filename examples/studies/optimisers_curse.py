@@ -70,12 +70,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from comparison import holm
 from fedselect.availability import AVAILABILITY, ideal
 from fedselect.data import digits
 from fedselect.randomness import generator
 from fedselect.rounds.protocol import Selection
 from fedselect.selectors import Uniform
-from fedselect.statistics import FEWEST, compare_means, half_width, holm
+from fedselect.statistics import FEWEST, compare_means, half_width
 from formulas import dissimilarity, estimator_error
 from graphs import dependency_graph, distances, similarity
 from solvers import InvalidAnswer, Problem, solve

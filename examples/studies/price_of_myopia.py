@@ -32,12 +32,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from comparison import holm
 from fedselect.availability import AVAILABILITY, TwoState
 from fedselect.data import digits
 from fedselect.experiments import Choice
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import SelectorBase, aggregate
-from fedselect.statistics import compare_means, half_width, holm
+from fedselect.statistics import compare_means, half_width
 from solvers import solve
 from solvers.schedule import ScheduleProblem
 from study import Picture, Study, Table, main, select_without_training

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from fedselect.errors import ConfigError
-from fedselect.statistics import compare_means, half_width, holm, kaplan_meier, restricted_mean
+from fedselect.statistics import compare_means, half_width
 
 FOUR = [1.0, 2.0, 3.0, 4.0]  # mean 2.5, deviation sqrt(5/3)
 
@@ -67,32 +67,3 @@ def test_an_interval_of_prediction_holds_the_mean_of_further_runs():
     distance = np.abs(ours.mean(axis=1) - theirs)
     assert (distance <= [half_width(each, runs=3) for each in ours]).mean() == pytest.approx(0.95, abs=0.03)
     assert (distance <= [half_width(each) for each in ours]).mean() < 0.9
-
-
-def test_holm_by_hand():
-    np.testing.assert_allclose(holm([0.01, 0.04, math.nan, 0.03, 0.005]), [0.03, 0.06, math.nan, 0.06, 0.02])
-    np.testing.assert_allclose(holm([0.6, 0.7]), [1.0, 1.0])
-    assert holm([]).shape == (0,)
-
-
-#: Weeks of remission under 6-MP (Freireich et al. 1963), and whether it ended: the textbook example.
-WEEKS = [6, 6, 6, 6, 7, 9, 10, 10, 11, 13, 16, 17, 19, 20, 22, 23, 25, 32, 32, 34, 35]
-ENDED = [1, 1, 1, 0, 1, 0, 1, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]
-
-
-def test_kaplan_meier_on_the_textbook_example():
-    times, share = kaplan_meier(WEEKS, np.array(ENDED, dtype=bool))
-    assert times.tolist() == [6, 7, 10, 13, 16, 22, 23]
-    np.testing.assert_allclose(share, [0.857, 0.807, 0.753, 0.690, 0.627, 0.538, 0.448], atol=5e-4)
-    ended = np.array(ENDED, dtype=bool)
-    data = stats.CensoredData(uncensored=np.array(WEEKS)[ended], right=np.array(WEEKS)[~ended])
-    theirs = stats.ecdf(data).sf
-    np.testing.assert_allclose(share, theirs.evaluate(times))
-
-
-def test_a_run_that_never_gets_there_counts_as_the_horizon():
-    assert restricted_mean([10, 20, 400], [True, True, False], 400) == pytest.approx((10 + 20 + 400) / 3)
-    assert restricted_mean([10, 20, 400], [True, True, True], 100) == pytest.approx((10 + 20 + 100) / 3)
-    assert restricted_mean([400, 400], [False, False], 400) == 400
-    # By hand: 6, then 1 week at 6/7 ... of the textbook example, up to week 10.
-    assert restricted_mean(WEEKS, ENDED, 10) == pytest.approx(6 + 0.857143 + 3 * 0.806723, abs=1e-5)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
-from comparison import baseline_values
+from comparison import baseline_values, holm
 from fedselect.statistics import half_width
 
 
@@ -42,3 +42,9 @@ def test_a_row_meets_its_baseline_in_its_own_setting_and_seed():
     )
     found = baseline_values(rows, "method", "old", ["split", "seed"], "rounds")
     np.testing.assert_array_equal(found, [30, 30, 50, 50, np.nan])
+
+
+def test_holm_by_hand():
+    np.testing.assert_allclose(holm([0.01, 0.04, math.nan, 0.03, 0.005]), [0.03, 0.06, math.nan, 0.06, 0.02])
+    np.testing.assert_allclose(holm([0.6, 0.7]), [1.0, 1.0])
+    assert holm([]).shape == (0,)
