@@ -41,7 +41,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from comparison import holm
+from comparison import baseline_values, by_cell, holm
 from fedselect.availability import AVAILABILITY
 from fedselect.data import digits
 from fedselect.experiments import Choice
@@ -121,25 +121,11 @@ PAPER = Scale(splits=50, cells=CELLS, rounds=1000, burn_in=200)
 
 
 def law_of_strata(available, groups, selection, gram):
-    r"""Compute mean weights and variance of draws without replacement from the available clients of each group.
+    r"""Compute mean weights (N,) and variance of draws without replacement from the available clients of each group.
 
     With S of A drawn and weight v each, the variance is :math:`v^2 S (1 - S/A)\, s^2`, s² that of the updates with
-    divisor A - 1, summed over groups.
-
-    Parameters
-    ----------
-    available : (N,) ndarray of bool
-        Clients that are there.
-    groups : (N,) ndarray of int
-        Group of each client.
-    selection : Selection
-        One draw; those of a group weigh the same in all.
-    gram : (N, N) ndarray
-        Products of the updates.
-
-    Returns
-    -------
-    (N,) ndarray, float
+    divisor A - 1, summed over groups. ``selection`` is one draw: those of a group weigh the same in all. ``gram``
+    (N, N) are the products of the updates.
     """
     mean, variance = np.zeros(available.size), 0.0
     drawn = np.bincount(groups[selection.clients], minlength=int(groups.max()) + 1)
@@ -178,22 +164,10 @@ def dense(selection, n):
 
 
 def played(selector, world, model, gram, looked_at, drawn):
-    """Play a scenario's rounds at one model; return conditional mean weights (T, N) and variances (T,) of some rounds.
+    """Play a scenario's rounds at one model; return mean weights (T, N) and variances (T,) of the rounds looked at.
 
-    Parameters
-    ----------
-    selector : Selector
-        Decides, and is told the same updates and losses in every round.
-    world : Scenario
-        Rounds, and who is there.
-    model : Checkpoint
-        What every client sends.
-    gram : (N, N) ndarray
-        Products of its updates.
-    looked_at : callable
-        Which rounds are.
-    drawn : bool
-        Whether the conditional law is estimated from draws.
+    Both are conditional on who is there, and estimated from draws where the selector is ``drawn``. It is told the same
+    updates and losses in every round; ``gram`` (N, N) are the products of the updates.
     """
     means, variances = [], []
     told = (model.losses, model.norms, model.received)
@@ -238,16 +212,8 @@ def played(selector, world, model, gram, looked_at, drawn):
 def parts_of_error(means, variances, gram, draws):
     """Split the mean squared error of an aggregate, relative to all clients' update, α = 1/N.
 
-    Parameters
-    ----------
-    means : (T, N) ndarray
-        Mean weights in each round, given who is there.
-    variances : (T,) ndarray
-        Variances of the aggregate, likewise.
-    gram : (N, N) ndarray
-        Products of the updates.
-    draws : int or None
-        Draws that means are estimated from; None where they are exact.
+    ``means`` (T, N) and ``variances`` (T,) are those of each round, given who is there, the means estimated from so
+    many ``draws``, or exact where None; ``gram`` (N, N) are the products of the updates.
     """
     n = means.shape[1]
     step = float(means.sum(axis=1).mean())
@@ -314,18 +280,18 @@ PARTS = ("bias", "draw", "rounds", "error")
 def table_of(rows):
     """Average over splits, with intervals and the error's paired ratio to uniform selection's."""
     cell = ["availability", "round"]
-    base = rows[rows["selector"] == "uniform"].set_index([*cell, "split"])["error"]
-    ratio = rows["error"].to_numpy() / base.reindex(pd.MultiIndex.from_frame(rows[[*cell, "split"]])).to_numpy()
-    found = []
-    for key, part in rows.assign(ratio=ratio).groupby([*cell, "selector"], sort=False):
-        row = dict(zip([*cell, "selector"], key, strict=True))
-        row["law"] = f"{DRAWS} draws" if row["selector"] in DRAWN else "exact"
+    ratio = rows["error"] / baseline_values(rows, "selector", "uniform", [*cell, "split"], "error")
+
+    def measure(part):
+        who = part["selector"].iloc[0]
+        row = {"law": f"{DRAWS} draws" if who in DRAWN else "exact"}
         for column in (*PARTS, "weight error"):
             row |= {column: part[column].mean(), f"± {column}": half_width(part[column])}
         test = compare_means(np.log(part["ratio"]), margin=np.log1p(MARGIN))
         row |= {"step": part["step"].mean(), "of uniform's": part["ratio"].mean(), "±": half_width(part["ratio"])}
-        found.append(row | {"splits": len(part), "p": np.nan if row["selector"] == "uniform" else test.p})
-    table = pd.DataFrame(found)
+        return row | {"splits": len(part), "p": np.nan if who == "uniform" else test.p}
+
+    table = by_cell(rows.assign(ratio=ratio), [*cell, "selector"], measure)
     table["adjusted"] = holm(table.pop("p"))
     return table
 
@@ -342,11 +308,10 @@ def figure_of(table):
             width = np.maximum(part[column].to_numpy(), 0.0)
             axis.barh(places, width, left=left, color=colour, label=column)
             left += width
-        axis.set_yticks(places, part["selector"], fontsize=7)
+        axis.set_yticks(places, part["selector"])
         axis.axvline(float(part.loc[part["selector"] == "uniform", "error"].iloc[0]), color="grey", linewidth=0.6)
-        axis.set_title(f"{name}, model of round {t}", fontsize=9)
-        axis.set_xlabel("squared error of the update,\nof all clients' squared", fontsize=8)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
+        axis.set(title=f"{name}, model of round {t}", xlabel="squared error of the update,\nof all clients' squared")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 

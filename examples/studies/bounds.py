@@ -33,13 +33,13 @@ import itertools
 import math
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from comparison import holm
+from comparison import baseline_values, by_cell, holm
 from fedselect.availability import TwoState
 from fedselect.randomness import generator
 from fedselect.rounds.engine import decide, learn, simulate
@@ -89,21 +89,11 @@ PAPER = Scale(splits=50, seeds=20, horizons=(100, 400, 3000), rounds=1000)
 
 @dataclass(frozen=True, eq=False)
 class Ridges:
-    """Quadratic losses ½ (w - c)ᵀ H (w - c) above their minima, and noise of the gradients.
+    """Quadratic losses ½ (w - c)ᵀ H (w - c) above their minima, and noise of the gradients."""
 
-    Attributes
-    ----------
-    hessians : (N, d, d) ndarray
-        H.
-    minimisers : (N, d) ndarray
-        c.
-    deviations : (N,) ndarray
-        σ: a stochastic gradient deviates by a Gaussian of variance σ² in all.
-    """
-
-    hessians: NDArray[np.float64]
-    minimisers: NDArray[np.float64]
-    deviations: NDArray[np.float64]
+    hessians: Any  #: H, (N, d, d)
+    minimisers: Any  #: c, (N, d)
+    deviations: Any  #: σ, (N,): a stochastic gradient deviates by a Gaussian of variance σ² in all
 
     @classmethod
     def drawn(cls, spreads, centres, seed):
@@ -132,58 +122,32 @@ class Ridges:
 
     def gradients(self, w):
         """Compute every client's gradient at ``w``, (d,) or one model for each, (N, d)."""
-        found = np.einsum("kde,ke->kd", self.hessians, w - self.minimisers)
-        return found
+        return np.einsum("kde,ke->kd", self.hessians, w - self.minimisers)
 
     def losses(self, w):
         """Compute every client's loss above its minimum, (N,)."""
-        found = 0.5 * np.einsum("kd,kd->k", w - self.minimisers, self.gradients(w))
-        return found
+        return 0.5 * np.einsum("kd,kd->k", w - self.minimisers, self.gradients(w))
 
 
 @dataclass
 class Met:
-    """Largest values on the paths so far, of what theorems want bounds on.
+    """Largest values on the paths so far, of what theorems want bounds on."""
 
-    Attributes
-    ----------
-    gradient, mean_gradient, divergence, loss_range : float
-        Norm of a local gradient, of the mean gradient, of the difference of the two; change of a loss from the optimum.
-    within, overall : list of ndarray
-        Squared dissimilarity within each group and over all, FedSS's H_k² and H².
-    """
-
-    gradient: float = 0.0
-    mean_gradient: float = 0.0
-    divergence: float = 0.0
-    loss_range: float = 0.0
-    within: list[NDArray[np.float64]] = field(default_factory=list)
-    overall: list[float] = field(default_factory=list)
+    gradient: float = 0.0  #: norm of a local gradient
+    mean_gradient: float = 0.0  #: norm of the mean gradient
+    divergence: float = 0.0  #: norm of the difference of the two
+    loss_range: float = 0.0  #: change of a loss from the optimum
+    within: list = field(default_factory=list)  #: FedSS's H_k², squared dissimilarity within each group
+    overall: list = field(default_factory=list)  #: FedSS's H², over all
 
 
 def paths(task, weights, seeds, rates, local_steps, met, *, server=1.0, live=None, groups=None):
     """Train many times from 0; return F - F* and the squared norm of the gradient of F after each round, (P, T) each.
 
-    Parameters
-    ----------
-    task : Ridges
-        Clients, equally important.
-    weights : (P, T, N) ndarray
-        Weights of the updates; those of ``live`` runs are put in.
-    seeds : (P,) sequence of int
-        Seeds of the noise, which is the same in all runs of one seed.
-    rates : (T,) ndarray
-        Learning rate of each round.
-    local_steps : int
-        Steps of every client in a round.
-    met : Met
-        Grows.
-    server : float
-        Server's learning rate.
-    live : mapping of int to (Selector, World), optional
-        Runs whose weights a selector decides that asks for losses.
-    groups : (N,) ndarray of int, optional
-        Groups to measure dissimilarity in, in every tenth round.
+    ``weights`` (P, T, N) are those of the updates, ``seeds`` (P,) of the noise, the same in all runs of one seed,
+    ``rates`` (T,) the learning rates of the rounds and ``server`` the server's; ``met`` grows. Weights of the ``live``
+    runs, by place a selector and its world, are put in as the selector decides, which may ask for losses.
+    Dissimilarity in ``groups`` (N,) is measured in every tenth round.
     """
     runs, rounds, n = weights.shape
     d, centres = task.minimisers.shape[1], task.minimisers[:, None]
@@ -192,8 +156,7 @@ def paths(task, weights, seeds, rates, local_steps, met, *, server=1.0, live=Non
     errors, gradients = np.empty((runs, rounds)), np.empty((runs, rounds))
 
     def slopes(models):
-        found = np.matmul(models - centres, task.hessians)  # Hessians are symmetric
-        return found
+        return np.matmul(models - centres, task.hessians)  # Hessians are symmetric
 
     for t, rate in enumerate(rates):
         losses = 0.5 * ((w - centres) * slopes(np.broadcast_to(w, (n, runs, d)))).sum(axis=2)
@@ -234,8 +197,7 @@ def simulated(selector, there, rounds, seed):
 
 def late(values):
     """Average over the last fifth of the rounds, the last axis."""
-    found = values[..., -max(1, values.shape[-1] // 5) :].mean(axis=-1)
-    return found
+    return values[..., -max(1, values.shape[-1] // 5) :].mean(axis=-1)
 
 
 # -- CA-Fed: weights ---------------------------------------------------------------------------------------------------
@@ -465,18 +427,18 @@ def ranks_of(rows, columns, methods=None):
 
 def beside_unbiased(rows):
     """Average CA-Fed's methods over splits, with their error's paired ratio to Unbiased's."""
-    base = rows[rows["method"] == UNBIASED].set_index(["horizon", "split"])["error"]
-    ratio = rows["error"].to_numpy() / base.reindex(pd.MultiIndex.from_frame(rows[["horizon", "split"]])).to_numpy()
-    found = []
-    for (horizon, method), part in rows.assign(ratio=ratio).groupby(["horizon", "method"], sort=False):
+    ratio = rows["error"] / baseline_values(rows, "method", UNBIASED, ["horizon", "split"], "error")
+
+    def measure(part):
         test = compare_means(np.log(part["ratio"]), margin=np.log1p(MARGIN))
-        found.append(
-            {"rounds": horizon, "method": method, "error": part["error"].mean(), "± error": half_width(part["error"])}
-            | {"of Unbiased's": part["ratio"].mean(), "±": half_width(part["ratio"]), "splits": len(part)}
-            | {"excluded": part["excluded"].mean(), "p": np.nan if method == UNBIASED else test.p}
-            | {"chi2": part["chi2"].mean(), "tv": part["tv"].mean()}
+        is_base = (part["method"] == UNBIASED).all()
+        return (
+            {"error": part["error"].mean(), "± error": half_width(part["error"]), "of Unbiased's": part["ratio"].mean()}
+            | {"±": half_width(part["ratio"]), "splits": len(part), "excluded": part["excluded"].mean()}
+            | {"p": np.nan if is_base else test.p, "chi2": part["chi2"].mean(), "tv": part["tv"].mean()}
         )
-    table = pd.DataFrame(found)
+
+    table = by_cell(rows.assign(ratio=ratio), ["horizon", "method"], measure).rename(columns={"horizon": "rounds"})
     table["adjusted"] = holm(table.pop("p"))
     return table
 
@@ -493,10 +455,9 @@ def bounds_figure(blocks):
         axis.scatter(means[column], means["error"], s=16, color="#D55E00", label="mean")
         for method, (x, y) in means.iterrows() if len(means) < 12 else ():
             axis.annotate(str(method), (x, y), fontsize=6, xytext=(2, 2), textcoords="offset points")
-        axis.set_title(title, fontsize=9)
-        axis.set_xlabel("bound, of the methods' mean", fontsize=8)
-    axes[0].legend(fontsize=7)
-    figure.axes[0].set_ylabel("measured error,\nof the methods' mean", fontsize=8)
+        axis.set(title=title, xlabel="bound, of the methods' mean")
+    axes[0].legend()
+    figure.axes[0].set(ylabel="measured error,\nof the methods' mean")
     return figure
 
 

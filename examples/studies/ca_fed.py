@@ -97,14 +97,11 @@ CODE_OPTIMISERS = {"momentum": 0.9, "server_momentum": 0.9, "server_weight_decay
 def experiments(reading, dataset, root, rounds):
     """Plan the runs of a reading by method, but for seeds and learning rates."""
     code, images = READINGS[reading].code, dataset == "swapped-mnist"
+    data = {"samples": 150, "test_samples": 500}
     if images:
         data = {"root": str(root), "swapped": "both" if code else "second", "validation_fraction": 0.0 if code else 0.2}
-    else:
-        data = (
-            {"samples": 50, "test_samples": 150, "convention": "authors"}
-            if code
-            else {"samples": 150, "test_samples": 500}
-        )
+    elif code:
+        data = {"samples": 50, "test_samples": 150, "convention": "authors"}
     authors = {"convention": "code", "beta": 1.0 if images else 0.8} if code else {}
     methods = {
         "Unbiased": Choice("unbiased"),
@@ -321,31 +318,24 @@ def of_first_seed(runs, reading, method):
     return run.records(), classes(run.experiment)
 
 
-def drawn_readings(runs):
-    """Return the readings that Figures 1 and 2 are drawn of, as far as they were run."""
-    return [reading for reading in ("paper", "code") if (runs["reading"] == reading).any()]
-
-
 def activity_figure(runs):
     """Draw Figure 1: when each client is inactive, active but excluded by CA-Fed, or selected; one run."""
     figure = Figure(figsize=(9, 3.4), layout="constrained")
-    shown = drawn_readings(runs)
+    shown = [reading for reading in ("paper", "code") if (runs["reading"] == reading).any()]
     for axis, reading in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
         records, of_client = of_first_seed(runs, reading, "CA-Fed")
         states = activity(records, of_client.size)[np.argsort(of_client, kind="stable")]
         colours = ListedColormap(["white", "#E07050", "black"])
         axis.imshow(states, cmap=colours, vmin=0, vmax=2, aspect="auto", interpolation="none")
         _mark_classes(axis.set_yticks, axis.axhline, of_client)
-        axis.set_title(f"reading: {reading}", fontsize=9)
-        axis.set_xlabel("round (white: inactive, red: excluded, black: selected)", fontsize=8)
-        axis.tick_params(labelsize=7)
+        axis.set(title=f"reading: {reading}", xlabel="round (white: inactive, red: excluded, black: selected)")
     return figure
 
 
 def importance_figure(runs):
     """Draw Figure 2: the share of each client in all applied weights, beside the target; one run."""
     figure = Figure(figsize=(9, 3.4), layout="constrained")
-    shown = drawn_readings(runs)
+    shown = [reading for reading in ("paper", "code") if (runs["reading"] == reading).any()]
     axes = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     for axis, reading in zip(axes, shown, strict=True):
         for method, (colour, _, marker) in _STYLES.items():
@@ -355,10 +345,9 @@ def importance_figure(runs):
             axis.plot(share[order], marker, color=colour, label=method, markersize=4, fillstyle="none")
         axis.axhline(1 / of_client.size, color="grey", linewidth=0.8)
         _mark_classes(axis.set_xticks, axis.axvline, of_client)
-        axis.set_title(f"reading: {reading} (grey: target importance)", fontsize=9)
-        axis.tick_params(labelsize=7)
-    axes[0].set_ylabel("realised importance")
-    axes[0].legend(fontsize=7)
+        axis.set(title=f"reading: {reading} (grey: target importance)")
+    axes[0].set(ylabel="realised importance")
+    axes[0].legend()
     return figure
 
 

@@ -233,14 +233,8 @@ def limits():
     """Compute the success ratios when all that the quota leaves goes to the best class."""
     mean, best = float(np.mean(RATES)), max(RATES)
     uniform_share = {scheme: 0.75 if isinstance(quota, str) else quota for scheme, quota in QUOTAS.items()}
-    found: dict[tuple[str, ...], float]
     found = {(scheme, draw): c * mean + (1 - c) * best for scheme, c in uniform_share.items() for draw in DRAWS}
     return found | {("Random", ""): mean, ("FedCS", ""): best}
-
-
-def by_class(counts):
-    """Reshape counts to one row per success class."""
-    return counts.reshape(len(RATES), -1)
 
 
 def selection_rows(runs):
@@ -250,13 +244,14 @@ def selection_rows(runs):
         ratio, counts = run["ratio"], run["counts"]
         values = {"success ratio": ratio[-1], "effective participation": ratio[-1] * len(ratio) * SIZE}
         values |= {f"success ratio at {r}": ratio[r - 1] for r in (100, len(ratio) // 4) if r <= len(ratio)}
-        of_class = dict(zip(RATES, by_class(counts), strict=True))
+        of_class = dict(zip(RATES, counts.reshape(len(RATES), -1), strict=True))
         values |= {f"mean count, class {c}": v.mean() for c, v in of_class.items()}
         values |= {f"median count, class {c}": np.median(v) for c, v in of_class.items()}
         values["Jain index of counts"] = jain_index(counts)
         if run["promised"].size:
             # E3CS-0 keeps some poor clients: one lucky return at small p caps them, and capped weights are frozen.
-            values["poor clients selected in a fifth of the rounds"] = (by_class(counts)[:-1] > len(ratio) / 5).sum()
+            poor = np.concatenate(list(of_class.values())[:-1])
+            values["poor clients selected in a fifth of the rounds"] = (poor > len(ratio) / 5).sum()
             values["success beyond the promised"] = ratio[-1] - run["promised"].mean()
         key = {"part": "selection", "scheme": run["scheme"], "draw": run["draw"], "seed": run["seed"]}
         rows += [key | {"measure": measure, "value": float(value)} for measure, value in values.items()]
@@ -303,21 +298,16 @@ def counts_figure(runs):
     for axis, scheme in zip(axes, SCHEMES, strict=False):
         draws = DRAWS[:2] if scheme in QUOTAS else [POW_D if scheme == "pow-d" else ""]
         for draw, colour, shift in zip(draws, ("white", "0.55"), (-0.19, 0.19), strict=False):
-            mine = [by_class(run["counts"]) for run in runs if (run["scheme"], run["draw"]) == (scheme, draw)]
-            boxes = axis.boxplot(
-                list(np.concatenate(mine, axis=1)),
-                positions=np.arange(len(RATES)) + (shift if len(draws) > 1 else 0),
-                widths=0.32,
-                patch_artist=True,
-                boxprops={"facecolor": colour},
-                medianprops={"color": "black"},
-                flierprops={"marker": ".", "markersize": 2},
-                manage_ticks=False,
-            )
+            mine = [run["counts"] for run in runs if (run["scheme"], run["draw"]) == (scheme, draw)]
+            mine = [counts.reshape(len(RATES), -1) for counts in mine]
+            places = np.arange(len(RATES)) + (shift if len(draws) > 1 else 0)
+            look = {"boxprops": {"facecolor": colour}, "medianprops": {"color": "black"}, "widths": 0.32}
+            look |= {"flierprops": {"marker": ".", "markersize": 2}, "patch_artist": True, "manage_ticks": False}
+            boxes = axis.boxplot(list(np.concatenate(mine, axis=1)), positions=places, **look)
             boxes["boxes"][0].set_label(draw)
-        axis.set_title(f"pow-d, {POW_D}" if scheme == "pow-d" else scheme, fontsize=9)
+        axis.set(title=f"pow-d, {POW_D}" if scheme == "pow-d" else scheme)
         axis.set_xticks(range(len(RATES)), [str(rate) for rate in RATES])
-    axes[0].legend(fontsize=7)
+    axes[0].legend()
     axes[-1].axis("off")
     figure.supxlabel("class of clients, by the probability to return", fontsize=9)
     figure.supylabel("times selected", fontsize=9)
@@ -338,12 +328,12 @@ def success_figure(runs):
                 look = {"color": colour, "linestyle": dash, "linewidth": 0.7 if thin else 1.6}
                 axes[0].plot(x, mean, label=None if thin else scheme, **look)
                 axes[1].plot(x, mean * x * SIZE / 1000, **look)
-    axes[0].set_ylabel("success ratio")
-    axes[1].set_ylabel("effective participation (thousands)")
+    axes[0].set(ylabel="success ratio")
+    axes[1].set(ylabel="effective participation (thousands)")
     for axis in axes:
-        axis.set_xlabel("round")
+        axis.set(xlabel="round")
         axis.grid(alpha=0.3)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center")
     return figure
 
 

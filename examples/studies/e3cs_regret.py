@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from comparison import baseline_values, holm
+from comparison import baseline_values, by_cell, holm
 from e3cs import CLIENTS, QUOTAS, STYLES, TASKS, experiment, pairs, selector
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
@@ -60,16 +60,7 @@ def best_fixed(returns, floors, size):
 
     It gives client i the probability :math:`\sigma_t + (k - K\sigma_t) q_i` in round t, with q on the simplex and no
     probability above 1: all that the quota leaves goes to the clients that came back most, in the rounds in which
-    something is left.
-
-    Parameters
-    ----------
-    returns : (T, K) array-like of bool
-        Whether each client would have come back in each round.
-    floors : (T,) array-like
-        σ_t.
-    size : int
-        k.
+    something is left. ``returns`` (T, K) says whether each client would have come back, ``floors`` (T,) are σ_t.
     """
     came, sigma = np.asarray(returns, dtype=np.float64), np.asarray(floors, dtype=np.float64)
     clients = came.shape[1]
@@ -195,17 +186,18 @@ def sizes_table(trained):
     cell = ["partition", "k", "seed"]
     leads = trained["mean accuracy"] - baseline_values(trained, "scheme", "Random", cell, "mean accuracy")
     trained = trained.assign(lead=leads.where(trained["scheme"] != "Random"))
-    rows = []
-    for key, part in trained.groupby(["partition", "k", "scheme", "draw"], sort=False):
-        row = dict(zip(("partition", "k", "scheme", "draw"), key, strict=True))
+
+    def measure(part):
+        row = {}
         for column in ("final accuracy", "mean accuracy"):
             row |= {column: part[column].mean(), f"± {column}": half_width(part[column])}
         lead = compare_means(part["lead"], margin=MARGIN)
         row |= {"lead over Random": lead.difference, "± lead over Random": lead.half, "p": lead.p}
         within = {"agrees": "yes", "too few": "too few", "": ""}
         row |= {f"within {MARGIN:g} point": within.get(lead.verdict, "no")}
-        rows.append(row | {"success ratio": part["success ratio"].mean(), "seeds": len(part)})
-    table = pd.DataFrame(rows)
+        return row | {"success ratio": part["success ratio"].mean(), "seeds": len(part)}
+
+    table = by_cell(trained, ["partition", "k", "scheme", "draw"], measure)
     table.insert(table.columns.get_loc("p") + 1, "adjusted", holm(table["p"]))
     return table
 

@@ -339,18 +339,17 @@ def effects_figure(effects):
                     linewidth=0.8,
                 )
             axis.axhline(0.0, color="black", linewidth=0.6)
-            axis.set_xscale("log")
-            axis.set_xlim(0.6 * least, 1.6 * unknown)
+            axis.set(xscale="log", xlim=(0.6 * least, 1.6 * unknown))
             axis.tick_params(labelsize=8)
             axis.grid(alpha=0.3)
         axes[0, column].set_yscale("symlog", linthresh=10)
-        axes[0, column].set_title(paper, fontsize=10)
-        axes[1, column].set_xlabel("gap (%; none: left edge)", fontsize=9)
-    axes[0, 0].set_ylabel("variance of counts,\n% of exact's", fontsize=9)
-    axes[1, 0].set_ylabel("test loss,\n% of exact's", fontsize=9)
+        axes[0, column].set(title=paper)
+        axes[1, column].set(xlabel="gap (%; none: left edge)")
+    axes[0, 0].set(ylabel="variance of counts,\n% of exact's")
+    axes[1, 0].set(ylabel="test loss,\n% of exact's")
     for method, marker in markers.items():
         axes[0, 0].plot([], [], marker, color="0.6" if method in CONTROLS else "black", fillstyle="none", label=method)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 

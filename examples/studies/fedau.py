@@ -192,12 +192,10 @@ def weights_figure(errors, setup):
         left.plot(places, means, dashes, color=colour, marker=marker, markersize=4, label=pattern)
     bound = bounded[bounded["pattern"] == "Bernoulli"].groupby("K")["bound"].mean()
     left.plot(bound.index, bound, color="grey", linewidth=2.5, alpha=0.6, label="Theorem 3, constant 1")
-    left.set_xscale("log")
-    left.set_yscale("log")
+    left.set(xscale="log", yscale="log")
     left.set_xticks(places, [f"{k:g}" if math.isfinite(k) else "∞" for k in means.index])
     left.minorticks_off()
-    left.set_xlabel("cutoff K")
-    left.set_ylabel(f"weight error, T = {max(scale.horizons)}")
+    left.set(xlabel="cutoff K", ylabel=f"weight error, T = {max(scale.horizons)}")
     for pattern, (history, rates) in histories(setup.dataset, setup.root, scale, scale.seeds[0]).items():
         online = ParticipationWeights(rates.size, 50)
         for participated in history:
@@ -206,12 +204,10 @@ def weights_figure(errors, setup):
         right.plot(rates, rates * online.weights, marker, color=colour, markersize=3, fillstyle="none", alpha=0.6)
     grid = np.geomspace(0.01, 1, 100)
     right.plot(grid, grid * expected_weight(grid, 50), color="grey", label="limit under Bernoulli")
-    right.set_xscale("log")
-    right.set_xlabel("participation rate p")
-    right.set_ylabel(f"p ω after {max(scale.horizons)} rounds, K = 50")
+    right.set(xscale="log", xlabel="participation rate p", ylabel=f"p ω after {max(scale.horizons)} rounds, K = 50")
     for axis in (left, right):
         axis.grid(alpha=0.3)
-        axis.legend(fontsize=7)
+        axis.legend()
     return figure
 
 

@@ -92,12 +92,11 @@ class Plan:
 
     rounds: int | None  #: the setting's where None
     seeds: int
-    draws: int  #: of generated data; all but the first under the first seed alone
-    sizes: int  #: of the setting's values of M, so many are tried; likewise
+    sizes: int  #: of the setting's values of M, so many are tried; all but the first under the first seed alone
     count_rounds: int  #: of Fig. 4
     rates: tuple[float, ...]  #: local step sizes of Table 3
     alphas: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 5.0)
-    image_rounds: int | None = None  #: of convolutional networks, likewise
+    image_rounds: int | None = None  #: of convolutional networks, the setting's where None
 
     def rounds_of(self, setting):
         """Return how many rounds a run has."""
@@ -106,8 +105,8 @@ class Plan:
 
 
 #: All rounds, since losses are still falling after a tenth of them; one seed, which is too few for a verdict.
-QUICK = Plan(None, seeds=1, draws=1, sizes=1, count_rounds=1000, rates=(0.1,), alphas=(0.0, 1.0), image_rounds=100)
-PAPER = Plan(rounds=None, seeds=3, draws=1, sizes=2, count_rounds=1000, rates=(0.03, 0.1, 0.3))
+QUICK = Plan(None, seeds=1, sizes=1, count_rounds=1000, rates=(0.1,), alphas=(0.0, 1.0), image_rounds=100)
+PAPER = Plan(rounds=None, seeds=3, sizes=2, count_rounds=1000, rates=(0.03, 0.1, 0.3))
 
 
 def availability(mode, beta):
@@ -149,28 +148,23 @@ def published(dataset):
 
 def table_2_grid(setup):
     """Plan the runs of Table 2, and of what else it might have been, by draw, M, mode, method and seed."""
-    plan, setting = setup.scale, settings(setup.root)[setup.dataset]
-    generated = setting.data.name == "synthetic"
-    variants = [(draw, setting.sizes[0]) for draw in range(plan.draws if generated else 1)]
-    variants += [(0, size) for size in setting.sizes[1 : plan.sizes]]
-    grid = {}
-    for draw, size in variants:
-        main = (draw, size) == variants[0]
+    plan, setting, grid = setup.scale, settings(setup.root)[setup.dataset], {}
+    for size in setting.sizes[: plan.sizes]:
+        main = size == setting.sizes[0]
         rows = methods(setting.features, plan.alphas if main else QUICK.alphas)
-        for seed in range(plan.seeds if main else 1):
-            for mode in setting.modes:
-                for method, (selector, proximal) in rows.items():
-                    grid[draw, size, mode, method, seed] = Experiment(
-                        name=f"{mode}-m{size}-draw{draw}",
-                        rounds=plan.rounds_of(setting),
-                        seed=seed,
-                        clients_per_round=size,
-                        checkpoint_every=50,
-                        data=Choice(setting.data.name, {**setting.data.options, "seed": draw}),
-                        availability=availability(mode, setting.beta),
-                        selector=selector,
-                        training=replace(setting.training, proximal=proximal),
-                    )
+        for seed, mode, method in itertools.product(range(plan.seeds if main else 1), setting.modes, rows):
+            selector, proximal = rows[method]
+            grid[0, size, mode, method, seed] = Experiment(
+                name=f"{mode}-m{size}-draw0",
+                rounds=plan.rounds_of(setting),
+                seed=seed,
+                clients_per_round=size,
+                checkpoint_every=50,
+                data=Choice(setting.data.name, {**setting.data.options, "seed": 0}),
+                availability=availability(mode, setting.beta),
+                selector=selector,
+                training=replace(setting.training, proximal=proximal),
+            )
     return grid
 
 
@@ -278,37 +272,20 @@ ROWS = {
 }
 
 
-def over_draws(runs, setting):
-    """Find the smallest and the largest of our numbers over the draws of the data, by cell in the table's order."""
-    drawn = runs[runs.m == setting.sizes[0]].groupby(["mode", "method", "draw"], sort=False).best_loss.mean()
-    ends = drawn.groupby(level=[0, 1], sort=False).agg(["min", "max"])
-    return {cell: (low, high) for cell, low, high in ends.itertuples()}
-
-
-def reasons(runs, paper, setting, plan):
-    """Give reasons why a cell of Table 2 may differ: what other draws of the data give, where there are any."""
+def reasons(setting, plan):
+    """Give reasons why a cell of Table 2 may differ."""
     if (rounds := plan.rounds_of(setting)) < setting.rounds:
         return {(): f"the quick plan has {rounds} rounds of {setting.rounds}: losses have not come down yet"}
-    why = {}
-    for cell, (low, high) in over_draws(runs, setting).items():
-        if setting.data.name != "synthetic":
-            why[cell] = "M, T and β are assumed"
-        elif setting.data.options.get("convention") == "code" and cell in (("LDF", "MDSample"), ("MDF", "MDSample")):
-            why[cell] = "the table fits means that count a client once however often it is drawn: see 'once each'"
-        elif setting.data.options.get("convention") == "code":
-            why[cell] = "the authors' draw, other random numbers of training and availability; M, T and β are assumed"
-        elif cell in paper and low <= paper[cell] <= high:
-            why[cell] = "another draw of the data"
-        elif low < high:
-            why[cell] = "not the draw of the data alone; M, T and β are assumed"
-        else:
-            why[cell] = "another draw of the data; M, T and β are assumed"
-        why[cell] += ROWS.get(cell[1], "")
-    return why
+    why, usual = {}, "M, T and β are assumed"
+    if setting.data.name == "synthetic":
+        usual = "the authors' draw, other random numbers of training and availability; M, T and β are assumed"
+        once = "the table fits means that count a client once however often it is drawn: see 'once each'"
+        why = {(mode, "MDSample"): once for mode in ("LDF", "MDF")}
+    return why | {(mode, row): f"{usual}{text}" for mode in setting.modes for row, text in ROWS.items()} | {(): usual}
 
 
 def variants(runs, paper):
-    """Collect Table 2 as the paper has it, and as it is for every draw of the data and every M."""
+    """Collect Table 2 as the paper has it, and as it is for every M."""
     means = runs.groupby(["draw", "m", "mode", "method"], sort=False).best_loss.mean()
     ours = {
         f"draw {draw}, M = {m}": {cell[2:]: loss for cell, loss in part.items()}
@@ -416,10 +393,10 @@ def table_2_figure(panels, modes):
             grey = "black" if name.startswith("FedGS") else "0.55"
             axis.plot(np.arange(len(modes)) + 0.06 * (place - 3), values, marker, color=grey, label=name, markersize=5)
         axis.set_xticks(range(len(modes)), modes)
-        axis.set_title(title, fontsize=10)
+        axis.set(title=title)
         axis.grid(axis="y", alpha=0.3)
-    figure.axes[0].set_ylabel("test loss, UniformSample under IDL = 1")
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
+    figure.axes[0].set(ylabel="test loss, UniformSample under IDL = 1")
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside right center")
     return figure
 
 
@@ -450,12 +427,11 @@ def counts_figure(counted):
             order = np.argsort(-history.available, kind="stable")
             axis.bar(np.arange(history.n_clients), history.counts[order], width=1.0, color="0.35")
             axis.plot(history.available[order], "k--", linewidth=0.8)
-            axis.set_ylim(0, top)
-            axis.set_title(f"{label}: variance {history.counts.var(ddof=1):.0f}", fontsize=9)
+            axis.set(ylim=(0, top), title=f"{label}: variance {history.counts.var(ddof=1):.0f}")
             axis.tick_params(labelsize=8)
-        axes[0].set_ylabel(f"{split}\ntimes selected", fontsize=9)
+        axes[0].set(ylabel=f"{split}\ntimes selected")
     for axis in rows[-1]:
-        axis.set_xlabel("clients, most available first", fontsize=9)
+        axis.set(xlabel="clients, most available first")
     return figure
 
 
@@ -468,11 +444,8 @@ def results(setup):
     runs = setup.runs("Table 2, rounds", labels, table_2_grid(setup), measures)
     runs = runs.astype({"proved": float, "max_gap": float})
     main_runs = runs[(runs.draw == 0) & (runs.m == setting.sizes[0])]
-    table = beside_paper(
-        main_runs, paper, ("mode", "method"), "best_loss", reasons(runs, paper, setting, plan), margin=0.01, runs=3
-    )
-    if plan.draws > 1:
-        table.insert(6, "over draws", ["{:.3f}-{:.3f}".format(*ends) for ends in over_draws(runs, setting).values()])
+    why = reasons(setting, plan)
+    table = beside_paper(main_runs, paper, ("mode", "method"), "best_loss", why, margin=0.01, runs=3)
     yield Table(table, f"Table 2, {setup.dataset}: smallest test loss, M = {setting.sizes[0]}")
     tables = variants(runs, paper)
     yield Table(claims(tables, setting.modes), "What the paper says of Table 2", "claims", 2)

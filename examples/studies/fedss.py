@@ -364,9 +364,8 @@ def shares_figure(rounds=(0, 4, 8, 12, 16, 20)):
             list(bars), heights, bottom=bottom, width=0.75, label=f"group {group}", edgecolor="white", linewidth=0.4
         )
         bottom += heights
-    axis.set_xlabel("clients, and those available in a round")
-    axis.set_ylabel("share of each group")
-    figure.legend(*axis.get_legend_handles_labels(), loc="outside right center", fontsize=7)
+    axis.set(xlabel="clients, and those available in a round", ylabel="share of each group")
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside right center")
     return figure
 
 
@@ -386,14 +385,13 @@ def bias_figure(watched, rows):
     ):
         left.plot(mean(draw, "found"), marker, color=colour, markersize=3.5, label=draw.partition(",")[0])
     left.axhline(0, color="0.6", linewidth=0.8)
-    left.set_xlabel("round")
-    left.set_ylabel("share of one label minus its share\nin the population, mean over traces")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside upper left", ncols=4, fontsize=8)
+    left.set(xlabel="round", ylabel="share of one label minus its share\nin the population, mean over traces")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside upper left", ncols=4)
     grouped = rows[rows["measure"] == "share of Lemma 1's bias"].groupby("draw", sort=False)["value"]
     names, means = list(grouped.groups), grouped.mean()
     right.barh(names, means, xerr=1.96 * grouped.sem(), color="0.75", edgecolor="black", capsize=2)
     right.invert_yaxis()
-    right.set_xlabel("share of Lemma 1's bias")
+    right.set(xlabel="share of Lemma 1's bias")
     right.tick_params(axis="y", labelsize=7)
     return figure
 

@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from comparison import holm
+from comparison import by_cell, holm
 from fedselect.availability import AVAILABILITY
 from fedselect.data import digits
 from fedselect.experiments import Choice
@@ -91,22 +91,10 @@ PAPER = Scale(splits=50, rounds=200, turns=(0.0, 0.25, 0.5, 1.0, 2.0, 5.0, np.in
 
 
 def farthest(h, counts, clients, size, turns, **how):
-    """Select the clients farthest apart among selections that cost at most so many turns.
+    """Select so many of ``clients`` farthest apart, at distances h (N, N), that cost at most so many turns.
 
-    Parameters
-    ----------
-    h : (N, N) ndarray
-        Distances.
-    counts : (N,) ndarray of int
-        How often each client was selected.
-    clients : (n,) ndarray of int
-        Those to choose from.
-    size : int
-        How many to select.
-    turns : float
-        Largest sum of the selected clients' counts above the smallest count of ``clients``; infinite for any.
-    **how
-        Passed on to `solvers.solve`.
+    Turns are the sum of the selected clients' ``counts`` (N,) above the smallest of ``clients``; infinite for any.
+    ``how`` is passed on to `solvers.solve`.
     """
     use = (counts[clients] - counts[clients].min()).astype(np.float64)
     budgets = [Budget(use, turns, "turns")] if np.isfinite(turns) and turns < use.sum() else []
@@ -228,23 +216,25 @@ MEASURES = ("variance", "distance", "loss", "worst tenth", "worst")
 def rules_table(rows):
     """Average the rules over splits, with paired differences of the losses to uniform selection's."""
     base = rows[rows["rule"] == "uniform"].set_index("split")
-    found = []
-    for name, part in rows.groupby("rule", sort=False):
-        row = {"rule": name, "splits": len(part)}
+
+    def measure(part):
+        row = {"splits": len(part)}
         for column in MEASURES:
             row |= {column: part[column].mean(), f"± {column}": half_width(part[column])}
         for column in ("loss", "worst tenth"):
             apart = part.set_index("split")[column] - base[column]
             test = compare_means(apart, margin=MARGIN * float(base[column].mean()))
             row |= {f"{column}, to uniform's": test.difference, f"± {column}, to uniform's": test.half}
-            row[f"p {column}"] = np.nan if name == "uniform" else test.p
-        found.append(row)
-    table = pd.DataFrame(found)
-    tests = table[[f"p {column}" for column in ("loss", "worst tenth")]].to_numpy()
-    adjusted = holm(tests.ravel()).reshape(tests.shape)
-    table = table.drop(columns=[f"p {column}" for column in ("loss", "worst tenth")])
-    lines = {"least variance": rows["least_variance"].mean(), "largest distance": rows["largest_distance"].mean()}
-    return table.assign(**{"adjusted loss": adjusted[:, 0], "adjusted worst tenth": adjusted[:, 1]}, **lines)
+            row[f"adjusted {column}"] = np.nan if (part["rule"] == "uniform").all() else test.p
+        return row
+
+    table = by_cell(rows, ["rule"], measure)
+    tests = ["adjusted loss", "adjusted worst tenth"]
+    adjusted = holm(table[tests].to_numpy().ravel()).reshape(-1, 2)
+    table = table.drop(columns=tests).assign(**dict(zip(tests, adjusted.T, strict=True)))
+    return table.assign(
+        **{"least variance": rows["least_variance"].mean(), "largest distance": rows["largest_distance"].mean()}
+    )
 
 
 def points_table(rows):
@@ -271,10 +261,12 @@ def frontier_figure(points, table):
     for reached, colour, label in ((True, "#0072B2", "on the hull"), (False, "#D55E00", "reached by no α")):
         part = first[first["reached"] == reached]
         axes[0].scatter(part["turns"], part["distance"], s=14, color=colour, label=label, zorder=2)
-    axes[0].set_xlabel("turns above the fewest counts", fontsize=8)
-    axes[0].set_ylabel("mean distance of the selected", fontsize=8)
-    axes[0].set_title("a round, proved; split of median spread", fontsize=9)
-    axes[0].legend(fontsize=7)
+    axes[0].set(
+        xlabel="turns above the fewest counts",
+        ylabel="mean distance of the selected",
+        title="a round, proved; split of median spread",
+    )
+    axes[0].legend()
     for axis, (x, y) in zip(axes[1:], (("variance", "distance"), ("loss", "worst tenth")), strict=True):
         for _, row in table.iterrows():
             colour = "#D55E00" if str(row["rule"]).startswith("ε") else "#0072B2"
@@ -282,13 +274,12 @@ def frontier_figure(points, table):
             axis.annotate(str(row["rule"]), (row[x], row[y]), fontsize=6, xytext=(2, 2), textcoords="offset points")
     axes[1].axvline(float(table["least variance"].iloc[0]), color="grey", linewidth=0.8, linestyle="--")
     axes[1].axhline(float(table["largest distance"].iloc[0]), color="grey", linewidth=0.8, linestyle="--")
-    axes[1].set_xscale("log")
-    axes[1].set_xlabel("variance of the counts (dashed: certified limits)", fontsize=8)
-    axes[1].set_ylabel("mean distance of the selected", fontsize=8)
-    axes[2].set_xlabel("mean loss of the clients", fontsize=8)
-    axes[2].set_ylabel("loss of the worst tenth", fontsize=8)
-    axes[1].set_title("over rounds", fontsize=9)
-    axes[2].set_title("in training", fontsize=9)
+    axes[1].set(
+        xscale="log", xlabel="variance of the counts (dashed: certified limits)", ylabel="mean distance of the selected"
+    )
+    axes[2].set(xlabel="mean loss of the clients", ylabel="loss of the worst tenth")
+    axes[1].set(title="over rounds")
+    axes[2].set(title="in training")
     return figure
 
 

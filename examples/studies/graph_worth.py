@@ -24,9 +24,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 
-from comparison import baseline_values, holm
+from comparison import baseline_values, by_cell, holm
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.randomness import generator
 from fedselect.statistics import compare_means
@@ -130,20 +129,19 @@ def summarised(runs):
     beyond = runs.assign(
         **{loss: runs[loss] - baseline_values(runs, "graph", "oracle", ["split", "seed"], loss) for loss in losses}
     )
-    rows = []
-    for (split, graph), group in runs.groupby(["split", "graph"], sort=False):
-        row = {"split": split, "graph": graph}
-        differences = beyond[(beyond["split"] == split) & (beyond["graph"] == graph)]
+
+    def measure(group):
+        row, is_oracle = {}, (group["graph"] == "oracle").all()
         for loss in losses:
-            oracle = float((group[loss] - differences[loss]).mean())
-            found = compare_means(differences[loss], margin=MARGIN * oracle)
+            apart = beyond.loc[group.index, loss]
+            found = compare_means(apart, margin=MARGIN * float((group[loss] - apart).mean()))
             row |= {loss: group[loss].mean(), f"{loss} - oracle's": found.difference, "± " + loss: found.half}
-            row[f"{loss} is"] = "" if graph == "oracle" else found.verdict
-            row[f"p {loss}"] = np.nan if graph == "oracle" else found.p
+            row[f"{loss} is"], row[f"p {loss}"] = ("", np.nan) if is_oracle else (found.verdict, found.p)
         row |= {key: group[key].mean() for key in ("count variance", "edge F1")}
         row |= {key: int(group[key].max()) for key in ("messages", "numbers")}
-        rows.append(row | {"seeds": len(group)})
-    table = pd.DataFrame(rows)
+        return row | {"seeds": len(group)}
+
+    table = by_cell(runs, ["split", "graph"], measure)
     tests = [f"p {loss}" for loss in losses]
     table[tests] = holm(table[tests].to_numpy().ravel()).reshape(-1, len(losses))
     return table.rename(columns={test: f"adjusted {test}" for test in tests})

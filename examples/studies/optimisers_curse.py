@@ -63,14 +63,13 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from comparison import holm
+from comparison import by_cell, holm
 from fedselect.availability import AVAILABILITY, ideal
 from fedselect.data import digits
 from fedselect.randomness import generator
@@ -122,23 +121,14 @@ PAPER = Scale(splits=50, rounds=(0, 10, 50), sizes=(3, 10, 20))
 # -- updates of all clients --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Checkpoint:
-    """Answers of all clients that train from one model.
+class Checkpoint(NamedTuple):
+    """Answers of all clients that train from one model."""
 
-    Attributes
-    ----------
-    updates : (N, d) ndarray of float32
-        Updates Δ.
-    losses, norms, received, probed : (N,) ndarray
-        Mean losses over the local steps, norms of the updates, losses of the first batches, and of all samples.
-    """
-
-    updates: NDArray[np.float32]
-    losses: NDArray[np.float64]
-    norms: NDArray[np.float64]
-    received: NDArray[np.float64]
-    probed: NDArray[np.float64]
+    updates: Any  #: Δ, (N, d)
+    losses: Any  #: means over the local steps, (N,)
+    norms: Any  #: of the updates
+    received: Any  #: losses of the first batches
+    probed: Any  #: losses of all samples
 
 
 class Observed(Uniform):
@@ -185,19 +175,10 @@ def observed(federation, rounds, seed):
 
 
 def errors_of(selected, sizes, updates):
-    r"""Compute how far selections' updates are from that of all, relative to it.
+    r"""Compute how far the updates of selections (..., N) are from that of all, relative to it; samples n (N,).
 
     .. math:: \Big\| \sum_{k \in S} \frac{n_k}{n_S} \Delta_k - \Delta \Big\| / \|\Delta\|,
               \quad \Delta = \sum_k \frac{n_k}{n} \Delta_k
-
-    Parameters
-    ----------
-    selected : (..., N) array of bool
-        Selections.
-    sizes : (N,) array
-        Samples n.
-    updates : (N, d) array
-        Updates Δ.
     """
     shares = selected * sizes
     shares = shares / shares.sum(axis=-1, keepdims=True) - sizes / sizes.sum()
@@ -208,14 +189,7 @@ def errors_of(selected, sizes, updates):
 def errors_of_allocations(drawn, groups, updates):
     """Compute the root mean squared errors of stratified draws (FedSS, Eq. 13), relative to the mean update.
 
-    Parameters
-    ----------
-    drawn : (k, K) array of int
-        Clients of each group, at least 1.
-    groups : (N,) array of int
-        Group of each client, from 0.
-    updates : (N, d) array
-        Updates Δ.
+    ``drawn`` (k, K) are clients of each group, at least 1; ``groups`` (N,) is each client's.
     """
     found = dissimilarity(updates, groups)
     squares = [estimator_error(found.sizes, each, found.within) for each in drawn]
@@ -228,16 +202,8 @@ def errors_of_kept(kept, rates, updates, *, best_factor=False):
     .. math:: E \Big\| c \sum_{k \in S} \frac{\xi_k}{N \pi_k} \Delta_k - \Delta \Big\|^2, \qquad
               \xi_k \sim \text{Bernoulli}(\pi_k) \text{ independent}
 
-    Parameters
-    ----------
-    kept : (k, N) array of bool
-        Clients S that are kept, at least one.
-    rates : (N,) array
-        Availability π in (0, 1].
-    updates : (N, d) array
-        Updates Δ.
-    best_factor : bool
-        Whether c ≥ 0 is, for every S, the factor of least error, instead of the published 1.
+    ``kept`` (k, N) are the clients S, ``rates`` π; with ``best_factor`` c ≥ 0 is, for every S, the factor of least
+    error, instead of the published 1.
     """
     gram = updates @ updates.T
     scaled = kept / len(gram)
@@ -251,11 +217,8 @@ def errors_of_kept(kept, rates, updates, *, best_factor=False):
 
 # -- moves -------------------------------------------------------------------------------------------------------------
 
-#: Best decision that is one move away, and its value.
-Moves = Callable[[NDArray[Any]], tuple[NDArray[Any], float]]
-
-#: Values of all swaps of a selection, (m, n): client i of it leaves, j of the others joins.
-Swaps = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
+# A move takes a decision to the best one that is one move away, and says its value. Swaps value all swaps of a
+# selection, (m, n): client i of it leaves, j of the others joins.
 
 
 def dispersion_swaps(h):
@@ -343,43 +306,18 @@ def way(problem, moves, start):
 
 # -- surrogates --------------------------------------------------------------------------------------------------------
 
-#: Errors of decisions (k, n), and their percentiles among random ones.
-Judge = Callable[[NDArray[Any]], tuple[NDArray[np.float64], NDArray[np.float64]]]
-
-
-#: Methods by name, with options.
-Heuristics = Mapping[str, tuple[str, Mapping[str, Any]]]
-
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
-    """Objective of a round, ways to its optimum, and what its decisions are worth.
+    """Objective of a round, ways to its optimum, and what its decisions are worth."""
 
-    Attributes
-    ----------
-    problem : Problem
-        States the objective.
-    moves : callable
-        Best decision that is one move away, and its value.
-    end : str
-        Names the local optimum that moves lead to.
-    starts : (k, n) ndarray
-        Random decisions that ways begin at.
-    judge : callable
-        Errors of decisions, and their percentiles among random ones.
-    heuristics : mapping of str to (str, dict)
-        Methods beside the exact one, by name.
-    others : mapping of str to ndarray
-        Decisions by name that no method makes.
-    """
-
-    problem: Problem
-    moves: Moves
-    end: str
-    starts: NDArray[Any]
-    judge: Judge
-    heuristics: Heuristics = field(default_factory=dict)
-    others: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    problem: Problem  #: states the objective
+    moves: Callable
+    end: str  #: names the local optimum that moves lead to
+    starts: Any  #: random decisions that ways begin at, (k, n)
+    judge: Callable  #: errors of decisions (k, n), and their percentiles among random ones
+    heuristics: Mapping[str, tuple[str, Mapping]] = field(default_factory=dict)  #: methods beside the exact one
+    others: Mapping[str, Any] = field(default_factory=dict)  #: decisions by name that no method makes
 
     def solved(self, seed):
         """Solve the problem exactly and by its heuristics."""
@@ -391,13 +329,7 @@ class Surrogate:
         }
 
     def table(self, solved):
-        """Measure every decision: who decided, the gap to the bound in per cent, the error and its percentile.
-
-        Raises
-        ------
-        InvalidAnswer
-            When a decision is better than the certified bound by more than rounding.
-        """
+        """Measure every decision: who decided, the gap to the bound in per cent, the error and its percentile."""
         bound = solved["exact"].bound
         assert bound is not None
         named = {name: np.asarray(each.x) for name, each in solved.items()} | dict(self.others)
@@ -583,17 +515,17 @@ CONTROLS = (PROPORTIONAL, NONE_OUT)
 
 def decisions(rows):
     """Average the error's percentile over splits, by who decided, and say whether it is better than random."""
-    found = []
-    for key, group in rows[rows["decided by"] != "on the way"].groupby([*CELL, "decided by"], sort=False):
+
+    def measure(group):
         of_split = group.groupby("split")[["gap %", "error", "percentile"]].mean()
         test = compare_means(of_split["percentile"], 50.0, margin=MARGIN)
-        found.append(
-            dict(zip([*CELL, "decided by"], key, strict=True))
-            | {"gap %": of_split["gap %"].mean(), "error": of_split["error"].mean()}
+        return (
+            {"gap %": of_split["gap %"].mean(), "error": of_split["error"].mean()}
             | {"error +-": half_width(of_split["error"]), "percentile": 50 + test.difference, "+-": test.half}
             | {"splits": test.n, "p": test.p, "verdict": test.verdict}
         )
-    table = pd.DataFrame(found)
+
+    table = by_cell(rows[rows["decided by"] != "on the way"], [*CELL, "decided by"], measure)
     # Percentiles are among random ones, and there is one way only to leave out none.
     return judged(table, ~table["decided by"].isin(["random", NONE_OUT]), table["percentile"] - 50, "than random")
 
@@ -662,29 +594,20 @@ def curse_figure(table):
         for axis in column[len(panels) :]:
             axis.set_visible(False)
         for axis, (name, size) in zip(column, panels, strict=False):
-            part = table[(table["M"] == size) & (table["surrogate"] == name)]
+            part = table[(table["M"] == size) & (table["surrogate"] == name) & (table["splits"] >= FEWEST)]
             for (data, t), mine in part.groupby(["data", "round"], sort=False, observed=True):
-                mine = mine[mine["splits"] >= FEWEST]
-                axis.errorbar(
-                    [gaps.index(gap) for gap in mine["gap, %"]],
-                    mine["percentile"],
-                    mine["+-"],
-                    color=colours[data],
-                    linestyle=dashes[t],
-                    linewidth=1.2,
-                    elinewidth=0.6,
-                    marker=".",
-                    label=f"{data}, round {t}",
-                )
+                look = {"color": colours[data], "linestyle": dashes[t], "label": f"{data}, round {t}", "marker": "."}
+                places = [gaps.index(gap) for gap in mine["gap, %"]]
+                axis.errorbar(places, mine["percentile"], mine["+-"], linewidth=1.2, elinewidth=0.6, **look)
             axis.axhline(50, color="grey", linewidth=0.6)
-            axis.set_ylim(0, 100)
-            axis.set_xticks(range(len(gaps)), gaps, rotation=60, fontsize=7)
-            axis.set_title(name if name in (LOSSES, FACTOR) else f"{name}, M = {size}", fontsize=8.5)
+            axis.set(ylim=(0, 100))
+            axis.set_xticks(range(len(gaps)), gaps, rotation=60)
+            axis.set(title=name if name in (LOSSES, FACTOR) else f"{name}, M = {size}")
         column[len(panels) - 1].tick_params(labelbottom=True)
-        column[len(panels) - 1].set_xlabel("gap to the certified bound, %", fontsize=8)
+        column[len(panels) - 1].set_xlabel("gap to the certified bound, %")
     for axis in axes[:, 0]:
-        axis.set_ylabel("error of the update,\npercentile of random", fontsize=8)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
+        axis.set(ylabel="error of the update,\npercentile of random")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 

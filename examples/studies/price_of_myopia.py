@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from comparison import holm
+from comparison import baseline_values, by_cell, holm
 from fedselect.availability import AVAILABILITY, TwoState
 from fedselect.data import digits
 from fedselect.experiments import Choice
@@ -95,19 +95,7 @@ def forecast(chains, there, horizon):
 
     .. math:: P(k \in A_{t+h} \mid A_t) = \pi_k + \lambda_k^h \, ([k \in A_t] - \pi_k)
 
-    Parameters
-    ----------
-    chains : TwoState
-        Knows π and λ.
-    there : (N,) ndarray of bool
-        Who is there now.
-    horizon : int
-        Rounds, the present one among them.
-
-    Returns
-    -------
-    (horizon, N) ndarray of bool
-        The first row is ``there``.
+    ``there`` (N,) is who is there now, and the first row of what is returned, (horizon, N); ``chains`` know π and λ.
     """
     steps = np.arange(horizon)[:, None]
     chance = chains.stationary + chains.correlation**steps * (there - chains.stationary)
@@ -203,21 +191,20 @@ def priced(name, n, size, rounds, horizons, draw):
 
 def prices(rows):
     """Average variances over draws, with their ratios to the clairvoyant's; infinite where that is 0 in some draw."""
-    best = rows[rows["planner"] == CLAIRVOYANT].set_index(["availability", "draw"])["variance"]
-    theirs = best.reindex(pd.MultiIndex.from_frame(rows[["availability", "draw"]])).to_numpy()
+    theirs = baseline_values(rows, "planner", CLAIRVOYANT, ["availability", "draw"], "variance")
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(rows["variance"].to_numpy() == theirs, 1.0, rows["variance"].to_numpy() / theirs)
-    found = []
-    for key, part in rows.assign(ratio=ratio).groupby(["availability", "planner"], sort=False):
+
+    def measure(part):
         finite = bool(np.isfinite(part["ratio"]).all())
-        found.append(
-            dict(zip(["availability", "planner"], key, strict=True))
-            | {"variance": part["variance"].mean(), "± variance": half_width(part["variance"])}
+        return (
+            {"variance": part["variance"].mean(), "± variance": half_width(part["variance"])}
             | {"of clairvoyant's": part["ratio"].mean() if finite else np.inf}
             | {"±": half_width(part["ratio"]) if finite else np.nan}
             | {"draws": len(part), "proved": int((part["status"] == "optimal").sum())}
         )
-    return pd.DataFrame(found)
+
+    return by_cell(rows.assign(ratio=ratio), ["availability", "planner"], measure)
 
 
 def losses(rows):
@@ -273,9 +260,11 @@ def price_figure(table, horizons):
                 )
     axis.axhline(1.0, color="grey", linewidth=0.6)
     axis.set_xticks(range(len(known)), ["1", *map(str, horizons)])
-    axis.set_xlabel("rounds that the planner looks at (dashed: forecast, not known)")
-    axis.set_ylabel("variance of the counts,\nof the clairvoyant optimum's")
-    figure.legend(loc="outside upper center", ncols=2, fontsize=7)
+    axis.set(
+        xlabel="rounds that the planner looks at (dashed: forecast, not known)",
+        ylabel="variance of the counts,\nof the clairvoyant optimum's",
+    )
+    figure.legend(loc="outside upper center", ncols=2)
     axis.grid(alpha=0.3)
     return figure
 
@@ -308,16 +297,16 @@ def loss_figure(table):
             )
         axis.axvspan(-100 * MARGIN, 100 * MARGIN, color="0.9", zorder=0)
         axis.axvline(0.0, color="grey", linewidth=0.6)
-        axis.set_xscale("symlog", linthresh=5)
+        axis.set(xscale="symlog", linthresh=5)
         axis.set_xticks(ticks, list(map(str, ticks)))
         axis.minorticks_off()
         axis.set_yticks(place, [f"{row.planner} ({row.variance:.1f})" for row in planners.itertuples()])
         best = kind["clairvoyant's variance"].iloc[0]
-        axis.set_title(f"{name} (clairvoyant: {best:.1f})", fontsize=9)
+        axis.set(title=f"{name} (clairvoyant: {best:.1f})")
         axis.tick_params(labelsize=8, labelbottom=True)
         axis.grid(alpha=0.3, axis="x")
     figure.supxlabel("difference to the clairvoyant's, % (shaded: margin; in brackets: variance of counts)", fontsize=9)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=8)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
 
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import joblib
+import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -44,6 +45,11 @@ from fedselect.terminal import progress_bar
 from solvers.benchmark.jobs import JobRunner
 from solvers.environment import commit, installed, processor
 from solvers.files import write_atomically
+
+#: Panels are small, and so is their text.
+matplotlib.rcParams.update(
+    {"axes.titlesize": 9, "axes.labelsize": 8, "legend.fontsize": 7, "xtick.labelsize": 7, "ytick.labelsize": 7}
+)
 
 
 class Table(NamedTuple):
