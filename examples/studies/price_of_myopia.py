@@ -297,7 +297,7 @@ def loss_figure(table):
             )
         axis.axvspan(-100 * MARGIN, 100 * MARGIN, color="0.9", zorder=0)
         axis.axvline(0.0, color="grey", linewidth=0.6)
-        axis.set(xscale="symlog", linthresh=5)
+        axis.set_xscale("symlog", linthresh=5)
         axis.set_xticks(ticks, list(map(str, ticks)))
         axis.minorticks_off()
         axis.set_yticks(place, [f"{row.planner} ({row.variance:.1f})" for row in planners.itertuples()])

@@ -47,15 +47,6 @@ def test_the_tables_hold_what_the_runs_say(finished):
     assert table.loc[table["verdict"].isin(["higher", "lower"]), "why"].ne("").all()
 
 
-def test_nothing_is_run_twice(finished, capsys):
-    before = {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/*/*")}
-    written = (finished / "results.csv").read_bytes()
-    assert run_study(ca_fed.STUDY, finished.parent, jobs=1, scale=TINY) == finished
-    assert {path: path.stat().st_mtime_ns for path in finished.glob("runs/*/*/*")} == before
-    assert (finished / "results.csv").read_bytes() == written
-    assert "AdaFed" in capsys.readouterr().out
-
-
 @pytest.mark.thorough
 def test_mnist_runs_in_the_same_study(tmp_path, monkeypatch):
     monkeypatch.setattr(test_images, "TEST", 48)  # two for each client

@@ -10,7 +10,6 @@ import pytest
 
 import fedau
 from fedselect.availability import label_rates
-from fedselect.errors import DataError
 from fedselect.training.settings import TrainingSettings
 from study import Setup, run_study
 from tests.fedselect.data.test_images import write
@@ -180,8 +179,3 @@ def test_the_papers_data_are_held_against_its_own_numbers(tmp_path, monkeypatch)
     table = pd.read_csv(tmp_path / "quick-svhn" / "accuracy.csv").set_index(["pattern", "method"])
     assert table.loc[("cyclic", "average all"), "paper"] == 87.4
     assert table.loc[("cyclic", "average all"), "verdict"] == "too few"  # one seed
-
-
-def test_missing_files_are_a_sentence(tmp_path):
-    with pytest.raises(DataError, match="svhn is not there: put the files"):
-        run_study(fedau.STUDY, tmp_path, dataset="svhn", root=tmp_path, jobs=1)

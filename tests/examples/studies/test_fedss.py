@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import fedss
-from fedselect.errors import FedselectError
 from study import Setup, run_study
 
 
@@ -68,7 +67,7 @@ def test_the_papers_own_numbers_agree_with_the_paper():
 
 @pytest.mark.thorough
 def test_a_small_study(monkeypatch, tmp_path, capsys):
-    """Tables, figures and results appear; a second call plays only what is missing, to the same results."""
+    """Tables, figures and results appear."""
     few = {name: fedss.ALGORITHMS[name] for name in ("FedAvg", "FedSS-P", "FedProx", "CS-UCB-Q")}
     monkeypatch.setattr(fedss, "ALGORITHMS", few)
     monkeypatch.setattr(fedss, "IN_TABLE_2", ("FedAvg", "FedSS-P"))
@@ -86,17 +85,3 @@ def test_a_small_study(monkeypatch, tmp_path, capsys):
     beside = pd.read_csv(out / "beside-paper.csv")
     row = beside.query("ratio == '95 %' and algorithm == 'CS-UCB-Q'")
     assert row["paper"].tolist() == [pytest.approx(89 / 61)]
-
-    finished = sorted(out.glob("runs/*/*/summary.json")) + sorted(out.glob("draws/*.npz"))
-    assert len(finished) == 4 + 2 + 3 + 2 * len(fedss.DRAWS)
-    times = {path: path.stat().st_mtime_ns for path in finished}
-    finished[-1].unlink()
-    before = (out / "results.csv").read_bytes()
-    run_study(fedss.STUDY, tmp_path, jobs=1, scale=scale)
-    assert {path for path in finished if path.stat().st_mtime_ns != times[path]} == {finished[-1]}
-    assert (out / "results.csv").read_bytes() == before
-
-
-def test_missing_files_are_one_sentence(tmp_path):
-    with pytest.raises(FedselectError, match="cifar10 is not there"):
-        run_study(fedss.STUDY, tmp_path, dataset="cifar10", root=tmp_path)

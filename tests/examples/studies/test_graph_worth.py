@@ -25,8 +25,4 @@ def test_all_graphs_select_side_by_side(tmp_path, capsys):
     assert two.loc["secure", "messages"] == 7 * 45 + 2 * two.loc["oracle", "messages"] // 2
     assert two.loc["functional", "messages"] == two.loc["update", "messages"] == two.loc["oracle", "messages"] > 0
     assert 0 < two.loc["functional", "edge F1"] <= 1
-    written = sorted((tmp_path / "quick-digits" / "runs").glob("*/*/rounds.jsonl"))
-    before = [path.stat().st_mtime_ns for path in written]
-    run_study(graph_worth.STUDY, tmp_path, jobs=1, scale=scale)
-    assert [path.stat().st_mtime_ns for path in written] == before
     assert "What the graph is worth" in capsys.readouterr().out
