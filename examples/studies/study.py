@@ -145,12 +145,14 @@ class Setup:
         )
 
     def parts(self, name, compute, arguments: Mapping[tuple, tuple], ending=".csv"):
-        """Compute a function once for each of some arguments; return what its files say, by what tells them apart."""
-        found = {}
-        calls = [
-            (key, self.out / name / ("-".join(map(str, key)).replace(" ", "") + ending), compute, *each)
-            for key, each in arguments.items()
-        ]
+        """Compute a function once for each of some arguments; return what its files say, by what tells them apart.
+
+        A file's name has a digest of the arguments: what is made of others is another file.
+        """
+        found, calls = {}, []
+        for key, each in arguments.items():
+            label = "-".join(map(str, key)).replace(" ", "")
+            calls.append((key, self.out / name / f"{label}-{joblib.hash(each)[:8]}{ending}", compute, *each))
         with progress_bar(name, len(calls)) as progress:
             for key, part in JobRunner(self.jobs, wave=0, error=RunError).run(_part, calls):
                 found[key] = part
@@ -249,10 +251,8 @@ def _part(key, path, compute, *arguments):
 def cached(path, compute, *arguments):
     """Keep what a function returns in a file, so that it is computed once; return what the file says.
 
-    ``.csv`` holds a table, ``.npz`` a nested dictionary of arrays and JSON values. The name gets a digest of the
-    arguments: what is made of others is another file.
+    ``.csv`` holds a table, ``.npz`` a nested dictionary of arrays and JSON values.
     """
-    path = path.with_name(f"{path.stem}-{joblib.hash(arguments)[:8]}{path.suffix}")
     if not path.exists():
         found = compute(*arguments)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -79,11 +79,12 @@ def test_a_script_runs_its_parts_in_workers(tmp_path):
     """By processes that load what the script defines; a small study beside the frame it imports."""
     script = tmp_path / "small.py"
     script.write_text(
-        "import pandas as pd\nfrom study import Study, Table, main\n"
-        "def squares(n):\n    return pd.DataFrame({'square': [n * n]})\n"
-        "def results(setup):\n    plan = {(n,): (n,) for n in (2, 3)}\n"
+        "from dataclasses import dataclass\nimport pandas as pd\nfrom study import Study, Table, main\n"
+        "@dataclass(frozen=True)\nclass Scale:\n    most: int\n"
+        "def squares(scale, n):\n    return pd.DataFrame({'square': [min(n * n, scale.most)]})\n"
+        "def results(setup):\n    plan = {(n,): (setup.scale, n) for n in (2, 3)}\n"
         "    yield Table(pd.concat(setup.parts('squares', squares, plan).values()), file='squares')\n"
-        "STUDY = Study('About.', 1, 2, results)\n"
+        "STUDY = Study('About.', Scale(8), Scale(9), results)\n"
         'if __name__ == "__main__":\n    main(STUDY)\n'
     )
     path = os.pathsep.join([str(ROOT), str(ROOT / "examples" / "studies")])
@@ -92,7 +93,7 @@ def test_a_script_runs_its_parts_in_workers(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     squares = pd.read_csv(tmp_path / "studies" / "small" / "quick-digits" / "squares.csv")
-    assert squares["square"].tolist() == [4, 9]
+    assert squares["square"].tolist() == [4, 8]
 
 
 @pytest.mark.parametrize("bad", [["--jobs", "two"], ["--nothing"], ["--dataset", "cifar10"]])
