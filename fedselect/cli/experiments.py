@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -100,9 +100,9 @@ def run(
         return
     folder = RunFolder.of(experiment, out, fresh, strict)
     found = folder.finished
-    _check_loggers(logger)
+    callbacks = _loggers(logger)
     with progress_bar("rounds", experiment.rounds) as advance:
-        run_into(folder, advance, callbacks=_loggers(logger, folder.path, experiment))
+        run_into(folder, advance, callbacks=callbacks(folder.path, experiment, several=False) if callbacks else ())
     if folder.resumed:
         say(f"continued a run that was stopped, from round {folder.resumed + 1}")
     results = read_summary(folder.path)
@@ -187,12 +187,7 @@ def _played(
     """Play all runs, with a bar of their rounds; ``found`` are the options ``--fresh`` and ``--strict``."""
     from fedselect.experiments import Experiment, compare
 
-    callbacks = None
-    if logger:
-        from fedselect.integrations.loggers import open_loggers
-
-        _check_loggers(logger)
-        callbacks = partial(open_loggers, logger)
+    callbacks = _loggers(logger)
     rounds = [each.rounds if isinstance(each, Experiment) else experiment.rounds for each in variants.values()]
     with progress_bar("rounds", sum(rounds) * len(seeds)) as advance:
         return compare(
@@ -200,20 +195,14 @@ def _played(
         )
 
 
-def _check_loggers(texts: list[str]) -> None:
-    """Raise before anything is written where one of several loggers cannot be opened."""
-    if texts:
-        from fedselect.integrations.loggers import check_loggers
+def _loggers(texts: list[str]) -> Callable[..., Any] | None:
+    """Return what opens the loggers of a run; raise before anything is written where one cannot be opened."""
+    if not texts:
+        return None
+    from fedselect.integrations.loggers import check_loggers, open_loggers
 
-        check_loggers(texts)
-
-
-def _loggers(texts: list[str], folder: Path, experiment: Experiment) -> Iterator[Any]:
-    """Open the loggers of a run when its callbacks are asked for: behind all that may be refused."""
-    for each in texts:
-        from fedselect.integrations.loggers import open_logger
-
-        yield open_logger(each, folder, experiment.tables())
+    check_loggers(texts)
+    return partial(open_loggers, texts)
 
 
 def _run_sweep(

@@ -1,8 +1,8 @@
 """Callbacks that write a run into other tools' trackers: TensorBoard, Weights & Biases, MLflow.
 
-Each is a callback of `fedselect.experiments.run` and `fedselect.training.fedavg.FedAvg.fit`, and imports its package
-when it is made (`fedselect.errors.MissingExtraError` says how to install it). A command line names them: ``--logger
-tensorboard``, ``--logger mlflow=runs/mlflow``.
+Each is a callback of `fedselect.experiments.run` and `fedselect.training.fedavg.FedAvg.fit`, takes a place and a
+configuration, and imports its package when it is made (`fedselect.errors.MissingExtraError` says how to install it). A
+command line names them: ``--logger tensorboard``, ``--logger mlflow=runs/mlflow``.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import importlib.util
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from fedselect.errors import ConfigError, MissingExtraError
 from fedselect.experiments import Experiment
@@ -46,17 +46,21 @@ def _needed(package: str, extra: str) -> Iterator[None]:
         raise MissingExtraError(f"{package} is not installed: {how_to_install(extra)}") from error
 
 
+def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of a round by name, as in ``metrics.csv``; none that is not known."""
+    return {name: float(value) for name, value in round_row(record).items() if isinstance(value, int | float)}
+
+
 class Logger(ABC):
     """A callback that writes the numbers of every round, and is closed at the end."""
 
     def on_round(self, record: Mapping[str, Any]) -> None:
         """Write a round."""
-        for name, value in numbers_of(record).items():
-            self._write(name, value, record["round"] + 1)
+        self.log(numbers_of(record), record["round"] + 1)
 
     @abstractmethod
-    def _write(self, name: str, value: float, step: int) -> None:
-        """Write a number of the round ``step`` (from 1)."""
+    def log(self, numbers: Mapping[str, float], step: int) -> None:
+        """Write the numbers of the round ``step`` (from 1)."""
 
     @abstractmethod
     def close(self) -> None:
@@ -64,26 +68,19 @@ class Logger(ABC):
 
 
 class TensorBoardLogger(Logger):
-    """Write every round's numbers as scalars of TensorBoard.
+    """Write every round's numbers as scalars of TensorBoard; ``tensorboard --logdir FOLDER`` shows them."""
 
-    Parameters
-    ----------
-    folder : path-like
-        For the event files; ``tensorboard --logdir FOLDER`` shows them.
-    config : mapping, optional
-        Written as text, once.
-    """
-
-    def __init__(self, folder: str | Path, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, folder: str | Path, config: Mapping[str, Any] | None = None, name: str | None = None) -> None:
         with _needed("TensorBoard", "fl,tensorboard"):
             from torch.utils.tensorboard import SummaryWriter
         self._writer = SummaryWriter(str(folder))
         if config is not None:
-            rows = "\n".join(f"    {key}: {value}" for key, value in config.items())
-            self._writer.add_text("configuration", rows)
+            self._writer.add_text("configuration", "\n".join(f"    {key}: {value}" for key, value in config.items()))
 
-    def _write(self, name: str, value: float, step: int) -> None:
-        self._writer.add_scalar(name, value, global_step=step)
+    def log(self, numbers: Mapping[str, float], step: int) -> None:
+        """Write the numbers of the round ``step``."""
+        for name, value in numbers.items():
+            self._writer.add_scalar(name, value, global_step=step)
 
     def close(self) -> None:
         """Flush and close the files."""
@@ -91,67 +88,32 @@ class TensorBoardLogger(Logger):
 
 
 class WandbLogger(Logger):
-    """Log every round's numbers as a run of Weights & Biases.
-
-    Parameters
-    ----------
-    folder : path-like
-        Below which ``wandb/`` is made.
-    config : mapping, optional
-        The run's configuration.
-    project, name : str, optional
-        What the run is filed under.
-    mode : {"offline", "online"}
-        Offline, nothing leaves the machine until ``wandb sync``.
-    """
+    """Log every round's numbers as a run of Weights & Biases; offline, as it is, until ``wandb sync``."""
 
     def __init__(
-        self,
-        folder: str | Path,
-        config: Mapping[str, Any] | None = None,
-        *,
-        project: str = "fedselect",
-        name: str | None = None,
-        mode: Literal["offline", "online"] = "offline",
+        self, folder: str | Path, config: Mapping[str, Any] | None = None, name: str | None = None, **options: Any
     ) -> None:
         with _needed("Weights & Biases", "wandb"):
             import wandb
         Path(folder).mkdir(parents=True, exist_ok=True)
+        options = {"project": "fedselect", "mode": "offline"} | options
         settings = wandb.Settings(silent=True, console="off")
-        self._run = wandb.init(
-            dir=str(folder), project=project, name=name, mode=mode, config=dict(config or {}), settings=settings
-        )
+        self._run = wandb.init(dir=str(folder), name=name, config=dict(config or {}), settings=settings, **options)
+
+    def log(self, numbers: Mapping[str, float], step: int) -> None:
+        """Log the numbers of the round ``step``."""
+        self._run.log(dict(numbers), step=step)
 
     def close(self) -> None:
         """Finish the run."""
         self._run.finish()
 
-    def _write(self, name: str, value: float, step: int) -> None:
-        self._run.log({name: value}, step=step)  # what is logged of one step is kept together
-
 
 class MlflowLogger(Logger):
-    """Log every round's numbers as a run of MLflow.
+    """Log every round's numbers as a run of MLflow, in a folder or behind a tracking URI (``http://``, ``sqlite:``)."""
 
-    Parameters
-    ----------
-    store : str or path-like
-        A tracking URI (``http://...``, ``sqlite:///...``), or a folder: MLflow's store of files.
-    config : mapping, optional
-        Logged as parameters.
-    experiment, name : str, optional
-        What the run is filed under.
-    """
-
-    def __init__(
-        self,
-        store: str | Path,
-        config: Mapping[str, Any] | None = None,
-        *,
-        experiment: str = "fedselect",
-        name: str | None = None,
-    ) -> None:
-        self._client, home = self.home(store, experiment)
+    def __init__(self, store: str | Path, config: Mapping[str, Any] | None = None, name: str | None = None) -> None:
+        self._client, home = self.home(store)
         self._run = self._client.create_run(home, run_name=name).info.run_id
         for key, value in (config or {}).items():
             self._client.log_param(self._run, key, str(value)[:_LONGEST])
@@ -177,8 +139,10 @@ class MlflowLogger(Logger):
                 f"MLflow cannot use {store} as its store (a folder, or a tracking URI): {reason}"
             ) from error
 
-    def _write(self, name: str, value: float, step: int) -> None:
-        self._client.log_metric(self._run, name, value, step=step)
+    def log(self, numbers: Mapping[str, float], step: int) -> None:
+        """Log the numbers of the round ``step``."""
+        for name, value in numbers.items():
+            self._client.log_metric(self._run, name, value, step=step)
 
     def close(self) -> None:
         """End the run."""
@@ -186,11 +150,6 @@ class MlflowLogger(Logger):
 
 
 LOGGERS: dict[str, type[Any]] = {"tensorboard": TensorBoardLogger, "wandb": WandbLogger, "mlflow": MlflowLogger}
-
-
-def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers of a round by name, as in ``metrics.csv``; none that is not known."""
-    return {name: float(value) for name, value in round_row(record).items() if isinstance(value, int | float)}
 
 
 def open_logger(text: str, folder: Path, tables: Mapping[str, Mapping[str, Any]], *, several: bool = False) -> Logger:
@@ -214,25 +173,25 @@ def open_logger(text: str, folder: Path, tables: Mapping[str, Mapping[str, Any]]
     MissingExtraError
         When its package is not installed.
     """
-    name, _, where = text.partition("=")
-    _check_name(name)
+    name, where = _named(text)
     config = {f"{section}.{key}": value for section, table in tables.items() for key, value in table.items()}
-    if name == "tensorboard":
-        place = Path(where) / folder.name if where and several else Path(where) if where else folder / name
-        return TensorBoardLogger(place, config)
-    return LOGGERS[name](where or folder / name, config, name=folder.name)
+    place = Path(where) / folder.name if where and several and name == "tensorboard" else where or folder / name
+    logger: Logger = LOGGERS[name](place, config, name=folder.name)
+    return logger
 
 
-def open_loggers(texts: Sequence[str], folder: Path, experiment: Experiment) -> list[Logger]:
-    """Open the loggers of one run among several (`fedselect.experiments.compare`'s ``callbacks``, given the texts)."""
-    return [open_logger(text, folder, experiment.tables(), several=True) for text in texts]
+def open_loggers(
+    texts: Iterable[str], folder: Path, experiment: Experiment, *, several: bool = True
+) -> Iterator[Logger]:
+    """Open the loggers of a run as they are asked for: the ``callbacks`` of `fedselect.experiments.compare`."""
+    for text in texts:
+        yield open_logger(text, folder, experiment.tables(), several=several)
 
 
 def check_loggers(texts: Iterable[str]) -> None:
     """Raise before anything runs, as `open_logger` would; then make the places where runs side by side will meet."""
-    named = [text.partition("=")[::2] for text in texts]
+    named = [_named(text) for text in texts]
     for name, _ in named:
-        _check_name(name)
         if importlib.util.find_spec(name) is None:
             raise MissingExtraError(f"{name} is not installed: {how_to_install('fl,' + name)}")
     for name, where in named:
@@ -245,9 +204,12 @@ def check_loggers(texts: Iterable[str]) -> None:
                 raise ConfigError(f"logger {name!r} cannot write to {where!r}: {error.strerror}") from None
 
 
-def _check_name(name: str) -> None:
+def _named(text: str) -> tuple[str, str]:
+    """Return name and place of a logger."""
+    name, _, where = text.partition("=")
     if name not in LOGGERS:
         raise ConfigError(
             f"there is no logger {name!r}{did_you_mean(name, LOGGERS)} (known: {', '.join(LOGGERS)}); "
             "metrics.csv is written without one"
         )
+    return name, where

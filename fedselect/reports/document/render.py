@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedselect.errors import ConfigError, RunError
-from fedselect.reports.document.model import Cell, Column, Picture, Report, Table
+from fedselect.reports.document.model import Cell, Picture, Report, Table
 from solvers.files import write_atomically
 
 if TYPE_CHECKING:
@@ -128,9 +128,6 @@ _LATEX = {
 }
 _ESCAPES = str.maketrans(_LATEX)
 
-#: Letters beyond which a text is broken over several lines.
-_LONG = 30
-
 _HEAD = r"""% {title}
 % {summary}
 % In the preamble: \usepackage[T1]{{fontenc}} \usepackage{{booktabs,graphicx,import}}
@@ -159,33 +156,16 @@ def as_latex(report: Report) -> str:
 
 
 def _latex_table(table: Table, prefix: str) -> str:
-    columns = list(enumerate(table.columns))
-    rows = [[_latex_cell(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
-    lines = [" & ".join(row) + r" \\" for row in [[_heading(column) for column in table.columns], *rows]]
-    alignment = "".join(_alignment(column, [row[place] for row in table.rows]) for place, column in columns)
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"  \centering\small\setlength{\tabcolsep}{4pt}",
-            rf"  \caption{{{_in_latex(table.caption)}}}",
-            rf"  \label{{tab:{prefix}-{table.key}}}",
-            rf"  \begin{{tabular}}{{{alignment}}}",
-            r"    \toprule",
-            f"    {lines[0]}",
-            r"    \midrule",
-            *(f"    {line}" for line in lines[1:]),
-            r"    \bottomrule",
-            r"  \end{tabular}",
-            r"\end{table}",
-        ]
+    import pandas as pd
+
+    head, *rows = [[_in_latex(text) for text in row] for row in table.texts]
+    return pd.DataFrame(rows, columns=head).to_latex(
+        index=False,
+        escape=False,  # pandas leaves letters alone that LaTeX's old fonts do not have
+        column_format="".join("r" if column.numeric else "l" for column in table.columns),
+        caption=_in_latex(table.caption),
+        label=f"tab:{prefix}-{table.key}",
     )
-
-
-def _alignment(column: Column, cells: list[Cell]) -> str:
-    if column.numeric:
-        return "r"
-    long = any(len(cell.text) > _LONG for cell in cells)
-    return r"p{0.3\linewidth}" if long else "l"
 
 
 def _latex_picture(picture: Picture, prefix: str) -> str:
@@ -199,19 +179,6 @@ def _latex_picture(picture: Picture, prefix: str) -> str:
             r"\end{figure}",
         ]
     )
-
-
-def _heading(column: Column) -> str:
-    text = _in_latex(column.heading)
-    if not column.numeric or " " not in text:
-        return text
-    # A word a line: headings are longer than numbers, and a page is narrow.
-    return r"\shortstack[r]{" + text.replace(" ", r"\\") + "}"
-
-
-def _latex_cell(cell: Cell, column: Column) -> str:
-    text = _in_latex(cell.text)
-    return re.sub(r"(?<!\w)-(?=\d)", "$-$", text) if column.numeric else text  # a minus, not a hyphen
 
 
 def _in_latex(text: str) -> str:

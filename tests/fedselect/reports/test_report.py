@@ -159,9 +159,7 @@ def test_markdown_table_keeps_its_columns_and_shows_any_text_as_it_is(name, valu
 
 
 #: What the LaTeX renderer writes for characters that mean something else there.
-_LATEX = re.compile(
-    r"\\text(backslash|asciitilde|asciicircum|less|greater|bar)\{\}|\\[&%$#_{}]|\{[\[*]\}|\$(\\[a-z]+|-)\$"
-)
+_LATEX = re.compile(r"\\text(backslash|asciitilde|asciicircum|less|greater|bar)\{\}|\\[&%$#_{}]|\{[\[*]\}|\$\\[a-z]+\$")
 
 
 @given(texts, texts)
@@ -199,17 +197,15 @@ def test_a_row_of_latex_may_begin_with_a_star_or_a_bracket():
         assert not re.search(r"(\\\\|rule)\s*[*\[]", text)
 
 
-def test_latex_headings_minus_signs_and_details():
+def test_latex_headings_pictures_and_details():
     table = Table(
         "t", "A caption.", (Column("name", numeric=False), Column("mean gap")), ((Cell("x-1"), number(-2.5)),)
     )
     details = Table("d", "Details.", (Column("a"),), ((Cell("1"),),), detail=True)
     text = as_latex(Report("T", "S", tables=(table, details), pictures=(picture(),)))
-    assert r"name & \shortstack[r]{mean\\gap} \\" in text
-    assert r"x-1 & $-$2.5 \\" in text
+    assert r"name & mean gap \\" in text
+    assert r"x-1 & -2.5 \\" in text
     assert r"\begin{tabular}{lr}" in text
-    long = Table("t", "A caption.", (Column("message", numeric=False),), ((Cell("much to say " * 3),),))
-    assert r"\begin{tabular}{p{0.3\linewidth}}" in as_latex(Report("T", "S", tables=(long,)))
     assert "Details." not in text
     assert r"\includegraphics[width=\linewidth]{picture}" in text
     for environment in ("table", "tabular", "figure"):
