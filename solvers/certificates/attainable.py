@@ -25,9 +25,8 @@ def attainable(problem: Any, bound: Fraction) -> Fraction:
     pairs = m * (m - 1) // 2
     products, spread = _distinct(np.asarray(problem.distances, dtype=np.float64)[np.triu_indices(n, 1)])
     costs, cost_spread = _distinct(-np.asarray(problem.costs, dtype=np.float64))
-    counts = [math.comb(count + len(values) - 1, count) for values, count in ((products, pairs), (costs, m))]
     weight = 2 * Fraction(float(problem.weight))
-    if max(counts) > MOST or weight < 0:
+    if not (_are_few(len(products), pairs) and _are_few(len(costs), m)) or weight < 0:
         return bound
     products = [weight * value for value in products]
     unit = math.lcm(*(value.denominator for value in [*products, *costs]))
@@ -40,6 +39,16 @@ def attainable(problem: Any, bound: Fraction) -> Fraction:
         if place and (best is None or first[place - 1] + total > best):
             best = first[place - 1] + total
     return bound if best is None else min(Fraction(best, unit), bound)
+
+
+def _are_few(values: int, count: int) -> bool:
+    """Whether ``count`` of the values, with repetition, are at most `MOST` choices; the number may have any length."""
+    choices = 1
+    for k in range(1, values):
+        choices = choices * (count + k) // k
+        if choices > MOST:
+            return False
+    return True
 
 
 def _distinct(values: Any) -> tuple[list[Fraction], Fraction]:

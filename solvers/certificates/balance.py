@@ -23,7 +23,7 @@ from solvers.errors import CertificateError
 __all__ = ["check_balance", "restated"]
 
 #: Most clients and classes of a problem that is restated: a row of Python's whole numbers per client.
-_MOST = 1 << 12
+_MOST = 1 << 11
 
 
 def restated(problem: Any, level: int, fine: int) -> tuple[Any, Fraction, Fraction]:

@@ -111,10 +111,10 @@ class Certificate:
                 raise Unreadable(f"its arrays must hold whole numbers, not {other}")
             kind, problem = str(header["kind"]), str(header["problem"])
             found = cls(kind, problem, float.fromhex(header["bound"]), header["grid"], arrays)
-            stated = header["digest"]
+            is_whole = header["digest"] == found.digest
         except (OSError, LookupError, TypeError, ValueError, OverflowError) as error:
             raise CertificateError(f"{path} is not a certificate file ({FORMAT}): {error}") from error
-        if stated != found.digest:
+        if not is_whole:
             raise CertificateError(f"{path} was changed or damaged: its contents do not have the digest it states")
         return found
 

@@ -323,6 +323,53 @@ def validated(kind, problem, grid, arrays):
     return SimpleNamespace(grid=grid, **found)
 
 
+# -- the work ----------------------------------------------------------------------------------------------------------
+
+# Steps that a check may take, some minutes of them; numbers of all forms' matrices, or of the tangents above a node.
+WORK, NUMBERS = 1 << 31, 1 << 24
+
+
+def afford(steps, what):
+    """Refuse what would take more steps than are taken."""
+    need(steps <= WORK, f"to read {what} takes {steps} steps; at most {WORK} are taken")
+
+
+def afford_all(kind, problem, given):
+    """Refuse a certificate, before anything is computed, whose check could take more than so many steps.
+
+    A step is a product of two numbers, or less; of fractions with many denominators a sum grows with each.
+    """
+    known = vars(given)
+    n, forms = len(getattr(problem, SCHEMAS[kind][2]) or problem.log_weights), known.get("form_ids", [])
+
+    def entries(name):
+        return sum(map(len, known[name]))
+
+    if kind in ("allocation", "total-error"):
+        afford(n**3 // 64, f"{n} fractions")
+    elif kind in ("capping", "cutoff", "optimization-error"):
+        afford(n << 10, f"{n} decimals")
+    elif kind == "exclusion":
+        groups = len(set(problem.importance))
+        afford(len(given.tree) * (groups + 64) << 5, f"a tree of {len(given.tree)} numbers over {groups} groups")
+    elif kind == "points":
+        shares, wide = len(given.shares), len(problem.points[0])
+        afford(n * (shares + 1) * wide << 3, f"{n} x {shares} distances of {wide} coordinates")
+    elif kind == "coverage":
+        rows, n, looks = n, len(problem.similarity[0]), sum(given.looks)
+        afford(n * (rows * (looks + 1) + 4 * len(given.origin)), f"{looks} looks at {rows} x {n} similarities")
+    elif "form_ids" in known:
+        need(sum(len(ids) ** 2 for ids in forms) <= NUMBERS, f"the forms have more than {NUMBERS} numbers")
+        if kind == "balance":
+            afford(n * n * (len(problem.label_counts[0]) + 64), f"{n} clients' label counts")
+        sizes, pairs = list(map(len, forms)), entries("form_better") + entries("form_dominated")
+        steps = sum(k**3 // 6 + k**2 * (1 + len(row) // 3) for k, row in zip(sizes, given.form_row))
+        steps += sum(sizes[number] ** 2 for number in given.form if number >= 0) + len(given.origin) * (n + 4096)
+        steps += 16 * n * (n + pairs) + 64 * entries("form_cut_member") + n * len(given.price)
+        steps += n * sum(16 * n + len(factor) for factor in known.get("stage_factor", []))
+        afford(steps, f"{len(given.origin)} nodes with {len(forms)} forms of {n} clients")
+
+
 # -- convex families ---------------------------------------------------------------------------------------------------
 
 
@@ -364,21 +411,24 @@ def check_exclusion(problem, unit, given):
     weights = sorted(gaps)
     groups = [(a, sorted(gaps[a]), [0, *accumulate(sorted(gaps[a]))]) for a in weights]
     total, rho = sum(a * len(each) for a, each, _ in groups), given.target[0] * unit
-    codes, stack = iter(given.tree), [([0] * len(groups), [len(each) for _, each, _ in groups], Fraction(0), total)]
-    while stack:  # a box: fewest and most kept of each group, least and most importance kept
-        low, high, least, most = stack.pop()
+    # A box: fewest and most kept of each group, and in the end, at -1, least and most importance. What is still to be
+    # done is to look at the box (None), or to set a bound of it: for a side, or as it was before.
+    low, high = [*[0] * len(groups), Fraction(0)], [*(len(each) for _, each, _ in groups), total]
+    codes, stack = iter(given.tree), [None]
+    while stack:
+        if (change := stack.pop()) is not None:
+            bounds, place, value = change
+            bounds[place] = value
+            continue
         code, number = next(codes, None), next(codes, None)
         need(number is not None, "a branch of the tree is missing")
-        if code == -2:
-            cut = number * unit
-            stack += [(low, high, max(least, cut), most), (low, high, least, min(most, cut))]
-        elif 0 <= code < len(groups):
-            more = [*low[:code], max(low[code], number + 1), *low[code + 1 :]]
-            fewer = [*high[:code], min(high[code], number), *high[code + 1 :]]
-            stack += [(more, high, least, most), (low, fewer, least, most)]
+        if code != -1:
+            need(code == -2 or 0 <= code < len(groups), "a code of the tree means nothing")
+            place, fewer, more = (code, number, number + 1) if code >= 0 else (-1, number * unit, number * unit)
+            stack += [(low, place, low[place]), None, (low, place, max(low[place], more))]
+            stack += [(high, place, high[place]), None, (high, place, min(high[place], fewer))]
         else:
-            need(code == -1, "a code of the tree means nothing")
-            least, most = max(least, sum(map(mul, weights, low))), min(most, sum(map(mul, weights, high)))
+            least, most = max(low[-1], sum(map(mul, weights, low))), min(high[-1], sum(map(mul, weights, high)))
             if least > most or any(k > j for k, j in zip(low, high)):
                 continue
             slope = number * unit
@@ -496,7 +546,6 @@ def check_points(problem, unit, given):
     m, weight, share = problem.size, exact(problem.weight), dict(zip(given.clients, given.shares))
     need(problem.metric == "euclidean" and m <= len(problem.points), "only Euclidean distances")
     need(len(share) == len(given.clients) and sum(given.shares) == m * POINT, "the point does not lie on the slice")
-    need(len(problem.points) * len(share) <= 1 << 28, "too many distances to compute")
     fine, digits = max(Fraction(x).denominator for row in problem.points for x in row), 24
     places, above, inner = [[int(Fraction(x) * fine) for x in row] for row in problem.points], [], 0
     for i, here in enumerate(places):
@@ -585,7 +634,9 @@ class Sides:
     def __init__(self, problem, n, m, given):
         known = vars(problem)
         place = {client: k for k, client in enumerate(known.get("clients", range(n)))}
-        self.start, self.rows, self.m = bytearray(n), [], m
+        self.start, self.rows, self.m, self.steps = bytearray(n), [], m, 0
+        most = 2 * len(known.get("quotas", [])) + len(known.get("budgets", [])) + len(known.get("conflicts", []))
+        need(n * most <= NUMBERS, f"the side constraints have more than {NUMBERS} numbers")
         need(len(place) == n and all(type(client) is int for client in place), "the clients' ids are out of range")
 
         def among(ids):
@@ -658,6 +709,8 @@ class Sides:
         while busy:
             busy = False
             for row, limit, _ in self.rows:
+                self.steps += 4 * len(row)
+                afford(self.steps, "side constraints")
                 free = sorted((row[i], i) for i, known in enumerate(state) if known == FREE)
                 missing = self.m - state.count(ONE)
                 if not 0 <= missing <= len(free):
@@ -726,6 +779,7 @@ class Form:
         curved, slopes, members = defaultdict(int), defaultdict(int), list(members)
         need(all(t >= 0 and 0 <= count <= 64 for t, _, count in cuts), "a cut is negative, or has too many members")
         need(sum(count for _, _, count in cuts) == len(members), "a cut has other members than it states")
+        need(sum(count**2 for _, _, count in cuts) <= NUMBERS // 4, "the cuts of a form have too many pairs of members")
         need(all(0 <= i < len(self.ids) and abs(b) <= 1 << 10 for i, b in members), "a cut is not of open clients")
         for t, k, count in cuts:
             own, members = members[:count], members[count:]
@@ -889,6 +943,7 @@ def check_dispersion(problem, unit, given):
             if loss <= 0:
                 return []
             state, above, slope = bytearray(state), (*above, tangent), tangent[1]
+            need(len(above) * data.n <= NUMBERS, f"the tangents above a node have more than {NUMBERS} numbers")
             for i in (i for i, known in enumerate(state) if known == FREE):
                 top = slope[i] >= lower
                 if (slope[i] - upper if top else lower - slope[i]) >= loss:
@@ -929,7 +984,7 @@ def check_balance(problem, unit, given):
     the smallest clients and of the largest. Whole counts that add up to M have an imbalance of their own.
     """
     counts, m, classes = problem.label_counts, problem.size, len(problem.label_counts[0])
-    need(max(len(counts), classes) <= 1 << 12 and m <= len(counts), "the problem is out of range")
+    need(max(len(counts), classes) <= 1 << 11 and m <= len(counts), "the problem is out of range")
     samples = [sum(row) for row in counts]
     order = sorted(samples)
     fewest, most = sum(order[:m]), sum(order[-m:])
@@ -959,6 +1014,30 @@ def check_balance(problem, unit, given):
     return max(bound, (Fraction(level, 1 << fine) + least / (fewest if least < 0 else most) ** 2) / classes**2)
 
 
+class Trail:
+    """The state of a walk through a tree: whoever is fixed stands in a list, in its order, and is free again above."""
+
+    def __init__(self, state, size):
+        self.state, self.size, self.fixed = state, size, []
+
+    def is_open(self):
+        """Whether several selections are left."""
+        return 0 < self.size - self.state.count(ONE) < self.state.count(FREE)
+
+    def fix(self, candidate, side):
+        """Choose a candidate that is free, or leave it out."""
+        if self.state[candidate] == FREE:
+            self.state[candidate] = side
+            self.fixed.append(candidate)
+
+    def back(self, depth, candidate, side):
+        """Free all but the first ones fixed, and fix the candidate of the side of a branch there."""
+        while len(self.fixed) > depth:
+            self.state[self.fixed.pop()] = FREE
+        if candidate is not None:
+            self.fix(candidate, side)
+
+
 def check_coverage(problem, unit, given):
     """For any u, max over S of s <= u + sum over S of max(0, s - u): a bound, summed over rows, of the m best sums.
 
@@ -979,12 +1058,10 @@ def check_coverage(problem, unit, given):
     for j, column in enumerate(worth):
         alike.setdefault(tuple(column), j)
     kept = set(alike.values()) if len(alike) >= m else set(range(n))
-    best, stack = goal, [(-1, bytearray(FREE if j in kept else ZERO for j in range(n)))]
+    trail = Trail(bytearray(FREE if j in kept else ZERO for j in range(n)), m)
+    best, stack, state = goal, [(-1, 0, None, None)], trail.state
 
-    def several(state):
-        return 0 < m - state.count(ONE) < state.count(FREE)
-
-    def look(u, state):
+    def look(u):
         """Fix the candidates whose other side is closed; False where all is."""
         rho = {j: sum(s - v for s, v in zip(worth[j], u) if s > v) for j in range(n) if state[j] != ZERO}
         free, missing = sorted((rho[j] for j in rho if state[j] == FREE), reverse=True), m - state.count(ONE)
@@ -992,16 +1069,17 @@ def check_coverage(problem, unit, given):
         for j in [j for j in rho if state[j] == FREE]:
             is_top = rho[j] >= free[missing - 1]
             if (rho[j] - free[missing] if is_top else free[missing - 1] - rho[j]) >= loss:
-                state[j] = ONE if is_top else ZERO
+                trail.fix(j, ONE if is_top else ZERO)
         return loss > 0
 
     while stack:
-        origin, state = stack.pop()
+        origin, depth, client, side = stack.pop()
+        trail.back(depth, client, side)
         k = node.get(origin)
         here = [] if k is None else vectors[first[k] : first[k + 1]]
-        if not all(look(u, state) for u in here if several(state)):
+        if not all(look(u) for u in here if trail.is_open()):
             continue
-        if not several(state):
+        if not trail.is_open():
             chosen = [j for j in range(n) if state[j] == ONE or (state[j] == FREE and state.count(ONE) < m)]
             if len(chosen) == m:
                 best = max(best, sum(map(max, zip(*(worth[j] for j in chosen)))))
@@ -1009,8 +1087,7 @@ def check_coverage(problem, unit, given):
         need(k is not None and given.client[k] >= 0, "a side is missing, or a node is open and has no sides")
         for side in (ZERO, ONE):
             if state[given.client[k]] in (FREE, side):
-                stack.append((2 * k + (side == ONE), bytearray(state)))
-                stack[-1][1][given.client[k]] = side
+                stack.append((2 * k + (side == ONE), len(trail.fixed), given.client[k], side))
     return best * unit
 
 
@@ -1034,7 +1111,7 @@ def attainable(problem, bound):
     pairs = m * (m - 1) // 2
     distances, spread = distinct({x for i, row in enumerate(problem.distances) for x in row[i + 1 :]})
     costs, cost_spread = distinct({-x for x in problem.costs})
-    if max(math.comb(k + len(values) - 1, k) for values, k in ((distances, pairs), (costs, m))) > 100_000:
+    if not (has_few_sums(len(distances), pairs) and has_few_sums(len(costs), m)):
         return bound
     distances = [weight * x for x in distances]
     fine = math.lcm(*(x.denominator for x in [*distances, *costs]))
@@ -1045,6 +1122,16 @@ def attainable(problem, bound):
         if place and (best is None or first[place - 1] + total > best):
             best = first[place - 1] + total
     return bound if best is None else min(Fraction(best, fine), bound)
+
+
+def has_few_sums(values, count):
+    """Whether so many of the values, with repetition, are at most 100 000 choices."""
+    choices = 1
+    for k in range(1, values):
+        choices = choices * (count + k) // k
+        if choices > 100_000:
+            return False
+    return True
 
 
 def distinct(values):
@@ -1096,9 +1183,10 @@ def check(problem, kind, digest, bound, grid, arrays):
     need(digest == problem.digest, "the certificate is about another problem")
     need(isinstance(bound, float) and math.isfinite(bound), f"the bound {bound!r} is no number")
     given, unit = validated(kind, problem, grid, arrays), Fraction(2) ** grid
+    afford_all(kind, problem, given)
     sign, claim = SCHEMAS[kind][0], Fraction(bound)
     if kind == "kinds":  # clients of a kind differ in their costs alone: the same problem with a row for each client
-        need(len(problem.kinds) <= 1 << 12, "too many clients for a row each")
+        need(len(problem.kinds) <= 1 << 11, "too many clients for a row each")
         h, of = problem.distances, problem.kinds
         problem.distances = [[0.0 if i == j else h[a][b] for j, b in enumerate(of)] for i, a in enumerate(of)]
     try:

@@ -20,6 +20,7 @@ from solvers.certificates.exclusion import check_exclusion
 from solvers.certificates.points import check_points
 from solvers.certificates.rlt import check_rlt
 from solvers.certificates.schema import SCHEMAS, validated
+from solvers.certificates.work import afford
 from solvers.errors import CertificateError
 
 __all__ = ["CHECKERS", "check"]
@@ -88,15 +89,17 @@ def check(problem: Any, certificate: Certificate) -> float:
         raise CertificateError(f"the certificate claims the bound {claim!r:.80}, which is no number")
     arrays = validated(schema, problem, certificate.grid, certificate.arrays)
     sign = 1 if problem.sense == "max" else -1
-    if kind == "kinds":
-        problem = by_client(problem)
+    read = by_client(problem) if kind == "kinds" else problem
+    afford(kind, problem, arrays)
     try:
-        proved = CHECKERS[kind](problem, certificate.grid, arrays)
+        proved = CHECKERS[kind](read, certificate.grid, arrays)
         if kind in ("dispersion", "kinds", "rlt") and proved > Fraction(claim):
-            proved = attainable(problem, proved)
+            proved = attainable(read, proved)
         safe = _away(proved, sign)
     except ArithmeticError as error:
         raise CertificateError(f"the certificate's numbers leave the range of those computed with: {error}") from error
+    except (MemoryError, RecursionError) as error:
+        raise CertificateError("to read the certificate takes more memory than there is") from error
     if sign * proved > sign * Fraction(claim):
         raise CertificateError(f"the certificate claims the bound {claim!r}, but proves only {safe!r}")
     return safe

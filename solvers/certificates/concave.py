@@ -28,6 +28,9 @@ LARGEST = 1 << 40
 #: Allowance for products of weight and distance that vanish, in units of the grid: it is at least 2^-900.
 _VANISHED = Fraction(1, 1 << 100)
 
+#: Pairs of members of all cuts of a form.
+_PAIRS = 1 << 22
+
 #: Arrays of a form; those of all forms stand one after the other.
 FORM = ("ones", "ids", "diagonal", "nonnegative", "dominated", "cut", "cut_member", "row")
 
@@ -143,6 +146,8 @@ class Form:
             t < 0 or not 0 <= count <= WIDTH for t, _, count in cuts
         ):
             raise CertificateError("a cut has a negative multiplier, other members than it states, or too many")
+        if sum(count**2 for _, _, count in cuts) > _PAIRS:
+            raise CertificateError(f"the cuts of a form have more than {_PAIRS} pairs of members")
         if any(not 0 <= i < self.ids.size or abs(b) > FACTOR for i, b in members):
             raise CertificateError("a member of a cut is not an open client of its form, or its factor too large")
         curved, slopes, at = dict[tuple[int, int], int](), dict[int, int](), 0

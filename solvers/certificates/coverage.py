@@ -98,16 +98,26 @@ class _Search:
 
     def walk(self) -> int:
         """Return a number that no selection is worth more than, in units of the grid."""
-        best, stack = int(self.goal), [(-1, self.start())]
+        best, state = int(self.goal), self.start()
+        # Whoever is fixed stands in ``fixed``, in its order, and is free again above there.
+        fixed: list[int] = []
+        stack: list[tuple[int, int, int, int]] = [(-1, 0, -1, FREE)]
         while stack:
-            origin, above = stack.pop()
-            state: States | None = above.copy()
-            assert state is not None
-            node = self.node.get(origin)
+            origin, depth, client, side = stack.pop()
+            state[fixed[depth:]] = FREE
+            del fixed[depth:]
+            if client >= 0 and state[client] == FREE:
+                state[client] = side
+                fixed.append(client)
+            node, closed = self.node.get(origin), False
             for u in self.looks[node] if node is not None else ():
-                if self.decided(state) is not None or (state := self.look(u, state)) is None:
+                if self.decided(state) is not None:
                     break
-            if state is None:
+                before = np.flatnonzero(state == FREE)
+                if closed := self.look(u, state) is None:
+                    break
+                fixed += before[state[before] != FREE].tolist()
+            if closed:
                 continue
             if (value := self.decided(state)) is not None:
                 best = max(best, value)
@@ -118,9 +128,7 @@ class _Search:
                 raise CertificateError(f"node {node} is open, and has no sides")
             for side in (ZERO, ONE):
                 if state[client] in (FREE, side):
-                    child = state.copy()
-                    child[client] = side
-                    stack.append((2 * node + (side == ONE), child))
+                    stack.append((2 * node + (side == ONE), len(fixed), client, side))
         return best
 
 

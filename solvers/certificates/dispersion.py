@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from solvers.certificates.concave import FORM, Form, Integers, Rounded, largest_of, part_of
 from solvers.certificates.sides import FREE, ONE, ZERO, Sides
+from solvers.certificates.work import NUMBERS
 from solvers.errors import CertificateError
 
 __all__ = [
@@ -294,6 +295,8 @@ class _Search:
             if not self.sides.is_empty and (left := self.sides.consequences(left)) is None:
                 return []
             state, above = left, (*above, tangent)
+            if len(above) * state.size > NUMBERS:
+                raise CertificateError(f"the tangents above it have more than {NUMBERS} numbers")
             if decided(self.data, state) is not None:
                 return [(_SPENT, state, ())]
         if client < 0:

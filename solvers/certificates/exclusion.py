@@ -95,18 +95,29 @@ def check_exclusion(problem: Any, grid: int, arrays: Mapping[str, Any]) -> Fract
     """
     unit, groups = Fraction(2) ** grid, Groups(problem)
     (target,), codes = arrays["target"].tolist(), arrays["tree"].tolist()
-    rho, at, stack = target * unit, 0, [groups.everything()]
+    low, high, least, most = groups.everything()
+    # A box: the ends of each group's numbers, and at -1 of the importance kept. What is still to be done is to look at
+    # the box (None), or to set an end of it: for a side, or as it was before.
+    ends: tuple[list[Any], list[Any]] = ([*low, least], [*high, most])
+    rho, at, stack = target * unit, 0, list[tuple[int, int, Any] | None]([None])
     while stack:
-        box = stack.pop()
+        if (change := stack.pop()) is not None:
+            ends[change[0]][change[1]] = change[2]
+            continue
         if at + 2 > len(codes):
             raise CertificateError(f"the tree ends before node {at}: a branch is missing")
         code, number = codes[at : at + 2]
         if code == LEAF:
+            box = tuple(ends[0][:-1]), tuple(ends[1][:-1]), ends[0][-1], ends[1][-1]
             bound = groups.leaf(box, rho, number * unit)
             if bound is not None and bound < 0:
                 raise CertificateError(f"node {at}: its slope leaves {float(bound):.3g} below zero")
         elif code == IMPORTANCE or 0 <= code < len(groups.weights):
-            stack += reversed(groups.branches(box, code, number * unit if code == IMPORTANCE else number))
+            place, fewer, more = (
+                (-1, number * unit, number * unit) if code == IMPORTANCE else (code, number, number + 1)
+            )
+            stack += [(0, place, ends[0][place]), None, (0, place, max(ends[0][place], more))]
+            stack += [(1, place, ends[1][place]), None, (1, place, min(ends[1][place], fewer))]
         else:
             raise CertificateError(f"node {at}: its code {code} means nothing")
         at += 2

@@ -21,9 +21,6 @@ from solvers.errors import CertificateError
 
 __all__ = ["check_points"]
 
-#: Most distances that are computed, some microseconds each.
-_DISTANCES = 1 << 28
-
 #: Binary digits of the roots behind the point, beyond those of the coordinates' grid.
 _DIGITS = 24
 
@@ -31,13 +28,11 @@ _DIGITS = 24
 def check_points(problem: Any, grid: int, arrays: Mapping[str, Any]) -> Fraction:
     """Return the upper bound of the tangent at the point whose ``clients`` have ``shares`` in units of 2^-20."""
     clients, shares = arrays["clients"].tolist(), arrays["shares"].tolist()
-    n, m, weight = int(problem.n), int(problem.size), Fraction(float(problem.weight))
+    m, weight = int(problem.size), Fraction(float(problem.weight))
     if problem.metric != "euclidean" or weight < 0:
         raise CertificateError("only Euclidean distances, with a weight that is not negative, are read")
     if len(set(clients)) != len(clients) or sum(shares) != m * POINT:
         raise CertificateError("the point must name different clients, whose shares sum to the size")
-    if n * len(clients) > _DISTANCES:
-        raise CertificateError(f"to read it takes {n} x {len(clients)} distances; at most {_DISTANCES} are computed")
     unit, places = _whole(problem.points.tolist())
     above, inner = [], 0
     near = [(places[j], share) for j, share in zip(clients, shares, strict=True) if share]

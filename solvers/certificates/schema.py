@@ -226,8 +226,8 @@ def _clients(problem: Any) -> int:
 
 
 def _integers(name: str, array: Any) -> Integers:
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu":
-        got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+    if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray) or array.dtype.kind not in "iu":
+        got = array.dtype if type(array) is np.ndarray else type(array).__name__
         raise CertificateError(f"array {name!r} of the certificate must hold whole numbers, not {got}")
     if array.ndim != 1 or array.size > ENTRIES:
         raise CertificateError(

@@ -27,6 +27,9 @@ FREE, ONE, ZERO = 0, 1, 2
 #: Units of a budget's largest use, and the share of a limit that rounding may exceed it by.
 UNIT, OVER = 1 << 40, Fraction(1, 1 << 29)
 
+#: Numbers of all rows; steps of all `Sides.consequences` of one reader, some minutes.
+_NUMBERS, _STEPS = 1 << 26, 1 << 35
+
 
 class Sides:
     """Rows ``coefficients s <= limits`` of whole numbers, ``units`` of which are one of the constraint, and a state.
@@ -36,7 +39,10 @@ class Sides:
     """
 
     def __init__(self, problem: Any) -> None:
-        self.size, n = int(problem.size), len(problem.costs)
+        self.size, n, self.steps = int(problem.size), len(problem.costs), 0
+        stated = [len(getattr(problem, name, ())) for name in ("quotas", "quotas", "budgets", "conflicts")]
+        if n * sum(stated) > _NUMBERS:
+            raise CertificateError(f"the side constraints have more than {_NUMBERS} numbers")
         ids = np.arange(n) if getattr(problem, "clients", None) is None else np.asarray(problem.clients)
         self.place = {client: k for k, client in enumerate(ids.tolist())}
         self.start = np.full(n, FREE, dtype=np.int8)
@@ -144,6 +150,9 @@ class Sides:
             if missing < 0 or missing > free.size:
                 return None
             for row, limit in zip(self.rows, self.limits, strict=True):
+                self.steps += row.size + 4096
+                if self.steps > _STEPS:
+                    raise CertificateError(f"to follow the side constraints takes more than {_STEPS} steps")
                 order = free[np.argsort(row[free], kind="stable")]
                 least, rest = order[:missing], order[missing:]
                 spare = limit - int(row[state == ONE].sum()) - int(row[least].sum())
