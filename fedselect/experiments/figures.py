@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,14 +19,20 @@ from solvers.benchmark.figures import COLOURS, DASHES, MARKERS
 from solvers.files import appearing_whole, own_folder
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
+    "MOST_COLUMNS",
+    "MOST_ROWS",
+    "STATES",
+    "Raster",
     "counts_figure",
     "curves_figure",
     "gap_figure",
     "known_curves",
     "panels_figure",
+    "presence_figure",
     "run_timeline_figure",
     "save_figure",
     "seconds_figure",
@@ -33,6 +40,7 @@ __all__ = [
     "sweep_figure",
     "swept_values",
     "timeline_figure",
+    "weights_figure",
 ]
 
 #: Inches that a picture on a page is wide; a page shows them at their size.
@@ -55,28 +63,57 @@ def _figure(width: float, height: float, rows: int = 1, columns: int = 1, **opti
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
-def _legend_beside(figure: Figure, axis: Any) -> None:
-    """The legend of one panel to the right of all, where it hides no curve; of a single label it would say nothing."""
+def _legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], fontsize: int = 8) -> Figure:
+    """Put the legend to the right of all panels, where it hides no curve."""
+    figure.legend(handles, labels, loc="outside right upper", fontsize=fontsize)
+    return figure
+
+
+def _legend_beside(figure: Figure, axis: Any) -> Figure:
+    """Put the legend of one panel beside all; of a single label it would say nothing."""
     handles, labels = axis.get_legend_handles_labels()
-    if len(handles) > 1:
-        figure.legend(handles, labels, loc="outside right upper", fontsize=8)
+    return _legend(figure, handles, labels) if len(handles) > 1 else figure
+
+
+def _colours(figure: Figure, colours: Mapping[str, str], **look: Any) -> Figure:
+    """Put a legend of coloured areas beside all panels."""
+    from matplotlib.patches import Patch
+
+    return _legend(figure, [Patch(facecolor=colour, **look) for colour in colours.values()], list(colours))
+
+
+def _style(place: int) -> dict[str, Any]:
+    """Return colour and dashes of the label at a place."""
+    return {"color": COLOURS[place % len(COLOURS)], "linestyle": DASHES[place % len(DASHES)]}
+
+
+def _label(axis: Any, xlabel: str, ylabel: str) -> None:
+    axis.set_xlabel(xlabel)
+    axis.set_ylabel(ylabel)
+    axis.grid(alpha=0.3)
+
+
+def _draw_band(
+    axis: Any, x: Any, middle: Any, low: Any, high: Any, label: str, style: Mapping[str, Any], linewidth: float = 1.5
+) -> None:
+    """Draw a line, and the band around it where it has a width."""
+    axis.plot(x, middle, label=label, linewidth=linewidth, **style)
+    if low is not None:
+        axis.fill_between(x, low, high, color=style["color"], alpha=0.18, linewidth=0)
 
 
 def _draw_seeds(
     axis: Any,
-    x: NDArray[np.int64],
+    x: Any,
     values: NDArray[np.float64],
     label: str,
-    colour: str,
-    dashes: Any,
-    *,
+    style: Mapping[str, Any],
     linewidth: float = 1.5,
     band: bool = True,
 ) -> None:
-    """Mean over seeds of values of shape (seeds, points), with the band from lowest to highest."""
-    axis.plot(x, values.mean(axis=0), linestyle=dashes, color=colour, label=label, linewidth=linewidth)
-    if band and len(values) > 1:
-        axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.18, linewidth=0)
+    """Draw the mean over seeds of values of shape (seeds, points), with the band from lowest to highest."""
+    low, high = (values.min(axis=0), values.max(axis=0)) if band and len(values) > 1 else (None, None)
+    _draw_band(axis, x, values.mean(axis=0), low, high, label, style, linewidth)
 
 
 def counts_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], clients: int) -> Figure:
@@ -138,15 +175,11 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     for axis, column in zip(axes[0], known, strict=False):
         for place, (label, tables) in enumerate(runs.items()):
             evaluated = [table[["round", column]].dropna() for table in tables]
-            points = min(len(table) for table in evaluated)
+            points = min(map(len, evaluated))
             values = np.array([table[column].to_numpy()[:points] for table in evaluated])
-            x = evaluated[0]["round"].to_numpy()[:points] + 1
-            _draw_seeds(axis, x, values, label, COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)])
-        axis.set_xlabel("round")
-        axis.set_ylabel(f"test {column}")
-        axis.grid(alpha=0.3)
-    _legend_beside(figure, axes[0, 0])
-    return figure
+            _draw_seeds(axis, evaluated[0]["round"].to_numpy()[:points] + 1, values, label, _style(place))
+        _label(axis, "round", f"test {column}")
+    return _legend_beside(figure, axes[0, 0])
 
 
 def swept_values(labels: Iterable[str]) -> dict[str, dict[str, tuple[float, str]]]:
@@ -183,15 +216,11 @@ def sweep_figure(means: pd.DataFrame) -> Figure:
         others = list(dict.fromkeys(other for _, other in each.values()))
         for axis, measure in zip(axes[:, column], measures, strict=True):
             for place, other in enumerate(others):
-                labels = sorted(
-                    (label for label, (_, rest) in each.items() if rest == other), key=lambda label: each[label]
-                )
+                labels = sorted((label for label, (_, rest) in each.items() if rest == other), key=each.__getitem__)
                 values = [[each[label][0], *rows.loc[label, [measure, f"{measure}_std"]]] for label in labels]
                 x, mean, spread = np.array(values, dtype=float).T
-                style = {"color": COLOURS[place % len(COLOURS)], "linestyle": DASHES[place % len(DASHES)]}
-                axis.errorbar(x, mean, np.nan_to_num(spread), label=other, marker="o", capsize=3, **style)
-            axis.set_ylabel(measure.replace("final_", "test "))
-            axis.grid(alpha=0.3)
+                axis.errorbar(x, mean, np.nan_to_num(spread), label=other, marker="o", capsize=3, **_style(place))
+            _label(axis, "", measure.replace("final_", "test "))
         axes[-1, column].set_xlabel(key)
         axes[0, column].legend(fontsize=8)
     return figure
@@ -205,26 +234,16 @@ def client_curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     runs : mapping of str to sequence of DataFrame
         `fedselect.measures.client_rounds` of each label's runs, one per seed, where there are scores; seeds are
         averaged.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Made without pyplot.
     """
     figure, axes = _figure(_WIDTH, 3.8)
-    axis = axes[0, 0]
     column = "accuracy" if all(each["accuracy"].notna().any() for seeds in runs.values() for each in seeds) else "loss"
     for place, (label, seeds) in enumerate(runs.items()):
         by_round = [each.groupby("round")[column].agg(["mean", "min", "max"]) for each in seeds]
         drawn = pd.concat(by_round).groupby(level=0).mean().astype(float)
-        colour = COLOURS[place % len(COLOURS)]
-        axis.plot(drawn.index + 1, drawn["mean"], linestyle=DASHES[place % len(DASHES)], color=colour, label=label)
-        axis.fill_between(drawn.index + 1, drawn["min"], drawn["max"], color=colour, alpha=0.15, linewidth=0)
-    axis.set_xlabel("round")
-    axis.set_ylabel(f"{column} at the clients")
-    axis.grid(alpha=0.3)
-    _legend_beside(figure, axis)
-    return figure
+        x = drawn.index + 1
+        _draw_band(axes[0, 0], x, drawn["mean"], drawn["min"], drawn["max"], label, _style(place))
+    _label(axes[0, 0], "round", f"{column} at the clients")
+    return _legend_beside(figure, axes[0, 0])
 
 
 def known_curves(runs: Mapping[str, Sequence[pd.DataFrame]]) -> list[str]:
@@ -266,18 +285,14 @@ def panels_figure(
     figure, axes = _figure(*size, columns=len(panels), sharey=sharey)
     for axis, (title, curves) in zip(axes[0], panels.items(), strict=True):
         for label, seeds in curves.items():
-            colour, dashes, *_ = styles[label]
+            style = dict(zip(("color", "linestyle"), styles[label], strict=False))
             values = pd.concat(seeds, axis=1)
-            x, drawn = values.index.to_numpy(), values.to_numpy().T
-            _draw_seeds(axis, x, drawn, label, colour, dashes, linewidth=1.3, band=label in banded)
+            _draw_seeds(axis, values.index.to_numpy(), values.to_numpy().T, label, style, 1.3, label in banded)
+        _label(axis, "round", "")
         axis.set_title(title, fontsize=9)
-        axis.set_xlabel("round")
-        axis.grid(alpha=0.3)
     axes[0, 0].set_ylabel(ylabel)
     by_label = {label: line for axis in axes[0] for line, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    if by_label:
-        figure.legend(by_label.values(), by_label.keys(), loc="outside right upper", fontsize=7)
-    return figure
+    return _legend(figure, list(by_label.values()), list(by_label), 7) if by_label else figure
 
 
 def success_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], clients: int) -> Figure:
@@ -296,17 +311,12 @@ def success_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], cl
         Mean over seeds, with the band from lowest to highest.
     """
     figure, axes = _figure(_WIDTH, 3.8)
-    axis = axes[0, 0]
     for place, (label, seeds) in enumerate(runs.items()):
-        rounds = min(len(records) for records in seeds)
+        rounds = min(map(len, seeds))
         ratios = np.array([success_ratio(History.from_records(records, clients))[:rounds] for records in seeds])
-        x = np.arange(1, rounds + 1)
-        _draw_seeds(axis, x, ratios, label, COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)])
-    axis.set_xlabel("round")
-    axis.set_ylabel("success ratio")
-    axis.grid(alpha=0.3)
-    _legend_beside(figure, axis)
-    return figure
+        _draw_seeds(axes[0, 0], np.arange(1, rounds + 1), ratios, label, _style(place))
+    _label(axes[0, 0], "round", "success ratio")
+    return _legend_beside(figure, axes[0, 0])
 
 
 def gap_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
@@ -331,25 +341,19 @@ def gap_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
         if table.empty:
             continue
         axis.scatter(
-            table["solve_seconds"],
-            table["gap"].clip(lower=_SMALLEST_GAP),
-            s=14,
-            alpha=0.5,
-            color=COLOURS[place % len(COLOURS)],
-            marker=MARKERS[place % len(MARKERS)],
-            label=label,
-        )
+            table["solve_seconds"], table["gap"].clip(lower=_SMALLEST_GAP), s=14, alpha=0.5, label=label,
+            color=COLOURS[place % len(COLOURS)], marker=MARKERS[place % len(MARKERS)],
+        )  # fmt: skip
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.axhline(_SMALLEST_GAP, color="grey", linewidth=0.8)
     where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
     axis.annotate("proved optimal", (1, _SMALLEST_GAP), (-4, 6), ha="right", va="bottom", **where)
-    axis.set_xlabel("seconds for the decision")
-    axis.set_ylabel("|bound − objective| / mean |objective|")
-    axis.grid(alpha=0.3)
-    _legend_beside(figure, axis)
-    return figure
+    _label(axis, "seconds for the decision", "|bound − objective| / mean |objective|")
+    return _legend_beside(figure, axis)
 
+
+# -- seconds of a clock ----------------------------------------------------------------------------------------------
 
 #: Points of time at which curves over seconds are averaged over seeds.
 _POINTS = 200
@@ -365,11 +369,9 @@ def seconds_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     runs : mapping of str to sequence of DataFrame
         Round tables of runs with a clock, one per seed.
     """
-    from matplotlib.figure import Figure
-
     known = known_curves(runs)
-    figure = Figure(figsize=(10.0, 3.8), layout="constrained")
-    for axis, column in zip(np.atleast_1d(figure.subplots(1, max(len(known), 1))), known, strict=False):
+    figure, axes = _figure(10.0, 3.8, columns=max(len(known), 1))
+    for axis, column in zip(axes[0], known, strict=False):
         for place, (label, tables) in enumerate(runs.items()):
             curves = [table[["seconds", column]].dropna() for table in tables]
             first = max(float(each["seconds"].iloc[0]) for each in curves)
@@ -379,20 +381,23 @@ def seconds_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
             values = np.array(
                 [each[column].to_numpy()[np.maximum(at, 0)] for each, at in zip(curves, places, strict=True)]
             )
-            colour, dash = COLOURS[place % len(COLOURS)], DASHES[place % len(DASHES)]
-            axis.plot(x, np.median(values, axis=0), color=colour, linestyle=dash, label=label, linewidth=1.6)
-            if len(curves) > 1:
-                axis.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.15, linewidth=0)
-        axis.set_xlabel("seconds")
-        axis.set_ylabel(f"test {column}")
-        axis.grid(alpha=0.3)
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right upper", fontsize=8)
-    return figure
+            low, high = (values.min(axis=0), values.max(axis=0)) if len(curves) > 1 else (None, None)
+            _draw_band(axis, x, np.median(values, axis=0), low, high, label, _style(place), 1.6)
+        _label(axis, "seconds", f"test {column}")
+    return _legend(figure, *axes[0, 0].get_legend_handles_labels())
 
 
 #: Parts of a client's round, and their colours.
 _PARTS = {"download": "#56B4E9", "training": "#009E73", "upload": "#E69F00", "waiting for the uplink": "0.85"}
+
+
+def _bars(width: float, each: float, clients: Sequence[int], least: float, fontsize: int) -> tuple[Figure, Any]:
+    """Return a figure with a row per client."""
+    figure, axes = _figure(width, max(least, min(8.0, each * len(clients) + 1.2)))
+    axes[0, 0].set_yticks(range(len(clients)), list(map(str, clients)), fontsize=fontsize)
+    axes[0, 0].invert_yaxis()
+    axes[0, 0].set_ylabel("client")
+    return figure, axes[0, 0]
 
 
 def timeline_figure(record: Mapping[str, Any]) -> Figure:
@@ -404,14 +409,10 @@ def timeline_figure(record: Mapping[str, Any]) -> Figure:
         A record of the round (`fedselect.rounds.engine.round_record`). Bars end with the round; a cross marks clients
         whose update was not used.
     """
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
-
     times, clients = record["clock"], list(record["selected"])
     length = record["seconds"] - times["start"]
     order = sorted(range(len(clients)), key=lambda k: (times["ends"][k] is None, times["ends"][k] or 0.0))
-    figure = Figure(figsize=(9.0, max(2.2, min(8.0, 0.28 * len(clients) + 1.2))), layout="constrained")
-    axis = figure.subplots()
+    figure, axis = _bars(9.0, 0.28, [clients[k] for k in order], 2.2, 7)
     for row, k in enumerate(order):
         until = min(length, *(each for each in (times["stops"][k], length) if each is not None))
         ready = times["download"][k] + times["compute"][k]
@@ -426,14 +427,9 @@ def timeline_figure(record: Mapping[str, Any]) -> Figure:
         if clients[k] not in record["returned"]:
             axis.plot(until, row, "x", color="#D55E00", markersize=6, clip_on=False)
     axis.axvline(length, color="k", linewidth=0.8, linestyle=":")
-    axis.set_yticks(range(len(order)), [str(clients[k]) for k in order], fontsize=7)
-    axis.invert_yaxis()
     axis.set_xlabel(f"seconds since the start of round {record['round'] + 1}")
-    axis.set_ylabel("client")
     axis.set_title(f"Round {record['round'] + 1}: {length:.4g} s, {len(record['returned'])} of {len(clients)} used")
-    handles = [Patch(facecolor=colour) for colour in _PARTS.values()]
-    figure.legend(handles, list(_PARTS), loc="outside right upper", fontsize=8)
-    return figure
+    return _colours(figure, _PARTS)
 
 
 #: Clients of a run's timeline at most, those that worked the longest.
@@ -442,9 +438,6 @@ _MOST_BARS = 60
 
 def run_timeline_figure(records: Sequence[Mapping[str, Any]]) -> Figure:
     """Draw a run with a clock: for each client a bar in every round it works in, by whether its update was used."""
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
-
     used: dict[int, list[tuple[float, float]]] = {}
     wasted: dict[int, list[tuple[float, float]]] = {}
     for record in records:
@@ -457,18 +450,122 @@ def run_timeline_figure(records: Sequence[Mapping[str, Any]]) -> Figure:
         client: sum(each for _, each in [*used.get(client, []), *wasted.get(client, [])]) for client in {*used, *wasted}
     }
     shown = sorted(sorted(total, key=lambda client: -total[client])[:_MOST_BARS])
-    figure = Figure(figsize=(10.0, max(2.4, min(8.0, 0.16 * len(shown) + 1.2))), layout="constrained")
-    axis = figure.subplots()
+    figure, axis = _bars(10.0, 0.16, shown, 2.4, 5)
+    colours = {"update used": "#0072B2", "update not used": "#D55E00"}
     for row, client in enumerate(shown):
-        for bars, colour in ((used, "#0072B2"), (wasted, "#D55E00")):
+        for bars, colour in zip((used, wasted), colours.values(), strict=True):
             axis.broken_barh(bars.get(client, []), (row - 0.4, 0.8), facecolors=colour)
-    axis.set_yticks(range(len(shown)), [str(client) for client in shown], fontsize=5)
-    axis.invert_yaxis()
     axis.set_xlabel("seconds")
-    axis.set_ylabel("client")
-    handles = [Patch(facecolor=colour) for colour in ("#0072B2", "#D55E00")]
-    figure.legend(handles, ["update used", "update not used"], loc="outside right upper", fontsize=8)
+    return _colours(figure, colours)
+
+
+# -- clients against rounds --------------------------------------------------------------------------------------------
+
+#: Rows and columns beyond which neighbours share one: a cell would be less than two dots high, or wide.
+MOST_ROWS, MOST_COLUMNS = 300, 600
+
+#: States of a cell, the least telling first: of several clients or rounds, the last state counts.
+STATES = ("unavailable", "available", "selected, update arrived", "selected, no update", "selected, update unusable")
+
+#: Apart for colour-blind readers and, by lightness, on paper.
+_SHADES = ("#ffffff", "#cfd5dc", "#0072B2", "#E69F00", "#8b1a1a")
+
+
+@dataclass(frozen=True, eq=False)
+class Raster:
+    """Run as two pictures show it: a row per client, most available first, a column per round.
+
+    Attributes
+    ----------
+    order : (N,) ndarray of int
+        The clients in the order of the rows.
+    states : (N, T) ndarray of int8
+        Place in `STATES`, rows in that order.
+    weights : (N, T) ndarray of float
+        Weights applied, rows in that order; 0 where no update was.
+    """
+
+    order: NDArray[np.int64]
+    states: NDArray[np.int8]
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, records: Sequence[Mapping[str, Any]], clients: int) -> Raster:
+        """Read the records of a run (``rounds.jsonl``)."""
+        states = np.zeros((clients, len(records)), dtype=np.int8)
+        weights = np.zeros((clients, len(records)))
+        for t, record in enumerate(records):
+            states[record["available"], t] = 1
+            states[record["selected"], t] = 3  # until it is known to have come back
+            states[record["returned"], t] = 2
+            states[record["failed"], t] = 4
+            weights[record["selected"], t] = record["applied"]
+        order = np.argsort(-(states > 0).sum(axis=1), kind="stable")
+        return cls(order, states[order], weights[order])
+
+    def shared(self, shown: str) -> str:
+        """Return a sentence on what a cell stands for, where that is not one client in one round; else nothing."""
+        parts = [
+            f"{-(-length // most)} of the {length} {things}"
+            for length, most, things in zip(
+                self.states.shape, (MOST_ROWS, MOST_COLUMNS), ("clients", "rounds"), strict=True
+            )
+            if length > most
+        ]
+        return f" A cell stands for up to {' and '.join(parts)}, and shows the {shown}." if parts else ""
+
+
+def presence_figure(raster: Raster) -> Figure:
+    """Draw unavailable, available, selected with its outcome: a colour each."""
+    from matplotlib.colors import BoundaryNorm, ListedColormap
+
+    figure, axes = _figure(_WIDTH, _height(raster))
+    levels = BoundaryNorm(np.arange(len(STATES) + 1) - 0.5, len(STATES))
+    _show(axes[0, 0], raster, _banded(raster.states), cmap=ListedColormap(_SHADES), norm=levels)
+    axes[0, 0].set_xlabel("round")
+    there = [place for place in range(len(STATES)) if place < 3 or (raster.states == place).any()]
+    return _colours(figure, {STATES[place]: _SHADES[place] for place in there}, edgecolor="0.6")
+
+
+def weights_figure(raster: Raster) -> Figure:
+    """Draw weights as shades, their sum per round below."""
+    height, sums = _height(raster), raster.weights.sum(axis=0)
+    figure, axes = _figure(_WIDTH, height + 1.4, 2, 1, sharex=True, height_ratios=[height, 1.4])
+    above, below = axes[:, 0]
+    low, high = min(0.0, float(raster.weights.min())), float(raster.weights.max())
+    cells = np.ma.masked_equal(_banded(raster.weights), 0.0)
+    shown = _show(above, raster, cells, cmap="cividis_r", vmin=low, vmax=high if high > low else low + 1.0)
+    figure.colorbar(shown, ax=above, label="weight applied")
+    below.step(np.arange(1, sums.size + 1), sums, where="mid", color="#0072B2", linewidth=1.2)
+    below.set_ylim(bottom=min(0.0, float(sums.min())))
+    _label(below, "round", "sum")
     return figure
+
+
+def _height(raster: Raster) -> float:
+    """Return the height in inches: one for fifteen clients, within the height of a screen."""
+    return float(np.clip(len(raster.order) / 15, 2.4, 6.5))
+
+
+def _show(axis: Axes, raster: Raster, cells: NDArray[Any], **colours: Any) -> Any:
+    """Show cells, with axes that count clients by rank and rounds from 1."""
+    clients, rounds = raster.states.shape
+    axis.set_ylabel("clients, most available first")
+    extent = (0.5, rounds + 0.5, clients + 0.5, 0.5)
+    return axis.imshow(cells, aspect="auto", interpolation="nearest", extent=extent, **colours)
+
+
+def _banded(values: NDArray[Any]) -> NDArray[Any]:
+    """Take the largest (by amount) of neighbouring rows, and of neighbouring columns, where there are too many."""
+    for axis, most in enumerate((MOST_ROWS, MOST_COLUMNS)):
+        width = -(-values.shape[axis] // most)
+        starts = np.arange(0, values.shape[axis], width)
+        highest, lowest = (each.reduceat(values, starts, axis=axis) for each in (np.maximum, np.minimum))
+        values = np.where(highest >= -lowest, highest, lowest)
+    return values
+
+
+# -- files -----------------------------------------------------------------------------------------------------------
 
 
 def save_figure(figure: Figure, path: Path, dpi: int = 150) -> Path:

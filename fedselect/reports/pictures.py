@@ -1,28 +1,27 @@
-"""Pictures of runs with captions and text alternatives: curves, counts, and who was selected when, by client."""
+"""Captions and text alternatives of the pictures of a page, and which pictures it has."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from fedselect.data import load_data
 from fedselect.errors import TOOLKIT_ERRORS, DataError
 from fedselect.experiments.figures import (
+    Raster,
     client_curves_figure,
     counts_figure,
     curves_figure,
     gap_figure,
     known_curves,
+    presence_figure,
     run_timeline_figure,
     seconds_figure,
     success_figure,
     sweep_figure,
     swept_values,
     timeline_figure,
+    weights_figure,
 )
 from fedselect.measures import client_rounds
 from fedselect.reports.document import Picture
@@ -30,19 +29,14 @@ from solvers.reading import without_controls
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from fedselect.experiments.folder import RecordedRun
 
 __all__ = [
     "MOST_NODES",
-    "Raster",
     "participation_pictures",
     "pictures_of",
-    "presence_figure",
     "timelines",
-    "weights_figure",
 ]
 
 _UNDRAWN: tuple[type[Exception], ...] = (*TOOLKIT_ERRORS, MemoryError)
@@ -162,62 +156,6 @@ def _graph_figure(run: RecordedRun) -> Any:
     return draw(dependency_graph(similarity(labels)), selected=run.records[-1]["selected"], labels=labels)
 
 
-# -- clients against rounds --------------------------------------------------------------------------------------------
-
-#: Rows and columns beyond which neighbours share one: a cell would be less than two dots high, or wide.
-MOST_ROWS, MOST_COLUMNS = 300, 600
-
-#: States of a cell, the least telling first: of several clients or rounds, the last state counts.
-STATES = ("unavailable", "available", "selected, update arrived", "selected, no update", "selected, update unusable")
-
-#: Apart for colour-blind readers and, by lightness, on paper.
-_SHADES = ("#ffffff", "#cfd5dc", "#0072B2", "#E69F00", "#8b1a1a")
-
-
-@dataclass(frozen=True, eq=False)
-class Raster:
-    """Run as two pictures show it: a row per client, most available first, a column per round.
-
-    Attributes
-    ----------
-    order : (N,) ndarray of int
-        The clients in the order of the rows.
-    states : (N, T) ndarray of int8
-        Place in `STATES`, rows in that order.
-    weights : (N, T) ndarray of float
-        Weights applied, rows in that order; 0 where no update was.
-    """
-
-    order: NDArray[np.int64]
-    states: NDArray[np.int8]
-    weights: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, records: Sequence[Mapping[str, Any]], clients: int) -> Raster:
-        """Read the records of a run (``rounds.jsonl``)."""
-        states = np.zeros((clients, len(records)), dtype=np.int8)
-        weights = np.zeros((clients, len(records)))
-        for t, record in enumerate(records):
-            states[record["available"], t] = 1
-            states[record["selected"], t] = 3  # until it is known to have come back
-            states[record["returned"], t] = 2
-            states[record["failed"], t] = 4
-            weights[record["selected"], t] = record["applied"]
-        order = np.argsort(-(states > 0).sum(axis=1), kind="stable")
-        return cls(order, states[order], weights[order])
-
-    def shared(self, shown: str) -> str:
-        """Return a sentence on what a cell stands for, where that is not one client in one round; else nothing."""
-        parts = [
-            f"{-(-length // most)} of the {length} {things}"
-            for length, most, things in zip(
-                self.states.shape, (MOST_ROWS, MOST_COLUMNS), ("clients", "rounds"), strict=True
-            )
-            if length > most
-        ]
-        return f" A cell stands for up to {' and '.join(parts)}, and shows the {shown}." if parts else ""
-
-
 def timelines(records: Sequence[Mapping[str, Any]]) -> tuple[Picture, ...]:
     """Draw the timeline of a run with a clock, and of its slowest round; nothing where there is no clock."""
     played = [record for record in records if record.get("selected") and "clock" in record]
@@ -270,63 +208,3 @@ def participation_pictures(records: Sequence[Mapping[str, Any]], clients: int) -
             weights_figure(raster),
         ),
     )
-
-
-def presence_figure(raster: Raster) -> Figure:
-    """Draw unavailable, available, selected with its outcome: a colour each."""
-    from matplotlib.colors import BoundaryNorm, ListedColormap
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
-
-    figure = Figure(figsize=(11.0, _height(raster)), layout="constrained")
-    axis = figure.subplots()
-    levels = BoundaryNorm(np.arange(len(STATES) + 1) - 0.5, len(STATES))
-    _show(axis, raster, raster.states, cmap=ListedColormap(_SHADES), norm=levels)
-    axis.set_xlabel("round")
-    there = [place for place in range(len(STATES)) if place < 3 or (raster.states == place).any()]
-    patches = [Patch(facecolor=_SHADES[place], edgecolor="0.6", label=STATES[place]) for place in there]
-    figure.legend(handles=patches, loc="outside right upper", fontsize=8)
-    return figure
-
-
-def weights_figure(raster: Raster) -> Figure:
-    """Draw weights as shades, their sum per round below."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11.0, _height(raster) + 1.4), layout="constrained")
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[_height(raster), 1.4])
-    drawn = np.ma.masked_equal(_banded(raster.weights), 0.0)
-    low, high = min(0.0, float(raster.weights.min())), float(raster.weights.max())
-    shown = _show(above, raster, drawn, cmap="cividis_r", vmin=low, vmax=high if high > low else low + 1.0)
-    figure.colorbar(shown, ax=above, label="weight applied")
-    rounds = np.arange(1, raster.weights.shape[1] + 1)
-    below.step(rounds, raster.weights.sum(axis=0), where="mid", color="#0072B2", linewidth=1.2)
-    below.set_ylim(bottom=min(0.0, float(raster.weights.sum(axis=0).min())))
-    below.set_ylabel("sum")
-    below.set_xlabel("round")
-    below.grid(alpha=0.3)
-    return figure
-
-
-def _height(raster: Raster) -> float:
-    """Return the height in inches: one for fifteen clients, within the height of a screen."""
-    return float(np.clip(len(raster.order) / 15, 2.4, 6.5))
-
-
-def _show(axis: Axes, raster: Raster, values: NDArray[Any], **colours: Any) -> Any:
-    """Show cells, with axes that count clients by rank and rounds from 1."""
-    clients, rounds = raster.states.shape
-    cells = values if np.ma.isMaskedArray(values) else _banded(values)
-    axis.set_ylabel("clients, most available first")
-    extent = (0.5, rounds + 0.5, clients + 0.5, 0.5)
-    return axis.imshow(cells, aspect="auto", interpolation="nearest", extent=extent, **colours)
-
-
-def _banded(values: NDArray[Any]) -> NDArray[Any]:
-    """Take the largest (by amount) of neighbouring rows, and of neighbouring columns, where there are too many."""
-    for axis, most in enumerate((MOST_ROWS, MOST_COLUMNS)):
-        width = -(-values.shape[axis] // most)
-        starts = np.arange(0, values.shape[axis], width)
-        highest, lowest = (each.reduceat(values, starts, axis=axis) for each in (np.maximum, np.minimum))
-        values = np.where(highest >= -lowest, highest, lowest)
-    return values

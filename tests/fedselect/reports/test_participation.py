@@ -5,15 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fedselect.experiments.figures import MOST_COLUMNS, MOST_ROWS, STATES, Raster, _banded
 from fedselect.reports import read_report
-from fedselect.reports.pictures import (
-    MOST_COLUMNS,
-    MOST_ROWS,
-    STATES,
-    Raster,
-    _banded,
-    participation_pictures,
-)
+from fedselect.reports.pictures import participation_pictures
 
 #: Client 2 is always there, client 1 twice, client 0 once, client 3 never.
 RECORDS = [
