@@ -165,6 +165,10 @@ class Run:
         self.details.setdefault("notes", []).append(text)
         self._log.note(text)
 
+    def log(self, text: str) -> None:
+        """Write a sentence to the log and keep it nowhere."""
+        self._log.note(text)
+
     # -- what the method found -----------------------------------------------------------------------------------
 
     @property

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 
-__all__ = ["FEW", "alike", "equal_rows", "kinds_of", "repeated"]
+__all__ = ["alike", "equal_rows", "kinds_of", "repeated"]
 
 
 def equal_rows(rows: NDArray[np.floating]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -88,25 +89,18 @@ def _alike(distances: NDArray[np.floating], group: list[int], client: int) -> bo
     return bool(same.all())
 
 
-#: Different points that are worth counting, at most.
-_MOST_KINDS = 300
-
-#: Clients of which some must share a point, or the others are not looked at.
-_SAMPLE = 1_000
-
-
-def repeated(problem: PointDispersionProblem) -> KindDispersionProblem | None:
+def repeated(problem: PointDispersionProblem, policy: Policy = DEFAULT_POLICY) -> KindDispersionProblem | None:
     """The same problem between kinds, clients at one point being of one kind; ``None`` if few points are shared.
 
     A sample that holds too many different points already answers for all.
     """
     n = problem.n
     rows = problem.points
-    sample = equal_rows(rows[:: max(1, n // _SAMPLE)])[1]
-    if int(sample.max()) + 1 > min(_MOST_KINDS, sample.size // 2):
+    sample = equal_rows(rows[:: max(1, n // policy.kinds_sample)])[1]
+    if int(sample.max()) + 1 > min(policy.most_kinds, sample.size // 2):
         return None
     first, kinds = equal_rows(rows)
-    if first.size > min(_MOST_KINDS, n // 2):
+    if first.size > min(policy.most_kinds, n // 2):
         return None
     return KindDispersionProblem(
         problem.geometry.distances(first),
@@ -118,24 +112,15 @@ def repeated(problem: PointDispersionProblem) -> KindDispersionProblem | None:
     )
 
 
-#: Clients to a kind, on average, from which on counting beats telling them apart.
-_SHARE = 3
-
-#: With fewer clients than this the tree over clients has proved it before.
-FEW = 150
-
-
-def alike(problem: DispersionProblem) -> KindDispersionProblem | None:
+def alike(problem: DispersionProblem, policy: Policy = DEFAULT_POLICY) -> KindDispersionProblem | None:
     """The same problem between kinds, where a matrix's clients come in few; ``None`` where they do not."""
     n = problem.n
-    if n < FEW:
-        return None
     # Clients of one kind have equal sums but for rounding: few sums, or there is nothing to find.
     sums = np.sort(problem.distances.sum(axis=1, dtype=np.float64))
-    if 1 + int((np.diff(sums) > 1e-9 * max(sums[-1], 1e-300)).sum()) > n // _SHARE:
+    if 1 + int((np.diff(sums) > 1e-9 * max(sums[-1], 1e-300)).sum()) > n // policy.clients_per_kind:
         return None
     found = kinds_of(problem.distances)
-    if found is None or len(found[0]) > n // _SHARE:
+    if found is None or len(found[0]) > n // policy.clients_per_kind:
         return None
     return KindDispersionProblem(
         *found, problem.costs, size=problem.size, weight=problem.weight, clients=problem.clients

@@ -99,6 +99,10 @@ class RestatedRun(Run):
             self.hand_over()
         return value
 
+    def log(self, text: str) -> None:
+        """As `Run.log`, in the whole run's log."""
+        self.whole.log(text)
+
     def hand_over(self) -> None:
         """Offer the best decision to the whole run, if it is better there too."""
         if self.x is None or self.objective is None:

@@ -1,6 +1,7 @@
 """Methods of the dispersion problem in every geometry; importing their modules registers them."""
 
 from solvers.dispersion.methods import (
+    auto,
     baselines,
     cp_sat,
     dnn,
@@ -17,6 +18,7 @@ from solvers.dispersion.methods import (
 )
 
 __all__ = [
+    "auto",
     "baselines",
     "cp_sat",
     "dnn",

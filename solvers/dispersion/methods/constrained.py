@@ -12,24 +12,21 @@ from numpy.typing import NDArray
 from solvers.dispersion.memory import Memory
 from solvers.dispersion.methods.tabu import Search
 from solvers.dispersion.neighbourhood import ascend, greedy_decision
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.tree.constrained import ConstrainedTree
-from solvers.dispersion.tree.policy import DEFAULT_POLICY, Policy
 from solvers.errors import NoSelection
 from solvers.run import Run
 
 __all__ = ["RowPrices", "bound_in_constraints", "solve_constrained"]
-
-#: Tabu moves before the first nodes, and between two looks at whether the bound is met: some milliseconds.
-_FIRST = 300
 
 
 def solve_constrained(
     problem: DispersionProblem,
     run: Run,
     *,
-    cuts: float = 3.0,
-    moves: int = 3_000,
+    cuts: float = DEFAULT_POLICY.products,
+    moves: int = DEFAULT_POLICY.tabu_moves,
     memory: Memory | None = None,
     policy: Policy = DEFAULT_POLICY,
 ) -> None:
@@ -56,9 +53,11 @@ def solve_constrained(
         # One shift for all clients takes milliseconds; relaxations come when the search has earned them.
         tree.start(relax=False)
         if not (run.proved or tree.is_contradictory()) and _begin(tree):
-            search, root = Search(problem, run), tree.root
+            search, root = Search(problem, run, policy=policy), tree.root
             while tree.open and not (run.expired or run.proved):
-                moves -= _search(search, tree, min(moves, _FIRST if tree.root is root and not run.nodes else moves))
+                moves -= _search(
+                    search, tree, min(moves, policy.constrained_moves if tree.root is root and not run.nodes else moves)
+                )
                 if tree.open and not run.proved:
                     tree.advance()
                 if tree.root is not root:
@@ -132,7 +131,11 @@ def _begin(tree: ConstrainedTree) -> bool:
 def _search(search: Search, tree: ConstrainedTree, moves: int) -> int:
     """Make so many tabu moves, fewer where the bound is met; return how many."""
     made, run = 0, tree.run
-    while made < moves and not (run.expired or run.proved) and (done := search.advance(min(moves - made, _FIRST))):
+    while (
+        made < moves
+        and not (run.expired or run.proved)
+        and (done := search.advance(min(moves - made, tree.policy.constrained_moves)))
+    ):
         made += done
     tree.refresh_incumbent()
     return made or moves

@@ -1,4 +1,4 @@
-"""Exact methods of our own: enumeration, longest paths on a line, branch and bound, and ``auto`` over them all."""
+"""Exact methods of our own: enumeration, longest paths on a line, branch and bound."""
 
 from __future__ import annotations
 
@@ -9,39 +9,30 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.dispersion.kinds import FEW, alike, repeated
 from solvers.dispersion.line import choose, line_of, too_large
 from solvers.dispersion.memory import Memory
 from solvers.dispersion.methods.constrained import solve_constrained
-from solvers.dispersion.methods.kinds import solve_by_kinds
 from solvers.dispersion.methods.memetic import Relay
-from solvers.dispersion.methods.rlt import FEW_OF_MANY, descend, sift, survivors
-from solvers.dispersion.methods.rlt import LARGEST as LARGEST_RLT
-from solvers.dispersion.neighbourhood import ascend, incumbent
+from solvers.dispersion.neighbourhood import ascend
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.prelude import begin, dispersion_method, is_trivial, one_thread, solve_trivial
 from solvers.dispersion.problem import (
     EXPANDABLE,
     DispersionProblem,
-    KindDispersionProblem,
     PointDispersionProblem,
     SelectionProblem,
 )
-from solvers.dispersion.relaxations.rlt import RowRelaxation
 from solvers.dispersion.relaxations.sifting import CoreMultipliers
-from solvers.dispersion.relaxations.slice_form import Normal, units
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
-from solvers.dispersion.restated import RestatedRun, as_matrix
 from solvers.dispersion.symmetry import closure
 from solvers.dispersion.tree.first_order import FirstOrderTree
-from solvers.dispersion.tree.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.tree.portfolio import TreePortfolio
-from solvers.dispersion.tree.stages import Stages
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.options import AtLeast
-from solvers.registry import find, method
+from solvers.registry import method
 from solvers.run import Run
 
-__all__ = ["LARGEST", "auto", "auto_without_matrix", "branch_and_bound", "brute_force", "line", "solve_on_a_line"]
+__all__ = ["LARGEST", "branch_and_bound", "brute_force", "line", "search_trees"]
 
 #: Selections that brute force is willing to look at.
 LARGEST = 20_000_000
@@ -120,18 +111,12 @@ def line(problem: SelectionProblem, run: Run) -> None:
         When the distances are not those of points on a line, or there are more than 20 million pairs of a client and a
         rank.
     """
-    if not solve_on_a_line(problem, run) and not run.expired:
+    found = line_of(problem, run)
+    if found is not None:
+        begin(problem, run)
+        choose(problem, found, run)
+    elif not run.expired:
         raise InvalidProblem(_NO_LINE)  # a difference among the distances that had not been looked at before
-
-
-def solve_on_a_line(problem: SelectionProblem, run: Run) -> bool:
-    """Prove optimality where the clients lie on a line and the table of paths is not too large; False elsewhere."""
-    found = line_of(problem, run) if too_large(problem) is None else None
-    if found is None:
-        return False
-    begin(problem, run)
-    choose(problem, found, run)
-    return True
 
 
 @method(DispersionProblem, "branch-and-bound", kind="exact", constraints=True)
@@ -140,9 +125,9 @@ def branch_and_bound(
     problem: DispersionProblem,
     run: Run,
     *,
-    cuts: Annotated[float, AtLeast(0)] = 3.0,
-    moves: Annotated[int, AtLeast(0)] = 3_000,
-    largest: Annotated[int, AtLeast(0)] = 2_000,
+    cuts: Annotated[float, AtLeast(0)] = DEFAULT_POLICY.products,
+    moves: Annotated[int, AtLeast(0)] = DEFAULT_POLICY.tabu_moves,
+    largest: Annotated[int, AtLeast(0)] = DEFAULT_POLICY.largest_tree,
     memory: Memory | None = None,
     threads: int = 1,
     symmetries: ArrayLike | None = None,
@@ -192,15 +177,15 @@ def branch_and_bound(
         return
     group = None if symmetries is None else closure(problem, symmetries)
     if not solve_trivial(problem, run):
-        _search_trees(problem, run, cuts, moves, largest, memory, threads, group, policy)
+        search_trees(problem, run, cuts, moves, largest, memory, threads, group, policy)
 
 
-def _search_trees(
+def search_trees(
     problem: DispersionProblem,
     run: Run,
-    cuts: float = 3.0,
-    moves: int = 3_000,
-    largest: int = 2_000,
+    cuts: float = DEFAULT_POLICY.products,
+    moves: int = DEFAULT_POLICY.tabu_moves,
+    largest: int = DEFAULT_POLICY.largest_tree,
     memory: Memory | None = None,
     threads: int = 1,
     group: NDArray[np.int64] | None = None,
@@ -211,7 +196,7 @@ def _search_trees(
     if memory is not None:
         for x in memory.start(problem):
             run.offer(ascend(problem, x, run))
-    search = Relay(problem, run)
+    search = Relay(problem, run, policy)
     if run.bound is None:
         run.tighten(problem.trivial_bound())
     try:
@@ -228,7 +213,8 @@ def _search_trees(
             return
         if problem.n > largest:
             uniform_shift_bound(problem, run)
-        _search_on(problem, run, search, problem.n <= largest and run.remaining > 2 * policy.seconds_of_dnn(problem.n))
+        has_trees = problem.n <= largest and run.remaining > 2 * policy.seconds_of_dnn(problem.n)
+        search_on(problem, run, search, has_trees, policy)
         if problem.n > largest or run.expired:
             return
         tree = FirstOrderTree(problem, run, cuts, memory, policy)
@@ -239,182 +225,20 @@ def _search_trees(
             memory.keep(problem, run.x)
 
 
-#: From so many clients on, and with a relative gap of more than this after one shift for all of them, nothing is proved
-#: in a time limit: half of it goes to better selections first where the other half has time for a DNN bound, and all
-#: where it has not, so that trees would leave the bound as it is. 2026-11-23, uniform distances, n = 2 000, 20 s: with
-#: half, and tabu search before that, `memetic` was ahead by 3e-4 of the objective; the bound was the same.
-_LARGE, _FAR = 1_000, 0.01
-
-
-def _search_on(problem: DispersionProblem, run: Run, search: Relay, has_trees: bool) -> None:
+def search_on(problem: DispersionProblem, run: Run, search: Relay, has_trees: bool, policy: Policy) -> None:
     """Search for better selections where a proof is out of reach; not without a limit, where the trees leave time."""
-    if problem.n < _LARGE or run.time_limit is None or run.recording or run.bound is None or run.objective is None:
+    if (
+        problem.n < policy.search_from
+        or run.time_limit is None
+        or run.recording
+        or run.bound is None
+        or run.objective is None
+    ):
         return
-    if run.bound - run.objective <= _FAR * abs(run.objective):
+    if run.bound - run.objective <= policy.search_gap * abs(run.objective):
         return
     search.cross()
     with run.phase("search"):
-        until = 0.5 * run.remaining if has_trees else 0.0
-        while run.remaining > until and search.advance(1_000):
+        until = (1.0 - policy.search_time_share) * run.remaining if has_trees else 0.0
+        while run.remaining > until and search.advance(policy.search_slice):
             pass
-
-
-#: Up to this many selections are looked at one by one, which takes milliseconds.
-_ENUMERABLE = 5_000
-
-#: Share of the time for the tree over counts, which proves what it can prove at once.
-_KINDS = 0.1
-
-#: Up to so many clients, as points or of a few kinds, a matrix costs nothing, and its methods need no compilation for a
-#: first answer.
-_AS_MATRIX = {PointDispersionProblem: 150, KindDispersionProblem: 60}
-
-#: Up to so many points have a matrix made for the tree under quotas or conflicts, which the point of the concave
-#: relaxation does not keep.
-_MOST_IN_GROUPS = 2_000
-
-#: Share of the time for the level-1 RLT bound (`FEW_OF_MANY`).
-_RLT = 0.3
-
-#: Tabu moves before it, some tens of milliseconds for a thousand clients, in so many parts.
-_MOVES, _LOOKS = 1_000, 3
-
-#: Clients that it must leave for a core to be looked for among them (as above), and the share of the time for that.
-_MANY, _SIFTING = 150, 0.8
-
-#: Steps after which a bound that leaves all clients is not worth further ones before that.
-_FIRST_ITERATIONS = 300
-
-#: Clients of a core that the next round over the same distances begins with.
-_KEPT = 200
-
-
-@method(DispersionProblem, "auto", kind="exact", constraints=True)
-@one_thread
-def auto(
-    problem: DispersionProblem,
-    run: Run,
-    *,
-    memory: Memory | None = None,
-    threads: int = 1,
-    policy: Policy = DEFAULT_POLICY,
-) -> None:
-    """Enumerate what is small; otherwise swap ascent, tabu search, a certified bound, and branch and bound.
-
-    Where clients come in few kinds, which differ in nothing but costs, a tree over counts comes first; where they are
-    points on a line, which their distances show at once, a longest path does. Where few of many are chosen,
-    the level-1 RLT bound comes before the trees, which are left the clients that a better selection may contain.
-
-    Everything needed comes with the package: no solver is called.
-
-    Parameters
-    ----------
-    memory : Memory, optional
-        Carries the multipliers and the best selections of earlier rounds over the same distances to this one.
-    threads : int
-        Threads for nodes with a doubly nonnegative bound; the answer is the same for any number.
-    policy : Policy
-        Tuning constants of the trees, for experiments.
-    """
-    if problem.feasible.count <= _ENUMERABLE:
-        brute_force(problem, run)
-        return
-    if problem.is_constrained:
-        solve_constrained(problem, run, memory=memory, policy=policy)
-        return
-    if problem.n >= FEW:
-        begin(problem, run)  # before anything that takes a while
-    same = alike(problem)
-    if same is not None:
-        solve_by_kinds(same, run, share=_KINDS)
-    if not (run.proved or run.expired or is_trivial(problem)):
-        solve_on_a_line(problem, run)
-    if not (run.proved or run.expired):
-        stages = Stages(problem) if run.recording and problem.n >= _MANY else None
-        few, inner, known = problem, run, None
-        if _is_few_of_many(problem, run, stages):
-            with run.phase("level-1 RLT"):
-                few, inner, known = _reduced_by_rlt(problem, run, memory, stages)
-        if not ((stages is not None and run.proved) or solve_trivial(few, inner)):
-            _search_trees(few, inner, memory=memory, threads=threads, policy=policy, known=known)
-        run.nodes = inner.nodes
-        if stages is not None and run.recorded is None:
-            run.recorded = stages.certificate(run)
-    if run.x is None:
-        begin(problem, run)  # however short the time was
-
-
-@dispersion_method((PointDispersionProblem, KindDispersionProblem), "auto", kind="exact", constraints=True)
-def auto_without_matrix(problem: SelectionProblem, run: Run) -> None:
-    """Repeated points as kinds, few clients as a matrix, by its ``auto``; many by ``branch-and-bound``.
-
-    Many points on a line go to ``line`` before.
-    """
-    if problem.is_constrained:
-        in_groups = problem.n <= _MOST_IN_GROUPS and len(problem.feasible.core.numbers) > 0  # type: ignore[attr-defined]  # there are constraints
-        if isinstance(problem, KindDispersionProblem) or problem.n <= _AS_MATRIX[type(problem)] or in_groups:
-            as_matrix(problem, run, "auto")
-        else:
-            find(problem, "branch-and-bound").function(problem, run)
-    elif isinstance(problem, PointDispersionProblem) and (same := repeated(problem)) is not None:
-        solve_by_kinds(same, run)
-    elif problem.n <= _AS_MATRIX[type(problem)]:
-        as_matrix(problem, run, "auto")
-    else:
-        solve_on_a_line(problem, run)
-        if not (run.proved or (run.expired and run.x is not None)):
-            find(problem, "branch-and-bound").function(problem, run)
-
-
-def _is_few_of_many(problem: DispersionProblem, run: Run, stages: Stages | None) -> bool:
-    """Whether few of many are chosen, and ``rlt`` comes before the trees."""
-    is_few = FEW_OF_MANY * problem.size <= problem.n <= LARGEST_RLT and problem.n >= FEW
-    return is_few and not is_trivial(problem) and not (run.recording and stages is None)
-
-
-def _reduced_by_rlt(
-    problem: DispersionProblem, run: Run, memory: Memory | None, stages: Stages | None
-) -> tuple[DispersionProblem, Run, CoreMultipliers | None]:
-    """Bound by ``rlt``; return the problem over the clients that are left, its run, and multipliers to go on from."""
-    begin(problem, run)
-    if memory is not None:
-        for x in memory.start(problem):
-            run.offer(ascend(problem, x, run))
-    search = Relay(problem, run)  # targets and the core depend on the incumbent
-    for _ in range(_LOOKS):
-        if not search.advance(_MOVES):
-            break
-    relaxation = RowRelaxation(Normal.of(problem), run)
-    descend(problem, RestatedRun(problem, run, 0.0, share=_RLT), relaxation, _FIRST_ITERATIONS, stages)
-    if relaxation.ids.size < problem.n or problem.n < _MANY:  # it is near: further
-        descend(problem, RestatedRun(problem, run, 0.0, share=_RLT), relaxation, stages=stages)
-    sifting = None
-    if relaxation.ids.size >= _MANY:
-        core = None if memory is None else memory.core(problem)
-        known = None if memory is None else memory.multipliers(problem, relaxation.ids)
-        sifting = sift(problem, RestatedRun(problem, run, 0.0, share=_SIFTING), relaxation, core, known, stages)
-        if memory is not None:
-            kept = sifting.core[np.argsort(-sifting.x[sifting.core], kind="stable")[:_KEPT]]
-            memory.keep_core(problem, kept, sifting.multipliers())
-    ids = relaxation.ids if sifting is None else survivors(problem, run, sifting)
-    if ids.size == problem.n:
-        return problem, run, None
-    few = DispersionProblem(
-        problem.distances[np.ix_(ids, ids)],
-        problem.costs[ids],
-        size=problem.size,
-        weight=problem.weight,
-        clients=problem.clients[ids],
-    )
-
-    def lift(x: NDArray[np.int64]) -> NDArray[np.int64]:
-        return problem.feasible.decision(ids[np.flatnonzero(x)])
-
-    slack = problem.rounding + few.rounding
-    inner = RestatedRun(few, run, slack, lift=lift, beside=run.objective)
-    inner.offer(incumbent(run)[ids])  # its clients are never left out
-    last = None if sifting is None else sifting.multipliers()
-    if last is None or not np.isin(ids, last.core).all():
-        return few, inner, None
-    # The same distances in the units of fewer clients.
-    return few, inner, last.among(np.searchsorted(last.core, ids), units(few)[0] / relaxation.normal.factor)

@@ -158,7 +158,7 @@ def branch_and_bound(
     run.nodes = tree.nodes
 
 
-def solve_by_kinds(same: KindDispersionProblem, run: Run, share: float = 1.0) -> None:
+def solve_by_kinds(same: KindDispersionProblem, run: Run, share: float = 1.0, most: int | None = None) -> None:
     """Solve what ``run`` is for by its statement between kinds.
 
     Parameters
@@ -168,12 +168,14 @@ def solve_by_kinds(same: KindDispersionProblem, run: Run, share: float = 1.0) ->
     run : Run
         The run to serve.
     share : float
-        Part of the remaining time to use; where there is no limit, any less than 1 allows some thousand nodes.
+        Part of the remaining time to use.
+    most : int, optional
+        Nodes to look at, at most.
     """
     inner = RestatedRun(same, run, run.problem.rounding + same.rounding, share=share)  # type: ignore[attr-defined]
     run.details["kinds"] = same.k
     try:
-        branch_and_bound(same, inner, nodes=None if share == 1.0 else 5_000)
+        branch_and_bound(same, inner, nodes=most)
     finally:
         inner.hand_over()
         run.nodes = inner.nodes

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.methods.tabu import Search
 from solvers.dispersion.neighbourhood import local_ascent, random_decision
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.problem import DispersionProblem
 from solvers.options import AtLeast
 from solvers.registry import method
@@ -20,9 +21,6 @@ __all__ = [
     "Relay",
     "memetic",
 ]
-
-#: Parents that differ in fewer clients have a child that is changed by some random swaps as well.
-_ALIKE = 4
 
 
 class Population:
@@ -36,10 +34,14 @@ class Population:
         Members; at least two.
     rng : numpy.random.Generator
         Draws parents and crossovers.
+    policy : Policy
+        Which parents are alike.
     """
 
-    def __init__(self, problem: DispersionProblem, capacity: int, rng: np.random.Generator) -> None:
-        self.problem, self.capacity, self.rng = problem, capacity, rng
+    def __init__(
+        self, problem: DispersionProblem, capacity: int, rng: np.random.Generator, policy: Policy = DEFAULT_POLICY
+    ) -> None:
+        self.problem, self.capacity, self.rng, self.policy = problem, capacity, rng, policy
         self.clear()
 
     def clear(self) -> None:
@@ -79,7 +81,7 @@ class Population:
         first, second = rng.choice(len(self), 2, replace=False)
         x, other = self.members[first].copy(), self.members[second]
         mine, theirs = np.flatnonzero(x > other), np.flatnonzero(other > x)
-        if mine.size < _ALIKE:
+        if mine.size < self.policy.alike_parents:
             _perturb(x, rng, self.problem)
             return x
         near = self.problem.distances[rng.integers(n)]
@@ -104,19 +106,6 @@ def _perturb(x: NDArray[np.int64], rng: np.random.Generator, problem: Dispersion
     swaps = int(rng.integers(1, 2 + min(inside.size, outside.size) // 4))
     x[rng.choice(inside, swaps, replace=False)] = 0
     x[rng.choice(outside, swaps, replace=False)] = 1
-
-
-#: Children made when there is neither a time limit nor a number of generations.
-_GENERATIONS = 300
-
-#: A population whose last children, so many times its members, were all rejected has collapsed.
-_REJECTED = 3
-
-#: Moves of tabu search without improvement, for each client and at least, after which a population takes over.
-_STALLED, _LONG = 20, 10_000
-
-#: Populations one after the other without a better selection after which the search ends before its time.
-_STAGNANT = 50
 
 
 @method(DispersionProblem, "memetic", kind="heuristic", constraints=True)
@@ -153,10 +142,11 @@ def memetic(
     local_ascent(problem, run)
     search = Memetic(problem, run, population, moves)
     endless = generations is None and run.time_limit is not None
-    most = np.iinfo(np.int64).max if endless else _GENERATIONS if generations is None else generations
+    policy = search.policy
+    most = np.iinfo(np.int64).max if endless else policy.endless_generations if generations is None else generations
     while search.generations < most and not run.expired and search.advance(search.moves):
-        if endless and search.stagnant >= _STAGNANT:
-            run.stop("iterations", f"no better selection in {_STAGNANT} populations")
+        if endless and search.stagnant >= policy.stagnant:
+            run.stop("iterations", f"no better selection in {policy.stagnant} populations")
             break
     run.details["generations"] = search.generations
     run.details["populations"] = search.populations
@@ -173,6 +163,8 @@ class Memetic:
         Whose incumbent is the first member, its randomness, and where better selections are offered.
     population, moves : int, int or None
         As for `memetic`.
+    policy : Policy
+        When a population has collapsed.
 
     Attributes
     ----------
@@ -186,11 +178,12 @@ class Memetic:
         run: Run,
         population: int = 15,
         moves: int | None = None,
+        policy: Policy = DEFAULT_POLICY,
     ) -> None:
-        self.problem, self.run = problem, run
+        self.problem, self.run, self.policy = problem, run, policy
         self.moves = _enough(problem) if moves is None else moves
-        self.tabu = Search(problem, run, self.moves + 1)  # begins with the incumbent
-        self.population = Population(problem, population, run.rng)
+        self.tabu = Search(problem, run, self.moves + 1, policy)  # begins with the incumbent
+        self.population = Population(problem, population, run.rng, policy)
         self.left = self.moves
         self.generations, self.populations, self.stagnant = 0, 1, 0
         self._initial_left, self._rejected, self._known = population - 1, 0, run.objective
@@ -219,7 +212,9 @@ class Memetic:
     def _next(self) -> NDArray[np.int64]:
         """Where the next child begins."""
         population = self.population
-        if self._initial_left == 0 and (self._rejected >= _REJECTED * population.capacity or len(population) < 2):
+        if self._initial_left == 0 and (
+            self._rejected >= self.policy.rejected * population.capacity or len(population) < 2
+        ):
             self.stagnant = 0 if self.run.objective != self._known else self.stagnant + 1
             self._known = self.run.objective
             population.clear()
@@ -241,11 +236,13 @@ class Relay:
     run : Run
         Where it starts from (``run.x`` or the greedy selection, improved by swaps), its randomness, and where better
         selections are offered.
+    policy : Policy
+        When tabu search has stalled.
     """
 
-    def __init__(self, problem: DispersionProblem, run: Run) -> None:
-        self.problem, self.run = problem, run
-        self.search: Search | Memetic = Search.started(problem, run)
+    def __init__(self, problem: DispersionProblem, run: Run, policy: Policy = DEFAULT_POLICY) -> None:
+        self.problem, self.run, self.policy = problem, run, policy
+        self.search: Search | Memetic = Search.started(problem, run, policy=policy)
         self._known, self._idle = run.objective, 0
 
     def advance(self, moves: int) -> int:
@@ -253,14 +250,14 @@ class Relay:
         done = self.search.advance(moves)
         self._idle = self._idle + done if self.run.objective == self._known else 0
         self._known = self.run.objective
-        if self._idle > max(_LONG, _STALLED * self.problem.n):
+        if self._idle > max(self.policy.stalled_least, self.policy.stalled * self.problem.n):
             self.cross()
         return done
 
     def cross(self) -> None:
         """Go on with a memetic search from here."""
         if isinstance(self.search, Search):
-            self.search = Memetic(self.problem, self.run)
+            self.search = Memetic(self.problem, self.run, policy=self.policy)
 
 
 def _enough(problem: DispersionProblem) -> int:

@@ -10,19 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.geometry import OutOfTime, potentials
-from solvers.dispersion.kinds import FEW
+from solvers.dispersion.methods.auto import auto
 from solvers.dispersion.methods.constrained_points import (
     first_selection,
     search_in_constraints,
     solve_by_prices,
     solve_points_in_constraints,
 )
-from solvers.dispersion.methods.exact import auto
 from solvers.dispersion.methods.exact import branch_and_bound as branch_and_bound_with_matrix
-from solvers.dispersion.methods.rlt import FEW_OF_MANY
-from solvers.dispersion.methods.rlt import LARGEST as LARGEST_RLT
 from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
 from solvers.dispersion.neighbourhood import ascend
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
 from solvers.dispersion.relaxations.points import Relaxation, Rest
@@ -279,7 +277,7 @@ def branch_and_bound(problem: PointDispersionProblem, run: Run, *, largest: Anno
             finish(relaxation, run, largest)
 
 
-def finish(relaxation: Relaxation, run: Run, largest: int) -> None:
+def finish(relaxation: Relaxation, run: Run, largest: int, policy: Policy = DEFAULT_POLICY) -> None:
     """Fix by reduced costs, and solve what is left."""
     problem = relaxation.problem
     places, value = left(relaxation, run)
@@ -292,7 +290,8 @@ def finish(relaxation: Relaxation, run: Run, largest: int) -> None:
         run.tighten(max(run.offer(decision), value) + problem.rounding)
         return
     # Rows of the matrix say more of few among many than a tangent does.
-    is_few = max(FEW_OF_MANY * rest.size, FEW) <= places.size <= min(LARGEST_RLT, 3 * largest)
+    least = max(policy.rlt_ratio * rest.size, policy.few_clients)
+    is_few = least <= places.size <= min(policy.rlt_largest, 3 * largest)
     if places.size > max(largest, _SHRINK * problem.n) and not is_few:
         run.stop("iterations", f"{places.size} clients are left open by reduced costs; the tree takes {largest}")
         return

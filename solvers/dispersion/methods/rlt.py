@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.neighbourhood import ascend, incumbent
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.rlt import RowRelaxation
@@ -17,29 +18,7 @@ from solvers.dispersion.tree.stages import Stages
 from solvers.options import AtLeast
 from solvers.run import Run
 
-__all__ = ["FEW_OF_MANY", "LARGEST", "descend", "rlt", "sift", "survivors"]
-
-#: Iterations between two looks at the clock.
-_CHUNK = 100
-
-#: The core no longer helps where so many in a row close less than this part of the gap each.
-_IDLE_CORES, _GAIN = 3, 0.05
-
-#: The same where another round's multipliers start the core, which is near its end from the first one on. 2026-11-23,
-#: five rounds of 1 000 clients after 55 and 85: a round has .2 to .7 s more for the trees, and smaller gaps or a proof
-#: sooner in all five.
-_IDLE_KNOWN, _GAIN_KNOWN = 1, 0.1
-
-#: Each client has a bound by the relaxation where no more are left: it takes .2 s of 400. 2026-11-23.
-_LOOKED_AT = 400
-
-#: Most clients: the multipliers take 8 n² bytes.
-LARGEST = 6_000
-
-#: Clients to one that is chosen from which on the level-1 RLT bound comes before the trees.
-#: 2026-11-23, 18 rounds with 30 % of 1 000 clients there, one run each on a busy machine: with 10 to one, and cores for
-#: 150 clients and more, 11 were proved in 5 seconds; with 20 and 300, 6. The 12 here lies between; it was not measured.
-FEW_OF_MANY = 12
+__all__ = ["descend", "rlt", "sift", "survivors"]
 
 
 @dispersion_method(DispersionProblem, "rlt", start="some", kind="relaxation")
@@ -60,10 +39,11 @@ def rlt(problem: DispersionProblem, run: Run, *, iterations: Annotated[int, AtLe
     iterations : int
         Most iterations.
     """
-    if problem.n > LARGEST:
+    largest = DEFAULT_POLICY.rlt_largest
+    if problem.n > largest:
         run.stop(
             "iterations",
-            f"no level-1 RLT bound: multipliers are kept for {LARGEST} clients at most; there are {problem.n}",
+            f"no level-1 RLT bound: multipliers are kept for {largest} clients at most; there are {problem.n}",
         )
         return
     stages = Stages(problem) if run.recording else None
@@ -78,6 +58,7 @@ def descend(
     relaxation: RowRelaxation,
     iterations: int = 100_000,
     stages: Stages | None = None,
+    policy: Policy = DEFAULT_POLICY,
 ) -> None:
     """Lower the bound until it has converged, and leave out clients that no better selection contains.
 
@@ -85,7 +66,7 @@ def descend(
     """
     while relaxation.iterations < iterations and not (relaxation.has_converged or run.expired or run.proved):
         target = _target(problem, run, relaxation)
-        relaxation.descend(target, min(_CHUNK, iterations - relaxation.iterations))
+        relaxation.descend(target, min(policy.rlt_chunk, iterations - relaxation.iterations))
         _report(problem, run, relaxation)
         if stages is None:
             relaxation.leave_out(target)
@@ -106,6 +87,7 @@ def sift(
     core: NDArray[np.int64] | None = None,
     known: CoreMultipliers | None = None,
     stages: Stages | None = None,
+    policy: Policy = DEFAULT_POLICY,
 ) -> SiftedRelaxation:
     """Strengthen the rows by a doubly nonnegative relaxation over a core, while it helps, from ``core`` on.
 
@@ -115,7 +97,9 @@ def sift(
     if core is not None:
         wanted = np.union1d(wanted, np.intersect1d(core, rows.ids))
     sifting, idle, least, cores = SiftedRelaxation(rows, wanted, known=known), 0, run.bound, 0
-    most, least_gain = (_IDLE_CORES, _GAIN) if known is None else (_IDLE_KNOWN, _GAIN_KNOWN)
+    most, least_gain = policy.idle_cores, policy.idle_core_gain
+    if known is not None:
+        most, least_gain = policy.idle_known_cores, policy.idle_known_core_gain
     while idle < most and not (sifting.is_done or run.expired or run.proved):
         if not sifting.advance(
             _target(problem, run, rows), lambda: run.expired, None if stages is None else stages.add
@@ -133,10 +117,12 @@ def sift(
     return sifting
 
 
-def survivors(problem: DispersionProblem, run: Run, sifting: SiftedRelaxation) -> NDArray[np.int64]:
+def survivors(
+    problem: DispersionProblem, run: Run, sifting: SiftedRelaxation, policy: Policy = DEFAULT_POLICY
+) -> NDArray[np.int64]:
     """Return the clients that are left after sifting, fewer where there are few and there is time to look at each."""
     ids = sifting.rows.ids
-    if ids.size > _LOOKED_AT or run.expired or run.proved or sifting.relaxation is None:
+    if ids.size > policy.most_bounded or run.expired or run.proved or sifting.relaxation is None:
         return ids
     kept = sifting.survivors(_target(problem, run, sifting.rows), lambda: run.expired)
     run.details["left"] = kept.size

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.neighbourhood import incumbent, load_swaps, local_ascent
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.slice_form import units
 from solvers.options import AtLeast
@@ -15,18 +16,6 @@ from solvers.registry import method
 from solvers.run import Run
 
 __all__ = ["Search", "tabu"]
-
-#: Swaps made when there is neither a time limit nor a number of moves.
-_MOVES = 200_000
-
-#: Steps that Python makes for a move, beside some for each client.
-_MOVE = 200
-
-#: Entries of the gains that one call into the kernel may update: some 50 ms.
-_WORK = 2_000_000
-
-#: Clients whose gain is looked at for one whose gain is updated, under side constraints.
-_PAIR = 8
 
 
 @method(DispersionProblem, "tabu", kind="heuristic", constraints=True)
@@ -61,7 +50,7 @@ def tabu(
     if stall is None and moves is None:
         stall = max(100_000, 2000 * problem.n)
     if moves is None:
-        moves = _MOVES if run.time_limit is None else np.iinfo(np.int64).max
+        moves = DEFAULT_POLICY.endless_moves if run.time_limit is None else np.iinfo(np.int64).max
     best, idle = run.objective, 0
     while moves > 0 and not run.expired:
         done = search.advance(moves)
@@ -85,19 +74,33 @@ class Search:
         Where it starts from (``run.x``), its randomness, and where better selections are offered.
     non_improving_moves : int, optional
         As for `tabu`.
+    policy : Policy
+        How much is done in one call.
     """
 
-    def __init__(self, problem: DispersionProblem, run: Run, non_improving_moves: int | None = None) -> None:
-        self.problem, self.run = problem, run
+    def __init__(
+        self,
+        problem: DispersionProblem,
+        run: Run,
+        non_improving_moves: int | None = None,
+        policy: Policy = DEFAULT_POLICY,
+    ) -> None:
+        self.problem, self.run, self.policy = problem, run, policy
         self.non_improving_moves = max(200, 2 * problem.n) if non_improving_moves is None else non_improving_moves
         self.state = run.rng.integers(1, 2**63, size=1, dtype=np.uint64)
         self.begin(incumbent(run))
 
     @classmethod
-    def started(cls, problem: DispersionProblem, run: Run, non_improving_moves: int | None = None) -> Search:
+    def started(
+        cls,
+        problem: DispersionProblem,
+        run: Run,
+        non_improving_moves: int | None = None,
+        policy: Policy = DEFAULT_POLICY,
+    ) -> Search:
         """A search from ``start`` or the greedy selection, improved by swaps."""
         local_ascent(problem, run)
-        return cls(problem, run, non_improving_moves)
+        return cls(problem, run, non_improving_moves, policy)
 
     def begin(self, x: NDArray[np.int64]) -> None:
         """Begin anew from a selection, and forget what was found."""
@@ -114,8 +117,9 @@ class Search:
         problem = self.problem
         if problem.feasible.is_single:
             return 0
-        moves = min(moves, max(50, _WORK // (problem.n * (_PAIR if problem.is_constrained else 1) + problem.size)))
-        steps = moves * (_MOVE + problem.n // 4 + 30 * problem.size)
+        looks = self.policy.looks_to_update if problem.is_constrained else 1
+        moves = min(moves, max(50, self.policy.tabu_work // (problem.n * looks + problem.size)))
+        steps = moves * (self.policy.move_steps + problem.n // 4 + 30 * problem.size)
         swaps, rows = load_swaps(problem, self.run, steps)
         factor, _, linear = units(problem)
         known = self.values[1]

@@ -24,6 +24,7 @@ from solvers.certificates.schema import ENTRIES, MULTIPLIER, POINT
 from solvers.certificates.sides import Sides
 from solvers.dispersion.kernels import load
 from solvers.dispersion.kernels.tree_data import Form, Goal, Order, SideScratch, Workspace
+from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.problem import DispersionProblem, SelectionProblem
 from solvers.dispersion.relaxations.cuts import Cuts
 from solvers.dispersion.relaxations.dominance import dominance
@@ -36,7 +37,6 @@ from solvers.dispersion.relaxations.slice_form import SliceForm
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
 from solvers.dispersion.tree.constrained import SideRows
 from solvers.dispersion.tree.dnn_tree import StoppingRules, tighten_until_fathomed
-from solvers.dispersion.tree.policy import DEFAULT_POLICY
 from solvers.dispersion.tree.record import BITS, Nodes, Record, on_grain
 from solvers.dispersion.tree.stages import left_by_stages, with_stages
 from solvers.solution import OPTIMALITY_GAP

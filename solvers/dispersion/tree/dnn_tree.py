@@ -39,11 +39,11 @@ from numpy.typing import NDArray
 from solvers.dispersion.kernels import load
 from solvers.dispersion.kernels.tree_data import FREE, ONE, ZERO
 from solvers.dispersion.neighbourhood import ascend
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, WarmStart
 from solvers.dispersion.relaxations.sifting import CoreMultipliers
 from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
 from solvers.dispersion.tree.first_order import FirstOrderTree
-from solvers.dispersion.tree.policy import DEFAULT_POLICY, Policy
 from solvers.feasible_set import Hypersimplex
 
 __all__ = ["DNNNode", "DNNTree", "NodeResult", "Setting", "process_node"]

@@ -39,6 +39,7 @@ from solvers.certificates import Certificate
 from solvers.dispersion.kernels import load
 from solvers.dispersion.kernels.tree_data import FREE, ONE, Form, Goal, Log, Order, Stack, Workspace
 from solvers.dispersion.memory import Memory
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.attainable import Attainable
 from solvers.dispersion.relaxations.dominance import Dominance, dominance
@@ -46,7 +47,6 @@ from solvers.dispersion.relaxations.semidefinite import NO_ROWS, relax
 from solvers.dispersion.relaxations.slice_form import Multipliers, Normal, SliceForm, apply
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
 from solvers.dispersion.tree.journal import Journal
-from solvers.dispersion.tree.policy import DEFAULT_POLICY, Policy
 from solvers.feasible_set import Hypersimplex
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP

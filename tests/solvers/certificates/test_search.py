@@ -14,8 +14,8 @@ from solvers.certificates import CertificateError, check
 from solvers.certificates.concave import excess
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.kernels import load, loader
+from solvers.dispersion.policy import Policy
 from solvers.dispersion.tree import first_order
-from solvers.dispersion.tree.policy import Policy
 from tests.thoroughly import few_of
 
 #: The tree that is written down is not left for the other one, however wide the gap.

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from solvers import solve
+from solvers.dispersion import DispersionProblem, PointDispersionProblem
 from solvers.dispersion.methods import exact
+from solvers.dispersion.methods.auto import MATRIX_STAGES, OTHER_STAGES
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from tests.solvers.dispersion.instances import KINDS, naive_optimum, random_problem
 
 
@@ -59,5 +63,57 @@ def test_search_comes_first_where_no_proof_is_in_reach(n, limit, bound, has_tree
             assert not self.moves
 
     clock = Clock()
-    exact._search_on(types.SimpleNamespace(n=n), clock, clock, has_trees)
+    exact.search_on(types.SimpleNamespace(n=n), clock, clock, has_trees, DEFAULT_POLICY)
     assert clock.moves == moves
+
+
+def test_the_page_has_the_table_of_stages():
+    page = (Path(__file__).parents[3] / "docs" / "choose.md").read_text(encoding="utf-8")
+    for stages in (MATRIX_STAGES, OTHER_STAGES):
+        rows = ["| " + " | ".join(stage.row()) + " |" for stage in stages]
+        assert "\n".join(["|---|---|---|---|", *rows, "", ""]) in page
+
+
+def drawn(n: int, size: int, **constraints: object) -> DispersionProblem:
+    h = np.triu(np.random.default_rng(n).random((n, n)), 1)
+    return DispersionProblem(h + h.T, np.zeros(n), size=size, **constraints)
+
+
+POINTS = np.random.default_rng(0).random((160, 2))
+TYPES = np.arange(200) % 5
+APART = np.triu(np.random.default_rng(0).random((5, 5)), 1)
+DECIDING = {
+    "enumeration": drawn(9, 3),
+    "tree under side constraints": drawn(24, 6, include=[1]),
+    "types of clients": DispersionProblem((APART + APART.T)[np.ix_(TYPES, TYPES)], np.arange(200.0), size=20),
+    "line": DispersionProblem(np.abs(POINTS[:40, :1] - POINTS[:40, 0]), np.zeros(40), size=9),
+    "level-1 RLT bound": DispersionProblem(drawn(160, 4).distances, 3 * POINTS[:, 0], size=4),
+    "trees": drawn(30, 6),
+    "matrix": PointDispersionProblem(POINTS[:40], np.zeros(40), size=9),
+    "branch-and-bound": PointDispersionProblem(POINTS, np.zeros(160), size=20),
+    "points in types": PointDispersionProblem(POINTS[np.arange(160) % 6], POINTS[:, 0], size=20),
+}
+
+
+@pytest.mark.parametrize("name", DECIDING)
+def test_the_log_says_which_stage_solved_it_and_why_others_did_not_apply(name):
+    lines: list[str] = []
+    problem = DECIDING[name]
+    assert solve(problem, log=lines.append).status == "optimal"
+    stages = MATRIX_STAGES if isinstance(problem, DispersionProblem) else OTHER_STAGES
+    wanted = {"points in types": "types of clients"}.get(name, name)
+    said = [line.strip().removeprefix("auto: ") for line in lines if line.strip().startswith("auto: ")]
+    place = [stage.name for stage in stages].index(wanted)
+    for stage, line in zip(stages[:place], said, strict=False):
+        assert line == stage.name or line.startswith(f"not {stage.name}, as ")
+    assert said[place] == wanted
+    tried = [line for line in said if not line.startswith("not ")]
+    if name not in ("matrix", "level-1 RLT bound"):  # which others go on from
+        assert tried[-1] == wanted
+
+
+def test_a_policy_changes_which_stages_apply():
+    lines: list[str] = []
+    found = solve(drawn(9, 3), policy=Policy(enumerable=10), log=lines.append)
+    assert found.objective == pytest.approx(solve(drawn(9, 3)).objective, rel=1e-12)
+    assert any("not enumeration, as there are more than 10 selections" in line for line in lines)

@@ -10,12 +10,12 @@ import pytest
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.neighbourhood import ascend, greedy_decision
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.symmetry import closure
 from solvers.dispersion.tree import dnn_tree
 from solvers.dispersion.tree.dnn_tree import DNNNode, DNNTree, Setting, process_node
 from solvers.dispersion.tree.first_order import FirstOrderTree
-from solvers.dispersion.tree.policy import DEFAULT_POLICY, Policy
 from solvers.run import Run
 from tests.solvers.dispersion.cases import euclidean_problem, problem_with_a_choice, tolerance, uniform_problem
 from tests.thoroughly import few_of

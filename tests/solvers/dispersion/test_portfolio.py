@@ -9,9 +9,9 @@ import pytest
 
 from solvers import solve
 from solvers.dispersion import DispersionProblem
+from solvers.dispersion.policy import Policy
 from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.dispersion.tree.dnn_tree import DNNNode, Setting, process_node
-from solvers.dispersion.tree.policy import Policy
 from tests.solvers.dispersion.cases import uniform_problem
 
 #: The built-in parts of the portfolio, and what each of them does here: a fixed work, whatever the machine.

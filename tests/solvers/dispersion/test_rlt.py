@@ -13,13 +13,13 @@ from scipy.optimize import linprog
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem, PointDispersionProblem, relaxations
 from solvers.dispersion.memory import Memory
-from solvers.dispersion.methods import exact, points
+from solvers.dispersion.methods import auto, points
+from solvers.dispersion.policy import Policy
 from solvers.dispersion.relaxations.rlt import RowRelaxation
 from solvers.dispersion.relaxations.sifting import CoreMultipliers, SiftedRelaxation
 from solvers.dispersion.relaxations.slice_form import Normal, units
 from solvers.dispersion.tree.dnn_tree import DNNTree
 from solvers.dispersion.tree.first_order import FirstOrderTree
-from solvers.dispersion.tree.policy import Policy
 from solvers.run import Run
 from tests.solvers.dispersion.instances import KINDS, naive_optimum, problems, random_problem
 from tests.thoroughly import few_of, tried
@@ -332,7 +332,7 @@ def test_multipliers_of_a_core_are_mapped_by_client_and_outlive_a_state():
 
 def test_a_wrong_or_stale_memory_changes_neither_optimum_nor_bound(monkeypatch):
     """A memory of other counts, other clients, another graph or nonsense: the optimum is that of a fresh one."""
-    monkeypatch.setattr(exact, "descend", lambda *given, **named: None)  # all clients are left for a core
+    monkeypatch.setattr(auto, "descend", lambda *given, **named: None)  # all clients are left for a core
     resumed = []
     original = SiftedRelaxation._resume
     monkeypatch.setattr(SiftedRelaxation, "_resume", lambda self, known: resumed.append(original(self, known)))
@@ -382,7 +382,7 @@ def test_multipliers_that_no_relaxation_can_start_from_are_left_aside(name, bad)
 def test_few_of_many_points_are_proved_by_rows_of_what_reduced_costs_leave(size, seed, monkeypatch):
     """The tangent leaves points to a tree; the level-1 RLT bound proves the optimum of enumeration."""
     called = []
-    monkeypatch.setattr(points, "auto", lambda problem, run: called.append(exact.auto(problem, run)))
+    monkeypatch.setattr(points, "auto", lambda problem, run: called.append(auto.auto(problem, run)))
     rng = np.random.default_rng(seed)
     problem = PointDispersionProblem(rng.random((200, 10)), rng.random(200) * 0.02, size=size, weight=1.0)
     best = solve(problem, "brute-force")

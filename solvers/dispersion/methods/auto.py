@@ -1,0 +1,469 @@
+"""Method ``auto``: a list of stages, each of which applies to a problem or says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.dispersion.kinds import alike, repeated
+from solvers.dispersion.line import Line, choose, line_of, too_large
+from solvers.dispersion.memory import Memory
+from solvers.dispersion.methods.constrained import solve_constrained
+from solvers.dispersion.methods.exact import brute_force, search_trees
+from solvers.dispersion.methods.kinds import solve_by_kinds
+from solvers.dispersion.methods.memetic import Relay
+from solvers.dispersion.methods.rlt import descend, sift, survivors
+from solvers.dispersion.neighbourhood import ascend, incumbent
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
+from solvers.dispersion.prelude import begin, dispersion_method, is_trivial, one_thread, solve_trivial
+from solvers.dispersion.problem import (
+    DispersionProblem,
+    KindDispersionProblem,
+    PointDispersionProblem,
+    SelectionProblem,
+)
+from solvers.dispersion.relaxations.rlt import RowRelaxation
+from solvers.dispersion.relaxations.sifting import CoreMultipliers
+from solvers.dispersion.relaxations.slice_form import Normal, units
+from solvers.dispersion.restated import RestatedRun, as_matrix
+from solvers.dispersion.tree.stages import Stages
+from solvers.registry import find, method
+from solvers.run import Run
+
+__all__ = ["MATRIX_STAGES", "OTHER_STAGES", "Stage", "Work", "auto", "auto_without_matrix"]
+
+
+@dataclass
+class Work:
+    """What the stages work on; a stage may leave fewer clients to the next one.
+
+    Attributes
+    ----------
+    problem, run : SelectionProblem, Run
+        The problem that was asked, and its run.
+    policy : Policy
+        What stages decide by.
+    memory : Memory, optional
+        Of earlier rounds over the same distances.
+    threads : int
+        For nodes with a doubly nonnegative bound.
+    part, part_run : DispersionProblem, Run
+        The problem over the clients that are left, and its run; at first the whole.
+    types : KindDispersionProblem, optional
+        The same problem between types of clients, once a stage has looked for them.
+    line : Line, optional
+        The line that the clients lie on.
+    multipliers : Stages, optional
+        Where the search is written down, those that have left clients out.
+    known : CoreMultipliers, optional
+        Multipliers of all clients of the part, which DNN nodes start from.
+    """
+
+    problem: Any
+    run: Run
+    policy: Policy = DEFAULT_POLICY
+    memory: Memory | None = None
+    threads: int = 1
+    types: KindDispersionProblem | None = None
+    line: Line | None = None
+    multipliers: Stages | None = None
+    known: CoreMultipliers | None = None
+
+    def __post_init__(self) -> None:
+        self.part, self.part_run = self.problem, self.run
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One thing that ``auto`` tries.
+
+    Attributes
+    ----------
+    name : str
+        What the log and docs/choose.md call it.
+    when, does : str
+        When it applies and what it does, as docs/choose.md says it; braces hold fields of `Policy`.
+    applies : callable
+        ``applies(work)`` is True, or a sentence that says why the stage does not apply.
+    solve : callable
+        ``solve(work)`` returns whether no stage is to follow.
+    share : str
+        Field of `Policy` with its part of the remaining time; all of it by default.
+    """
+
+    name: str
+    when: str
+    does: str
+    applies: Callable[[Work], Literal[True] | str]
+    solve: Callable[[Work], bool]
+    share: str = ""
+
+    def row(self, policy: Policy = DEFAULT_POLICY) -> tuple[str, str, str, str]:
+        """Return its row of the table in docs/choose.md: name, when, what it does, share of the time."""
+        when, does = (text.format_map(vars(policy)) for text in (self.when, self.does))
+        return self.name, when, does, f"{getattr(policy, self.share):.0%}" if self.share else "the rest"
+
+
+def _go_through(stages: tuple[Stage, ...], work: Work) -> None:
+    """Try one stage after the other until the problem is solved or the time is over; log which do not apply."""
+    problem, run = work.problem, work.run
+    for stage in stages:
+        reason = stage.applies(work)
+        if reason is not True:
+            run.log(f"auto: not {stage.name}, {reason}")
+            continue
+        run.log(f"auto: {stage.name}")
+        if stage.solve(work) or run.proved or (run.expired and run.x is not None):
+            break
+    if run.x is None and not problem.is_constrained:
+        begin(problem, run)  # however short the time was
+
+
+# -- which stages apply ----------------------------------------------------------------------------------------------
+
+
+def _is_enumerable(work: Work) -> Literal[True] | str:
+    count = work.problem.feasible.count
+    return count <= work.policy.enumerable or f"as there are more than {work.policy.enumerable} selections"
+
+
+def _is_constrained(work: Work) -> Literal[True] | str:
+    return work.problem.is_constrained or "as there are no side constraints"
+
+
+def _is_large(work: Work) -> Literal[True] | str:
+    few = work.policy.few_clients
+    return work.problem.n >= few or f"as the trees begin with one where there are fewer than {few} clients"
+
+
+def _comes_in_types(work: Work) -> Literal[True] | str:
+    few = work.policy.few_clients
+    if work.problem.n < few:
+        return f"as it pays from {few} clients on"
+    work.types = alike(work.problem, work.policy)
+    each = work.policy.clients_per_kind
+    return work.types is not None or f"as there are fewer than {each} clients of a type, on average"
+
+
+def _lies_on_a_line(work: Work) -> Literal[True] | str:
+    if work.problem.is_constrained:
+        return "as the path keeps no side constraints"
+    if is_trivial(work.problem):
+        return "as no search is needed"
+    if too_large(work.problem) is not None:
+        return "as the table of paths would be too large"
+    work.line = line_of(work.problem, work.run)
+    return work.line is not None or "as the clients do not lie on one"
+
+
+def _is_few_of_many(work: Work) -> Literal[True] | str:
+    problem, policy = work.problem, work.policy
+    n, m = problem.n, problem.size
+    if work.run.recording and n >= policy.few_clients:
+        work.multipliers = Stages(problem)
+    if is_trivial(problem):
+        return "as no search is needed"
+    if n < policy.few_clients:
+        return f"as it pays from {policy.few_clients} clients on"
+    if n < policy.rlt_ratio * m:
+        return f"as {m} of {n} are chosen, more than one of {policy.rlt_ratio}"
+    return n <= policy.rlt_largest or f"as its multipliers are kept for {policy.rlt_largest} clients at most"
+
+
+def _always(work: Work) -> Literal[True] | str:
+    return True
+
+
+# -- what they do ----------------------------------------------------------------------------------------------------
+
+
+def _enumerate(work: Work) -> bool:
+    brute_force(work.problem, work.run)
+    return True
+
+
+def _keep_constraints(work: Work) -> bool:
+    solve_constrained(work.problem, work.run, memory=work.memory, policy=work.policy)
+    return True
+
+
+def _find_a_selection(work: Work) -> bool:
+    begin(work.problem, work.run)  # before anything that takes a while
+    return False
+
+
+def _count_types(work: Work) -> bool:
+    assert work.types is not None
+    solve_by_kinds(work.types, work.run, work.policy.kinds_time_share, work.policy.kinds_nodes)
+    return False
+
+
+def _follow_a_line(work: Work) -> bool:
+    assert work.line is not None
+    begin(work.problem, work.run)
+    choose(work.problem, work.line, work.run)
+    return True
+
+
+def _leave_out(work: Work) -> bool:
+    with work.run.phase("level-1 RLT"):
+        work.part, work.part_run, work.known = _reduced_by_rlt(work)
+    if work.memory is not None and (work.run.proved or work.run.expired):
+        work.memory.keep(work.problem, work.run.x)  # else the trees do
+    return False
+
+
+def _branch(work: Work) -> bool:
+    few, inner = work.part, work.part_run
+    if not solve_trivial(few, inner):
+        search_trees(
+            few,
+            inner,
+            work.policy.products,
+            work.policy.tabu_moves,
+            work.policy.largest_tree,
+            work.memory,
+            work.threads,
+            policy=work.policy,
+            known=work.known,
+        )
+    work.run.nodes = inner.nodes
+    return True
+
+
+def _reduced_by_rlt(work: Work) -> tuple[DispersionProblem, Run, CoreMultipliers | None]:
+    """Bound by ``rlt``; return the problem over the clients that are left, its run, and multipliers to go on from."""
+    problem, run, memory, policy, log = work.problem, work.run, work.memory, work.policy, work.multipliers
+    if memory is not None:
+        for x in memory.start(problem):
+            run.offer(ascend(problem, x, run))
+    moves, search = policy.tabu_moves, Relay(problem, run, policy)  # targets and the core depend on the incumbent
+    while moves > 0 and (done := search.advance(moves)):
+        moves -= done
+
+    def part_of_the_time(share: float) -> RestatedRun:
+        return RestatedRun(problem, run, 0.0, share=share)
+
+    relaxation = RowRelaxation(Normal.of(problem), run)
+    first = policy.rlt_first_iterations
+    descend(problem, part_of_the_time(policy.rlt_time_share), relaxation, first, log, policy)
+    if relaxation.ids.size < problem.n:  # it is near: further
+        descend(problem, part_of_the_time(policy.rlt_time_share), relaxation, stages=log, policy=policy)
+    sifting = None
+    if relaxation.ids.size >= policy.few_clients:
+        core = None if memory is None else memory.core(problem)
+        known = None if memory is None else memory.multipliers(problem, relaxation.ids)
+        sifting = sift(problem, part_of_the_time(policy.core_time_share), relaxation, core, known, log, policy)
+        if memory is not None:
+            kept = sifting.core[np.argsort(-sifting.x[sifting.core], kind="stable")[: policy.core_kept]]
+            memory.keep_core(problem, kept, sifting.multipliers())
+    ids = relaxation.ids if sifting is None else survivors(problem, run, sifting, policy)
+    if ids.size == problem.n:
+        return problem, run, None
+    few = DispersionProblem(
+        problem.distances[np.ix_(ids, ids)],
+        problem.costs[ids],
+        size=problem.size,
+        weight=problem.weight,
+        clients=problem.clients[ids],
+    )
+
+    def lift(x: NDArray[np.int64]) -> NDArray[np.int64]:
+        return problem.feasible.decision(ids[np.flatnonzero(x)])
+
+    slack = problem.rounding + few.rounding
+    inner = RestatedRun(few, run, slack, lift=lift, beside=run.objective)
+    inner.offer(incumbent(run)[ids])  # its clients are never left out
+    last = None if sifting is None else sifting.multipliers()
+    if last is None or not np.isin(ids, last.core).all():
+        return few, inner, None
+    # The same distances in the units of fewer clients.
+    return few, inner, last.among(np.searchsorted(last.core, ids), units(few)[0] / relaxation.normal.factor)
+
+
+# -- distances by a matrix -------------------------------------------------------------------------------------------
+
+#: What ``auto`` tries, in order, for a problem with a matrix of distances.
+MATRIX_STAGES = (
+    Stage(
+        "enumeration",
+        "there are at most {enumerable:,} selections",
+        "evaluates them all",
+        _is_enumerable,
+        _enumerate,
+    ),
+    Stage(
+        "tree under side constraints",
+        "there are side constraints",
+        "swaps, tabu search, and branch and bound with prices of the rows",
+        _is_constrained,
+        _keep_constraints,
+    ),
+    Stage(
+        "first selection",
+        "there are {few_clients} clients and more",
+        "greedy choice and swaps, before anything that takes a while",
+        _is_large,
+        _find_a_selection,
+    ),
+    Stage(
+        "types of clients",
+        "there are {few_clients} clients and more, on average {clients_per_kind} or more of a type, which differ in "
+        "nothing but costs",
+        "branch and bound over how many of each type are chosen",
+        _comes_in_types,
+        _count_types,
+        "kinds_time_share",
+    ),
+    Stage(
+        "line",
+        "the clients lie on a line",
+        "one longest path, which is the proof",
+        _lies_on_a_line,
+        _follow_a_line,
+    ),
+    Stage(
+        "level-1 RLT bound",
+        "few of many are chosen: of {few_clients} to {rlt_largest:,} clients at most one in {rlt_ratio}",
+        "leaves out clients that no better selection contains; then a stronger bound over a core does",
+        _is_few_of_many,
+        _leave_out,
+        "rlt_time_share",
+    ),
+    Stage(
+        "trees",
+        "always, on the clients that are left",
+        "tabu search, one shift for all clients, and the portfolio of two trees (up to {largest_tree:,} clients)",
+        _always,
+        _branch,
+    ),
+)
+
+
+@method(DispersionProblem, "auto", kind="exact", constraints=True)
+@one_thread
+def auto(
+    problem: DispersionProblem,
+    run: Run,
+    *,
+    memory: Memory | None = None,
+    threads: int = 1,
+    policy: Policy = DEFAULT_POLICY,
+) -> None:
+    """Enumerate what is small; otherwise swap ascent, tabu search, a certified bound, and branch and bound.
+
+    Where clients come in few types, which differ in nothing but costs, a tree over counts comes first; where they are
+    points on a line, which their distances show at once, a longest path does. Where few of many are chosen,
+    the level-1 RLT bound comes before the trees, which are left the clients that a better selection may contain.
+    The stages are a list (`solvers.dispersion.methods.auto.MATRIX_STAGES`); the log says which do not apply, and why.
+
+    Everything needed comes with the package: no solver is called.
+
+    Parameters
+    ----------
+    memory : Memory, optional
+        Carries the multipliers and the best selections of earlier rounds over the same distances to this one.
+    threads : int
+        Threads for nodes with a doubly nonnegative bound; the answer is the same for any number.
+    policy : Policy
+        What stages, trees and heuristics decide by, for experiments.
+    """
+    work = Work(problem, run, policy, memory, threads)
+    _go_through(MATRIX_STAGES, work)
+    if work.multipliers is not None and run.recorded is None:
+        run.recorded = work.multipliers.certificate(run)
+
+
+# -- distances by points or types ------------------------------------------------------------------------------------
+
+
+def _shares_points(work: Work) -> Literal[True] | str:
+    if work.problem.is_constrained:
+        return "as side constraints tell clients at one point apart"
+    if not isinstance(work.problem, PointDispersionProblem):
+        return "as it is stated by types"
+    work.types = repeated(work.problem, work.policy)
+    return work.types is not None or "as few clients share a point"
+
+
+def _has_a_small_matrix(work: Work) -> Literal[True] | str:
+    problem, policy = work.problem, work.policy
+    is_stated_by_types = isinstance(problem, KindDispersionProblem)
+    if problem.is_constrained and is_stated_by_types:
+        return True
+    if problem.n <= (policy.few_clients_of_kinds if is_stated_by_types else policy.few_clients):
+        return True
+    if not problem.is_constrained:
+        return f"as there are {problem.n} clients"
+    if problem.n > policy.largest_tree:
+        return f"as the tree takes {policy.largest_tree} clients"
+    return len(problem.feasible.core.numbers) > 0 or "as there are neither quotas nor conflicts"
+
+
+def _solve_by_types(work: Work) -> bool:
+    assert work.types is not None
+    solve_by_kinds(work.types, work.run)
+    return True
+
+
+def _make_a_matrix(work: Work) -> bool:
+    as_matrix(work.problem, work.run, "auto", policy=work.policy)
+    return True
+
+
+def _solve_as_stated(work: Work) -> bool:
+    find(work.problem, "branch-and-bound").function(work.problem, work.run)
+    return True
+
+
+#: The same for points and for types of clients.
+OTHER_STAGES = (
+    Stage(
+        "types of clients",
+        "clients share points, at most {most_kinds} of them",
+        "branch and bound over how many of each type are chosen",
+        _shares_points,
+        _solve_by_types,
+    ),
+    Stage(
+        "matrix",
+        "there are at most {few_clients} points, {few_clients_of_kinds} clients of types, any number of them under "
+        "side constraints, or {largest_tree:,} points under quotas or conflicts",
+        "the stages for a matrix",
+        _has_a_small_matrix,
+        _make_a_matrix,
+    ),
+    Stage(
+        "line",
+        "the points lie on a line",
+        "one longest path, which is the proof",
+        _lies_on_a_line,
+        _follow_a_line,
+    ),
+    Stage(
+        "branch-and-bound",
+        "always",
+        "the concave relaxation over points, or the tree over counts",
+        _always,
+        _solve_as_stated,
+    ),
+)
+
+
+@dispersion_method((PointDispersionProblem, KindDispersionProblem), "auto", kind="exact", constraints=True)
+def auto_without_matrix(problem: SelectionProblem, run: Run, *, policy: Policy = DEFAULT_POLICY) -> None:
+    """Repeated points as types, few clients as a matrix, by its ``auto``; many by ``branch-and-bound``.
+
+    Many points on a line go to ``line`` before. The stages are a list
+    (`solvers.dispersion.methods.auto.OTHER_STAGES`).
+
+    Parameters
+    ----------
+    policy : Policy
+        What stages, trees and heuristics decide by, for experiments.
+    """
+    _go_through(OTHER_STAGES, Work(problem, run, policy))
