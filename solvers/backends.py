@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.constrained_set import ConstrainedSelections
-from solvers.constraints import ConstrainedProblem
 from solvers.feasible_set import Hypersimplex
 from solvers.run import Run
+from solvers.subsets import ConstrainedProblem
 
 __all__ = [
     "clarabel_point",
@@ -72,7 +71,7 @@ def stated_choice(feasible: Hypersimplex, model: Any) -> list[Any]:
 
 def offer_answer(problem: ConstrainedProblem, run: Run, x: NDArray[np.int64]) -> None:
     """Offer an external solver's answer; one that misses a side constraint by its tolerance is repaired before."""
-    if isinstance(problem.feasible, ConstrainedSelections) and problem.violation(x) > 0:
+    if problem.is_constrained and problem.violation(x) > 0:
         x = problem.feasible.repaired(x, x.astype(np.float64))
     run.offer(x)
 

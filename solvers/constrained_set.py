@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.constraints import FREE, ONE, ZERO, Constraints, LinearRow
+from solvers.constraints import Constraints, LinearRow
 from solvers.errors import NoSelection
-from solvers.feasible_set import Hypersimplex, Row
+from solvers.feasible_set import FREE, ONE, ZERO, Hypersimplex, Row
 from solvers.laminar import LaminarSelections, laminar_rows
 
 __all__ = ["ConstrainedSelections"]
@@ -75,6 +75,11 @@ class ConstrainedSelections(Hypersimplex):
     def priced(self) -> tuple[LinearRow, ...]:
         """The other rows, which have prices: budgets, and groups that cross others."""
         return tuple(self.constraints.rows[k] for k in self.priced_numbers)
+
+    @property
+    def included(self) -> NDArray[np.intp]:
+        """Clients that must be selected."""
+        return np.flatnonzero(self.constraints.states == ONE)
 
     @property
     def is_exact(self) -> bool:
@@ -373,22 +378,10 @@ class ConstrainedSelections(Hypersimplex):
             x[inside[a]], x[outside[b]] = 0, 1
         return np.flatnonzero(x)
 
-    def grown(
-        self, g: NDArray[np.float64], after: Callable[[int, NDArray[np.int64]], NDArray[np.float64]]
-    ) -> NDArray[np.int64]:
+    def grown(self, g: NDArray[np.float64], after: Callable[[int], NDArray[np.float64]]) -> NDArray[np.int64]:
         """Add the client of largest gain that leaves a way to keep the constraints, until ``size`` are chosen.
 
-        Parameters
-        ----------
-        g : (n,) ndarray
-            Gains beside the included clients.
-        after : callable
-            ``after(client, chosen)`` returns the gains once this client is chosen, too; ``chosen`` has it among them.
-
-        Returns
-        -------
-        (n,) ndarray of int
-            A selection that keeps all rows: repaired where the sums of several rows left none.
+        As `Hypersimplex.grown`; repaired where the sums of several rows left no selection.
 
         Raises
         ------
@@ -403,7 +396,7 @@ class ConstrainedSelections(Hypersimplex):
             if ConstrainedSelections.of(left).contradiction() is not None:
                 states[client] = ZERO
                 continue
-            g = after(client, np.flatnonzero(states == ONE))
+            g = after(client)
         return self.repaired(self.completed(states == ONE), g)
 
     def completed(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:

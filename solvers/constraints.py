@@ -10,40 +10,33 @@ fractions in binary, and 0.1 + 0.2 is to keep a limit of 0.3.
 
 from __future__ import annotations
 
-import itertools
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from solvers.checks import integer, number, vector
 from solvers.errors import InvalidProblem
+from solvers.feasible_set import FREE, ONE, ZERO
 from solvers.options import AtLeast
-from solvers.subsets import SubsetProblem, check_enumerable, selection_blocks
-
-if TYPE_CHECKING:
-    from solvers.feasible_set import Hypersimplex
 
 __all__ = [
-    "FREE",
-    "ONE",
-    "ZERO",
+    "ARGUMENTS",
     "Budget",
-    "ConstrainedProblem",
     "Constraints",
     "LinearRow",
     "Quota",
     "among",
+    "checked_statement",
     "normal_form",
+    "normalised",
+    "statement_among",
 ]
-
-#: States of a client: not fixed, chosen, left out.
-FREE, ONE, ZERO = 0, 1, 2
 
 #: Largest uses of a budget that squares and quotients by other data are computed with, without under- or overflow.
 _SMALLEST, _LARGEST = 1e-100, 1e100
@@ -268,124 +261,8 @@ class Constraints:
         return free, Constraints(np.zeros(free.size, dtype=np.int8), size, tuple(rows))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ConstrainedProblem(SubsetProblem):
-    """Base class of the problems whose selections may have side constraints.
-
-    Parameters
-    ----------
-    include, exclude : sequence of int
-        Ids of clients that must be selected, and that must not.
-    quotas : sequence of Quota
-        Groups with a least and a largest number of selected clients; groups may overlap. A table with `Quota`'s
-        parameters is taken for one.
-    budgets : sequence of Budget
-        Sums over the selected clients, with a limit each.
-    conflicts : sequence of sequences of int
-        Pairs, or larger groups, of ids of which at most one is selected.
-    """
-
-    include: Sequence[int] = ()
-    exclude: Sequence[int] = ()
-    quotas: Sequence[Quota] = ()
-    budgets: Sequence[Budget] = ()
-    conflicts: Sequence[Sequence[int]] = ()
-
-    def _complete_constraints(self, clients: NDArray[np.int64], size: int) -> None:
-        """Check, normalise and freeze the side constraints of a problem of these clients."""
-        given = (self.include, self.exclude, self.quotas, self.budgets, self.conflicts)
-        if all(value is None or (isinstance(value, tuple) and not value) for value in given):
-            _set(self, **dict.fromkeys(_NAMES, ()))
-            return
-        stated = _checked({name: getattr(self, name) for name in _NAMES})
-        _set(self, **stated)
-        _set(self, _normal_form=_normal(stated, clients, size))
-        if self.is_constrained and (why := self.feasible.contradiction()) is not None:
-            raise InvalidProblem(f"no selection keeps all constraints: {why}")
-
-    @cached_property
-    def feasible(self) -> Hypersimplex:
-        """The feasible set, relaxed to fractional decisions; a `ConstrainedSelections` where there are constraints."""
-        from solvers.constrained_set import ConstrainedSelections  # which is made of the normal form here
-        from solvers.feasible_set import Hypersimplex
-
-        return ConstrainedSelections.of(self.constraints) if self.is_constrained else Hypersimplex(self.n, self.size)
-
-    def violation(self, x: ArrayLike) -> float:
-        """Return the largest of: excess over 0/1, distance of ``1ᵀx`` from ``size``, misses of side constraints."""
-        return self.feasible.violation(self.decision(x))
-
-    def selection_blocks(self, at_once: int) -> Iterator[NDArray[np.int64]]:
-        """Enumerate the selections that keep all constraints, ``at_once`` rows of positions at a time at most.
-
-        Raises
-        ------
-        InvalidProblem
-            When more than 20 million would be looked at.
-        """
-        if not self.is_constrained:
-            yield from selection_blocks(self.n, self.size, at_once)
-            return
-        check_enumerable(self.feasible.count)
-        every = self.feasible.selections()
-        while block := list(itertools.islice(every, at_once)):
-            yield np.array(block, dtype=np.int64)
-
-    @cached_property
-    def constraints(self) -> Constraints:
-        """The side constraints in their normal form; `Constraints.is_empty` where there are none."""
-        empty = Constraints(np.zeros(self.n, dtype=np.int8), self.size)
-        return self.__dict__.get("_normal_form", empty)
-
-    @property
-    def is_constrained(self) -> bool:
-        """Whether anything but the size is asked of a selection."""
-        return "_normal_form" in self.__dict__ and not self.constraints.is_empty
-
-    @property
-    def constraint_names(self) -> tuple[str, ...]:
-        """Names of quotas and budgets, then those of ``include``, ``exclude`` and ``conflicts`` that are stated."""
-        quotas = [quota.name or f"quotas[{k}]" for k, quota in enumerate(self.quotas)]
-        budgets = [budget.name or f"budgets[{k}]" for k, budget in enumerate(self.budgets)]
-        return (*quotas, *budgets, *(name for name in ("include", "exclude", "conflicts") if getattr(self, name)))
-
-    def without(self, *names: str) -> Self:
-        """Return the problem without some side constraints, or without all where none is named.
-
-        Parameters
-        ----------
-        *names : str
-            Of `constraint_names`; a quota or budget without a name of its own is ``"quotas[0]"`` or ``"budgets[0]"``.
-
-        Raises
-        ------
-        InvalidProblem
-            When there is no such constraint.
-        """
-        if unknown := [name for name in names if name not in self.constraint_names]:
-            has = ", ".join(map(repr, self.constraint_names)) or "none"
-            raise InvalidProblem(f"the problem has no constraint {unknown[0]!r} (it has {has})")
-        left: dict[str, Any] = {name: () if name in names else getattr(self, name) for name in _NAMES}
-        known = iter(self.constraint_names)
-        for what in ("quotas", "budgets"):
-            each = [replace(one, name=next(known)) for one in getattr(self, what)]  # a place would be another's
-            left[what] = [one for one in each if one.name not in names]
-        return replace(self, **(left if names else dict.fromkeys(_NAMES, ())))
-
-    def stated_constraints(self, places: NDArray[np.intp] | None = None) -> dict[str, Any]:
-        """Return the side constraints as arguments of a problem over the same clients, or over those at ``places``.
-
-        Clients that are left out count as not selected.
-        """
-        stated = {name: getattr(self, name) for name in _NAMES}
-        if places is None or not self.is_constrained:
-            return stated
-        ids: NDArray[np.int64] = getattr(self, "clients", np.arange(self.n))
-        return _kept(stated, set(ids[places].tolist()), places)
-
-
 #: The arguments, in the order of the constructor.
-_NAMES = ("include", "exclude", "quotas", "budgets", "conflicts")
+ARGUMENTS = ("include", "exclude", "quotas", "budgets", "conflicts")
 
 
 def among(stated: Mapping[str, Any], ids: NDArray[np.int64], n: int) -> dict[str, Any]:
@@ -406,8 +283,8 @@ def among(stated: Mapping[str, Any], ids: NDArray[np.int64], n: int) -> dict[str
         When an argument is not as described, an included client is not among them, or a quota asks for more than are.
     """
     normal_form(np.arange(n), n, **stated)  # says what names a client that there is not
-    checked = _checked(stated)
-    return _kept(checked, set(ids.tolist()), ids)
+    checked = checked_statement(stated)
+    return statement_among(checked, set(ids.tolist()), ids)
 
 
 def normal_form(clients: NDArray[np.int64], size: int, **stated: Any) -> Constraints:
@@ -427,10 +304,10 @@ def normal_form(clients: NDArray[np.int64], size: int, **stated: Any) -> Constra
     InvalidProblem
         When one is not as described there.
     """
-    return _normal(_checked(stated), clients, size)
+    return normalised(checked_statement(stated), clients, size)
 
 
-def _checked(stated: Mapping[str, Any]) -> dict[str, Any]:
+def checked_statement(stated: Mapping[str, Any]) -> dict[str, Any]:
     """Check arguments by themselves, without the problem's clients."""
     return {
         "include": _ids(stated.get("include"), "include"),
@@ -441,7 +318,7 @@ def _checked(stated: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _kept(stated: Mapping[str, Any], left: set[int], places: NDArray[np.intp]) -> dict[str, Any]:
+def statement_among(stated: Mapping[str, Any], left: set[int], places: NDArray[np.intp]) -> dict[str, Any]:
     """Return checked arguments for the clients that are left, at these positions of budgets' uses."""
     if gone := [client for client in stated["include"] if client not in left]:
         raise InvalidProblem(f"include names client {gone[0]}, who is not among those to select from")
@@ -467,7 +344,7 @@ def _kept(stated: Mapping[str, Any], left: set[int], places: NDArray[np.intp]) -
 # -- statement to normal form ------------------------------------------------------------------------------------------
 
 
-def _normal(stated: Mapping[str, Any], clients: NDArray[np.int64], size: int) -> Constraints:
+def normalised(stated: Mapping[str, Any], clients: NDArray[np.int64], size: int) -> Constraints:
     """Bring checked arguments into the normal form for a problem of these clients."""
     n = clients.size
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.constraints import FREE, ONE, ZERO
-
 __all__ = ["FREE", "ONE", "ZERO", "Hypersimplex", "Row"]
+
+#: States of a client: not fixed, chosen, left out.
+FREE, ONE, ZERO = 0, 1, 2
 
 
 class Row(NamedTuple):
@@ -105,6 +106,42 @@ class Hypersimplex:
         places = rng.choice(self.size, count, replace=False)
         clients[places] = rng.choice(outside, count, replace=False)
         return clients
+
+    def grown(self, g: NDArray[np.float64], after: Callable[[int], NDArray[np.float64]]) -> NDArray[np.int64]:
+        """Add the client of largest gain that leaves a selection to be completed, until ``size`` are chosen.
+
+        Parameters
+        ----------
+        g : (n,) ndarray
+            Gains beside the clients that must be chosen; ties go to the lower place.
+        after : callable
+            ``after(client)`` returns the gains once this client is chosen, too.
+
+        Returns
+        -------
+        (n,) ndarray of int
+            A selection.
+        """
+        taken = np.zeros(self.n)
+        for left in range(self.size, 0, -1):
+            client = int(np.argmax(g - taken))
+            taken[client] = np.inf
+            if left > 1:
+                g = after(client)
+        return (taken > 0).astype(np.int64)
+
+    def repaired(self, x: NDArray[np.int64], g: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Bring a decision into the set: drop the chosen clients of least g, or add the others of largest."""
+        return self.decision(np.lexsort((-g, -x))[: self.size])
+
+    def swaps(self, x: NDArray[np.int64], inside: NDArray[np.intp], outside: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return which swaps of a chosen client (row) for another (column) stay in the set: all."""
+        return np.ones((inside.size, outside.size), dtype=bool)
+
+    @property
+    def included(self) -> NDArray[np.intp]:
+        """Clients that all selections choose by the statement: none."""
+        return np.zeros(0, dtype=np.intp)
 
     # -- linear functions ----------------------------------------------------------------------------------------
 

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.constraints import FREE, ONE, ZERO, Constraints, LinearRow
+from solvers.constraints import Constraints, LinearRow
+from solvers.feasible_set import FREE, ONE, ZERO
 
 __all__ = ["LaminarSelections", "laminar_rows"]
 

@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.certificate_writers import with_certificate
 from solvers.certificates import Certificate, CertificateError, check
 from solvers.checks import integer, number, seconds_or_none
-from solvers.constraints import ConstrainedProblem
 from solvers.errors import InvalidAnswer, InvalidOption, InvalidProblem, NoSelection
 from solvers.options import AtLeast
 from solvers.problem import Problem, digest
 from solvers.registry import Method, find, methods
 from solvers.run import Log, Run
 from solvers.solution import Solution, TracePoint, proves
+from solvers.subsets import ConstrainedProblem
 
 __all__ = ["Plan", "plan", "solve", "with_bound", "with_dropped_constraints"]
 

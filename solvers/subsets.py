@@ -4,18 +4,38 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.checks import integer
+from solvers.constrained_set import ConstrainedSelections
+from solvers.constraints import (
+    ARGUMENTS,
+    Budget,
+    Constraints,
+    Quota,
+    checked_statement,
+    normalised,
+    statement_among,
+)
 from solvers.errors import InvalidProblem
+from solvers.feasible_set import Hypersimplex
 from solvers.options import AtLeast
 from solvers.problem import Problem
 
-__all__ = ["SubsetProblem", "check_enumerable", "checked_size", "from_clients", "selection_blocks"]
+__all__ = [
+    "ConstrainedProblem",
+    "SubsetProblem",
+    "check_enumerable",
+    "checked_size",
+    "from_clients",
+    "selection_blocks",
+]
 
 
 class SubsetProblem(Problem):
@@ -53,6 +73,12 @@ def from_clients(clients: ArrayLike, n: int) -> NDArray[np.int64]:
     return x
 
 
+def in_order(x: NDArray[np.int64], order: list[int]) -> NDArray[np.int64]:
+    """Return the selected clients, those of a list in its order first; what else the list has is left out."""
+    listed = [client for client in order if x[client]]
+    return np.array([*listed, *np.setdiff1d(np.flatnonzero(x), listed)], dtype=np.int64)
+
+
 def checked_size(size: Any, n: int) -> int:
     """Return ``size`` as an integer from 1 to n, or raise `InvalidProblem`."""
     found = integer(size, "size", AtLeast(1))
@@ -85,3 +111,116 @@ def selection_blocks(n: int, size: int, at_once: int) -> Iterator[NDArray[np.int
     every = itertools.combinations(range(n), size)
     while block := list(itertools.islice(every, at_once)):
         yield np.array(block, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ConstrainedProblem(SubsetProblem):
+    """Base class of the problems whose selections may have side constraints.
+
+    Parameters
+    ----------
+    include, exclude : sequence of int
+        Ids of clients that must be selected, and that must not.
+    quotas : sequence of Quota
+        Groups with a least and a largest number of selected clients; groups may overlap. A table with `Quota`'s
+        parameters is taken for one.
+    budgets : sequence of Budget
+        Sums over the selected clients, with a limit each.
+    conflicts : sequence of sequences of int
+        Pairs, or larger groups, of ids of which at most one is selected.
+    """
+
+    include: Sequence[int] = ()
+    exclude: Sequence[int] = ()
+    quotas: Sequence[Quota] = ()
+    budgets: Sequence[Budget] = ()
+    conflicts: Sequence[Sequence[int]] = ()
+
+    def _complete_constraints(self, clients: NDArray[np.int64], size: int) -> None:
+        """Check, normalise and freeze the side constraints of a problem of these clients."""
+        given = (self.include, self.exclude, self.quotas, self.budgets, self.conflicts)
+        if all(value is None or (isinstance(value, tuple) and not value) for value in given):
+            self._freeze(**dict.fromkeys(ARGUMENTS, ()))
+            return
+        stated = checked_statement({name: getattr(self, name) for name in ARGUMENTS})
+        self._freeze(**stated)
+        self._freeze(_normal_form=normalised(stated, clients, size))
+        if self.is_constrained and (why := self.feasible.contradiction()) is not None:
+            raise InvalidProblem(f"no selection keeps all constraints: {why}")
+
+    @cached_property
+    def feasible(self) -> Hypersimplex:
+        """The feasible set, relaxed to fractional decisions; a `ConstrainedSelections` where there are constraints."""
+        return ConstrainedSelections.of(self.constraints) if self.is_constrained else Hypersimplex(self.n, self.size)
+
+    def violation(self, x: ArrayLike) -> float:
+        """Return the largest of: excess over 0/1, distance of ``1ᵀx`` from ``size``, misses of side constraints."""
+        return self.feasible.violation(self.decision(x))
+
+    def selection_blocks(self, at_once: int) -> Iterator[NDArray[np.int64]]:
+        """Enumerate the selections that keep all constraints, ``at_once`` rows of positions at a time at most.
+
+        Raises
+        ------
+        InvalidProblem
+            When more than 20 million would be looked at.
+        """
+        if not self.is_constrained:
+            yield from selection_blocks(self.n, self.size, at_once)
+            return
+        check_enumerable(self.feasible.count)
+        every = self.feasible.selections()
+        while block := list(itertools.islice(every, at_once)):
+            yield np.array(block, dtype=np.int64)
+
+    @cached_property
+    def constraints(self) -> Constraints:
+        """The side constraints in their normal form; `Constraints.is_empty` where there are none."""
+        empty = Constraints(np.zeros(self.n, dtype=np.int8), self.size)
+        return self.__dict__.get("_normal_form", empty)
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether anything but the size is asked of a selection."""
+        return "_normal_form" in self.__dict__ and not self.constraints.is_empty
+
+    @property
+    def constraint_names(self) -> tuple[str, ...]:
+        """Names of quotas and budgets, then those of ``include``, ``exclude`` and ``conflicts`` that are stated."""
+        quotas = [quota.name or f"quotas[{k}]" for k, quota in enumerate(self.quotas)]
+        budgets = [budget.name or f"budgets[{k}]" for k, budget in enumerate(self.budgets)]
+        return (*quotas, *budgets, *(name for name in ("include", "exclude", "conflicts") if getattr(self, name)))
+
+    def without(self, *names: str) -> Self:
+        """Return the problem without some side constraints, or without all where none is named.
+
+        Parameters
+        ----------
+        *names : str
+            Of `constraint_names`; a quota or budget without a name of its own is ``"quotas[0]"`` or ``"budgets[0]"``.
+
+        Raises
+        ------
+        InvalidProblem
+            When there is no such constraint.
+        """
+        if unknown := [name for name in names if name not in self.constraint_names]:
+            has = ", ".join(map(repr, self.constraint_names)) or "none"
+            raise InvalidProblem(f"the problem has no constraint {unknown[0]!r} (it has {has})")
+        left: dict[str, Any] = {name: () if name in names else getattr(self, name) for name in ARGUMENTS}
+        known = iter(self.constraint_names)
+        for what in ("quotas", "budgets"):
+            each = [replace(one, name=next(known)) for one in getattr(self, what)]  # a place would be another's
+            left[what] = [one for one in each if one.name not in names]
+        return replace(self, **(left if names else dict.fromkeys(ARGUMENTS, ())))
+
+    def stated_constraints(self, places: NDArray[np.intp] | None = None) -> dict[str, Any]:
+        """Return the side constraints as arguments of a problem over the same clients, or over those at ``places``.
+
+        Clients that are left out count as not selected.
+        """
+        stated = {name: getattr(self, name) for name in ARGUMENTS}
+        if places is None or not self.is_constrained:
+            return stated
+        ids: NDArray[np.int64] = getattr(self, "clients", np.arange(self.n))
+        return statement_among(stated, set(ids[places].tolist()), places)

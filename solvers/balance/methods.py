@@ -13,15 +13,13 @@ from solvers.backends import cut_short, offer_answer, run_cp_sat, solver_for, st
 from solvers.balance.collisions import balance_exactly
 from solvers.balance.problem import BalanceProblem
 from solvers.balance.sampling import draw_fed_cbs
-from solvers.constrained_set import ConstrainedSelections
-from solvers.constraints import ONE
 from solvers.dispersion import DispersionProblem
 from solvers.errors import NoSelection
 from solvers.options import Above, AtLeast
 from solvers.registry import method
 from solvers.run import Run
 from solvers.solving import solve
-from solvers.subsets import from_clients
+from solvers.subsets import from_clients, in_order
 
 __all__ = ["as_dispersion", "auto", "branch_and_bound", "brute_force", "cp_sat", "fed_cbs", "greedy", "local_search"]
 
@@ -29,30 +27,27 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def _greedy(problem: BalanceProblem) -> NDArray[np.int64]:
-    """Return the greedy selection; under side constraints, the next client is the best that leaves a way to keep them.
+    """Return the greedy selection in its order; the next client is the best that leaves a way to keep all constraints.
 
     Raises
     ------
     NoSelection
         When there is none, or none was found, under side constraints.
     """
-    if isinstance(problem.feasible, ConstrainedSelections):
+    order: list[int] = []
+    included = problem.feasible.included
+    sums, total = problem.deviations[included].sum(axis=0), int(problem.samples[included].sum())
 
-        def worth(_: int, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-            sums, total = problem.deviations[chosen].sum(axis=0), problem.samples[chosen].sum()
-            return -problem.imbalances(sums + problem.deviations, total + problem.samples)
+    def worth() -> NDArray[np.float64]:
+        return -problem.imbalances(sums + problem.deviations, total + problem.samples)
 
-        included = np.flatnonzero(problem.constraints.states == ONE)
-        return np.flatnonzero(problem.feasible.grown(worth(-1, included), worth))
-    sums, total = np.zeros(problem.classes, dtype=np.int64), 0
-    chosen: list[int] = []
-    for _ in range(problem.size):
-        values = problem.imbalances(sums + problem.deviations, total + problem.samples)
-        values[chosen] = math.inf
-        k = int(values.argmin())
-        chosen.append(k)
-        sums, total = sums + problem.deviations[k], total + int(problem.samples[k])
-    return np.array(chosen, dtype=np.int64)
+    def after(client: int) -> NDArray[np.float64]:
+        nonlocal sums, total
+        order.append(client)
+        sums, total = sums + problem.deviations[client], total + int(problem.samples[client])
+        return worth()
+
+    return in_order(problem.feasible.grown(worth(), after), order)
 
 
 @method(BalanceProblem, "greedy", kind="heuristic", constraints=True)
@@ -76,7 +71,7 @@ def _swap(problem: BalanceProblem, run: Run, chosen: NDArray[np.int64]) -> None:
             deviations = sums + problem.deviations[outside] - problem.deviations[out][:, None]
             totals = total + problem.samples[outside] - problem.samples[out][:, None]
             values = problem.imbalances(deviations, totals)
-            if isinstance(problem.feasible, ConstrainedSelections):
+            if problem.is_constrained:
                 values[~problem.feasible.swaps(from_clients(chosen, problem.n), out, outside)] = math.inf
             place = int(values.argmin())
             if values.flat[place] < best:

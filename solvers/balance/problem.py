@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.checks import frozen_array
-from solvers.constraints import ConstrainedProblem
 from solvers.errors import InvalidProblem
 from solvers.problem import certified
-from solvers.subsets import checked_size
+from solvers.subsets import ConstrainedProblem, checked_size
 
 __all__ = ["BalanceProblem"]
 
@@ -41,7 +40,7 @@ class BalanceProblem(ConstrainedProblem):
     size : int
         Number m of clients to select, 1 ≤ m ≤ n.
     include, exclude, quotas, budgets, conflicts : optional
-        Side constraints: see `solvers.constraints.ConstrainedProblem`.
+        Side constraints: see `solvers.subsets.ConstrainedProblem`.
 
     Raises
     ------

@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.backends import cut_short, follower, offer_answer, run_cp_sat, solver_for, stated_choice
-from solvers.constrained_set import ConstrainedSelections
-from solvers.constraints import ONE
 from solvers.coverage.lagrangian import Tree
 from solvers.coverage.problem import CoverageProblem
 from solvers.coverage.swaps import ascend, kernel, perturb
@@ -18,7 +16,7 @@ from solvers.errors import NoSelection
 from solvers.options import Above, AtLeast
 from solvers.registry import method
 from solvers.run import Run
-from solvers.subsets import from_clients
+from solvers.subsets import from_clients, in_order
 
 __all__ = [
     "auto",
@@ -43,38 +41,24 @@ def _greedy(problem: CoverageProblem, run: Run) -> NDArray[np.int64]:
 
     Under side constraints, the next one is the best that leaves a way to keep them.
     """
-    if problem.is_constrained:
-        return _greedy_in_constraints(problem, run)
     served = problem.extremes[0].astype(problem.similarity.dtype)
     lower = kernel(problem, run, steps=20.0 * problem.similarity.size).lower
     gains, rows = np.full(problem.n, -float(served.sum(dtype=np.float64))), max(1, _BLOCK // problem.n)
     for start in range(0, served.size, rows):
         gains += problem.similarity[start : start + rows].sum(axis=0)
-    chosen: list[int] = []
-    while len(chosen) < problem.size:
-        best = int(gains.argmax())
-        chosen.append(best)
-        gains[best] = -math.inf
-        if run.expired:  # those of the largest gains so far complete the selection
-            chosen += np.argsort(-gains, kind="stable")[: problem.size - len(chosen)].tolist()
-        elif len(chosen) < problem.size:
-            lower(problem.similarity, best, served, gains)
-    clients = np.array(chosen, dtype=np.int64)
-    run.offer(from_clients(clients, problem.n))
-    return clients
+    order: list[int] = []
 
+    def after(client: int) -> NDArray[np.float64]:
+        order.append(client)
+        if not run.expired:  # else those of the largest gains so far complete the selection
+            lower(problem.similarity, client, served, gains)
+        return gains
 
-def _greedy_in_constraints(problem: CoverageProblem, run: Run) -> NDArray[np.int64]:
-    feasible, similarity = problem.feasible, problem.similarity
-    assert isinstance(feasible, ConstrainedSelections)
-
-    def gains(_: int, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-        served = similarity[:, chosen].max(axis=1) if chosen.size else problem.extremes[0]
-        return np.maximum(similarity - served[:, None], 0.0).sum(axis=0, dtype=np.float64)
-
-    x = feasible.grown(gains(-1, np.flatnonzero(feasible.constraints.states == ONE)), gains)
+    for included in problem.feasible.included.tolist():
+        after(included)
+    x = problem.feasible.grown(gains, after)
     run.offer(x)
-    return np.flatnonzero(x)
+    return in_order(x, order)
 
 
 @method(CoverageProblem, "greedy", kind="heuristic", constraints=True)

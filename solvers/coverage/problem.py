@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.checks import frozen_array
-from solvers.constraints import ConstrainedProblem
 from solvers.errors import InvalidProblem
 from solvers.problem import OPTIMALITY_GAP
-from solvers.subsets import checked_size
+from solvers.subsets import ConstrainedProblem, checked_size
 
 __all__ = ["CoverageProblem"]
 
@@ -43,7 +42,7 @@ class CoverageProblem(ConstrainedProblem):
     size : int
         Number m of candidates to select, 1 ≤ m ≤ n.
     include, exclude, quotas, budgets, conflicts : optional
-        Side constraints of the candidates, by their numbers: see `solvers.constraints.ConstrainedProblem`.
+        Side constraints of the candidates, by their numbers: see `solvers.subsets.ConstrainedProblem`.
 
     Raises
     ------

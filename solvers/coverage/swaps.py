@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.constrained_set import ConstrainedSelections
 from solvers.coverage.problem import CoverageProblem
 from solvers.dispersion.kernels import load
 from solvers.run import Run
@@ -80,7 +79,7 @@ def ascend(problem: CoverageProblem, run: Run, clients: NDArray[np.int64], sweep
         inner.compare(similarity, start, service.owner, service.first, service.second, gain, loss)
         gain[chosen[(chosen >= start) & (chosen < start + gain.size)] - start] = -np.inf
         loss -= gain
-        if isinstance(problem.feasible, ConstrainedSelections):
+        if problem.is_constrained:
             places = np.arange(start, start + gain.size)
             loss[~problem.feasible.swaps(from_clients(chosen, n), chosen, places)] = np.inf
         out, into = np.unravel_index(int(loss.argmin()), loss.shape)

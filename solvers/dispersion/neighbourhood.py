@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.constrained_set import ConstrainedSelections
-from solvers.constraints import ONE
 from solvers.dispersion.kernels import load
 from solvers.dispersion.problem import DispersionProblem, SelectionProblem
 from solvers.run import Run
@@ -36,33 +34,19 @@ def gains(problem: DispersionProblem, x: NDArray[np.int64]) -> NDArray[np.float6
 def greedy_decision(problem: SelectionProblem) -> NDArray[np.int64]:
     """Add the client of largest marginal gain until ``size`` are chosen; ties go to the lowest index.
 
-    Under side constraints, the next one is the best that leaves a way to keep them.
+    Under side constraints, the included clients come first, and the next one is the best that leaves a way to keep
+    them.
     """
-    if problem.is_constrained:
-        return _greedy_in_constraints(problem)
-    x = np.zeros(problem.n, dtype=np.int64)
-    g = problem.linear
-    for _ in range(problem.size):
-        client = int(np.argmax(np.where(x == 0, g, -np.inf)))
-        x[client] = 1
-        g = g + 2 * problem.weight * problem.geometry.row(client)
-    return x
-
-
-def _greedy_in_constraints(problem: SelectionProblem) -> NDArray[np.int64]:
-    """Greedy selection under side constraints: the included clients first; repaired where rows tie in their sum."""
-    feasible = problem.feasible
-    assert isinstance(feasible, ConstrainedSelections)
     g = problem.linear.copy()
-    for included in np.flatnonzero(feasible.constraints.states == ONE):
+    for included in problem.feasible.included:
         g += 2 * problem.weight * problem.geometry.row(int(included))
 
-    def after(client: int, _: NDArray[np.int64]) -> NDArray[np.float64]:
+    def after(client: int) -> NDArray[np.float64]:
         nonlocal g
         g = g + 2 * problem.weight * problem.geometry.row(client)
         return g
 
-    return feasible.grown(g, after)
+    return problem.feasible.grown(g, after)
 
 
 def incumbent(run: Run) -> NDArray[np.int64]:
@@ -180,7 +164,6 @@ def _best_swap_in_constraints(
 ) -> tuple[int, int, float]:
     """Return the best of all swaps that keep the side constraints, with a gain of minus infinity where none does."""
     feasible = problem.feasible
-    assert isinstance(feasible, ConstrainedSelections)
     change = g[outside] - g[inside][:, None]
     change -= 2 * problem.weight * problem.distances[np.ix_(inside, outside)].astype(np.float64)
     change[~feasible.swaps(feasible.decision(inside), inside, outside)] = -np.inf

@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.checks import frozen_array, integer, number
-from solvers.constraints import ConstrainedProblem, among
+from solvers.constraints import among
 from solvers.dispersion.geometry import Geometry, KindGeometry, MatrixGeometry, PointGeometry
 from solvers.errors import InvalidProblem
 from solvers.options import AtLeast, did_you_mean
 from solvers.solution import OPTIMALITY_GAP
+from solvers.subsets import ConstrainedProblem
 
 __all__ = [
     "EXPANDABLE",
@@ -270,7 +271,7 @@ class DispersionProblem(SelectionProblem):
         Ids the variables stand for, strictly increasing; ``0 … n-1`` by default. `selected` and
         ``Solution.selected`` speak in these ids.
     include, exclude, quotas, budgets, conflicts : sequences
-        Side constraints, in these ids: see `solvers.constraints.ConstrainedProblem`.
+        Side constraints, in these ids: see `solvers.subsets.ConstrainedProblem`.
 
     Raises
     ------
@@ -341,7 +342,7 @@ class DispersionProblem(SelectionProblem):
             Scale of the distances.
         **constraints
             Side constraints over all N clients, whose ids are 0 … N-1: ``include``, ``exclude``, ``quotas``,
-            ``budgets``, ``conflicts`` (see `solvers.constraints.ConstrainedProblem`). Of these the problem has what
+            ``budgets``, ``conflicts`` (see `solvers.subsets.ConstrainedProblem`). Of these the problem has what
             concerns the available clients.
 
         Returns

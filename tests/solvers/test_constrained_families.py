@@ -10,10 +10,11 @@ import pytest
 
 from solvers import solve
 from solvers.balance import BalanceProblem
-from solvers.constraints import Budget, ConstrainedProblem, Quota
+from solvers.constraints import Budget, Quota
 from solvers.coverage import CoverageProblem
 from solvers.errors import InvalidProblem, NoSelection
 from solvers.registry import methods
+from solvers.subsets import ConstrainedProblem
 from tests.solvers.dispersion.constrained.cases import draw_constraints, keeps
 from tests.thoroughly import few_of
 

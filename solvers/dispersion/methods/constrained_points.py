@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.constrained_set import ConstrainedSelections
-from solvers.constraints import FREE, ONE, ZERO
 from solvers.dispersion.geometry import StoredPointGeometry
 from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
 from solvers.dispersion.neighbourhood import ascend
@@ -17,6 +16,7 @@ from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
 from solvers.dispersion.relaxations.points import Relaxation, Rest
 from solvers.dispersion.restated import RestatedRun, as_matrix
 from solvers.errors import InvalidProblem
+from solvers.feasible_set import FREE, ONE, ZERO
 from solvers.registry import find
 from solvers.run import Run
 

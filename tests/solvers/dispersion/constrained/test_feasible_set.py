@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from solvers.constrained_set import ConstrainedSelections
-from solvers.constraints import FREE, ONE, ZERO
+from solvers.feasible_set import FREE, ONE, ZERO
 from tests.solvers.dispersion.constrained.cases import draw_case, feasible_cases
 from tests.thoroughly import few_of
 
