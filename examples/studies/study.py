@@ -36,7 +36,8 @@ from comparison import print_table
 from fedselect.errors import TOOLKIT_ERRORS, ConfigError, RunError
 from fedselect.experiments.config import Experiment
 from fedselect.experiments.figures import save_figure
-from fedselect.experiments.folder import load_checkpoint, read_records, read_summary, save_checkpoint
+from fedselect.experiments.folder import load_checkpoint, save_checkpoint
+from fedselect.experiments.reading import read_records, read_summary
 from fedselect.experiments.running import build_selector, run_all
 from fedselect.measures import learning_curve, round_table
 from fedselect.rounds.engine import play

@@ -234,7 +234,7 @@ def _exit_code(solution: Solution, require_proof: bool) -> int:
 
 
 def _record(instance: str, solution: Solution, known: InstanceInfo | None) -> dict[str, Any]:
-    from fedselect.experiments.folder import solution_record
+    from fedselect.rounds.engine import solution_record
 
     problem = solution.problem
     found = {"instance": instance, "type": type(problem).__name__, "sense": problem.sense, "seed": solution.seed}

@@ -2,7 +2,8 @@
 
 from fedselect.experiments.comparison import Comparison, compare, sweep
 from fedselect.experiments.config import Choice, Experiment, read_config
-from fedselect.experiments.folder import RecordedRun, read_records, read_summary, run_folder
+from fedselect.experiments.folder import run_folder
+from fedselect.experiments.reading import RecordedRun, read_records, read_summary
 from fedselect.experiments.running import build, build_scenario, build_selector, carried_by, run, run_all
 
 __all__ = [

@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 
 from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.config import Choice, Experiment
-from fedselect.experiments.folder import RunFolder, read_records, read_summary
+from fedselect.experiments.folder import RunFolder
+from fedselect.experiments.reading import read_records, read_summary
 from fedselect.experiments.running import RunCallbacks, run_all
 from fedselect.measures import known_run_measures, round_table, rounds_to, seconds_to
 from fedselect.options import parsed

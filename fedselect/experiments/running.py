@@ -14,9 +14,9 @@ from fedselect.clock import Clock, build_clock
 from fedselect.data import Federation
 from fedselect.errors import ConfigError, RunError, missing_extra
 from fedselect.experiments.config import Choice, Experiment
-from fedselect.experiments.folder import RunFolder, round_record
+from fedselect.experiments.folder import RunFolder
 from fedselect.plugins import load_payload, worker_payload
-from fedselect.rounds.engine import Callback, Callbacks, listeners
+from fedselect.rounds.engine import Callback, Callbacks, listeners, round_record
 from fedselect.rounds.protocol import Selector
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors import SELECTORS

@@ -11,7 +11,7 @@ import pandas as pd
 from fedselect.errors import RunError
 from fedselect.experiments.comparison import FORMAT, read_manifest
 from fedselect.experiments.config import read_config
-from fedselect.experiments.folder import RecordedRun
+from fedselect.experiments.reading import RecordedRun
 from fedselect.measures import client_rounds
 from fedselect.plugins import load_plugins
 from fedselect.reports.document import Report

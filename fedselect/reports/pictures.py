@@ -30,7 +30,7 @@ from solvers.reading import without_controls
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedselect.experiments.folder import RecordedRun
+    from fedselect.experiments.reading import RecordedRun
 
 __all__ = [
     "MOST_NODES",

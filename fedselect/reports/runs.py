@@ -14,7 +14,7 @@ import pandas as pd
 
 from fedselect.errors import RunError
 from fedselect.experiments.comparison import Comparison, difference_table, mean_table, summary_table, time_table
-from fedselect.experiments.folder import RecordedRun
+from fedselect.experiments.reading import RecordedRun
 from fedselect.measures import Measure, RunData, known_run_measures, run_gaps, summary
 from fedselect.reports.constraints import constraints_table
 from fedselect.reports.document import (

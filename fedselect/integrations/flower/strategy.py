@@ -15,7 +15,6 @@ from flwr.serverapp.strategy import Result, Strategy
 from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
-from fedselect.experiments.folder import round_record
 from fedselect.integrations.flower.messages import (
     DROPPED_OUT,
     LOST,
@@ -30,7 +29,7 @@ from fedselect.integrations.flower.messages import (
     read_update,
     reason_of,
 )
-from fedselect.rounds.engine import Round
+from fedselect.rounds.engine import Round, round_record
 from fedselect.training.server import Server
 
 __all__ = [
@@ -187,7 +186,7 @@ class SelectorStrategy(Strategy):
         Selector, model, weights; its state, checkpointed after a round, is all that the next round depends on.
     on_round : callable, optional
         Called after every round with its record: the line of a run folder
-        (`fedselect.experiments.folder.round_record`), as ``faults`` who failed, why and when, and as
+        (`fedselect.rounds.engine.round_record`), as ``faults`` who failed, why and when, and as
         ``client_seconds`` how long each client says that it trained, beside the simulated times of a clock.
     timeout : float
         Seconds to wait for the answers to a set of messages.

@@ -18,7 +18,8 @@ import tomli_w
 
 from fedselect.errors import ConfigError, RunError
 from fedselect.experiments import Choice, Experiment, read_config, read_records, run, run_folder
-from fedselect.experiments.folder import RecordedRun, load_checkpoint
+from fedselect.experiments.folder import load_checkpoint
+from fedselect.experiments.reading import RecordedRun
 from fedselect.reports import read_report
 
 CONFIG = """[experiment]

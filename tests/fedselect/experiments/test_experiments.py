@@ -16,7 +16,8 @@ import tomli_w
 
 from fedselect.errors import ConfigError, FedselectError, RunError
 from fedselect.experiments import Choice, Experiment, compare, read_config, read_records, run, run_all, run_folder
-from fedselect.experiments.folder import RecordedRun, RunFolder, load_checkpoint, save_checkpoint
+from fedselect.experiments.folder import RunFolder, load_checkpoint, save_checkpoint
+from fedselect.experiments.reading import RecordedRun
 from fedselect.experiments.running import run_into
 from fedselect.measures import RunData, selection_counts, summary
 from fedselect.reports import read_report, results_table, write_report

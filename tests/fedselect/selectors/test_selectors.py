@@ -13,8 +13,9 @@ from fedselect.availability import AVAILABILITY
 from fedselect.clock import Clock, ClockSettings, lognormal
 from fedselect.data import digits, synthetic
 from fedselect.errors import ConfigError, DataError
-from fedselect.experiments.folder import load_checkpoint, save_checkpoint, solution_record
+from fedselect.experiments.folder import load_checkpoint, save_checkpoint
 from fedselect.randomness import generator
+from fedselect.rounds.engine import solution_record
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors import SELECTORS, FedGS, Uniform
