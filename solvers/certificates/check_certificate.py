@@ -23,7 +23,7 @@ from collections import defaultdict
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate, pairwise
-from operator import mul, sub
+from operator import lt, mul, sub
 from types import SimpleNamespace
 
 
@@ -105,17 +105,21 @@ def exact(value):
 WHOLE, REAL = 2**63 - 1, sys.float_info.max
 CHOICE = {"costs": ("f8", "n", -REAL, REAL), "clients": ("i8", "n", 0, WHOLE), "weight": ("float", "", 0, REAL)}
 CHOICE |= {"size": ("int", "", 1, 1 << 24)}
-ERROR = {"availability": ("f8", "n", 5e-324, 1), "variances": ("f8", "n", 0, REAL), "offset": ("float", "", 0, REAL)}
+ERROR = {
+    "availability": ("f8", "n", 5e-324, 1),
+    "variances": ("f8", "n", 5e-324, REAL),
+    "offset": ("float", "", 0, REAL),
+}
 ERROR |= {"total": ("float", "", 5e-324, REAL), "constant": ("float", "", -REAL, REAL)}
 PROBLEMS = {
     "AllocationProblem": {
-        "sizes": ("i8", "n", 1, WHOLE),
+        "sizes": ("i8", "n", 1, 1 << 52),
         "deviations": ("f8", "n", 0, REAL),
-        "lower": ("i8", "n", 0, WHOLE),
-        "upper": ("i8", "n", 0, WHOLE),
+        "lower": ("i8", "n", 0, 1 << 52),
+        "upper": ("i8", "n", 0, 1 << 52),
         "total": ("int", "", 1, WHOLE),
     },
-    "BalanceProblem": {"label_counts": ("i8", "nb", 0, WHOLE), "size": CHOICE["size"]},
+    "BalanceProblem": {"label_counts": ("i8", "nb", 0, 10**9), "size": CHOICE["size"]},
     "CoverageProblem": {"similarity": ("f8 f4", "rn", -REAL, REAL), "size": CHOICE["size"]},
     "ScheduleProblem": {
         "available": ("b1", "tn", 0, 1),
@@ -200,6 +204,7 @@ def fields_of(kind, scalars, arrays):
         numbers, most = value[3] if shape else [value], lengths[most] - 1 if most in lengths else most
         need(all(map(math.isfinite, numbers)), f"{name} of the problem holds what is no number")
         need(min(numbers) >= least and max(numbers) <= most, f"{name} of the problem must lie from {least} to {most}")
+        need(name != "clients" or all(map(lt, numbers, numbers[1:])), "clients of the problem must be increasing")
     return dict(scalars)
 
 
@@ -383,6 +388,7 @@ def check_allocation(problem, unit, given):
     everybody, bound = sum(problem.sizes[k] for k in here), -price * unit * problem.total
     for k in here:
         size, least, most = problem.sizes[k], problem.lower[k], problem.upper[k]
+        need(least <= most <= size, "a group has no room")
         cost = (size * Fraction(problem.deviations[k]) / everybody) ** 2
         if cost == 0:
             best = rate * least

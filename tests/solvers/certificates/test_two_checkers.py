@@ -239,7 +239,7 @@ BEYOND = [
 ]
 
 
-def test_a_problem_that_is_none_is_refused(tmp_path, monkeypatch):
+def test_a_problem_that_is_none_is_refused(tmp_path):
     """The one file reads what anyone wrote, and proves nothing of what lies beyond a family's range."""
     found = {certificate.kind: (problem, certificate) for problem, certificate in reversed(certificates())}
     for kind, change, said in BEYOND:
@@ -251,7 +251,7 @@ def test_a_problem_that_is_none_is_refused(tmp_path, monkeypatch):
         }
         lie = replace(certificate, bound=1e300 if problem.sense == "max" else -1e300)
         with pytest.raises(check_certificate.Refused, match=said):
-            check_certificate.check_files(*forged(tmp_path, problem, lie, monkeypatch, **change))
+            check_certificate.check_files(*forged(tmp_path, problem, lie, **change))
 
 
 def test_all_points_may_be_chosen():
