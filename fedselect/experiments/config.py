@@ -11,17 +11,17 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, get_type_hints
+from typing import Annotated, Any, Self, get_type_hints
 
 from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.clock import CLOCKS, ClockSettings, check_clock
 from fedselect.data import DATASETS, PARTITIONS, Federation, check_data, load_data
 from fedselect.errors import ConfigError
-from fedselect.options import Registry, check_count, parsed, placed, with_files
+from fedselect.options import LARGEST_COUNT, Registry, parsed, placed, with_files
 from fedselect.plugins import find_sources, load_plugins
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import TrainingSettings
-from solvers.options import check_keywords, describe_type, did_you_mean, matches
+from solvers.options import Above, AtLeast, AtMost, check_keywords, describe_type, did_you_mean, matches
 from solvers.reading import Unreadable, read_toml
 
 __all__ = ["Choice", "Experiment", "Key", "configuration_keys", "in_toml", "read_config", "starting_file"]
@@ -29,11 +29,8 @@ __all__ = ["Choice", "Experiment", "Key", "configuration_keys", "in_toml", "read
 #: Keys of ``[experiment]``.
 _HEAD = ("name", "rounds", "seed", "clients_per_round", "time_limit", "patience", "checkpoint_every")
 
-#: Settings that came later: they stand in a configuration where they are not the default.
-_LATER = (
-    *("schedule", "schedule_rounds", "optimizer", "optimizer_options", "clip_gradient"),
-    *("server_beta1", "server_beta2", "server_tau", "metrics"),
-)
+#: A count that some memory or some hours can serve.
+_Count = Annotated[int, AtLeast(1), AtMost(LARGEST_COUNT)]
 
 #: Sections that choose an entry of a registry by name.
 _REGISTRIES: dict[str, Registry] = {
@@ -94,12 +91,12 @@ class Experiment:
     """
 
     name: str = "experiment"
-    rounds: int = 100
-    seed: int = 0
-    clients_per_round: int = 10
-    time_limit: float = 5.0
-    patience: int | None = None
-    checkpoint_every: int = 1
+    rounds: _Count = 100
+    seed: Annotated[int, AtLeast(0)] = 0
+    clients_per_round: _Count = 10
+    time_limit: Annotated[float, Above(0)] = 5.0
+    patience: _Count | None = None
+    checkpoint_every: _Count = 1
     load: tuple[str, ...] = ()
     data: Choice = Choice("digits")
     availability: Choice = Choice("ideal")
@@ -114,6 +111,7 @@ class Experiment:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
+        _typed("experiment", {key: getattr(self, key) for key in _HEAD}, Experiment)
         for section in ("data", "availability", "dropout", "selector", "clock"):
             if isinstance(value := getattr(self, section), str):
                 object.__setattr__(self, section, Choice(value))
@@ -123,15 +121,6 @@ class Experiment:
             object.__setattr__(self, "training", dataclasses.replace(self.training, schedule_rounds=self.rounds))
         if not self.name.isprintable() or not self.name or any(c in self.name for c in "/\\") or self.name[0] == ".":
             raise ConfigError(f"experiment: name must be usable as a folder name; got {self.name!r}")
-        for key, least in (("rounds", 1), ("seed", 0), ("clients_per_round", 1), ("checkpoint_every", 1)):
-            if getattr(self, key) < least:
-                raise ConfigError(f"experiment: {key} must be at least {least}; got {getattr(self, key)}")
-            if key != "seed":
-                check_count(f"experiment: {key}", getattr(self, key))
-        if self.patience is not None and self.patience < 1:
-            raise ConfigError(f"experiment: patience must be at least 1 evaluation; got {self.patience}")
-        if not self.time_limit > 0:
-            raise ConfigError(f"experiment: time_limit must be a positive number of seconds; got {self.time_limit}")
         check_data(self.data.name, self.data.options)
         for section in ("availability", "dropout", "selector"):
             _REGISTRIES[section].check(getattr(self, section).name, getattr(self, section).options)
@@ -184,10 +173,6 @@ class Experiment:
             head["load"] = list(self.load)
         # TOML has no null: what was left out is left out.
         training = {key: value for key, value in dataclasses.asdict(self.training).items() if value is not None}
-        defaults = TrainingSettings()
-        for key in _LATER:  # so that runs that know nothing of them keep the names of their folders
-            if training.get(key) == getattr(defaults, key):
-                training.pop(key, None)
         training["model_options"] = with_files(training["model_options"], place)
         choices = {section: with_files(getattr(self, section).table(), place) for section in _REGISTRIES}
         if self.clock is not None:
@@ -201,7 +186,6 @@ class Experiment:
         head = _table("experiment", tables)
         _known("experiment", head, (*_HEAD, "load"))
         head = {**head, "load": tuple(head["load"])} if "load" in head else head
-        _typed("experiment", {key: value for key, value in head.items() if key != "load"}, cls)
         training = _table("training", tables)
         _known("training", training, [f.name for f in dataclasses.fields(TrainingSettings)])
         _typed("training", training, TrainingSettings)
@@ -381,10 +365,11 @@ def _known(where: str, table: Mapping[str, Any], keys: Iterable[str]) -> None:
 
 
 def _typed(where: str, table: Mapping[str, Any], owner: type) -> None:
-    hints = get_type_hints(owner)
+    """Raise `ConfigError` where a value does not match the annotation of its field, limits included."""
+    hints = get_type_hints(owner, include_extras=True)
     for key, value in table.items():
         if not matches(value, hints[key]):
-            raise ConfigError(f"{where}: {key} must be {describe_type(hints[key])}; got {value!r}")
+            raise ConfigError(f"{where}: {key} must be {describe_type(hints[key])}; got {value!r:.80}")
 
 
 # -- keys ------------------------------------------------------------------------------------------------------------

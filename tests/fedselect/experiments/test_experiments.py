@@ -110,11 +110,11 @@ def test_digest_names_everything_but_name_and_seed(config):
     [
         ("experiment.round=3", "experiment: unknown key 'round'; did you mean 'rounds'"),
         ("experimint.rounds=3", "the configuration: unknown key 'experimint'"),
-        ("experiment.rounds=0", "rounds must be at least 1; got 0"),
-        ("experiment.rounds=2.5", "experiment: rounds must be an integer; got 2.5"),
+        ("experiment.rounds=0", "rounds must be an integer, at least 1, at most .*; got 0"),
+        ("experiment.rounds=2.5", "experiment: rounds must be an integer, at least 1, at most .*; got 2.5"),
         ("experiment.clients_per_round=13", "clients_per_round is 13, but there are only 12 clients"),
         ("experiment.name=a/b", "usable as a folder name; got 'a/b'"),
-        ("experiment.time_limit=0", "time_limit must be a positive number of seconds; got 0"),
+        ("experiment.time_limit=0", "time_limit must be a number, above 0; got 0"),
         ("selector.name=fedgz", "there is no selector 'fedgz'; did you mean 'fedgs'"),
         ("selector.alfa=1", "selector 'fedgs' has no option 'alfa'; did you mean 'alpha'"),
         ("availability.rate=0.5", "availability 'lognormal' has no option 'rate'"),
@@ -128,7 +128,7 @@ def test_digest_names_everything_but_name_and_seed(config):
         ("training.model_options=3", "training: model_options must be a table; got 3"),
         ("training.model_options={hidden = 3}", "model 'linear' has no option 'hidden'"),
         ("training.projection=near", "training: projection must be a number; got 'near'"),
-        ("experiment.checkpoint_every=0", "checkpoint_every must be at least 1; got 0"),
+        ("experiment.checkpoint_every=0", "checkpoint_every must be an integer, at least 1, at most .*; got 0"),
         ("training.batch_size=0", "batch_size must be a positive number; got 0"),
         ("rounds=3", "an override reads section.key=value; got 'rounds=3'"),
         (
@@ -141,6 +141,24 @@ def test_digest_names_everything_but_name_and_seed(config):
 def test_bad_configurations_are_sentences(config, override, sentence):
     with pytest.raises(ConfigError, match=sentence):
         read_config(config, [override])
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"rounds": 10**400}, "rounds must be an integer, at least 1, at most 1e\\+15; got 1000"),
+        ({"rounds": True}, "rounds must be an integer"),
+        ({"name": 3}, "name must be text; got 3"),
+        ({"seed": -1}, "seed must be an integer, at least 0; got -1"),
+        ({"time_limit": float("nan")}, "time_limit must be a number, above 0; got nan"),
+        ({"patience": 0}, "patience must be an integer, at least 1"),
+    ],
+)
+def test_the_constructor_is_the_configuration(given, sentence):
+    """What a file may not say, Python may not either; integers of any library are integers."""
+    with pytest.raises(ConfigError, match=f"experiment: {sentence}"):
+        Experiment(**given)
+    assert Experiment(rounds=np.int64(3), time_limit=2).rounds == 3
 
 
 def test_an_override_without_a_value_leaves_the_key_out(config):
@@ -195,7 +213,10 @@ def test_a_run_folder_holds_what_the_readme_says(config, tmp_path):
         "plots/counts.png",
         "plots/curves.png",
     }
-    assert Experiment.from_tables(tomllib.loads((folder / "config.toml").read_text())) == experiment
+    tables = tomllib.loads((folder / "config.toml").read_text())
+    assert Experiment.from_tables(tables) == experiment
+    stated = {name: value for name, value in vars(experiment.training).items() if value is not None}
+    assert tables["training"] == stated  # all of them, defaults too
     records = read_records(folder)
     assert [record["round"] for record in records] == list(range(6))
     for record in records:
@@ -543,5 +564,5 @@ def test_patience_ends_a_run_which_is_then_finished(config, tmp_path):
     assert RecordedRun.read(folder).finished
     assert run(experiment, tmp_path / "out", plots=False) == folder
     assert len(read_records(folder)) == len(losses)
-    with pytest.raises(ConfigError, match="patience must be at least 1"):
+    with pytest.raises(ConfigError, match="patience must be an integer, at least 1"):
         replace(experiment, patience=0)
