@@ -108,6 +108,39 @@ def test_products_of_rows_are_not_negative_and_rounded_alike(seeds):
             assert 0 <= exact <= value <= exact + len(triples) * (problem.size + 1) ** 2
 
 
+@pytest.mark.parametrize("part", [None, 0, 1, 2])
+def test_products_of_rows_one_unit_low_prove_what_is_false(monkeypatch, part):
+    """What fuzzing cannot see: at the optimum both rows leave nothing, so that one unit less of each is a false bound.
+
+    It is one where a part (the constant, the linear term, the matrix) is made lower, and refused as it is.
+    """
+    costs, times = np.array([-(10.0**9), -(10.0**9), 0, 0, 0]), 20
+    problem = DispersionProblem(np.zeros((5, 5)), costs, size=2, quotas=[Quota([0, 1], 0, 2), Quota([0, 1, 2], 0, 2)])
+    optimum, point = 2 * 10**9, np.array([1, 1, 0, 0, 0])
+    triples = np.tile([0, 1, 1, 1, 0, 3, 0, 0, 2], times)
+    lie = one_form(problem, bound=optimum - 1.0, goal=optimum - 1, point=point, form_row=triples)
+    if part is None:
+        refused(problem, lie, "proves only")
+        assert check(problem, replace(lie, bound=float(optimum))) == optimum
+        return
+    as_it_is, in_lists = Sides.products, check_certificate.Sides.products
+
+    def low(sides, triples, ones, ids):
+        found = list(as_it_is(sides, triples, ones, ids))
+        found[part] = found[part] - len(triples)
+        return found
+
+    def low_in_lists(sides, triples, ones, ids):
+        constant, linear, matrix = in_lists(sides, triples, ones, ids)
+        less = len(triples)
+        lower = constant - less, [x - less for x in linear], [[x - less for x in row] for row in matrix]
+        return [lower[k] if k == part else whole for k, whole in enumerate((constant, linear, matrix))]
+
+    monkeypatch.setattr(Sides, "products", low)
+    monkeypatch.setattr(check_certificate.Sides, "products", low_in_lists)
+    assert check(problem, lie) == second(problem, lie) == optimum - 1.0
+
+
 def test_products_of_no_rows_are_refused():
     problem = told(quotas=[Quota([0, 1, 2], 0, 1), Quota([3, 4], 0, 9)])
     point = np.array([0, 1, 1, 0, 0])
