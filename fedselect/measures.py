@@ -402,12 +402,22 @@ def _round(name: str, meaning: str, compute: Callable[[Any], Any], needs: Litera
     return Measure(name, name.replace("_", " "), "round", compute, meaning, needs=needs)
 
 
+def _client(name: str, meaning: str, compute: Callable[[RunData], Any], needs: Literal["", "clock"] = "") -> Measure:
+    return Measure(name, name.replace("_", " "), "client", compute, meaning, needs=needs)
+
+
+def _run(
+    name: str, title: str, meaning: str, compute: Callable[[RunData], Any], form: str = "{:.3f}", **look: Any
+) -> Measure:
+    return Measure(name, title, "run", compute, meaning, form, **look)
+
+
 def _solved(key: str) -> Callable[[Any], Any]:
     return lambda record: (record["solution"] or {}).get(key)
 
 
-def _client(name: str, meaning: str, compute: Callable[[RunData], Any], needs: Literal["", "clock"] = "") -> Measure:
-    return Measure(name, name.replace("_", " "), "client", compute, meaning, needs=needs)
+def _on_clock(key: str) -> Callable[[Any], Any]:
+    return lambda record: record["clock"][key]
 
 
 def _late(run: RunData) -> NDArray[np.int64]:
@@ -422,8 +432,20 @@ def _curve(name: str, statistic: Callable[[pd.Series], float]) -> Callable[[RunD
     return lambda run: float(statistic(run.table[["loss", "accuracy"]].dropna(how="all")[name]))
 
 
+def _rounds_per_hour(run: RunData) -> float | None:
+    seconds = float(run.table["seconds"].iloc[-1])
+    return 3600.0 * len(run.table) / seconds if seconds else None
+
+
+def _proved(run: RunData) -> float | None:
+    solved = run.table["status"].dropna()
+    return float((solved == "optimal").mean()) if len(solved) else None
+
+
 _EVERYWHERE: tuple[Table, ...] = ("results", "differences", "runs")
 _AND_WORST: tuple[Table, ...] = (*_EVERYWHERE, "course")
+_COURSE: dict[str, Any] = {"tables": ("course",)}
+_CLOCK: dict[str, Any] = {"tables": ("seconds",), "needs": "clock"}
 
 _BUILT_IN = (
     _model("loss", "loss", "Mean loss", "less", _EVERYWHERE),
@@ -431,6 +453,7 @@ _BUILT_IN = (
     _model("f1", "F1", "Macro F1, the mean over the classes of 2 TP / (2 TP + FP + FN)", "more", _AND_WORST),
     _model("auroc", "AUROC", "Macro AUROC, one class against the rest", "more", _AND_WORST),
     _model("balanced-accuracy", "balanced accuracy", "Mean of the classes' accuracies", "more", _AND_WORST),
+
     _round("available", "Clients that were available.", lambda record: len(record["available"])),
     _round("selected", "Clients that were selected.", lambda record: len(record["selected"])),
     _round("returned", "Clients whose update arrived and could be used.", lambda record: len(record["returned"])),
@@ -444,20 +467,11 @@ _BUILT_IN = (
     _round("train_seconds", "Seconds of the local training.", lambda record: record["train_seconds"]),
     _round("seconds", "End of the round on the clock.", lambda record: record["seconds"], "clock"),
     _round("late", "Clients whose update came too late.", lambda record: len(record["clock"]["late"]), "clock"),
-    _round("busy_seconds", "Seconds of the clients' work.", lambda record: record["clock"]["busy_seconds"], "clock"),
-    _round(
-        "wasted_seconds",
-        "Seconds of clients whose update was not used.",
-        lambda record: record["clock"]["wasted_seconds"],
-        "clock",
-    ),
-    _round("sent_bytes", "Bytes to and from the clients.", lambda record: record["clock"]["sent_bytes"], "clock"),
-    _round(
-        "wasted_bytes",
-        "Bytes of clients whose update was not used.",
-        lambda record: record["clock"]["wasted_bytes"],
-        "clock",
-    ),
+    _round("busy_seconds", "Seconds of the clients' work.", _on_clock("busy_seconds"), "clock"),
+    _round("wasted_seconds", "Seconds of clients whose update was not used.", _on_clock("wasted_seconds"), "clock"),
+    _round("sent_bytes", "Bytes to and from the clients.", _on_clock("sent_bytes"), "clock"),
+    _round("wasted_bytes", "Bytes of clients whose update was not used.", _on_clock("wasted_bytes"), "clock"),
+
     _client("samples", "Samples of the client.", lambda run: run.sizes),
     _client("available", "Rounds in which it was available.", lambda run: run.history.available),
     _client("selected", "Rounds in which it was selected.", lambda run: run.counts),
@@ -466,229 +480,67 @@ _BUILT_IN = (
     _client("importance", "Its importance in the objective.", lambda run: run.importance),
     _client("realised_importance", "Its share of all applied weights.", lambda run: realised_importance(run.history)),
     _client("late", "Rounds in which its update came too late.", _late, "clock"),
-    Measure("rounds", "rounds", "run", lambda run: len(run.records), "Rounds of the run."),
-    Measure(
-        "count_variance",
-        "count variance",
-        "run",
-        lambda run: float(run.counts.var(ddof=1)) if len(run.counts) > 1 else None,
-        "Variance over clients of how often each was selected (divisor N - 1); 0 is the same for all.",
-        "{:.1f}",
-        "less",
-        _EVERYWHERE,
-        drop=3,
-    ),
-    Measure(
-        "least_count_variance",
-        "least in hindsight",
-        "run",
-        lambda run: least_count_variance(run.records, len(run.importance)),
-        "Least count variance of any schedule that selects as many clients a round, knowing all availability.",
-        "{:.1f}",
-        "less",
-        ("results",),
-        drop=1,
-    ),
-    Measure(
-        "count_min", "fewest selections", "run", lambda run: int(run.counts.min()), "Least selections of a client."
-    ),
-    Measure("count_max", "most selections", "run", lambda run: int(run.counts.max()), "Most selections of a client."),
-    Measure(
-        "jain_index",
-        "Jain index",
-        "run",
-        lambda run: jain_index(run.counts),
-        "Evenness of the selection counts: 1 where all are equal, 1/N where one has all.",
-        "{:.3f}",
-        "more",
-        ("course",),
-    ),
-    Measure(
-        "longest_absence",
-        "longest absence (rounds)",
-        "run",
-        lambda run: int(absences(run.history).max()),
-        "Most rounds in a row without an update of one client.",
-        "{:.0f}",
-        "less",
-        ("course",),
-        over_seeds="max",
-    ),
-    Measure("returned", "updates", "run", lambda run: int(run.history.returns.sum()), "Updates that arrived."),
-    Measure(
-        "success_ratio",
-        "success ratio",
-        "run",
-        lambda run: float(success_ratio(run.history)[-1]),
-        "Share of the selections whose update arrived.",
-        "{:.3f}",
-        "more",
-        ("course",),
-    ),
-    Measure("failed", "failed", "run", lambda run: int(run.table["failed"].sum()), "Updates that could not be used."),
-    Measure(
-        "weight_sum",
-        "sum of weights",
-        "run",
-        lambda run: mean_weight_sum(run.records),
-        "Mean over rounds of the sum of the weights that were applied to the updates. A rule whose weights sum to 0.2 "
-        "takes a fifth of the step of one whose weights sum to 1: their losses differ for that alone.",
-        "{:.2f}",
-        tables=("results",),
-    ),
-    Measure(
-        "importance_distance",
-        "distance to target importance",
-        "run",
-        lambda run: total_variation(run.importance, realised_importance(run.history)),
-        "Total variation distance, from 0 to 1, of the clients' shares of all applied weights from their importance in "
-        "the objective (their samples, or 1/N).",
-        "{:.3f}",
-        "less",
-        ("course",),
-    ),
-    Measure("best_loss", "best loss", "run", _curve("loss", pd.Series.min), "Least test loss of all rounds.", "{:.3f}"),
-    Measure(
-        "best_accuracy",
-        "best accuracy",
-        "run",
-        _curve("accuracy", pd.Series.max),
-        "Largest test accuracy of the rounds.",
-        "{:.3f}",
-        "more",
-        ("course",),
-    ),
-    Measure(
-        "mean_accuracy",
-        "mean accuracy",
-        "run",
-        _curve("accuracy", pd.Series.mean),
-        "Mean test accuracy over the evaluated rounds.",
-        "{:.3f}",
-        "more",
-        ("course",),
-    ),
-    Measure(
-        "late_accuracy_deviation",
-        "late deviation",
-        "run",
-        _curve("accuracy", late_deviation),
-        "Standard deviation of the test accuracy over the second half of the rounds: how unsteady it stays.",
-        "{:.4f}",
-        "less",
-        ("course",),
-    ),
-    Measure(
-        "mean_gap",
-        "mean gap",
-        "run",
-        lambda run: float(run.gaps.mean()) if len(run.gaps) else None,
-        "|bound - objective| of a decision: how far it may be from the best, relative to the run's mean |objective|.",
-        "{:.3g} %",
-        "less",
-        ("results", "runs"),
-        drop=5,
-    ),
-    Measure(
-        "max_gap",
-        "largest gap",
-        "run",
-        lambda run: float(run.gaps.max()) if len(run.gaps) else None,
-        "Largest gap of a round, relative to the mean |objective| of the run.",
-        "{:.3g} %",
-        "less",
-        over_seeds="max",
-    ),
-    Measure(
-        "proved",
-        "proved",
-        "run",
-        lambda run: float((solved == "optimal").mean()) if len(solved := run.table["status"].dropna()) else None,
-        "Solves, or rounds, whose decision is proved optimal, up to 1e-6.",
-        "{:.0f} %",
-        "more",
-        ("results",),
-        drop=4,
-    ),
-    Measure(
-        "median_solve_seconds",
-        "solve time",
-        "run",
-        lambda run: run.solved(pd.Series.median),
-        "Median of the seconds that a decision took.",
-        "s",
-        "less",
-        ("results", "runs"),
-        drop=2,
-    ),
-    Measure(
-        "max_solve_seconds",
-        "longest solve",
-        "run",
-        lambda run: run.solved(pd.Series.max),
-        "Most seconds that a decision took.",
-        "s",
-        "less",
-        ("results",),
-        over_seeds="max",
-        drop=2,
-    ),
-    Measure(
-        "seconds",
-        "length of the run (s)",
-        "run",
-        lambda run: float(run.table["seconds"].iloc[-1]),
-        "Seconds of the run on its clock.",
-        "{:.4g}",
-        "less",
-        ("results", "seconds"),
-        needs="clock",
-    ),
-    Measure(
-        "rounds_per_hour",
-        "rounds per hour",
-        "run",
-        lambda run: 3600.0 * len(run.table) / seconds if (seconds := float(run.table["seconds"].iloc[-1])) else None,
-        "Rounds in an hour on the clock.",
-        "{:.4g}",
-        "more",
-        ("seconds",),
-        needs="clock",
-    ),
-    Measure(
-        "wasted_seconds",
-        "share of wasted seconds",
-        "run",
-        lambda run: run.share("wasted_seconds", "busy_seconds"),
-        "Share of the seconds of clients' work whose update was not used.",
-        "{:.3f}",
-        "less",
-        ("seconds",),
-        needs="clock",
-    ),
-    Measure(
-        "wasted_bytes",
-        "share of wasted bytes",
-        "run",
-        lambda run: run.share("wasted_bytes", "sent_bytes"),
-        "Share of the bytes that were sent for updates that were not used.",
-        "{:.3f}",
-        "less",
-        ("seconds",),
-        needs="clock",
-    ),
-    Measure(
-        "stragglers",
-        "share of stragglers",
-        "run",
-        lambda run: run.share("late", "selected"),
-        "Share of the selections whose update came too late.",
-        "{:.3f}",
-        "less",
-        ("seconds",),
-        needs="clock",
-    ),
-)
+
+    _run("rounds", "rounds", "Rounds of the run.", lambda run: len(run.records), "{:.0f}"),
+    _run("count_variance", "count variance",
+         "Variance over clients of how often each was selected (divisor N - 1); 0 is the same for all.",
+         lambda run: float(run.counts.var(ddof=1)) if len(run.counts) > 1 else None,
+         "{:.1f}", better="less", tables=_EVERYWHERE, drop=3),
+    _run("least_count_variance", "least in hindsight",
+         "Least count variance of any schedule that selects as many clients a round, knowing all availability.",
+         lambda run: least_count_variance(run.records, len(run.importance)),
+         "{:.1f}", better="less", tables=("results",), drop=1),
+    _run("count_min", "fewest selections", "Least selections of a client.", lambda run: int(run.counts.min())),
+    _run("count_max", "most selections", "Most selections of a client.", lambda run: int(run.counts.max())),
+    _run("jain_index", "Jain index",
+         "Evenness of the selection counts: 1 where all are equal, 1/N where one has all.",
+         lambda run: jain_index(run.counts), better="more", **_COURSE),
+    _run("longest_absence", "longest absence (rounds)", "Most rounds in a row without an update of one client.",
+         lambda run: int(absences(run.history).max()), "{:.0f}", better="less", over_seeds="max", **_COURSE),
+    _run("returned", "updates", "Updates that arrived.", lambda run: int(run.history.returns.sum())),
+    _run("success_ratio", "success ratio", "Share of the selections whose update arrived.",
+         lambda run: float(success_ratio(run.history)[-1]), better="more", **_COURSE),
+    _run("failed", "failed", "Updates that could not be used.", lambda run: int(run.table["failed"].sum())),
+    _run("weight_sum", "sum of weights",
+         "Mean over rounds of the sum of the weights that were applied to the updates. A rule whose weights sum to 0.2 "
+         "takes a fifth of the step of one whose weights sum to 1: their losses differ for that alone.",
+         lambda run: mean_weight_sum(run.records), "{:.2f}", tables=("results",)),
+    _run("importance_distance", "distance to target importance",
+         "Total variation distance, from 0 to 1, of the clients' shares of all applied weights from their importance "
+         "in the objective (their samples, or 1/N).",
+         lambda run: total_variation(run.importance, realised_importance(run.history)), better="less", **_COURSE),
+    _run("best_loss", "best loss", "Least test loss of all rounds.", _curve("loss", pd.Series.min), better="less"),
+    _run("best_accuracy", "best accuracy", "Largest test accuracy of all rounds.", _curve("accuracy", pd.Series.max),
+         better="more", **_COURSE),
+    _run("mean_accuracy", "mean accuracy", "Mean test accuracy of the evaluated rounds.",
+         _curve("accuracy", pd.Series.mean), better="more", **_COURSE),
+    _run("late_accuracy_deviation", "late deviation",
+         "Standard deviation of the test accuracy over the second half of the rounds: how unsteady it stays.",
+         _curve("accuracy", late_deviation), "{:.4f}", better="less", **_COURSE),
+    _run("mean_gap", "mean gap",
+         "|bound - objective| of a decision: how far it may be from the best, relative to the run's mean |objective|.",
+         lambda run: float(run.gaps.mean()) if len(run.gaps) else None,
+         "{:.3g} %", better="less", tables=("results", "runs"), drop=5),
+    _run("max_gap", "largest gap", "Largest gap of a round, relative to the mean |objective| of the run.",
+         lambda run: float(run.gaps.max()) if len(run.gaps) else None, "{:.3g} %", better="less", over_seeds="max"),
+    _run("proved", "proved", "Solves, or rounds, whose decision is proved optimal, up to 1e-6.", _proved,
+         "{:.0f} %", better="more", tables=("results",), drop=4),
+    _run("median_solve_seconds", "solve time", "Median of the seconds that a decision took.",
+         lambda run: run.solved(pd.Series.median), "s", better="less", tables=("results", "runs"), drop=2),
+    _run("max_solve_seconds", "longest solve", "Most seconds that a decision took.",
+         lambda run: run.solved(pd.Series.max), "s", better="less", tables=("results",), over_seeds="max", drop=2),
+    _run("seconds", "length of the run (s)", "Seconds of the run on its clock.",
+         lambda run: float(run.table["seconds"].iloc[-1]), "{:.4g}", better="less",
+         needs="clock", tables=("results", "seconds")),
+    _run("rounds_per_hour", "rounds per hour", "Rounds in an hour on the clock.", _rounds_per_hour,
+         "{:.4g}", better="more", **_CLOCK),
+    _run("wasted_seconds", "share of wasted seconds", "Share of the seconds of work whose update was not used.",
+         lambda run: run.share("wasted_seconds", "busy_seconds"), better="less", **_CLOCK),
+    _run("wasted_bytes", "share of wasted bytes", "Share of the bytes that were sent for updates that were not used.",
+         lambda run: run.share("wasted_bytes", "sent_bytes"), better="less", **_CLOCK),
+    _run("stragglers", "share of stragglers", "Share of the selections whose update came too late.",
+         lambda run: run.share("late", "selected"), better="less", **_CLOCK),
+)  # fmt: skip
 
 for _each in _BUILT_IN:
     MEASURES.put(f"{_each.of} {_each.name}", _each)
