@@ -93,6 +93,36 @@ class Policy:
     #: Clients of a core that the next round over the same distances begins with. 2026-11-23, not swept.
     core_kept: int = 200
 
+    # -- points --
+
+    #: Clients of a small problem with a matrix: those on the wrong side of the threshold, and those nearest to it; and
+    #: where the trees are left too many. Types of clients have about as many. Not swept.
+    nearest: int = 600
+    nearest_at_last: int = 2_000
+    #: Clients whose mean distance says how far out a client lies. Not swept.
+    point_sample: int = 64
+    #: Candidates of the greedy selection, at least, and the batches in which clients are added. Not swept.
+    candidates: int = 4_096
+    greedy_batches: int = 512
+    #: Tabu moves in a small problem, and small problems one after the other. Not swept.
+    nearest_moves: int = 5_000
+    nearest_rounds: int = 20
+    #: A smaller problem of points is worth its own relaxation when it leaves out this share of the clients. Not swept.
+    shrunk_points: float = 0.8
+    #: Points under side constraints up to which all distances are stored: 128 MB. Not swept.
+    points_stored: int = 4_000
+    #: Changes of the rows' prices, climbs for each, and a relative gap below which no further price pays. Not swept.
+    pricings: int = 30
+    climbs: int = 6
+    pricing_gap: float = 1e-5
+    #: Changes of the prices after which the bound has to be lower by this share of the gap, else swaps go on. Not
+    #: swept.
+    pricing_memory: int = 4
+    pricing_progress: float = 0.02
+    #: Steps of Frank-Wolfe that find where to round from under side constraints, and their share of a limit. Not swept.
+    first_steps: int = 12
+    first_steps_time_share: float = 0.4
+
     # -- tabu search and populations --
 
     #: Entries of the gains that one call of tabu search may update, some 50 ms, and gains that are looked at in the

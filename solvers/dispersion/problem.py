@@ -38,7 +38,7 @@ __all__ = [
 _EPS = float(np.finfo(np.float64).eps)
 
 #: Numbers that rounding errors can be told from: products with 2⁻⁵² neither vanish nor overflow by a wide margin.
-_SMALLEST, _LARGEST = 1e-280, 1e280
+SMALLEST, _LARGEST = 1e-280, 1e280
 
 #: Up to this many clients `SelectionProblem.expanded` makes a matrix (3 GiB at most).
 EXPANDABLE = 20_000
@@ -722,13 +722,13 @@ def _check_range(weight: float, largest: float, what: str, dearest: float, size:
         raise InvalidProblem(f"weight {weight:g} times {what} overflows; rescale them")
     if not dearest * size < _LARGEST:
         raise InvalidProblem(f"costs up to {dearest:g} overflow; rescale them")
-    if 0 < largest < _SMALLEST:
+    if 0 < largest < SMALLEST:
         raise InvalidProblem(
-            f"{what} are too small to be computed with (accepted: 0, or from {_SMALLEST:g}); rescale them"
+            f"{what} are too small to be computed with (accepted: 0, or from {SMALLEST:g}); rescale them"
         )
     unit = max(weight * largest, dearest)
-    if unit < _SMALLEST and (dearest > 0 or (weight > 0 and largest > 0)):
+    if unit < SMALLEST and (dearest > 0 or (weight > 0 and largest > 0)):
         raise InvalidProblem(
             f"weight times distances and costs are at most {unit:g}, too small to be computed with "
-            f"(accepted: 0, or from {_SMALLEST:g}); rescale them"
+            f"(accepted: 0, or from {SMALLEST:g}); rescale them"
         )

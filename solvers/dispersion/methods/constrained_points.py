@@ -1,4 +1,4 @@
-"""Points under side constraints: prices of rows at the concave relaxation, heuristics, and a tree over what is left."""
+"""Points under side constraints: prices of rows at the concave relaxation, and heuristics."""
 
 from __future__ import annotations
 
@@ -11,42 +11,17 @@ from solvers.constrained_set import ConstrainedSelections
 from solvers.dispersion.geometry import StoredPointGeometry
 from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
 from solvers.dispersion.neighbourhood import ascend
-from solvers.dispersion.prelude import single_threaded_blas
-from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
-from solvers.dispersion.relaxations.points import Relaxation, Rest
-from solvers.dispersion.restated import RestatedRun, as_matrix
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
+from solvers.dispersion.problem import SMALLEST, DispersionProblem, PointDispersionProblem
+from solvers.dispersion.relaxations.points import Relaxation
+from solvers.dispersion.restated import RestatedRun
 from solvers.errors import InvalidProblem
 from solvers.feasible_set import FREE, ONE, ZERO
-from solvers.registry import find
 from solvers.run import Run
 
-__all__ = ["first_selection", "search_in_constraints", "solve_by_prices", "solve_points_in_constraints"]
+__all__ = ["first_selection", "incumbent_value", "search_in_constraints", "solve_by_prices", "stored"]
 
 _EPS = float(np.finfo(np.float64).eps)
-
-#: Points up to which all distances are stored: 128 MB.
-_STORED = 4_000
-
-#: Changes of the prices, and climbs for each; a gap below which no further price pays.
-_PRICINGS, _CLIMBS, _ENOUGH = 30, 6, 1e-5
-
-#: Changes of the price after which the bound has to be lower by this share of the gap, else swaps go on.
-_PATIENCE, _STALL = 4, 0.02
-
-#: Small problems that the search improves before the tree.
-_ROUNDS = 20
-
-#: Steps of Frank-Wolfe that find where to round from.
-_STEPS = 12
-
-#: Clients whose mean distance says how far out a client lies, for the first selection.
-_SAMPLE = 64
-
-#: Share of a time limit for these steps.
-_SHARE = 0.4
-
-#: Clients of a small problem.
-_SMALL = 600
 
 
 def first_selection(problem: PointDispersionProblem, run: Run) -> NDArray[np.int64]:
@@ -57,14 +32,14 @@ def first_selection(problem: PointDispersionProblem, run: Run) -> NDArray[np.int
     """
     feasible = _set_of(problem)
     sample = feasible.decision(
-        np.random.default_rng(run.seed).choice(problem.n, min(problem.n, _SAMPLE), replace=False)
+        np.random.default_rng(run.seed).choice(problem.n, min(problem.n, DEFAULT_POLICY.point_sample), replace=False)
     )
     share = (problem.size - 1) / sample.sum()
     x = feasible.round(2 * problem.weight * share * _sums(problem, sample, run) + problem.linear)
     run.offer(x)
     point, sums = x.astype(np.float64), _sums(problem, x, run)
-    for k in range(_STEPS):
-        if run.time_limit is not None and run.seconds > _SHARE * run.time_limit:
+    for k in range(DEFAULT_POLICY.first_steps):
+        if run.time_limit is not None and run.seconds > DEFAULT_POLICY.first_steps_time_share * run.time_limit:
             break
         g = 2 * problem.weight * sums + problem.linear
         towards = feasible.core.best(feasible.at_prices(g, feasible.prices(g))[1])
@@ -106,6 +81,12 @@ def search_in_constraints(problem: PointDispersionProblem, run: Run, rounds: int
             return
 
 
+def incumbent_value(run: Run) -> float:
+    """Return the value of the run's best decision; there must be one."""
+    assert run.objective is not None
+    return run.objective
+
+
 def _set_of(problem: PointDispersionProblem) -> ConstrainedSelections:
     assert isinstance(problem.feasible, ConstrainedSelections)
     return problem.feasible
@@ -123,7 +104,7 @@ def _near(feasible: ConstrainedSelections, x: NDArray[np.int64], g: NDArray[np.f
     best = feasible.core.best(reduced)
     loss = np.where(best == x, feasible.core.losses(reduced, best), -1.0)
     loss[feasible.constraints.states != FREE] = np.inf
-    return np.sort(np.argsort(loss, kind="stable")[: min(_SMALL, int(np.isfinite(loss).sum()))])
+    return np.sort(np.argsort(loss, kind="stable")[: min(DEFAULT_POLICY.nearest, int(np.isfinite(loss).sum()))])
 
 
 def _improve(
@@ -164,63 +145,7 @@ def _improve(
     inner.hand_over()
 
 
-def solve_points_in_constraints(problem: PointDispersionProblem, run: Run, largest: int) -> None:
-    """Bound by prices of the rows, improve by swaps, fix by reduced costs, and solve what is left by its own tree.
-
-    Parameters
-    ----------
-    problem, run : PointDispersionProblem, Run
-        The problem and its run, which has a decision.
-    largest : int
-        Clients that the tree takes over, at most.
-    """
-    problem = _stored(problem, run)
-    with run.phase("prices of rows"), single_threaded_blas(problem, _STORED):
-        relaxation = solve_by_prices(problem, run)
-    if run.proved or run.expired:
-        return
-    with run.phase("swaps"):
-        search_in_constraints(problem, run, _ROUNDS)
-    if run.proved or run.expired:
-        return
-    assert run.objective is not None
-    value = run.objective
-    state, y = relaxation.fixed(value), relaxation.y
-    agree = ((state == ONE) & (y >= 1.0)) | ((state == ZERO) & (y <= 0.0))
-    places = np.flatnonzero(~agree | (state == FREE))
-    if (problem.constraints.states[places] != FREE).any():
-        if problem.n <= largest:  # the point is not where clients are included or excluded
-            as_matrix(problem, run, "branch-and-bound")
-        return
-    if places.size > largest:
-        run.stop("iterations", f"{places.size} clients are left open by reduced costs; the tree takes {largest}")
-        return
-    rest = Rest(relaxation, places)
-    fixed = np.full(problem.n, ZERO, dtype=np.int8)
-    fixed[rest.ones], fixed[places] = ONE, FREE
-    _, left = problem.constraints.restricted(fixed)
-    if rest.size in (0, places.size) or ConstrainedSelections.of(left).contradiction() is not None:
-        only = rest.whole(np.full(places.size, int(rest.size > 0)))
-        if rest.size in (0, places.size) and problem.violation(only) == 0:
-            value = max(value, run.offer(only))
-        run.tighten(value + problem.rounding)
-        return
-    small = rest.dense(**left.arguments())
-
-    def lift(x: NDArray[np.int64]) -> NDArray[np.int64]:
-        whole = rest.whole(x)
-        assert run.x is not None
-        return whole if problem.violation(whole) == 0 else run.x  # limits of the part are rounded outwards
-
-    part = RestatedRun(small, run, rest.error + problem.rounding, lift=lift, constant=rest.constant, beside=value)
-    try:
-        find(small, "branch-and-bound").function(small, part)
-    finally:
-        part.hand_over()
-        run.nodes = part.nodes
-
-
-def solve_by_prices(problem: PointDispersionProblem, run: Run) -> Relaxation:
+def solve_by_prices(problem: PointDispersionProblem, run: Run, policy: Policy = DEFAULT_POLICY) -> Relaxation:
     """Bound by prices of the rows, and round: the relaxation, which is returned, climbs at the costs that prices make.
 
     The bound is the tangent at its point, over the linear relaxation of all constraints, whatever the prices are. A
@@ -235,11 +160,12 @@ def solve_by_prices(problem: PointDispersionProblem, run: Run) -> Relaxation:
     fixed = np.where(states == ONE, -far, np.where(states == ZERO, far, 0.0))  # keeps the point where states are
     prices, bracket, bounds = feasible.prices(relaxation.g), _Bracket(), list[float]()
     climber = copy(relaxation)
-    for step in range(_PRICINGS):
+    for step in range(policy.pricings):
         charge = fixed + prices @ matrix
+        charge[np.abs(charge) < SMALLEST] = 0.0  # no problem has costs of so little alone
         climber.problem = _repriced(problem, charge)
         climber.take(relaxation, -charge)
-        for _ in range(_CLIMBS):
+        for _ in range(policy.climbs):
             before = climber.y
             climber.climb()
             if np.abs(climber.y - before).sum() < 1e-3 or run.expired:
@@ -252,8 +178,9 @@ def solve_by_prices(problem: PointDispersionProblem, run: Run) -> Relaxation:
         assert run.objective is not None
         bounds.append(run.bound)
         gap = run.bound - run.objective
-        stalls = len(bounds) > _PATIENCE and bounds[-1 - _PATIENCE] - bounds[-1] <= _STALL * gap
-        if run.expired or run.proved or stalls or gap <= _ENOUGH * abs(run.objective):
+        memory = policy.pricing_memory
+        stalls = len(bounds) > memory and bounds[-1 - memory] - bounds[-1] <= policy.pricing_progress * gap
+        if run.expired or run.proved or stalls or gap <= policy.pricing_gap * abs(run.objective):
             break
         if len(limits) == 1 and np.isfinite(limits[0]):
             bracket.put(prices[0], float(matrix[0] @ climber.y) - limits[0])
@@ -302,7 +229,7 @@ def _offer(relaxation: Relaxation, run: Run, x: NDArray[np.int64]) -> None:
     """Offer a decision near the relaxation's point, where it is not worse than the run's as seen from there."""
     problem, change = relaxation.problem, x - relaxation.y
     some = np.flatnonzero(change)
-    if run.objective is not None and some.size <= _SMALL:
+    if run.objective is not None and some.size <= DEFAULT_POLICY.nearest:
         change = change[some]
         bend = problem.weight * float(change @ problem.geometry.distances(some) @ change)
         if relaxation.value() + float(relaxation.g[some] @ change) + bend < run.objective:
@@ -310,9 +237,9 @@ def _offer(relaxation: Relaxation, run: Run, x: NDArray[np.int64]) -> None:
     run.offer(x)
 
 
-def _stored(problem: PointDispersionProblem, run: Run) -> PointDispersionProblem:
-    """The same problem with distances that are stored, where that many fit."""
-    if problem.n > _STORED:
+def stored(problem: PointDispersionProblem, run: Run, policy: Policy) -> PointDispersionProblem:
+    """Return the problem with distances that are stored, where that many fit."""
+    if problem.n > policy.points_stored:
         return problem
     held = copy(problem)
     held.__dict__["geometry"] = StoredPointGeometry(problem.geometry.coordinates, run)

@@ -8,6 +8,7 @@ import numpy as np
 
 from solvers.dispersion.kernels import load
 from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
+from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem
 from solvers.dispersion.restated import RestatedRun, as_matrix
@@ -63,10 +64,6 @@ def local_search(problem: KindDispersionProblem, run: Run, *, restarts: Annotate
         run.offer(form.decision(counts))
 
 
-#: Clients of the small problem, about.
-_SMALL = 600
-
-
 @method(KindDispersionProblem, "tabu", kind="heuristic", constraints=True)
 def tabu(problem: KindDispersionProblem, run: Run, *, moves: Annotated[int, AtLeast(0)] = 20_000) -> None:
     """Exchanges between kinds, then tabu search over the clients who are the next to leave or to come, of each kind.
@@ -84,7 +81,7 @@ def tabu(problem: KindDispersionProblem, run: Run, *, moves: Annotated[int, AtLe
     least = 1e-12 * problem.scale
     load("counts", run).ascend(form.q, form.start, form.steps, counts, 10 * problem.size, least)
     run.offer(form.decision(counts))
-    reach = max(1, _SMALL // (2 * problem.k))
+    reach = max(1, DEFAULT_POLICY.nearest // (2 * problem.k))
     room = np.diff(form.start)
     held = np.maximum(counts - reach, 0)
     some = np.concatenate(

@@ -9,23 +9,25 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.constrained_set import ConstrainedSelections
 from solvers.dispersion.geometry import OutOfTime, potentials
 from solvers.dispersion.methods.auto import auto
 from solvers.dispersion.methods.constrained_points import (
     first_selection,
+    incumbent_value,
     search_in_constraints,
     solve_by_prices,
-    solve_points_in_constraints,
+    stored,
 )
 from solvers.dispersion.methods.exact import branch_and_bound as branch_and_bound_with_matrix
 from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
 from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
-from solvers.dispersion.prelude import dispersion_method
+from solvers.dispersion.prelude import dispersion_method, single_threaded_blas
 from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
 from solvers.dispersion.relaxations.points import Relaxation, Rest
-from solvers.dispersion.restated import QUICK, RestatedRun
-from solvers.feasible_set import FREE, ONE, ZERO
+from solvers.dispersion.restated import QUICK, RestatedRun, as_matrix
+from solvers.feasible_set import FREE
 from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run
@@ -47,23 +49,14 @@ __all__ = [
     "tangent",
 ]
 
-#: Clients whose mean distance says how far out a client lies.
-_SAMPLE = 64
-
-#: Candidates, at least.
-_CANDIDATES = 4_096
-
-#: Batches in which clients are added.
-_BATCHES = 512
-
 
 def candidates(problem: PointDispersionProblem, run: Run) -> NDArray[np.intp]:
     """The clients that gain most beside a sample of the others: enough of them to choose from."""
     n, m = problem.n, problem.size
-    number = max(4 * m, _CANDIDATES)
+    number = max(4 * m, DEFAULT_POLICY.candidates)
     if number >= n:
         return np.arange(n)
-    sample = np.sort(np.random.default_rng(run.seed).choice(n, size=min(n, _SAMPLE), replace=False))
+    sample = np.sort(np.random.default_rng(run.seed).choice(n, size=min(n, DEFAULT_POLICY.point_sample), replace=False))
     sums = problem.geometry.potentials(sample, np.ones(sample.size), run)
     promise = 2 * problem.weight * (m - 1) / sample.size * sums - problem.costs
     return np.sort(np.argpartition(-promise, number)[:number])
@@ -78,7 +71,7 @@ def greedy_decision(problem: PointDispersionProblem, run: Run) -> NDArray[np.int
     c = np.ascontiguousarray(problem.geometry.coordinates[:, some])
     g = -problem.costs[some]
     x = np.zeros(problem.n, dtype=np.int64)
-    left, batch = problem.size, -(-problem.size // _BATCHES)
+    left, batch = problem.size, -(-problem.size // DEFAULT_POLICY.greedy_batches)
     while left > 0:
         count = min(batch, left)
         chosen = np.argpartition(-g, count - 1)[:count] if count > 1 else np.array([g.argmax()])
@@ -93,9 +86,6 @@ def greedy_decision(problem: PointDispersionProblem, run: Run) -> NDArray[np.int
 
 #: Makes decisions of a small problem better, through its run.
 Improvement = Callable[[DispersionProblem, RestatedRun], None]
-
-#: Clients of a small problem: those on the wrong side of the threshold, and those nearest to it.
-_SMALL = 600
 
 
 @contextmanager
@@ -116,7 +106,7 @@ def started(problem: PointDispersionProblem, run: Run) -> Relaxation:
     return Relaxation(problem, run, x)
 
 
-def improve(relaxation: Relaxation, run: Run, how: Improvement, number: int = _SMALL) -> bool:
+def improve(relaxation: Relaxation, run: Run, how: Improvement, number: int = DEFAULT_POLICY.nearest) -> bool:
     """Round the relaxation's point to a decision, and let ``how`` improve it; whether the run's decision got better."""
     rest = Rest(relaxation, relaxation.working(number))
     small = rest.dense()
@@ -128,7 +118,9 @@ def improve(relaxation: Relaxation, run: Run, how: Improvement, number: int = _S
     return known is None or run.objective > known  # type: ignore[operator]  # one was offered
 
 
-def search(problem: PointDispersionProblem, run: Run, how: Improvement, rounds: int, number: int = _SMALL) -> None:
+def search(
+    problem: PointDispersionProblem, run: Run, how: Improvement, rounds: int, number: int = DEFAULT_POLICY.nearest
+) -> None:
     """Improve the run's decision by small problems until nothing changes."""
     relaxation = started(problem, run)
     for _ in range(rounds):
@@ -180,8 +172,8 @@ def tabu(
     problem: PointDispersionProblem,
     run: Run,
     *,
-    moves: Annotated[int, AtLeast(0)] = 5_000,
-    rounds: Annotated[int, AtLeast(0)] = 20,
+    moves: Annotated[int, AtLeast(0)] = DEFAULT_POLICY.nearest_moves,
+    rounds: Annotated[int, AtLeast(0)] = DEFAULT_POLICY.nearest_rounds,
 ) -> None:
     """Tabu search over swaps among the 600 clients nearest to the threshold, put back and taken out anew.
 
@@ -205,7 +197,7 @@ def tabu(
 
 def moves_and_swaps(small: DispersionProblem, part: RestatedRun) -> None:
     """Tabu search, as long as the method of this name does by default."""
-    tabu_with_matrix(small, part, moves=5_000)
+    tabu_with_matrix(small, part, moves=DEFAULT_POLICY.nearest_moves)
 
 
 @dispersion_method(PointDispersionProblem, "tangent", kind="relaxation", constraints=True)
@@ -246,12 +238,14 @@ def relaxed(problem: PointDispersionProblem, run: Run, accuracy: float = 1e-8, r
     return relaxation
 
 
-#: A smaller problem of points is worth its own relaxation when it leaves out this share of the clients.
-_SHRINK = 0.8
-
-
 @dispersion_method(PointDispersionProblem, "branch-and-bound", kind="exact", constraints=True)
-def branch_and_bound(problem: PointDispersionProblem, run: Run, *, largest: Annotated[int, AtLeast(0)] = 2_000) -> None:
+def branch_and_bound(
+    problem: PointDispersionProblem,
+    run: Run,
+    *,
+    largest: Annotated[int, AtLeast(0)] = DEFAULT_POLICY.largest_tree,
+    policy: Policy = DEFAULT_POLICY,
+) -> None:
     r"""Prove optimality: swaps, Frank-Wolfe, tangent bound, reduced costs; then a tree over the few that are left.
 
     The objective is concave on the slice without a shift, so the bound at the relaxation's optimum is off by parts
@@ -265,55 +259,67 @@ def branch_and_bound(problem: PointDispersionProblem, run: Run, *, largest: Anno
     largest : int
         Clients that the tree takes over, at most, and a third of those that the level-1 RLT bound does, where few of
         many are chosen; with more left there is only a bound.
+    policy : Policy
+        What is decided by, for experiments.
     """
     run.nodes = 0
     with in_time(problem, run):
         if problem.is_constrained:
-            solve_points_in_constraints(problem, run, largest)
-            return
-        with run.phase("concave relaxation"):
-            relaxation = relaxed(problem, run)
+            problem = stored(problem, run, policy)
+            with run.phase("prices of rows"), single_threaded_blas(problem, policy.points_stored):
+                relaxation = solve_by_prices(problem, run, policy)
+            if not (run.proved or run.expired):
+                with run.phase("swaps"):
+                    search_in_constraints(problem, run, policy.nearest_rounds)
+        else:
+            with run.phase("concave relaxation"):
+                relaxation = relaxed(problem, run)
         if not (run.proved or run.expired):
-            finish(relaxation, run, largest)
+            finish(relaxation, run, largest, policy)
 
 
-def finish(relaxation: Relaxation, run: Run, largest: int, policy: Policy = DEFAULT_POLICY) -> None:
+def finish(relaxation: Relaxation, run: Run, largest: int, policy: Policy) -> None:
     """Fix by reduced costs, and solve what is left."""
-    problem = relaxation.problem
-    places, value = left(relaxation, run)
-    if places.size > largest:
-        while improve(relaxation, run, moves_and_swaps, 2_000) and not run.proved:
-            places, value = left(relaxation, run)
+    problem, value = relaxation.problem, incumbent_value(run)
+    places, is_constrained = relaxation.open_places(value), problem.is_constrained
+    if is_constrained and (problem.constraints.states[places] != FREE).any():
+        if problem.n <= largest:  # the point is not where clients are included or excluded
+            as_matrix(problem, run, "branch-and-bound", policy=policy)
+        return
+    if places.size > largest and not is_constrained:
+        while improve(relaxation, run, moves_and_swaps, policy.nearest_at_last) and not run.proved:
+            value = incumbent_value(run)
+            places = relaxation.open_places(value)
     rest = Rest(relaxation, places)
-    if rest.size in (0, places.size):
-        decision = rest.whole(np.full(places.size, int(rest.size > 0)))
-        run.tighten(max(run.offer(decision), value) + problem.rounding)
+    left = rest.constraints() if is_constrained else None
+    is_decided = rest.size in (0, places.size)
+    if is_decided or (left is not None and ConstrainedSelections.of(left).contradiction() is not None):
+        only = rest.whole(np.full(places.size, int(rest.size > 0)))
+        if is_decided and problem.violation(only) == 0:
+            value = max(value, run.offer(only))
+        run.tighten(value + problem.rounding)
         return
     # Rows of the matrix say more of few among many than a tangent does.
     least = max(policy.rlt_ratio * rest.size, policy.few_clients)
-    is_few = least <= places.size <= min(policy.rlt_largest, 3 * largest)
-    if places.size > max(largest, _SHRINK * problem.n) and not is_few:
+    is_few = not is_constrained and least <= places.size <= min(policy.rlt_largest, 3 * largest)
+    shrinks = not is_constrained and places.size <= policy.shrunk_points * problem.n
+    if places.size > largest and not (is_few or shrinks):
         run.stop("iterations", f"{places.size} clients are left open by reduced costs; the tree takes {largest}")
         return
     is_small = is_few or places.size <= largest
-    small: DispersionProblem | PointDispersionProblem = rest.dense() if is_small else rest.points()
+    constraints = {} if left is None else left.arguments()
+    small: DispersionProblem | PointDispersionProblem = rest.dense(**constraints) if is_small else rest.points()
     part = rest.run(small, run, value)
-    part.offer(rest.start(run.x.astype(np.float64), relaxation.g))  # type: ignore[union-attr]  # there is one
+    if not is_constrained:
+        assert run.x is not None
+        part.offer(rest.start(run.x.astype(np.float64), relaxation.g))
     try:
         if isinstance(small, DispersionProblem):
-            (auto if is_few else branch_and_bound_with_matrix)(small, part)
+            (auto if is_few else branch_and_bound_with_matrix)(small, part, policy=policy)
         else:
-            branch_and_bound(small, part, largest=largest)
+            branch_and_bound(small, part, largest=largest, policy=policy)
     finally:
         part.hand_over()
         run.nodes = part.nodes
         if part.message:
             run.stop("iterations", part.message)
-
-
-def left(relaxation: Relaxation, run: Run) -> tuple[NDArray[np.intp], float]:
-    """Who is not fixed where the relaxation's point has them, and the value that fixed the others."""
-    assert run.objective is not None
-    state, y = relaxation.fixed(run.objective), relaxation.y
-    agree = ((state == ONE) & (y >= 1.0)) | ((state == ZERO) & (y <= 0.0))
-    return np.flatnonzero(~agree | (state == FREE)), run.objective

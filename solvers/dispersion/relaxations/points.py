@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.constraints import Constraints
 from solvers.dispersion.geometry import potentials
 from solvers.dispersion.kernels import load
 from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem, SelectionProblem
 from solvers.dispersion.restated import RestatedRun
+from solvers.feasible_set import FREE, ONE, ZERO
 from solvers.run import Run
 
 __all__ = [
@@ -147,6 +149,12 @@ class Relaxation:
         slack = self.bound() + 2 * self.error + 4 * _EPS * float(np.abs(self.g).max()) - value
         return self.problem.feasible.fixed(self.g, slack)
 
+    def open_places(self, value: float) -> NDArray[np.intp]:
+        """Return the clients that `fixed` does not fix where the point has them."""
+        state, y = self.fixed(value), self.y
+        agree = ((state == ONE) & (y >= 1.0)) | ((state == ZERO) & (y <= 0.0))
+        return np.flatnonzero(~agree | (state == FREE))
+
 
 class Rest:
     """The clients at ``places``, beside those of the others that a point of the slice has at 1.
@@ -206,8 +214,24 @@ class Rest:
 
     def run(self, problem: SelectionProblem, whole: Run, beside: float | None = None) -> RestatedRun:
         """Return a run on the part, as points or with its matrix; see `RestatedRun` for ``beside``."""
+
+        def lift(x: NDArray[np.int64]) -> NDArray[np.int64]:
+            found = self.whole(x)
+            if (
+                self.problem.is_constrained and self.problem.violation(found) > 0
+            ):  # the part's limits are rounded outwards
+                assert whole.x is not None
+                return whole.x
+            return found
+
         slack = self.error + self.problem.rounding
-        return RestatedRun(problem, whole, slack, lift=self.whole, constant=self.constant, beside=beside)
+        return RestatedRun(problem, whole, slack, lift=lift, constant=self.constant, beside=beside)
+
+    def constraints(self) -> Constraints:
+        """Return what the clients that are held in leave of the side constraints."""
+        states = np.full(self.problem.n, ZERO, dtype=np.int8)
+        states[self.ones], states[self.places] = ONE, FREE
+        return self.problem.constraints.restricted(states)[1]
 
     def whole(self, x: NDArray[np.int64]) -> NDArray[np.int64]:
         """A decision of the part as one of the whole problem."""

@@ -382,7 +382,9 @@ def test_multipliers_that_no_relaxation_can_start_from_are_left_aside(name, bad)
 def test_few_of_many_points_are_proved_by_rows_of_what_reduced_costs_leave(size, seed, monkeypatch):
     """The tangent leaves points to a tree; the level-1 RLT bound proves the optimum of enumeration."""
     called = []
-    monkeypatch.setattr(points, "auto", lambda problem, run: called.append(auto.auto(problem, run)))
+    monkeypatch.setattr(
+        points, "auto", lambda problem, run, **options: called.append(auto.auto(problem, run, **options))
+    )
     rng = np.random.default_rng(seed)
     problem = PointDispersionProblem(rng.random((200, 10)), rng.random(200) * 0.02, size=size, weight=1.0)
     best = solve(problem, "brute-force")

@@ -307,3 +307,14 @@ def test_budgets_whose_uses_span_many_decades_are_kept(name):
         assert found.objective <= best.objective + drawn.rounding
         tried += (use > limit).any()
     assert tried >= 20
+
+
+def test_a_price_that_is_no_number_to_compute_with_charges_nothing(monkeypatch):
+    """The climb is over a problem of its own, whose costs are checked like any other's."""
+    points = PointDispersionProblem(np.ones((160, 2)), size=3, budgets=[Budget(np.ones(160), 3.0)])
+    tried = []
+    monkeypatch.setattr(type(points.feasible), "prices", lambda self, g: tried.append(g) or np.array([1e-310]))
+    found = solve(points, "tangent")
+    assert tried
+    assert found.objective == 0.0
+    assert 0.0 <= found.bound <= 1e-300
