@@ -83,7 +83,6 @@ def played(scheme, size, draw, rate, rounds, seed):
     promised, real, returns = 0.0, 0, np.zeros((rounds, CLIENTS), dtype=np.bool_)
     for each in select_without_training(scenario, chosen, sizes=[1] * CLIENTS):
         returns[each.round] = scenario.dropout.returned(each.round)
-        assert each.selection.solution is not None  # E3CS states its probabilities in every round
         promised += float(np.asarray(each.selection.solution.x) @ returns[each.round])
         real += int(returns[each.round][each.selection.clients].sum())
     best = best_fixed(returns, floors(scheme, size, rounds), size)

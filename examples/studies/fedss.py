@@ -142,7 +142,7 @@ def watch(federation, strata, draw, rounds, seed):
     if choice.name == "fedss":
         choice = Choice("fedss", {**choice.options, "groups": strata})
     vectors = federation.label_distributions
-    groups = scenario.availability.groups  # type: ignore[attr-defined]  # a group trace's own
+    groups = scenario.availability.groups  # a group trace's own
     sizes = np.bincount(groups)
     means = np.stack([vectors[groups == k].mean(axis=0) for k in range(sizes.size)])
     found, lemma, variation = [], [], []
@@ -352,7 +352,7 @@ def shares_figure(rounds=(0, 4, 8, 12, 16, 20)):
     """Draw Fig. 1 (a): each group's share of all clients, and of those available at some hours of the day."""
     setting = replace(experiment("digits", Path()), rounds=24)
     scenario = build_scenario(setting)
-    groups = scenario.availability.groups  # type: ignore[attr-defined]  # a group trace's own
+    groups = scenario.availability.groups  # a group trace's own
     bars = {"all": np.bincount(groups) / groups.size}
     for t in rounds:
         there = np.bincount(groups[scenario.availability.available(t)], minlength=groups.max() + 1)

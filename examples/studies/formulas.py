@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from solvers import InvalidProblem, Solution, solve
-from solvers.weighting import TotalErrorProblem
+from solvers import InvalidProblem, solve
 
 # -- FedSS -------------------------------------------------------------------------------------------------------------
 
 
-def availability_bias(sizes: ArrayLike, available: ArrayLike) -> NDArray[np.float64]:
+def availability_bias(sizes, available):
     r"""Lemma 1, Eq. 7: how far FedAvg's expected average leans towards each group of N_k clients, A_k of them there.
 
     Sampling uniformly from the available clients, FedAvg's mean is off by :math:`\sum_k (A_k / A - N_k / N)\,
@@ -26,7 +25,7 @@ def availability_bias(sizes: ArrayLike, available: ArrayLike) -> NDArray[np.floa
     return a / a.sum() - n / n.sum()
 
 
-def estimator_error(sizes: ArrayLike, allocation: ArrayLike, variances: ArrayLike) -> float:
+def estimator_error(sizes, allocation, variances):
     r"""Eq. 13: mean squared error of the stratified average, :math:`\sum_k (N_k/N)^2 (1/S_k - 1/N_k)\, s_k^2`.
 
     ``variances`` are s_k², those of the models within each group with divisor N_k − 1; with H_k² instead this is the
@@ -38,19 +37,17 @@ def estimator_error(sizes: ArrayLike, allocation: ArrayLike, variances: ArrayLik
     return float(((n / n.sum()) ** 2 * (1.0 / s - 1.0 / n) * v).sum())
 
 
-def stratified_term(sizes: ArrayLike, allocation: ArrayLike, deviations: ArrayLike, epochs: int, batches: int) -> float:
+def stratified_term(sizes, allocation, deviations, epochs, batches):
     """Eq. 18: C₂ of FedSS, 4E²M² times the objective (20) of N_k, S_k and H_k."""
     return 4.0 * (epochs * batches) ** 2 * estimator_error(sizes, allocation, np.square(deviations))
 
 
-def fedavg_term(n_clients: int, total: int, deviation: float, epochs: int, batches: int) -> float:
+def fedavg_term(n_clients, total, deviation, epochs, batches):
     """C₂ of FedAvg, 4E²M²(1/S − 1/N)H²; valid only while availability is proportional (A_k/A = N_k/N)."""
     return 4.0 * (epochs * batches) ** 2 * (1.0 / total - 1.0 / n_clients) * deviation**2
 
 
-def training_term(
-    variances: ArrayLike, heterogeneity: float, smoothness: float, gradient: float, epochs: int, batches: int
-) -> float:
+def training_term(variances, heterogeneity, smoothness, gradient, epochs, batches):
     """Eq. 17: C₁ = Σσ_n²/N² + 6βΓ + 8β(EM − 1)²R², the part of the bound that sampling does not touch.
 
     ``variances`` are σ_n² of each client's stochastic gradients (Assumption 3), ``heterogeneity`` is
@@ -60,16 +57,7 @@ def training_term(
     return float(v.sum() / v.size**2 + 6.0 * smoothness * heterogeneity + 8.0 * smoothness * steps**2 * gradient**2)
 
 
-def precision_bound(
-    training: float,
-    sampling: float,
-    distance: float,
-    smoothness: float,
-    convexity: float,
-    epochs: int,
-    batches: int,
-    rounds: int,
-) -> float:
+def precision_bound(training, sampling, distance, smoothness, convexity, epochs, batches, rounds):
     r"""Theorem 1, Eq. 16: expected loss above the optimum after T rounds, at most.
 
     .. math:: B = \frac{2\beta}{\alpha_1 + TEM}
@@ -95,7 +83,7 @@ class Dissimilarity(NamedTuple):
     overall: float  #: H², the same over all clients
 
 
-def dissimilarity(gradients: ArrayLike, groups: ArrayLike) -> Dissimilarity:
+def dissimilarity(gradients, groups):
     """Measure H_k² and H² on clients' gradients (N, d), or updates, at one model; groups (N,) are numbered from 0."""
     vectors, labels = np.asarray(gradients, dtype=np.float64), np.asarray(groups)
     sizes = np.bincount(labels)
@@ -123,17 +111,7 @@ class Smoothness:
     gradient: float = 0.0
 
 
-def convergence_terms(
-    constants: Smoothness,
-    *,
-    n_clients: int,
-    rounds: int,
-    steps: int,
-    local_rate: float,
-    server_rate: float,
-    second_moment: float,
-    weight_error: float,
-) -> tuple[float, float, float, float]:
+def convergence_terms(constants, *, n_clients, rounds, steps, local_rate, server_rate, second_moment, weight_error):
     r"""Evaluate Theorem 2 (Wang & Ji, ICLR 2024), with 1 for the factor that its O leaves open.
 
     Parameters
@@ -181,7 +159,7 @@ def convergence_terms(
 # -- CA-Fed ------------------------------------------------------------------------------------------------------------
 
 
-def sweep_correlation(problem: TotalErrorProblem, correlation: ArrayLike, phi: float) -> NDArray[np.float64]:
+def sweep_correlation(problem, correlation, phi):
     r"""Minimise the total error where leaving clients out also lowers the correlation (guideline B).
 
     Of independent clients only those with q > 0 shape the chain, so that
@@ -209,14 +187,13 @@ def sweep_correlation(problem: TotalErrorProblem, correlation: ArrayLike, phi: f
     if problem.bias != "tv":
         raise InvalidProblem("guideline B needs bias='tv': χ² is infinite as soon as a client is left out")
     lam = np.asarray(correlation, dtype=np.float64)
-    solved: list[tuple[float, float, Solution]] = []
+    solved = []
     rest, best = -math.inf, math.inf  # a lower bound on the error without the correlation's constant; the best so far
     for threshold in np.unique(lam)[::-1].tolist():
         constant = phi / math.log(2.0 / (threshold + 1.0))
         if rest + constant >= best:
             continue
         answer = solve(problem.restricted(lam <= threshold))
-        assert answer.objective is not None
         rest = max(rest, -math.inf if answer.bound is None else answer.bound)
         solved.append((threshold, answer.objective + constant, answer))
         best = min(best, answer.objective + constant)

@@ -112,13 +112,12 @@ class Constrained(SelectorBase):
     def __init__(self, size, h, turns):
         self.size, self.h, self.turns = size, h, turns
         self.counts = np.zeros(len(h), dtype=np.int64)
-        self.bounds: list[float] = []  #: on each round's mean distance
+        self.bounds = []  #: on each round's mean distance
 
     def _choose(self, round, present):
         m = min(self.size, present.size)
         limit = fewest_turns(self.counts, present, m) + m * self.turns
         solution = farthest(self.h, self.counts, present, m, limit, gap=GAP, seed=0)
-        assert solution.bound is not None
         self.bounds.append(solution.bound / max(1, m * (m - 1)))
         return aggregate(present[solution.selected], round.sizes, "samples")
 
@@ -137,7 +136,6 @@ def efficient(h, counts, clients, size):
     spent = counts[clients] - counts[clients].min()
     while turns >= fewest:
         solution = farthest(h, counts, clients, size, turns, seed=0)
-        assert solution.objective is not None
         cost = int(spent[solution.selected].sum())
         rows.append((cost, solution.objective / (size * (size - 1)), solution.status == "optimal"))
         turns = cost - 1

@@ -146,7 +146,6 @@ class Observed(Uniform):
         if round.round < self.last:
             return super().select(round)
         clients = np.flatnonzero(round.available)
-        assert round.probe is not None
         self._probed = round.probe(clients.tolist())
         return Selection(clients, np.zeros(clients.size))
 
@@ -331,7 +330,6 @@ class Surrogate:
     def table(self, solved):
         """Measure every decision: who decided, the gap to the bound in per cent, the error and its percentile."""
         bound = solved["exact"].bound
-        assert bound is not None
         named = {name: np.asarray(each.x) for name, each in solved.items()} | dict(self.others)
         found = [(name, x, self.problem.objective(x)) for name, x in named.items()]
         for start in self.starts:
@@ -472,7 +470,7 @@ def exclusions(losses, rates, correlation, updates, orders, rng):
 def curse_of(data, scale, split):
     """Measure one split: a row per decision, with its gap to the bound in per cent and the percentile of its error."""
     n = scale.clients
-    federation = digits(n_clients=n, seed=split, **DATA[data])  # type: ignore[arg-type]
+    federation = digits(n_clients=n, seed=split, **DATA[data])
     labels = federation.label_distributions
     samples, graph = federation.sizes, distances(dependency_graph(similarity(labels)))
     groups = group_clients(labels, scale.groups, seed=split).labels

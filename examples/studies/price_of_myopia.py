@@ -111,7 +111,6 @@ def with_forecast(chains, available, size, horizon):
         expected = expected[expected.any(axis=1)]  # the problem has no rounds without clients
         if there.any():
             plan = solve(ScheduleProblem(expected, size, table.sum(axis=0)), seed=t).x
-            assert plan is not None
             table[t] = plan[0]
     return table
 
@@ -158,9 +157,7 @@ def trained(world, plan):
     rounds = [loop.step(evaluate=t >= late) for t in range(world.rounds)]
     losses = [each.loss for each in rounds[late:] if each.loss is not None]
     own = np.sort(loop.losses(range(world.n_clients)))
-    accuracy = rounds[-1].accuracy
-    assert accuracy is not None
-    values = (losses[-1], float(np.mean(losses)), accuracy, float(own[-max(1, own.size // 10) :].mean()))
+    values = (losses[-1], float(np.mean(losses)), rounds[-1].accuracy, float(own[-max(1, own.size // 10) :].mean()))
     return dict(zip(OUTCOMES, values, strict=True))
 
 

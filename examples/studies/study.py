@@ -19,7 +19,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -128,14 +128,14 @@ class Setup:
     out: Path
     jobs: int = 1
 
-    def run(self, experiments: Iterable[Experiment], what="rounds"):
+    def run(self, experiments, what="rounds"):
         """Run experiments with a progress bar and without pictures; finished ones are not repeated."""
         experiments = list(experiments)
         with progress_bar(what, 1) as progress:
             folders = run_all(experiments, self.out / "runs", self.jobs, progress, plots=False)
         return [FinishedRun(folder, each) for folder, each in zip(folders, experiments, strict=True)]
 
-    def runs(self, what, labels, grid: Mapping[tuple, Experiment], measures):
+    def runs(self, what, labels, grid, measures):
         """Run a grid by the values of its labels; return a row per run: labels, measures, and the run in ``run``.
 
         Put seeds outside in the grid: a study cut short then has everything under the seeds it reached.
@@ -145,7 +145,7 @@ class Setup:
             for key, run in zip(grid, self.run(grid.values(), what), strict=True)
         )
 
-    def parts(self, name, compute, arguments: Mapping[tuple, tuple], ending=".csv"):
+    def parts(self, name, compute, arguments, ending=".csv"):
         """Compute a function once for each of some arguments; return what its files say, by what tells them apart.
 
         A file's name has a digest of the arguments: what is made of others is another file.
