@@ -319,7 +319,7 @@ def verify(
     everything: Annotated[bool, typer.Option("--all", help="All certificates of the library.")] = False,
     format: Format = "text",
 ) -> None:
-    """Check certificates with exact arithmetic, apart from all solvers, and print what each proves.
+    """Check certificates with exact arithmetic, apart from all searches, and print what each proves.
 
     Exit codes: 0 every certificate proves what it claims; 2 bad input (no such file, or no problem to check against);
     3 at least one was refused, with the reason printed. solvers/certificates/check_certificate.py does the same in one

@@ -10,7 +10,7 @@ import numpy as np
 from solvers.balance.problem import BalanceProblem
 from solvers.certificate_writers import certificate_writer
 from solvers.certificates import Certificate, problem_digest
-from solvers.certificates.balance import restated
+from solvers.certificates.exact.balance import restated
 from solvers.certificates.schema import MULTIPLIER, SCHEMAS
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.certificates import write_certificate as write_dispersion

@@ -1,7 +1,8 @@
-"""Proofs that anyone can check: what proves a bound, and an independent reader of it.
+"""Proofs that anyone can check: what proves a bound, and two readers of it.
 
-The readers share no code with the solvers and trust no rounding: whole numbers and fractions, NumPy and the standard
-library. ``solve(..., certificate=True)`` keeps a certificate beside the solution.
+`check` computes in whole numbers and fractions, with NumPy, and trusts no rounding and no search. With the writers it
+shares the arithmetic of `solvers.certificates.exact`. Only ``check_certificate.py``, one file of Python's standard
+library, shares nothing: the second opinion. ``solve(..., certificate=True)`` keeps a certificate beside the solution.
 """
 
 from solvers.certificates.certificate import Certificate, problem_digest

@@ -60,13 +60,13 @@ class Certificate:
         * ``point``: where the nodes' tangents are taken, in units of 1 / ``grain``: form by form, and there one client
           of ``ids`` after the other, the nodes of the form in their order.
         * ``form_row``: of each form, products of what two rows of the side constraints leave of their limits
-          (`solvers.certificates.sides.Sides.products`): both rows, and the multiplier in units of 2^grid. Left out
-          where there are none.
+          (`solvers.certificates.exact.sides`): both rows, and the multiplier in units of 2^grid. Left out where there
+          are none.
         * ``price``: of each node, node by node, the price of every row of the side constraints
-          (`solvers.certificates.sides`), in units of 2^grid; a budget's is that of its largest use. Left out where
-          there are none.
+          (`solvers.certificates.exact.sides`), in units of 2^grid; a budget's is that of its largest use. Left out
+          where there are none.
 
-        The other kinds are described where they are read: ``solvers.certificates.rlt`` (the same, with stages of
+        The other kinds are described where they are read: ``solvers.certificates.exact.rlt`` (the same, with stages of
         multipliers before it), ``points``, ``exclusion``, ``convex`` and ``decimals``.
     """
 

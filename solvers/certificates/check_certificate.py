@@ -4,9 +4,10 @@ r"""Check a certificate of a bound: one file, Python's standard library alone.
     python check_certificate.py problem.npz certificate.npz
 
 prints the bound that is proved, and ends with 0; with 3 where the certificate does not prove what it claims, and with 2
-where a file cannot be read. It shares no line with `solvers.certificates`, which checks the same rules with NumPy, nor
-with what found the bound: whole numbers and fractions, and 80 decimals where logarithms are. Each check says why it is
-sound; the argument at length is in docs/mathematics/soundness.md.
+where a file cannot be read. It shares no line with `solvers.certificates`, which checks the same rules with NumPy (and
+shares its arithmetic with what writes certificates), nor with what found the bound: whole numbers and fractions, and 80
+decimals where logarithms are. Each check says why it is sound; the argument at length is in
+docs/mathematics/soundness.md.
 """
 
 import ast
@@ -384,6 +385,7 @@ def check_allocation(problem, unit, given):
     Where ``whole`` is 1, s are whole numbers: then real ones, which the problem allows, too, may be better.
     """
     (price,), (whole,) = given.price, given.whole
+    need(sum(problem.lower) <= problem.total <= sum(problem.upper), "the groups have no room for the total")
     rate, here = price * unit, [k for k, most in enumerate(problem.upper) if most > 0]
     everybody, bound = sum(problem.sizes[k] for k in here), -price * unit * problem.total
     for k in here:
@@ -479,6 +481,7 @@ def gradient(problem, given):
 def check_total_error(problem, unit, given):
     """The dual of min d p + w bias(alpha, p) over distributions p, at any multiplier of the right sign."""
     d, alpha, w = gradient(problem, given), exact(problem.importance), exact(problem.bias_weight)
+    need(abs(sum(alpha) + exact(problem.excluded) - 1) <= Fraction(1, 10**9), "importance does not sum to 1")
     step, constant, excluded = given.multiplier[0] * unit, exact(problem.constant), exact(problem.excluded)
     if w == 0:
         return min(d) + constant
@@ -486,7 +489,7 @@ def check_total_error(problem, unit, given):
         nu, price = min(d) + w * step, w * step
         moved = sum(a * min(price, each - nu) for a, each in zip(alpha, d))
         return nu + moved + price * excluded - w * step**2 + constant
-    need(excluded == 0, "importance that is excluded has no such bias")
+    need(excluded == 0 < min(alpha), "importance that is excluded has no such bias")
     nu = min(d) - step
     squares = [w * (each - nu) for each in d]
     roots = [Fraction(math.isqrt(x.numerator * 4**120 // x.denominator), 2**120) for x in squares]  # rounded down

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from solvers.certificates.attainable import attainable
-from solvers.certificates.balance import check_balance
 from solvers.certificates.certificate import Certificate, problem_digest
 from solvers.certificates.convex import check_allocation, check_optimization_error, check_schedule, check_total_error
 from solvers.certificates.coverage import check_coverage
 from solvers.certificates.decimals import check_capping, check_cutoff
-from solvers.certificates.dispersion import by_client, check_dispersion
-from solvers.certificates.exclusion import check_exclusion
+from solvers.certificates.exact.attainable import attainable
+from solvers.certificates.exact.balance import check_balance
+from solvers.certificates.exact.dispersion import by_client, check_dispersion
+from solvers.certificates.exact.exclusion import check_exclusion
+from solvers.certificates.exact.rlt import check_rlt
 from solvers.certificates.points import check_points
-from solvers.certificates.rlt import check_rlt
 from solvers.certificates.schema import SCHEMAS, validated
 from solvers.certificates.work import afford
 from solvers.errors import CertificateError
@@ -44,7 +44,7 @@ CHECKERS: dict[str, Callable[[Any, int, Mapping[str, Any]], Fraction]] = {
 
 
 def check(problem: Any, certificate: Certificate) -> float:
-    """Verify a certificate with exact arithmetic, apart from all solvers, and return the bound it proves.
+    """Verify a certificate with exact arithmetic, apart from all searches, and return the bound it proves.
 
     Parameters
     ----------

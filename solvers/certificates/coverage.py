@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.certificates.sides import FREE, ONE, ZERO
+from solvers.certificates.exact.sides import FREE, ONE, ZERO
 from solvers.errors import CertificateError
 
 __all__ = ["check_coverage"]

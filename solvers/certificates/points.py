@@ -3,7 +3,7 @@ r"""Checker of bounds of dispersion between points: the tangent at one point of 
 Euclidean distances D are of negative type (Schoenberg): :math:`z^\top D z \le 0` wherever :math:`1^\top z = 0`. So the
 objective is concave on the slice :math:`1^\top s = m`, and for any y there no selection is worth more than
 :math:`\max_s g^\top s - w \, y^\top D y` with :math:`g = 2 w D y - c`. Roots are rounded to the safe side. Side
-constraints fix clients, and prices in units of 2^grid charge for their rows (`solvers.certificates.sides`).
+constraints fix clients, and prices in units of 2^grid charge for their rows (`solvers.certificates.exact.sides`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from solvers.certificates.exact.sides import FREE, ONE, Sides
 from solvers.certificates.schema import POINT
-from solvers.certificates.sides import FREE, ONE, Sides
 from solvers.errors import CertificateError
 
 __all__ = ["check_points"]

@@ -15,7 +15,7 @@ import numpy as np
 
 from solvers.certificate_writers import certificate_writer, whole_numbers
 from solvers.certificates import Certificate, problem_digest
-from solvers.certificates.exclusion import IMPORTANCE, LEAF, Box, Groups
+from solvers.certificates.exact.exclusion import IMPORTANCE, LEAF, Box, Groups
 from solvers.solution import Solution
 from solvers.weighting.problem import AggregationProblem, ExclusionProblem, TotalErrorProblem
 

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from solvers.certificates import Certificate
-from solvers.certificates.dispersion import FREE, ONE, ZERO, Tangent, decided, fixed, implied
-from solvers.certificates.dispersion import Multipliers as Checked
+from solvers.certificates.exact.dispersion import FREE, ONE, ZERO, Tangent, decided, fixed, implied
+from solvers.certificates.exact.dispersion import Multipliers as Checked
+from solvers.certificates.exact.sides import Sides
 from solvers.certificates.schema import ENTRIES, MULTIPLIER, POINT
-from solvers.certificates.sides import Sides
 from solvers.dispersion.kernels import load
 from solvers.dispersion.kernels.tree_data import Form, Goal, Order, SideScratch, Workspace
 from solvers.dispersion.policy import DEFAULT_POLICY

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.certificates import Certificate, CertificateError
-from solvers.certificates.dispersion import Exchanges
+from solvers.certificates.exact.dispersion import Exchanges
 from solvers.dispersion.kernels.tree_data import Log
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.dominance import Dominance

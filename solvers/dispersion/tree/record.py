@@ -1,4 +1,4 @@
-"""Certificates of searches: forms and nodes in whole numbers, as `solvers.certificates.dispersion` checks them."""
+"""Certificates of searches: forms and nodes in whole numbers, as `solvers.certificates.exact.dispersion` reads them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.certificates import Certificate, problem_digest
-from solvers.certificates.concave import FORM, Form, Rounded
-from solvers.certificates.sides import Sides
+from solvers.certificates.exact.concave import FORM, Form, Rounded
+from solvers.certificates.exact.sides import Sides
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.cuts import Cuts
 

@@ -1,4 +1,4 @@
-"""Multipliers of level-1 RLT bounds, written down in whole numbers as `solvers.certificates.rlt` reads them."""
+"""Multipliers of level-1 RLT bounds, written down in whole numbers as `solvers.certificates.exact.rlt` reads them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.certificates import Certificate, check
-from solvers.certificates.concave import Rounded
-from solvers.certificates.rlt import COLUMNS, left_by_rows, row_values
+from solvers.certificates.exact.concave import Rounded
+from solvers.certificates.exact.rlt import COLUMNS, left_by_rows, row_values
 from solvers.certificates.schema import HALVINGS
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.rlt import RowRelaxation

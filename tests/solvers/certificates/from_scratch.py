@@ -258,7 +258,7 @@ def arrays_of(kind, problem, rng, best):
 
 def rows_of(problem):
     """The rows of a problem's side constraints as the package states them."""
-    from solvers.certificates.sides import Sides
+    from solvers.certificates.exact.sides import Sides
 
     if isinstance(problem, BalanceProblem | CoverageProblem):
         return [None] * (2 * len(problem.quotas) + len(problem.budgets) + len(problem.conflicts))

@@ -15,7 +15,7 @@ from solvers.allocation import AllocationProblem
 from solvers.capping import CappingProblem
 from solvers.certificate_writers import with_certificate
 from solvers.certificates import Certificate, CertificateError, check, check_certificate, problem_digest
-from solvers.certificates.exclusion import IMPORTANCE, Groups
+from solvers.certificates.exact.exclusion import IMPORTANCE, Groups
 from solvers.instances import ledger
 from solvers.participation import CutoffProblem
 from solvers.weighting import ExclusionProblem, OptimizationErrorProblem, TotalErrorProblem

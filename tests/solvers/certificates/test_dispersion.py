@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from solvers.certificates import Certificate, CertificateError, check
-from solvers.certificates.concave import Rounded
-from solvers.certificates.dispersion import FREE, ONE, ZERO, Multipliers, decided, fixed, implied
+from solvers.certificates.exact.concave import Rounded
+from solvers.certificates.exact.dispersion import FREE, ONE, ZERO, Multipliers, decided, fixed, implied
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.tree.record import Record, on_grain
 from tests.thoroughly import few_of

@@ -10,8 +10,8 @@ import pytest
 
 from solvers import solve
 from solvers.certificates import CertificateError, check
-from solvers.certificates.concave import Rounded
-from solvers.certificates.rlt import row_values
+from solvers.certificates.exact.concave import Rounded
+from solvers.certificates.exact.rlt import row_values
 from solvers.certificates.schema import SCHEMAS, validated
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.methods.rlt import descend, sift

@@ -11,7 +11,7 @@ import pytest
 
 from solvers import solve
 from solvers.certificates import CertificateError, check
-from solvers.certificates.concave import excess
+from solvers.certificates.exact.concave import excess
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.kernels import load, loader
 from solvers.dispersion.policy import Policy

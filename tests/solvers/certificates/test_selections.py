@@ -11,7 +11,7 @@ from solvers import solve
 from solvers.balance import BalanceProblem
 from solvers.certificate_writers import with_certificate
 from solvers.certificates import Certificate, check, problem_digest
-from solvers.certificates.balance import restated
+from solvers.certificates.exact.balance import restated
 from solvers.coverage import CoverageProblem
 from solvers.dispersion import DispersionProblem
 from solvers.schedule import ScheduleProblem

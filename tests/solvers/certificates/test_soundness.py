@@ -22,11 +22,11 @@ from solvers.certificates import (
     CertificateError,
     check,
     check_certificate,
-    concave,
     decimals,
     problem_digest,
     schema,
 )
+from solvers.certificates.exact import concave
 from solvers.dispersion import DispersionProblem, KindDispersionProblem
 from solvers.participation import CutoffProblem
 

@@ -15,8 +15,8 @@ import pytest
 
 from solvers import instances
 from solvers.certificates import Certificate, CertificateError, check, check_certificate, problem_digest
-from solvers.certificates.concave import FORM, Form, Rounded, part_of
-from solvers.certificates.dispersion import FREE, ONE, ZERO, Multipliers
+from solvers.certificates.exact.concave import FORM, Form, Rounded, part_of
+from solvers.certificates.exact.dispersion import FREE, ONE, ZERO, Multipliers
 from solvers.certificates.schema import POINT, SCHEMAS, validated
 from solvers.dispersion import DispersionProblem, PointDispersionProblem
 from solvers.instances import ledger

@@ -14,13 +14,13 @@ from solvers.balance import BalanceProblem
 from solvers.certificates import (
     Certificate,
     CertificateError,
-    attainable,
     check,
     check_certificate,
     checking,
     problem_digest,
     schema,
 )
+from solvers.certificates.exact import attainable
 from solvers.constraints import Quota
 from solvers.coverage import CoverageProblem
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
@@ -211,7 +211,7 @@ def test_side_constraints_are_followed_so_far(monkeypatch):
     tree = replace(tree, arrays=arrays)
     assert check(problem, tree) == by_one_file(problem, tree)
     monkeypatch.setattr(check_certificate, "WORK", 150_000)
-    monkeypatch.setattr("solvers.certificates.sides._STEPS", 150_000)
+    monkeypatch.setattr("solvers.certificates.exact.sides._STEPS", 150_000)
     with pytest.raises(CertificateError, match="to follow the side constraints takes more than"):
         check(problem, tree)
     monkeypatch.setattr(check_certificate, "afford_all", lambda kind, problem, given: None)

@@ -14,7 +14,7 @@ import pytest
 from solvers import Solution, instances, solve
 from solvers.certificate_writers import with_certificate
 from solvers.certificates import CertificateError, check
-from solvers.certificates.attainable import attainable
+from solvers.certificates.exact.attainable import attainable
 from solvers.dispersion import DispersionProblem, KindDispersionProblem
 from solvers.dispersion.certificates import write_certificate
 from solvers.dispersion.tree.certificate import MOST_WORK, CertificateTree

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.certificates.exact.sides import Sides
 from solvers.certificates.schema import CLIENTS, FACTOR, WIDTH
-from solvers.certificates.sides import Sides
 from solvers.errors import CertificateError
 
 __all__ = ["FORM", "Form", "Rounded", "largest_of", "level", "part_of"]

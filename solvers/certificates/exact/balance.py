@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from solvers.certificates.attainable import attainable
-from solvers.certificates.dispersion import SIDES, check_dispersion
+from solvers.certificates.exact.attainable import attainable
+from solvers.certificates.exact.dispersion import SIDES, check_dispersion
 from solvers.errors import CertificateError
 
 __all__ = ["check_balance", "restated"]

@@ -2,7 +2,7 @@ r"""Checker of a search over the clients that Lagrange multipliers of the level-
 
 The data are rounded to multiples of 2^grid. A stage of multipliers leaves out clients that no selection worth more than
 the goal contains, and the next one sees the others only; what is left goes to the search
-(`solvers.certificates.dispersion`), which has nothing to do where a stage leaves out all.
+(`solvers.certificates.exact.dispersion`), which has nothing to do where a stage leaves out all.
 
 * **Squares**: factors F, a row for each client, raise the objective by :math:`|F^\top s|^2 / 2^h`, which is never
   negative. Entries are rounded up, and as :math:`s_i s_j \ge 0` that may only raise it further.
@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.certificates.concave import Rounded, largest_of, part_of
-from solvers.certificates.dispersion import check_dispersion
+from solvers.certificates.exact.concave import Rounded, largest_of, part_of
+from solvers.certificates.exact.dispersion import check_dispersion
 from solvers.errors import CertificateError
 
 __all__ = ["COLUMNS", "check_rlt", "left_by_rows", "row_values"]

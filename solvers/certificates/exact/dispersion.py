@@ -15,9 +15,9 @@ tangent, and the client on whom it branched. Everything that follows is computed
   multipliers, each of them tested in exact arithmetic. Among the best selections the certificate is about the one
   whose clients come first in its order.
 * **decided**: where one selection is left, it is evaluated.
-* **side constraints** are rows of whole numbers that every selection keeps (`solvers.certificates.sides`): they fix
-  clients, and close what none of them is left in. A tangent may add what its prices, none of them negative, charge for
-  the rows' limits, less what they charge for clients. Beside constraints there is no dominance.
+* **side constraints** are rows of whole numbers that every selection keeps (`solvers.certificates.exact.sides`): they
+  fix clients, and close what none of them is left in. A tangent may add what its prices, none of them negative, charge
+  for the rows' limits, less what they charge for clients. Beside constraints there is no dominance.
 
 A side that the search does not mention must be closed by a tangent above it. Every tangent closes what is worth at most
 the goal, so that no selection is worth more than the goal or the best of those that were evaluated. A node without
@@ -36,8 +36,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.certificates.concave import FORM, Form, Integers, Rounded, largest_of, part_of
-from solvers.certificates.sides import FREE, ONE, ZERO, Sides
+from solvers.certificates.exact.concave import FORM, Form, Integers, Rounded, largest_of, part_of
+from solvers.certificates.exact.sides import FREE, ONE, ZERO, Sides
 from solvers.certificates.work import NUMBERS
 from solvers.errors import CertificateError
 
