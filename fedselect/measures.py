@@ -163,8 +163,9 @@ def measure(
     def decorate(function: Function) -> Function:
         meaning = (inspect.getdoc(function) or "").partition("\n")[0]
         shown = title or name.replace("_", " ").replace("-", " ")
+        default: dict[str, Any] = {"form": "{:.3f}", "spread": True} if of == "model" else {}
         places = (_AND_WORST if of == "model" else _EVERYWHERE) if tables is None else tables
-        MEASURES.put(f"{of} {name}", Measure(name, shown, of, function, meaning, tables=places, **look))
+        MEASURES.put(f"{of} {name}", Measure(name, shown, of, function, meaning, tables=places, **default | look))
         if of == "model":
             METRICS.put(name, function if getattr(function, "whole_set", False) else whole_set(function))
         return function

@@ -95,6 +95,7 @@ def test_they_are_in_every_file_table_and_page(compared, call):
     shares = [json.loads((each / "summary.json").read_text())["never_selected"] for each in folder.glob("uniform-*-s?")]
     table = report.tables[0]
     assert table.rows[0][heads["results"].index("never selected")].text == f"{np.mean(shares):.2f}"
+    assert re.fullmatch(r"[01]\.\d{3} ± 0\.\d{3}", table.rows[0][heads["results"].index("test zeros found")].text)
     assert dict(report.glossary)["never selected"] == "Share of the clients that were never selected."
     meaning = dict(report.glossary)["test zeros found"]
     assert meaning.startswith("Share of the zeros that are classified rightly: of the final model")
