@@ -89,12 +89,12 @@ class Geometry(ABC):
         """Bound, for each client, the sum of the distances to any ``count`` others; one number where all are alike."""
         return count * self.diameter
 
-    def rounding(self, weight: float, size: int, dearest: float) -> float:
+    def rounding(self, weight: float, size: int, largest_cost: float) -> float:
         """Bound the floating-point error of ``weight · pair_sum − costs`` for ``size`` clients of costs up to so much.
 
-        Its terms are at most ``weight · diameter · m (m − 1) + m · dearest`` in size.
+        Its terms are at most ``weight · diameter · m (m − 1) + m · largest_cost`` in size.
         """
-        return 2.0 * self._error(size) * (weight * self.diameter * size * (size - 1) + size * dearest)
+        return 2.0 * self._error(size) * (weight * self.diameter * size * (size - 1) + size * largest_cost)
 
     @abstractmethod
     def _error(self, size: int) -> float:
@@ -151,11 +151,11 @@ class MatrixGeometry(Geometry):
             reach[start : start + rows] = block[:, n - count :].sum(axis=1, dtype=np.float64)
         return reach
 
-    def rounding(self, weight: float, size: int, dearest: float) -> float:
+    def rounding(self, weight: float, size: int, largest_cost: float) -> float:
         """As for every geometry, for plain sums of m² entries; none for one client, as nothing is added up."""
         if size == 1:
             return 0.0
-        return 2.0 * self._error(size) * (weight * self.diameter * (size * size) + size * dearest)
+        return 2.0 * self._error(size) * (weight * self.diameter * (size * size) + size * largest_cost)
 
     def _error(self, size: int) -> float:
         return (size * size + 4) * _EPS

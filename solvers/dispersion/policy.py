@@ -93,7 +93,28 @@ class Policy:
     #: Clients of a core that the next round over the same distances begins with. 2026-11-23, not swept.
     core_kept: int = 200
 
+    # -- bounds as methods --
+
+    #: Rounds of products held non-negative that are violated, of `sdp` and under side constraints of `dnn`; pairs per
+    #: client that one of them adds. Not swept.
+    separations: int = 4
+    separated_pairs: int = 2
+    #: Seconds below which not even some steps of `sdp` and the certificate fit, in units of n³. 2026-11-21.
+    least_sdp_seconds: float = 3e-9
+    #: Most clients of `dnn`: an iteration takes some n³ / 5e9 seconds. Not swept.
+    dnn_largest: int = 3_000
+    #: `dnn` ends when a hundred iterations lower the bound by less than this part of the objective's scale. Not swept.
+    dnn_progress: float = 1e-6
+    #: Seconds that a certificate takes, in units of n³, until it has been measured; seconds below which a uniform shift
+    #: gives the better bound, in the same units: some 25 iterations. 2026-11-21.
+    certificate_seconds: float = 4e-10
+    least_dnn_seconds: float = 5e-9
+
     # -- points --
+
+    #: Selections of up to this many clients are evaluated in the whole as they are found in a subproblem, larger ones
+    #: at the end. Not swept.
+    evaluated_at_once: int = 3_000
 
     #: Clients of a small problem with a matrix: those on the wrong side of the threshold, and those nearest to it; and
     #: where the trees are left too many. Types of clients have about as many. Not swept.
@@ -124,6 +145,9 @@ class Policy:
     first_steps_time_share: float = 0.4
 
     # -- tabu search and populations --
+
+    #: Proposed swaps of annealing between two looks at the clock, at most. Not swept.
+    annealing_slice: int = 20_000
 
     #: Entries of the gains that one call of tabu search may update, some 50 ms, and gains that are looked at in the
     #: time of one such update under side constraints. 2026-11-21.

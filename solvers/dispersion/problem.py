@@ -716,18 +716,18 @@ def _check_distributions(points: NDArray[np.float64]) -> None:
         raise InvalidProblem(f"the hellinger metric needs distributions; row {worst} of points sums to {sums[worst]:g}")
 
 
-def _check_range(weight: float, largest: float, what: str, dearest: float, size: int) -> None:
+def _check_range(weight: float, largest: float, what: str, largest_cost: float, size: int) -> None:
     """Raise `InvalidProblem` where terms of the objective are so large or small that rounding cannot be bounded."""
     if not weight * largest * size * size < _LARGEST:
         raise InvalidProblem(f"weight {weight:g} times {what} overflows; rescale them")
-    if not dearest * size < _LARGEST:
-        raise InvalidProblem(f"costs up to {dearest:g} overflow; rescale them")
+    if not largest_cost * size < _LARGEST:
+        raise InvalidProblem(f"costs up to {largest_cost:g} overflow; rescale them")
     if 0 < largest < SMALLEST:
         raise InvalidProblem(
             f"{what} are too small to be computed with (accepted: 0, or from {SMALLEST:g}); rescale them"
         )
-    unit = max(weight * largest, dearest)
-    if unit < SMALLEST and (dearest > 0 or (weight > 0 and largest > 0)):
+    unit = max(weight * largest, largest_cost)
+    if unit < SMALLEST and (largest_cost > 0 or (weight > 0 and largest > 0)):
         raise InvalidProblem(
             f"weight times distances and costs are at most {unit:g}, too small to be computed with "
             f"(accepted: 0, or from {SMALLEST:g}); rescale them"

@@ -29,7 +29,7 @@ from solvers.dispersion.problem import (
 from solvers.dispersion.relaxations.rlt import RowRelaxation
 from solvers.dispersion.relaxations.sifting import CoreMultipliers
 from solvers.dispersion.relaxations.slice_form import Normal, units
-from solvers.dispersion.restated import RestatedRun, as_matrix
+from solvers.dispersion.subproblem import SubproblemRun, as_matrix
 from solvers.dispersion.tree.stages import Stages
 from solvers.registry import find, method
 from solvers.run import Run
@@ -245,8 +245,8 @@ def _reduced_by_rlt(work: Work) -> tuple[DispersionProblem, Run, CoreMultipliers
     while moves > 0 and (done := search.advance(moves)):
         moves -= done
 
-    def part_of_the_time(share: float) -> RestatedRun:
-        return RestatedRun(problem, run, 0.0, share=share)
+    def part_of_the_time(share: float) -> SubproblemRun:
+        return SubproblemRun(problem, run, 0.0, share=share)
 
     relaxation = RowRelaxation(Normal.of(problem), run)
     first = policy.rlt_first_iterations
@@ -272,11 +272,11 @@ def _reduced_by_rlt(work: Work) -> tuple[DispersionProblem, Run, CoreMultipliers
         clients=problem.clients[ids],
     )
 
-    def lift(x: NDArray[np.int64]) -> NDArray[np.int64]:
+    def map_back(x: NDArray[np.int64]) -> NDArray[np.int64]:
         return problem.feasible.decision(ids[np.flatnonzero(x)])
 
     slack = problem.rounding + few.rounding
-    inner = RestatedRun(few, run, slack, lift=lift, beside=run.objective)
+    inner = SubproblemRun(few, run, slack, map_back=map_back, outside=run.objective)
     inner.offer(incumbent(run)[ids])  # its clients are never left out
     last = None if sifting is None else sifting.multipliers()
     if last is None or not np.isin(ids, last.core).all():

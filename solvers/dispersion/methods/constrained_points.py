@@ -14,7 +14,7 @@ from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.problem import SMALLEST, DispersionProblem, PointDispersionProblem
 from solvers.dispersion.relaxations.points import Relaxation
-from solvers.dispersion.restated import RestatedRun
+from solvers.dispersion.subproblem import SubproblemRun
 from solvers.errors import InvalidProblem
 from solvers.feasible_set import FREE, ONE, ZERO
 from solvers.run import Run
@@ -131,13 +131,15 @@ def _improve(
     except InvalidProblem:  # no selection is left by limits that are drawn in
         return
 
-    def lift(part: NDArray[np.int64]) -> NDArray[np.int64]:
+    def map_back(part: NDArray[np.int64]) -> NDArray[np.int64]:
         whole = x.copy()
         whole[places] = part
         return whole
 
     constant = problem.objective(x) - small.objective(x[places])
-    inner = RestatedRun(small, run, problem.rounding + small.rounding, lift=lift, constant=constant, beside=None)
+    inner = SubproblemRun(
+        small, run, problem.rounding + small.rounding, map_back=map_back, constant=constant, outside=None
+    )
     if small.violation(x[places]) == 0:
         inner.offer(ascend(small, x[places], inner))
     if moves:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from solvers.dispersion.kernels import load
 from solvers.dispersion.methods.constrained import bound_in_constraints
 from solvers.dispersion.neighbourhood import ascend
+from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.prelude import dispersion_method, one_thread
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation
@@ -22,24 +23,6 @@ from solvers.run import Run
 from solvers.solution import Stopped
 
 __all__ = ["dnn"]
-
-#: Iterations between two certified bounds.
-_CHUNK = 20
-
-#: It ends when a hundred iterations lower the bound by less than this part of the objective's scale.
-_LEAST = 1e-6
-
-#: Seconds that a certificate takes, in units of n³, until it has been measured.
-_CERTIFICATE = 4e-10
-
-#: Seconds below which a uniform shift gives the better bound, in units of n³: some 25 iterations.
-_LEAST_TIME = 5e-9
-
-#: Rounds of products held non-negative in the relaxation that gives rows' products their multipliers, as in ``sdp``.
-_ROUNDS = 4
-
-#: Most clients; an iteration takes some n³ / 5e9 seconds.
-_LARGEST = 3_000
 
 
 @dispersion_method(DispersionProblem, "dnn", start="some", kind="relaxation", constraints=True)
@@ -70,9 +53,9 @@ def dnn(
     iterations : int
         Most iterations.
     """
-    if problem.n > _LARGEST or run.remaining < _LEAST_TIME * problem.n**3:
+    if problem.n > DEFAULT_POLICY.dnn_largest or run.remaining < DEFAULT_POLICY.least_dnn_seconds * problem.n**3:
         uniform_shift_bound(problem, run)
-        reason: Stopped = "iterations" if problem.n > _LARGEST else "time-limit"
+        reason: Stopped = "iterations" if problem.n > DEFAULT_POLICY.dnn_largest else "time-limit"
         run.stop(reason, "clients are too many, or time too short, for more than a uniform shift's bound")
         return
     for name in ("admm", "cuts"):
@@ -86,14 +69,14 @@ def dnn(
     def certified(value: float) -> float:
         return normal.certified(value + 2 * normal.error)
 
-    least = _LEAST * problem.scale * normal.factor
+    least = DEFAULT_POLICY.dnn_progress * problem.scale * normal.factor
     _converge(problem, run, relaxation, certified, lambda x: x, cuts, iterations, least)
     run.duals = {"diagonal": relaxation.diagonal / normal.factor}
 
 
 def _converge_in_constraints(problem: DispersionProblem, run: Run, cuts: float, iterations: int) -> None:
     """Iterate over the clients that are not fixed, on the objective with the root's multipliers of rows' products."""
-    tree = bound_in_constraints(problem, run, _ROUNDS)
+    tree = bound_in_constraints(problem, run, DEFAULT_POLICY.separations)
     root = tree.root
     if root is None or run.proved or not 2 <= root.form.size <= root.ids.size - 2:
         return
@@ -110,7 +93,7 @@ def _converge_in_constraints(problem: DispersionProblem, run: Run, cuts: float, 
     def certified(value: float) -> float:
         return tree.certified(value + constant)
 
-    least = _LEAST * problem.scale * tree.normal.factor
+    least = DEFAULT_POLICY.dnn_progress * problem.scale * tree.normal.factor
     _converge(problem, run, relaxation, certified, lifted, cuts, iterations, least)
 
 
@@ -130,13 +113,13 @@ def _converge(
     iterations that gain less than ``least`` are the last.
     """
     values: list[float] = []
-    cost = _CERTIFICATE * problem.n**3  # seconds of a certificate
+    cost = DEFAULT_POLICY.certificate_seconds * problem.n**3  # seconds of a certificate
 
     def hurried() -> bool:
         return run.remaining <= 2 * cost
 
     while relaxation.iterations < iterations and not hurried():
-        relaxation.iterate(min(_CHUNK, iterations - relaxation.iterations), hurried)
+        relaxation.iterate(min(DEFAULT_POLICY.chunk, iterations - relaxation.iterations), hurried)
         began = time.perf_counter()
         value = relaxation.bound()
         cost = time.perf_counter() - began

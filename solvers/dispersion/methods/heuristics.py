@@ -7,6 +7,7 @@ from typing import Annotated
 import numpy as np
 
 from solvers.dispersion.neighbourhood import ascend, greedy_decision, load_swaps, random_decision
+from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.problem import DispersionProblem, SelectionProblem
 from solvers.dispersion.relaxations.slice_form import units
 from solvers.errors import InvalidOption
@@ -55,10 +56,6 @@ def local_search(problem: DispersionProblem, run: Run, *, restarts: Annotated[in
         run.offer(ascend(problem, random_decision(problem, run.rng), run))
 
 
-#: Swaps between two looks at the clock.
-_SWAPS = 20_000
-
-
 @method(DispersionProblem, "annealing", kind="heuristic", constraints=True)
 def annealing(
     problem: DispersionProblem,
@@ -96,7 +93,7 @@ def annealing(
         state = run.rng.integers(1, 2**63, size=1, dtype=np.uint64)
         done = 0
         while done < moves and not run.expired:
-            chunk = min(max(200, 20_000_000 // n // 50), _SWAPS, moves - done)
+            chunk = min(max(200, 20_000_000 // n // 50), DEFAULT_POLICY.annealing_slice, moves - done)
             start, end = (hot * (cold / hot) ** (part / moves) for part in (done, done + chunk))
             pair = 2 * problem.weight * factor
             chain = (order, value, best, chunk, start, end, state)

@@ -11,7 +11,7 @@ from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
 from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem
-from solvers.dispersion.restated import RestatedRun, as_matrix
+from solvers.dispersion.subproblem import SubproblemRun, as_matrix
 from solvers.dispersion.tree.counts import Counts, Tree, filled
 from solvers.options import AtLeast
 from solvers.registry import method
@@ -95,13 +95,15 @@ def tabu(problem: KindDispersionProblem, run: Run, *, moves: Annotated[int, AtLe
     small = DispersionProblem(h, costs, size=size, weight=problem.weight)
     x = form.decision(counts)
 
-    def lifted(y: np.ndarray) -> np.ndarray:
+    def map_back(y: np.ndarray) -> np.ndarray:
         whole = x.copy()
         whole[some] = y
         return whole
 
     constant = problem.objective(x) - small.objective(x[some])  # of those held
-    inner = RestatedRun(small, run, problem.rounding + small.rounding, lift=lifted, constant=constant, beside=None)
+    inner = SubproblemRun(
+        small, run, problem.rounding + small.rounding, map_back=map_back, constant=constant, outside=None
+    )
     inner.offer(x[some])
     try:
         tabu_with_matrix(small, inner, moves=moves)
@@ -169,7 +171,7 @@ def solve_by_kinds(same: KindDispersionProblem, run: Run, share: float = 1.0, mo
     most : int, optional
         Nodes to look at, at most.
     """
-    inner = RestatedRun(same, run, run.problem.rounding + same.rounding, share=share)  # type: ignore[attr-defined]
+    inner = SubproblemRun(same, run, run.problem.rounding + same.rounding, share=share)  # type: ignore[attr-defined]
     run.details["kinds"] = same.k
     try:
         branch_and_bound(same, inner, nodes=most)

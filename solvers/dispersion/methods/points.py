@@ -26,7 +26,7 @@ from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.prelude import dispersion_method, single_threaded_blas
 from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
 from solvers.dispersion.relaxations.points import Relaxation, Rest
-from solvers.dispersion.restated import QUICK, RestatedRun, as_matrix
+from solvers.dispersion.subproblem import SubproblemRun, as_matrix
 from solvers.feasible_set import FREE
 from solvers.options import AtLeast
 from solvers.registry import method
@@ -85,7 +85,7 @@ def greedy_decision(problem: PointDispersionProblem, run: Run) -> NDArray[np.int
 
 
 #: Makes decisions of a small problem better, through its run.
-Improvement = Callable[[DispersionProblem, RestatedRun], None]
+Improvement = Callable[[DispersionProblem, SubproblemRun], None]
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def in_time(problem: PointDispersionProblem, run: Run) -> Iterator[None]:
 def started(problem: PointDispersionProblem, run: Run) -> Relaxation:
     """The gradient at the run's decision or, where there is none, at the greedy one."""
     x = greedy_decision(problem, run) if run.x is None else problem.decision(run.x)
-    if problem.size <= QUICK or run.time_limit is not None:
+    if problem.size <= DEFAULT_POLICY.evaluated_at_once or run.time_limit is not None:
         run.offer(x)
     return Relaxation(problem, run, x)
 
@@ -161,7 +161,7 @@ def local_search(problem: PointDispersionProblem, run: Run, *, rounds: Annotated
             search(problem, run, swaps, rounds)
 
 
-def swaps(small: DispersionProblem, part: RestatedRun) -> None:
+def swaps(small: DispersionProblem, part: SubproblemRun) -> None:
     """Make the best swap until none improves."""
     assert part.x is not None
     part.offer(ascend(small, part.x.astype("int64"), part))
@@ -185,7 +185,7 @@ def tabu(
         Small problems, at most; the search ends when one brings nothing.
     """
 
-    def moved(small: DispersionProblem, part: RestatedRun) -> None:
+    def moved(small: DispersionProblem, part: SubproblemRun) -> None:
         tabu_with_matrix(small, part, moves=moves)
 
     with in_time(problem, run):
@@ -195,7 +195,7 @@ def tabu(
             search(problem, run, moved, rounds)
 
 
-def moves_and_swaps(small: DispersionProblem, part: RestatedRun) -> None:
+def moves_and_swaps(small: DispersionProblem, part: SubproblemRun) -> None:
     """Tabu search, as long as the method of this name does by default."""
     tabu_with_matrix(small, part, moves=DEFAULT_POLICY.nearest_moves)
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.methods.constrained import bound_in_constraints
 from solvers.dispersion.neighbourhood import ascend, greedy_decision
+from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.prelude import one_thread, solve_trivial
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.semidefinite import relax
@@ -20,12 +21,6 @@ from solvers.registry import method
 from solvers.run import Run
 
 __all__ = ["sdp"]
-
-#: Seconds below which not even some steps and the certificate fit, in units of n³.
-_LEAST = 3e-9
-
-#: Pairs per client that one round of separation adds, and rounds.
-_PAIRS, _ROUNDS = 2, 4
 
 
 @method(DispersionProblem, "sdp", kind="relaxation", constraints=True)
@@ -62,10 +57,10 @@ def sdp(
     if solve_trivial(problem, run):
         return
     if problem.is_constrained:
-        bound_in_constraints(problem, run, rounds=0 if strength == "basic" else _ROUNDS)
+        bound_in_constraints(problem, run, rounds=0 if strength == "basic" else DEFAULT_POLICY.separations)
         return
     run.offer(ascend(problem, greedy_decision(problem), run))
-    if run.remaining < _LEAST * problem.n**3:
+    if run.remaining < DEFAULT_POLICY.least_sdp_seconds * problem.n**3:
         uniform_shift_bound(problem, run)  # the weakest multipliers of the relaxation, the same for every client
         run.stop("time-limit", "the time allows a uniform shift by the largest eigenvalue, no semidefinite solve")
         return
@@ -73,7 +68,7 @@ def sdp(
     tolerance = accuracy * problem.scale * normal.factor
     pairs = np.zeros((0, 2), dtype=np.int64)
     best = np.inf
-    for _ in range(1 if strength == "basic" else 1 + _ROUNDS):
+    for _ in range(1 if strength == "basic" else 1 + DEFAULT_POLICY.separations):
         found = relax(
             normal.quadratic,
             normal.linear,
@@ -124,5 +119,5 @@ def _separate(products: NDArray[np.float64], kept: NDArray[np.int64]) -> NDArray
     values[kept[:, 0], kept[:, 1]] = 0.0
     upper = np.column_stack(np.triu_indices(n, 1))
     flat = values[upper[:, 0], upper[:, 1]]
-    worst = np.argsort(flat, kind="stable")[: _PAIRS * n]
+    worst = np.argsort(flat, kind="stable")[: DEFAULT_POLICY.separated_pairs * n]
     return np.concatenate([kept, upper[worst[flat[worst] < -1e-5]]])

@@ -22,7 +22,7 @@ from solvers.constraints import Constraints
 from solvers.dispersion.geometry import potentials
 from solvers.dispersion.kernels import load
 from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem, SelectionProblem
-from solvers.dispersion.restated import RestatedRun
+from solvers.dispersion.subproblem import SubproblemRun
 from solvers.feasible_set import FREE, ONE, ZERO
 from solvers.run import Run
 
@@ -212,10 +212,10 @@ class Rest:
         distances = self.problem.geometry.distances(self.places)
         return DispersionProblem(distances, self.costs, size=self.size, weight=self.problem.weight, **constraints)
 
-    def run(self, problem: SelectionProblem, whole: Run, beside: float | None = None) -> RestatedRun:
-        """Return a run on the part, as points or with its matrix; see `RestatedRun` for ``beside``."""
+    def run(self, problem: SelectionProblem, whole: Run, outside: float | None = None) -> SubproblemRun:
+        """Return a run on the part, as points or with its matrix; see `SubproblemRun` for ``outside``."""
 
-        def lift(x: NDArray[np.int64]) -> NDArray[np.int64]:
+        def map_back(x: NDArray[np.int64]) -> NDArray[np.int64]:
             found = self.whole(x)
             if (
                 self.problem.is_constrained and self.problem.violation(found) > 0
@@ -225,7 +225,7 @@ class Rest:
             return found
 
         slack = self.error + self.problem.rounding
-        return RestatedRun(problem, whole, slack, lift=lift, constant=self.constant, beside=beside)
+        return SubproblemRun(problem, whole, slack, map_back=map_back, constant=self.constant, outside=outside)
 
     def constraints(self) -> Constraints:
         """Return what the clients that are held in leave of the side constraints."""

@@ -1,4 +1,4 @@
-"""Branch and bound with the doubly nonnegative (DNN) relaxation: few nodes, each dear.
+"""Branch and bound with the doubly nonnegative (DNN) relaxation: few nodes, each expensive.
 
 See docs/mathematics/dispersion.md, *Four levels of strength* for the relaxation, *Search: two trees* for the tree, its
 warm starts and a table of symbols. In the units of `Normal` the objective is sᵀQs + pᵀs over 1ᵀs = m, s binary.

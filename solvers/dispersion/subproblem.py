@@ -11,18 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.problem import Problem
 from solvers.registry import find
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
 
-__all__ = ["QUICK", "RestatedRun", "as_matrix"]
-
-#: Selections of up to this many clients are evaluated in the whole as they are found, larger ones at the end.
-QUICK = 3_000
+__all__ = ["SubproblemRun", "as_matrix"]
 
 
-class RestatedRun(Run):
+class SubproblemRun(Run):
     """Run on a problem whose decisions are some of another's, which ends when that one is proved.
 
     The value of a decision in the whole is its value here and ``constant``, to within ``slack``.
@@ -35,11 +33,11 @@ class RestatedRun(Run):
         The run on the whole problem: its clock counts, and it receives decisions and bounds.
     slack : float
         As above.
-    lift : callable, optional
+    map_back : callable, optional
         The whole decision of a decision here; the same by default.
     constant : float
         As above.
-    beside : float or None
+    outside : float or None
         No decision that is not one of these is worth more. With None a bound says nothing about the whole.
     share : float
         Part of the remaining time to use.
@@ -51,17 +49,17 @@ class RestatedRun(Run):
         whole: Run,
         slack: float,
         *,
-        lift: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None,
+        map_back: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None,
         constant: float = 0.0,
-        beside: float | None = -math.inf,
+        outside: float | None = -math.inf,
         share: float = 1.0,
     ) -> None:
         super().__init__(problem, whole.method, None, whole.seed)
         self.rng, self.details = whole.rng, whole.details
-        self.whole, self.slack, self.lift, self.constant, self.beside = whole, slack, lift, constant, beside
+        self.whole, self.slack, self.map_back, self.constant, self.outside = whole, slack, map_back, constant, outside
         self.reserve = (1.0 - share) * whole.remaining if math.isfinite(whole.remaining) else 0.0
-        self.is_quick = getattr(whole.problem, "size", 0) <= QUICK
-        if lift is None and whole.x is not None:
+        self.is_quick = getattr(whole.problem, "size", 0) <= DEFAULT_POLICY.evaluated_at_once
+        if map_back is None and whole.x is not None:
             super().offer(whole.x)
 
     @property
@@ -72,7 +70,7 @@ class RestatedRun(Run):
     @property
     def enough(self) -> bool:
         """Whether bound and objective prove the whole problem."""
-        if self.objective is None or self.bound is None or self.beside is None:
+        if self.objective is None or self.bound is None or self.outside is None:
             return False
         value = self.objective + self.constant
         if self.whole.objective is not None:
@@ -82,8 +80,8 @@ class RestatedRun(Run):
     @property
     def _whole_bound(self) -> float:
         assert self.bound is not None
-        assert self.beside is not None
-        return max(self.bound + self.constant + self.slack, self.beside)
+        assert self.outside is not None
+        return max(self.bound + self.constant + self.slack, self.outside)
 
     @contextmanager
     def loading(self) -> Iterator[None]:
@@ -109,19 +107,19 @@ class RestatedRun(Run):
             return
         known = self.whole.objective
         if known is None or self.objective + self.constant > known - self.slack:
-            self.whole.offer(self.x if self.lift is None else self.lift(self.x))
+            self.whole.offer(self.x if self.map_back is None else self.map_back(self.x))
 
     def tighten(self, bound: float | Fraction, error: float | Fraction = 0.0) -> None:
         """As `Run.tighten`, for the whole run as well."""
         super().tighten(bound, error)
-        if self.beside is not None and self.bound is not None:
+        if self.outside is not None and self.bound is not None:
             self.whole.tighten(self._whole_bound)
 
 
 def as_matrix(problem: Any, run: Run, method: str, **options: Any) -> None:
     """Solve a `solvers.dispersion.problem.SelectionProblem` by a method for the matrix of its distances."""
     small = problem.expanded()
-    inner = RestatedRun(small, run, problem.rounding + small.rounding)
+    inner = SubproblemRun(small, run, problem.rounding + small.rounding)
     try:
         find(small, method).function(small, inner, **options)
     finally:
