@@ -665,20 +665,23 @@ def client_rounds(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
         was), ``loss``, ``accuracy`` and further measures of the model at the client, NaN where they were not evaluated
         (``training.evaluate_clients_every``).
     """
-    parts = []
-    for record in records:
-        scores = record.get("client_scores") or {}
-        evaluated = len(scores.get("loss", ()))
-        clients = np.union1d(record["selected"], np.arange(evaluated)).astype(np.int64)
-        places = np.searchsorted(clients, record["selected"])
-        part = pd.DataFrame({"round": record["round"], "client": clients, "selected": 0, "weight": 0.0})
-        part.loc[places, "selected"] = 1
-        part.loc[places, "weight"] = np.asarray(record["applied"], dtype=np.float64)
-        for name in dict.fromkeys(("loss", "accuracy", *scores)):
-            part[name] = np.asarray(scores[name], dtype=np.float64)[clients] if evaluated else math.nan
-        parts.append(part)
-    columns = ["round", "client", "selected", "weight", "loss", "accuracy"]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+    records = list(records)
+    scores = [record.get("client_scores") or {} for record in records]
+    names = dict.fromkeys(("loss", "accuracy", *(name for each in scores for name in each)))
+    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in ("round", "client", "selected", "weight", *names)}
+    for record, scored in zip(records, scores, strict=True):
+        chosen, evaluated = np.asarray(record["selected"], dtype=np.int64), len(scored.get("loss", ()))
+        clients = np.union1d(chosen, np.arange(evaluated))
+        weight = np.zeros(clients.size)
+        weight[np.searchsorted(clients, chosen)] = record["applied"]
+        row = {"round": np.full(clients.size, record["round"]), "client": clients, "weight": weight}
+        row["selected"] = np.isin(clients, chosen).astype(np.int64)
+        for name in names:
+            known = np.asarray(scored.get(name, [math.nan] * evaluated), dtype=np.float64)
+            row[name] = known[clients] if evaluated else np.full(clients.size, math.nan)
+        for name, values in row.items():
+            columns[name].append(values)
+    return pd.DataFrame({name: np.concatenate(values) if values else [] for name, values in columns.items()})
 
 
 def summary(run: RunData) -> dict[str, Any]:

@@ -134,7 +134,7 @@ class Experiment:
     @property
     def choices(self) -> list[tuple[Registry, Choice]]:
         """Return everything that is built by name, each with its registry."""
-        from fedselect.training.losses import LOSSES
+        from fedselect.training.losses import LOSSES, METRICS
         from fedselect.training.models import MODELS
         from fedselect.training.server_rules import SERVER_RULES
 
@@ -144,6 +144,7 @@ class Experiment:
         found += [(PARTITIONS, Choice(partition))] if isinstance(partition, str) else []
         found += [] if self.training.loss == "auto" else [(LOSSES, Choice(self.training.loss))]
         found += [(SERVER_RULES, Choice(self.training.server_rule))]
+        found += [(METRICS, Choice(name)) for name in self.training.metrics]
         return [*found, (MODELS, Choice(self.training.model, self.training.model_options))]
 
     @property

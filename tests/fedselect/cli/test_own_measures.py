@@ -83,6 +83,7 @@ def test_they_are_in_every_file_table_and_page(compared, call):
     assert results["never_selected"] == (clients["selected"] == 0).mean()
     assert clients["half"].tolist() == (clients["selected"] / 2).tolist()
     assert rounds["twice"].tolist() == [4, 4, 4]
+    assert "metric 'zeros-found' (mine.py)" in json.loads((run / "origin.json").read_text())["code"]
     assert "never selected" in printed
     assert "test zeros found" in printed
     report = read_report(folder)
