@@ -386,11 +386,12 @@ def check_allocation(problem, unit, given):
     """
     (price,), (whole,) = given.price, given.whole
     need(sum(problem.lower) <= problem.total <= sum(problem.upper), "the groups have no room for the total")
+    limits = zip(problem.lower, problem.upper, problem.sizes)
+    need(all(least <= most <= size for least, most, size in limits), "a group has no room")
     rate, here = price * unit, [k for k, most in enumerate(problem.upper) if most > 0]
     everybody, bound = sum(problem.sizes[k] for k in here), -price * unit * problem.total
     for k in here:
         size, least, most = problem.sizes[k], problem.lower[k], problem.upper[k]
-        need(least <= most <= size, "a group has no room")
         cost = (size * Fraction(problem.deviations[k]) / everybody) ** 2
         if cost == 0:
             best = rate * least

@@ -218,7 +218,7 @@ BEYOND = [
     ("total-error", {"bias": "chi2", "excluded": 0.1, "importance": [0.225] * 4}, "importance that is excluded"),
     ("total-error", {"importance": [0.3] * 4}, "importance does not sum to 1"),
     ("allocation", {"total": 17}, "no room for the total"),
-    ("allocation", {"lower": [9, 0, 0]}, "a group has no room"),
+    ("allocation", {"lower": [0, 6, 0]}, "a group has no room"),
     ("points", {"metric": "manhattan"}, "metric of the problem must be one of"),
     ("points", {"metric": "hellinger"}, "only Euclidean"),
     ("points", {"weight": -1.0}, "weight of the problem must lie"),
