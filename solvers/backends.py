@@ -71,7 +71,7 @@ def stated_choice(feasible: Hypersimplex, model: Any) -> list[Any]:
 
 def offer_answer(problem: ConstrainedProblem, run: Run, x: NDArray[np.int64]) -> None:
     """Offer an external solver's answer; one that misses a side constraint by its tolerance is repaired before."""
-    if problem.is_constrained and problem.violation(x) > 0:
+    if problem.violation(x) > 0:
         x = problem.feasible.repaired(x, x.astype(np.float64))
     run.offer(x)
 

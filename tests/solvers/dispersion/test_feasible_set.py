@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from solvers.constrained_set import ConstrainedSelections
+from solvers.constraints import Constraints
 from solvers.feasible_set import ONE, ZERO, Hypersimplex
 
 
@@ -71,3 +73,31 @@ def test_draws_rows_and_centre_agree_with_membership(case, seed):
         assert all(row.low - 1e-12 <= row.coefficients @ point <= row.high + 1e-12 for row in feasible.rows())
     assert feasible.violation(x + 1) == max(feasible.n, 1 if x.any() else 0)
     assert feasible.violation(-x) == max(2 * feasible.size, 0)
+
+
+def test_growing_repairing_and_swaps_of_the_hypersimplex_are_those_without_rows():
+    """What callers ask of either set: the set with empty rows answers the same."""
+    rng, compared = np.random.default_rng(2), 0
+    for _ in range(60):
+        n = int(rng.integers(2, 9))
+        m = int(rng.integers(1, n))
+        plain = Hypersimplex(n, m)
+        rows = ConstrainedSelections.of(Constraints(np.zeros(n, dtype=np.int8), m))
+        pairs, g = rng.random((n, n)), rng.integers(0, 4, n).astype(float)
+        grown = plain.grown(g, pairs.__getitem__)
+        assert grown.tolist() == rows.grown(g, pairs.__getitem__).tolist()
+        assert grown.sum() == m
+        x = (rng.random(n) < 0.5).astype(np.int64)
+        repaired = plain.repaired(x, g)
+        assert plain.violation(repaired) == 0
+        kept = int((repaired & x).sum())
+        assert kept == min(m, x.sum())  # no more is changed than must be
+        assert g[(repaired == 1) & (x == 0)].sum() == np.sort(g[x == 0])[::-1][: m - kept].sum()
+        inside, outside = np.flatnonzero(repaired), np.flatnonzero(repaired == 0)
+        assert (plain.swaps(repaired, inside, outside) == rows.swaps(repaired, inside, outside)).all()
+        value, reduced, top = plain.relaxed(g, np.zeros(0))
+        other = rows.relaxed(g, np.zeros(0))
+        assert (value, reduced[top].sum()) == (other[0], other[1][other[2]].sum())
+        assert plain.losses(g, other[2]).tolist() == rows.losses(g, other[2]).tolist()
+        compared += 1
+    assert compared == 60
