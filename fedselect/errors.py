@@ -7,16 +7,6 @@ import importlib.util
 from graphs.errors import GraphError
 from solvers.errors import SolversError, is_out_of_memory
 
-__all__ = [
-    "TOOLKIT_ERRORS",
-    "ConfigError",
-    "DataError",
-    "FedselectError",
-    "MissingExtraError",
-    "RunError",
-    "missing_extra",
-]
-
 
 class FedselectError(Exception):
     """Base class of this package's own errors; the command line prints the message and exits with code 2."""

@@ -13,18 +13,6 @@ from typing import Any, TypeVar
 from fedselect.errors import ConfigError
 from solvers import registry
 
-__all__ = [
-    "Registry",
-    "check_choice",
-    "check_count",
-    "check_number",
-    "names_file",
-    "parsed",
-    "placed",
-    "seen_from",
-    "with_files",
-]
-
 Builder = TypeVar("Builder", bound=Callable[..., Any])
 
 

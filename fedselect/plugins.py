@@ -39,18 +39,6 @@ from solvers.options import did_you_mean
 from solvers.reading import Unreadable, read_bytes
 from solvers.registry import Method, method_registries, put
 
-__all__ = [
-    "REGISTRIES",
-    "Plugin",
-    "find_sources",
-    "load_payload",
-    "load_plugins",
-    "loaded_plugins",
-    "user_plugins",
-    "worker_payload",
-]
-
-
 #: What a script may register, beside solver methods.
 REGISTRIES: tuple[Registry, ...] = (
     SELECTORS,

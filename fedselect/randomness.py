@@ -11,8 +11,6 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = ["Purpose", "generator"]
-
 Purpose = Literal[
     "data", "profile", "availability", "dropout", "selector", "training", "model", "effort", "noise",
     "devices", "computation", "links", "client-tests",

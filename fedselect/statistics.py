@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError
 
-__all__ = ["FEWEST", "Comparison", "compare_means", "half_width"]
-
 #: Fewer units than this are too few for a verdict: with two, Student's t is 12.7, and any two values "agree".
 FEWEST = 3
 

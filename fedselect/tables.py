@@ -13,8 +13,6 @@ from solvers.reading import expand, read_bytes
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["NO_PARQUET", "is_parquet", "read_table", "write_table"]
-
 #: Bytes that a compressed CSV file may always unpack to, and how many times its own size where that is more: a trace
 #: of all ones is a hundredth, text in a table takes ten times its bytes.
 _UNPACKED, _TIMES = 256 * 2**20, 100

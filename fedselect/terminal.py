@@ -15,8 +15,6 @@ from rich.text import Text
 
 from solvers.reading import without_controls
 
-__all__ = ["print_table", "progress_bar", "screen_width"]
-
 #: Columns up to this width keep it; wider ones are folded where the terminal is too narrow.
 _NEVER_FOLDED = 16
 

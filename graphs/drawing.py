@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     import networkx as nx
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "palette"]
-
-
 #: Two nodes and their similarity.
 Edge = tuple[Hashable, Hashable, float]
 

@@ -12,8 +12,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["exponential", "gram"]
-
 # Columns multiplied at a time. Model updates have a million columns and arrive in float32; a float64 copy of all of
 # them would be the largest object in the process.
 _BLOCK = 1 << 11

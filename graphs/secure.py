@@ -14,19 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from graphs.errors import ProtocolError, choice
 from graphs.similarities import feature_matrix
 
-__all__ = [
-    "Aggregator",
-    "CommodityServer",
-    "Message",
-    "Party",
-    "SecureProduct",
-    "SecureSimilarity",
-    "Transcript",
-    "secure_product",
-    "secure_similarity",
-]
-
-
 # -- fixed-point numbers ---------------------------------------------------------------------------------------
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from numba import float64, int64, njit, types
 
-__all__ = ["relax", "relax_strip"]
-
 _TWO = float64[:, ::1]
 
 

@@ -16,17 +16,6 @@ from solvers.feasible_set import Hypersimplex
 from solvers.run import Run
 from solvers.subsets import ConstrainedProblem
 
-__all__ = [
-    "clarabel_point",
-    "cut_short",
-    "follower",
-    "into_box",
-    "offer_answer",
-    "run_cp_sat",
-    "solver_for",
-    "stated_choice",
-]
-
 
 def solver_for(run: Run, threads: int = 1, spare: float = 0.0) -> Any:
     """Return a CP-SAT solver with the run's seed and what is left of its time, less ``spare`` seconds."""

@@ -15,8 +15,6 @@ from solvers.certificates import Certificate, CertificateError, check
 from solvers.problem import Problem
 from solvers.solution import Solution
 
-__all__ = ["CertificateWriter", "certificate_writer", "whole_numbers", "with_certificate"]
-
 
 class CertificateWriter(Protocol):
     """Find a certificate of a solution's bound, or of a weaker one; None where there is none to be had in time."""

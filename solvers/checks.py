@@ -16,17 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.options import Above, Limit, did_you_mean
 
-__all__ = [
-    "distribution",
-    "frozen_array",
-    "integer",
-    "number",
-    "one_of",
-    "seconds_or_none",
-    "takes_duals",
-    "vector",
-]
-
 
 def frozen_array(value: ArrayLike, name: str, ndim: int = 1, dtype: type | np.dtype[Any] = np.float64) -> NDArray[Any]:
     """Return ``value`` as a read-only, finite array of ``ndim`` dimensions, or raise a sentence.

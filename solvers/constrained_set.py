@@ -26,8 +26,6 @@ from solvers.errors import NoSelection
 from solvers.feasible_set import FREE, ONE, ZERO, Hypersimplex, Row
 from solvers.laminar import LaminarSelections, laminar_rows
 
-__all__ = ["ConstrainedSelections"]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 #: Halvings of the interval of one price: to its last bits.

@@ -25,19 +25,6 @@ from solvers.errors import InvalidProblem
 from solvers.feasible_set import FREE, ONE, ZERO
 from solvers.options import AtLeast
 
-__all__ = [
-    "ARGUMENTS",
-    "Budget",
-    "Constraints",
-    "LinearRow",
-    "Quota",
-    "among",
-    "checked_statement",
-    "normal_form",
-    "normalised",
-    "statement_among",
-]
-
 #: Largest uses of a budget that squares and quotients by other data are computed with, without under- or overflow.
 _SMALLEST, _LARGEST = 1e-100, 1e100
 

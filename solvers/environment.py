@@ -12,8 +12,6 @@ from pathlib import Path
 
 from solvers.version import __version__
 
-__all__ = ["commit", "how_to_install", "installed", "machine", "processor"]
-
 #: Where this code lies, which is a checkout for those who publish results.
 _HERE = Path(__file__).parent
 

@@ -2,19 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "BenchmarkError",
-    "CertificateError",
-    "InvalidAnswer",
-    "InvalidOption",
-    "InvalidProblem",
-    "MissingBackend",
-    "NoSelection",
-    "SolversError",
-    "UnknownMethod",
-    "is_out_of_memory",
-]
-
 
 class SolversError(Exception):
     """Base class of every error this package raises on purpose."""

@@ -11,8 +11,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["FREE", "ONE", "ZERO", "Hypersimplex", "Row"]
-
 #: States of a client: not fixed, chosen, left out.
 FREE, ONE, ZERO = 0, 1, 2
 

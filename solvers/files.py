@@ -13,8 +13,6 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["alone", "appearing_whole", "own_folder", "spreadsheet_csv", "text_appearing_whole", "write_atomically"]
-
 
 @contextmanager
 def appearing_whole(path: Path) -> Iterator[IO[bytes]]:

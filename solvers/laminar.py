@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from solvers.constraints import Constraints, LinearRow
 from solvers.feasible_set import FREE, ONE, ZERO
 
-__all__ = ["LaminarSelections", "laminar_rows"]
-
 
 def laminar_rows(rows: Sequence[LinearRow]) -> list[int]:
     """Return the numbers of rows that form a laminar family: quotas first, then cliques, larger ones first."""

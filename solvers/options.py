@@ -23,21 +23,6 @@ from solvers.hints import WORDS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-__all__ = [
-    "Above",
-    "AtLeast",
-    "AtMost",
-    "Below",
-    "Limit",
-    "annotation_of",
-    "check_keywords",
-    "check_options",
-    "describe_type",
-    "did_you_mean",
-    "matches",
-    "options",
-]
-
 _WORDS = {
     bool: "true or false",
     int: "an integer",

@@ -29,24 +29,6 @@ from numpy.typing import NDArray
 
 from solvers.options import describe_type, matches
 
-__all__ = [
-    "Unreadable",
-    "check_archive",
-    "check_facts",
-    "expand",
-    "is_json",
-    "parse_json",
-    "parse_toml",
-    "read_arrays",
-    "read_bytes",
-    "read_json",
-    "read_matrix",
-    "read_text",
-    "read_toml",
-    "unpacked_limit",
-    "without_controls",
-]
-
 PathLike = str | os.PathLike[str]
 
 #: Bytes that a compressed file may always unpack to, and how many times its own size where that is more. Distance

@@ -14,8 +14,6 @@ from solvers.errors import InvalidOption, InvalidProblem, MissingBackend, Unknow
 from solvers.options import annotation_of, check_options, describe_type, did_you_mean, options
 from solvers.problem import Problem
 
-__all__ = ["Method", "Registry", "find", "method", "method_registries", "methods", "restore", "snapshot"]
-
 Entry = TypeVar("Entry")
 Function = TypeVar("Function", bound=Callable[..., Any])
 Kind = Literal["exact", "relaxation", "heuristic"]

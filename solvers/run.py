@@ -21,8 +21,6 @@ from solvers.errors import InvalidAnswer, InvalidOption
 from solvers.problem import Problem, certified
 from solvers.solution import Solution, Status, Stopped, TracePoint, proves, relative_gap
 
-__all__ = ["Log", "Run"]
-
 
 class Run:
     """One execution of one method on one problem.

@@ -18,23 +18,19 @@ from solvers.certificates import Certificate
 from solvers.errors import InvalidAnswer, InvalidProblem
 from solvers.files import appearing_whole
 from solvers.options import describe_type, did_you_mean, matches
-from solvers.problem import OPTIMALITY_GAP, Problem, assembled, digest, html_table, load, parts
+from solvers.problem import (
+    OPTIMALITY_GAP,  # noqa: F401  (solutions have it from here)
+    Problem,
+    assembled,
+    digest,
+    html_table,
+    load,
+    parts,
+)
 from solvers.reading import is_json, parse_json, read_arrays
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = [
-    "OPTIMALITY_GAP",
-    "Solution",
-    "Status",
-    "Stopped",
-    "TracePoint",
-    "draw_trace",
-    "jsonable",
-    "proves",
-    "relative_gap",
-]
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 Stopped = Literal["proved", "gap", "time-limit", "iterations", "interrupted", "error"]

@@ -21,8 +21,6 @@ from solvers.run import Log, Run
 from solvers.solution import Solution, TracePoint, proves
 from solvers.subsets import ConstrainedProblem
 
-__all__ = ["Plan", "plan", "solve", "with_bound", "with_dropped_constraints"]
-
 #: Share of a time limit that the methods get where a certificate is asked for; the rest is kept for proving it.
 _BEFORE_PROOF = 0.85
 

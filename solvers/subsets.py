@@ -28,15 +28,6 @@ from solvers.feasible_set import Hypersimplex
 from solvers.options import AtLeast
 from solvers.problem import Problem
 
-__all__ = [
-    "ConstrainedProblem",
-    "SubsetProblem",
-    "check_enumerable",
-    "checked_size",
-    "from_clients",
-    "selection_blocks",
-]
-
 
 class SubsetProblem(Problem):
     """Base class of the problems that select ``size`` of ``n`` clients, numbered from 0.

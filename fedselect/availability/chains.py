@@ -14,8 +14,6 @@ from fedselect.errors import ConfigError, DataError
 from fedselect.options import check_choice, check_count, check_number
 from fedselect.randomness import generator
 
-__all__ = ["Chain", "GroupTrace", "TwoState", "ca_fed", "group_trace", "markov"]
-
 
 class Chain:
     r"""Two-state chains driven by one uniform number per client and round.

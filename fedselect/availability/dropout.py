@@ -10,15 +10,6 @@ from fedselect.errors import ConfigError
 from fedselect.options import check_number
 from fedselect.randomness import generator
 
-__all__ = [
-    "Deadline",
-    "IndependentDropout",
-    "bernoulli_dropout",
-    "deadline",
-    "no_dropout",
-    "success_classes",
-]
-
 
 class IndependentDropout:
     r"""Each selected client returns with its own rate :math:`\rho_k`, independently of everything else.

@@ -15,8 +15,6 @@ from fedselect.errors import ConfigError
 from fedselect.options import check_choice, check_count, check_number
 from fedselect.randomness import generator
 
-__all__ = ["Cyclic", "fedau_bernoulli", "fedau_cyclic", "fedau_markov", "label_rates"]
-
 
 def label_rates(
     federation: Federation, seed: int = 0, *, mean: float = 0.1, least: float = 0.02, concentration: float = 0.1

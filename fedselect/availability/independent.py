@@ -14,22 +14,6 @@ from fedselect.options import check_choice, check_count, check_number
 from fedselect.randomness import generator
 from graphs.reproducible import exponential
 
-__all__ = [
-    "Independent",
-    "LabelCycle",
-    "NonStationary",
-    "SinLognormal",
-    "bernoulli",
-    "fedawe",
-    "ideal",
-    "label_cycle",
-    "less_data_first",
-    "lognormal",
-    "max_label_first",
-    "more_data_first",
-    "sin_lognormal",
-]
-
 #: How rates change with the round.
 Pattern = Literal["sine", "interleaved", "staircase", "stationary"]
 

@@ -14,8 +14,6 @@ from fedselect.errors import ConfigError, DataError
 from fedselect.options import check_choice, check_count, check_number
 from fedselect.randomness import generator
 
-__all__ = ["Intervals", "Pick", "Recorded", "TimedAvailability", "merged", "phones", "picked"]
-
 #: Clients (0 to N - 1), begins and ends of intervals, in seconds from the origin; each (M,).
 Recorded = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from fedselect.errors import ConfigError
 from fedselect.options import Registry
 
-__all__ = ["AVAILABILITY", "DROPOUT", "Availability", "Dropout", "check_rates"]
-
 #: Builders ``(federation, seed, *, options) -> Availability`` by name.
 AVAILABILITY: Registry = Registry("availability")
 

@@ -18,8 +18,6 @@ from fedselect.options import check_choice, check_number
 from fedselect.tables import read_table
 from solvers.reading import Unreadable, parse_json, read_bytes
 
-__all__ = ["read_intervals", "read_pings", "read_times", "read_transitions", "recorded"]
-
 #: Words for a client that is there, and for one that is away, in small letters.
 _THERE = frozenset({"1", "1.0", "true", "on", "online", "active", "available", "charging", "there"})
 _AWAY = frozenset({"0", "0.0", "false", "off", "offline", "inactive", "unavailable", "discharging", "away"})

@@ -18,9 +18,6 @@ from solvers.reading import Unreadable, read_matrix
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Trace", "read_trace", "record", "returns_trace", "trace", "write_trace"]
-
-
 #: Rounds times clients that a trace may always have, and how many for each entry that it lists.
 _LEAST, _PER_ROW = 100_000_000, 1000
 

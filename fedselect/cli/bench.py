@@ -35,8 +35,6 @@ from solvers.files import spreadsheet_csv, write_atomically
 from solvers.options import did_you_mean
 from solvers.problem import FAMILIES, Problem, families
 
-__all__ = ["bench"]
-
 #: Meaning of the table's columns, printed below it.
 _CAPTION = (
     "proved: by a certified bound; native: what the backend itself calls optimal, in its own tolerances. "

@@ -18,8 +18,6 @@ from fedselect.errors import ConfigError
 from fedselect.terminal import screen_width
 from solvers.options import did_you_mean
 
-__all__ = ["list_"]
-
 #: Kinds to their entries.
 Catalogue = dict[str, list[dict[str, Any]]]
 

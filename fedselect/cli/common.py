@@ -17,23 +17,6 @@ from solvers.reading import without_controls
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "Ended",
-    "Format",
-    "Gap",
-    "Load",
-    "Overrides",
-    "Threads",
-    "check_no_link",
-    "check_writable",
-    "key_values",
-    "plain_rows",
-    "say",
-    "seed_list",
-    "text",
-    "writing",
-]
-
 
 def _check_format(format: str) -> str:
     """Return ``text`` or ``json``; raise `ConfigError` for any other format."""

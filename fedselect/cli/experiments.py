@@ -32,8 +32,6 @@ from solvers.options import did_you_mean
 if TYPE_CHECKING:
     from fedselect.experiments import Choice, Comparison, Experiment
 
-__all__ = ["compare", "config_app", "export_flower", "init", "run"]
-
 Fresh = Annotated[
     bool,
     typer.Option(

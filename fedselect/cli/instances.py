@@ -40,8 +40,6 @@ from solvers import Problem, instances, relative_gap
 from solvers.instances import InstanceInfo, digest
 from solvers.problem import parts
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Selection problems recorded from federations: list, show, export, record, fetch.", no_args_is_help=True
 )

@@ -19,20 +19,6 @@ from solvers.instances import InstanceInfo
 from solvers.problem import FAMILIES
 from solvers.reading import Unreadable, read_matrix
 
-__all__ = [
-    "FILES",
-    "Costs",
-    "Instance",
-    "Instances",
-    "Size",
-    "Weight",
-    "complete_family",
-    "complete_instance",
-    "complete_method",
-    "matched",
-    "problem_of",
-]
-
 
 def problem_of(
     text: str, size: int | None = None, costs: Path | None = None, weight: float | None = None

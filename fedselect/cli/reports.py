@@ -12,8 +12,6 @@ from fedselect.cli.common import Format, Load, check_no_link, say, writing
 from fedselect.errors import ConfigError
 from fedselect.tables import write_table
 
-__all__ = ["report"]
-
 #: Kinds of the table of clients by rounds.
 _TABLES = ("csv", "parquet")
 

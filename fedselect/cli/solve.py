@@ -44,8 +44,6 @@ from solvers.run import Log
 from solvers.solution import jsonable
 from solvers.solving import plan
 
-__all__ = ["solve", "verify", "warm_up"]
-
 #: Arguments of `solvers.solve` that no ``--option`` may be.
 _OWN = ("time_limit", "gap", "threads", "seed", "bound_by", "certificate", "log", "method")
 

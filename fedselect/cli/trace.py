@@ -16,8 +16,6 @@ from fedselect.errors import ConfigError
 from fedselect.options import check_choice
 from fedselect.terminal import print_table
 
-__all__ = ["app"]
-
 app = typer.Typer(
     help="Recorded availability or returns, in CSV and Parquet files: make, show, convert.", no_args_is_help=True
 )

@@ -18,8 +18,6 @@ from fedselect.options import check_choice, check_count, check_number
 from fedselect.randomness import generator
 from solvers.options import describe_type, did_you_mean, matches
 
-__all__ = ["Clock", "ClockSettings", "RoundTimes", "asked", "build_clock", "check_clock"]
-
 #: Durations are whole multiples of 2^-20 s (a microsecond): their sums are exact in any order up to 2^32 s, so that
 #: what ends in time by `solvers.deadline` ends in time here, and no order of summation changes a bit.
 _TICKS = 2.0**20

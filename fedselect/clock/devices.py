@@ -18,8 +18,6 @@ from solvers.reading import Unreadable, parse_json, read_bytes
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CLOCKS", "Devices", "constant", "lognormal", "read_devices", "table", "tiers"]
-
 #: Builders ``(n_clients, seed, *, options) -> Devices`` by name.
 CLOCKS: Registry = Registry("clock")
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from fedselect.data.federation import Federation
 from fedselect.data.partitions import DATASETS
 
-__all__ = ["digits"]
-
 
 @DATASETS.register("digits")
 def digits(

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["Federation", "Samples", "Targets"]
-
 #: Classes beyond which a legend of them does not help.
 _LEGEND = 20
 

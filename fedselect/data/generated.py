@@ -15,8 +15,6 @@ from fedselect.errors import ConfigError, DataError
 from fedselect.options import check_choice, check_number
 from fedselect.randomness import generator
 
-__all__ = ["clustered", "synthetic"]
-
 
 @DATASETS.register("synthetic")
 def synthetic(

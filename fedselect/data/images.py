@@ -21,22 +21,6 @@ from fedselect.options import check_choice
 from fedselect.randomness import generator
 from solvers.environment import how_to_install
 
-__all__ = [
-    "CIFAR_MEAN",
-    "CIFAR_STD",
-    "Pictures",
-    "cifar10",
-    "cifar100",
-    "cinic10",
-    "emnist_letters",
-    "fashion_mnist",
-    "federation_of",
-    "mnist",
-    "read_images",
-    "svhn",
-    "swapped_mnist",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Pictures:

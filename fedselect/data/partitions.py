@@ -22,22 +22,6 @@ from solvers.options import did_you_mean
 if TYPE_CHECKING:
     from fedselect.data.federation import Federation
 
-__all__ = [
-    "DATASETS",
-    "PARTITIONS",
-    "check_data",
-    "dirichlet",
-    "dirichlet_per_class",
-    "dirichlet_unequal",
-    "hold_out",
-    "iid",
-    "iid_draws",
-    "load_data",
-    "primary_label",
-    "sorted_blocks",
-    "two_label",
-]
-
 #: Splitters ``(labels, n_clients, rng, *, options) -> list of index arrays`` by name.
 PARTITIONS: Registry = Registry("partition")
 

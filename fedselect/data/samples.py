@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from fedselect.errors import DataError
 
-__all__ = ["Samples", "Targets", "count_classes", "make_samples", "read_dataset", "read_pair"]
-
 #: Features and labels as they came.
 Pair = tuple[NDArray[Any], NDArray[Any]]
 

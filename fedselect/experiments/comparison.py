@@ -28,22 +28,6 @@ from solvers.files import write_atomically
 from solvers.options import did_you_mean
 from solvers.reading import Unreadable, read_json
 
-__all__ = [
-    "FORMAT",
-    "Comparison",
-    "MedianTime",
-    "compare",
-    "difference_table",
-    "mean_table",
-    "median_time",
-    "read_manifest",
-    "summary_table",
-    "sweep",
-    "sweep_values",
-    "time_table",
-    "with_option",
-]
-
 #: Format of ``comparison.json``, named in it.
 FORMAT = "selectors-comparison/1"
 _MANIFEST = "comparison.json"

@@ -22,27 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "MOST_COLUMNS",
-    "MOST_ROWS",
-    "STATES",
-    "Raster",
-    "counts_figure",
-    "curves_figure",
-    "gap_figure",
-    "known_curves",
-    "panels_figure",
-    "presence_figure",
-    "run_timeline_figure",
-    "save_figure",
-    "seconds_figure",
-    "success_figure",
-    "sweep_figure",
-    "swept_values",
-    "timeline_figure",
-    "weights_figure",
-]
-
 #: Inches that a picture on a page is wide; a page shows them at their size.
 _WIDTH = 11.0
 

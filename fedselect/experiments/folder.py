@@ -28,9 +28,6 @@ from solvers.reading import Unreadable, parse_json, read_arrays, read_bytes
 if TYPE_CHECKING:
     from fedselect.training.server import Server
 
-__all__ = ["RunFolder", "load_checkpoint", "run_folder", "save_checkpoint"]
-
-
 _log = logging.getLogger(__name__)
 
 _ARRAY = "__array__"

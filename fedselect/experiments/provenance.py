@@ -32,8 +32,6 @@ from solvers.reading import Unreadable, read_json
 if TYPE_CHECKING:
     from fedselect.experiments.config import Experiment
 
-__all__ = ["Origin", "code_digest", "file_digest", "files_of", "origin_here", "origin_of", "place", "read_origin"]
-
 _FILE = "origin.json"
 _FORMAT = "run-origin/2"
 

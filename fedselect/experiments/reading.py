@@ -19,8 +19,6 @@ from fedselect.measures import round_table, run_measures
 from solvers.options import describe_type, matches
 from solvers.reading import Unreadable, check_facts, parse_json, read_bytes, read_json, read_toml
 
-__all__ = ["MOST_CLIENTS", "RecordedRun", "check_record", "read_records", "read_summary"]
-
 #: Clients that a run may have whose configuration does not say how many: every table has a row for each.
 MOST_CLIENTS = 10_000_000
 

@@ -26,9 +26,6 @@ from solvers.environment import how_to_install
 if TYPE_CHECKING:
     from fedselect.training.fedavg import FedAvg
 
-__all__ = ["RunCallbacks", "build", "build_scenario", "build_selector", "carried_by", "run", "run_all", "run_into"]
-
-
 #: Methods of a selector (`fedselect.rounds.protocol.Selector`) that come in pairs or not at all.
 _STATE = ("state_dict", "load_state_dict")
 

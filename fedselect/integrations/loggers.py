@@ -21,18 +21,6 @@ from fedselect.measures import round_row
 from solvers.environment import how_to_install
 from solvers.options import did_you_mean
 
-__all__ = [
-    "LOGGERS",
-    "Logger",
-    "MlflowLogger",
-    "TensorBoardLogger",
-    "WandbLogger",
-    "check_loggers",
-    "numbers_of",
-    "open_logger",
-    "open_loggers",
-]
-
 #: Characters of a parameter of MLflow's, at most.
 _LONGEST = 500
 

@@ -22,8 +22,6 @@ from solvers.dispersion import DispersionProblem, read_mdplib
 from solvers.files import write_atomically
 from solvers.reading import Unreadable, check_archive, read_text
 
-__all__ = ["Fetched", "fetch_mdplib"]
-
 #: Seconds a server may stay silent.
 _PATIENCE = 60
 

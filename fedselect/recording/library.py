@@ -14,8 +14,6 @@ from fedselect.experiments import Experiment
 from fedselect.recording.recorder import record
 from solvers import Problem
 
-__all__ = ["Recipe", "recipe", "recipes"]
-
 #: Tables of a recipe that are tables of an experiment's configuration.
 _SECTIONS = ("data", "availability", "dropout", "selector", "training", "clock")
 

@@ -30,8 +30,6 @@ from solvers.weighting import (
 if TYPE_CHECKING:
     from fedselect.training.fedavg import FedAvg
 
-__all__ = ["PROBLEMS", "State", "record"]
-
 #: Functions ``(state, *, options) -> Problem`` by name.
 PROBLEMS: Registry = Registry("problem")
 

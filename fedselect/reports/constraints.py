@@ -9,8 +9,6 @@ import numpy as np
 
 from fedselect.reports.document import Column, Table, count, number, word
 
-__all__ = ["constraints_table"]
-
 #: Slack that counts as none, as a share of what is used: budgets may be exceeded by 1e-9 of their limit.
 _BINDS = 1e-6
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from fedselect.data import Federation
 
-__all__ = ["federation_report", "rates_figure"]
-
 _NUMBERS = (
     "The federation in a few numbers. Distance of labels: total variation between a client's distribution and that of "
     "all samples. Scarce rounds: fewer clients are expected to be available than are to be selected."

@@ -37,8 +37,6 @@ from solvers.solution import OPTIMALITY_GAP
 if TYPE_CHECKING:
     from solvers.benchmark.profiles import Measure
 
-__all__ = ["failures_table", "methods_report"]
-
 #: Columns that are equal in rows that are compared with each other.
 _RACE = ("family", "instance", "seed", "time_limit")
 

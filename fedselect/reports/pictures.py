@@ -32,13 +32,6 @@ if TYPE_CHECKING:
 
     from fedselect.experiments.reading import RecordedRun
 
-__all__ = [
-    "MOST_NODES",
-    "participation_pictures",
-    "pictures_of",
-    "timelines",
-]
-
 _UNDRAWN: tuple[type[Exception], ...] = (*TOOLKIT_ERRORS, MemoryError)
 
 #: Clients beyond which a drawing of their graph shows nothing any more.

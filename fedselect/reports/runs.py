@@ -37,17 +37,6 @@ from solvers.files import spreadsheet_csv, write_atomically
 from solvers.options import matches
 from solvers.reading import read_text
 
-__all__ = [
-    "differences_table",
-    "facts_of",
-    "less_needed",
-    "read_runs",
-    "results_table",
-    "run_report",
-    "selectors_report",
-    "write_report",
-]
-
 _ROUNDS = (
     "Every round; a dash where nothing is known or was measured. Gaps are |bound − objective| over the mean "
     "|objective| of the run, as a round's own objective may be near zero (over 1 where the mean itself is at most "

@@ -24,8 +24,6 @@ from solvers.version import __version__
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Reference", "publish"]
-
 
 @dataclass(frozen=True)
 class Reference:

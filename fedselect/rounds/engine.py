@@ -39,23 +39,6 @@ from fedselect.rounds.scenario import World
 from solvers import Solution
 from solvers.solution import jsonable
 
-__all__ = [
-    "Callback",
-    "Callbacks",
-    "Decision",
-    "Round",
-    "conclude",
-    "context",
-    "decide",
-    "feedback",
-    "learn",
-    "listeners",
-    "play",
-    "round_record",
-    "simulate",
-    "solution_record",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Round:

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from fedselect.rounds.engine import Round
 
-__all__ = ["History"]
-
 
 @dataclass(frozen=True, eq=False)
 class History:

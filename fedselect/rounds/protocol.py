@@ -16,8 +16,6 @@ from fedselect.errors import ConfigError
 from fedselect.options import check_choice, check_count
 from solvers import Solution
 
-__all__ = ["Outcome", "Probe", "RoundContext", "RoundFeedback", "Selection", "Selector", "check_finite"]
-
 
 class Outcome(IntEnum):
     """Outcome of a round for a client."""

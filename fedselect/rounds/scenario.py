@@ -13,8 +13,6 @@ from fedselect.clock import Clock
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
 
-__all__ = ["Scenario", "World"]
-
 
 @dataclass(frozen=True, eq=False)
 class World:

@@ -20,8 +20,6 @@ from fedselect.selectors.base import (
 )
 from fedselect.selectors.updates import returned_updates
 
-__all__ = ["AFL", "Delta"]
-
 
 @SELECTORS.register("afl")
 class AFL(SelectorBase):

@@ -18,36 +18,6 @@ from solvers import Problem, Solution, solve, with_bound
 from solvers.options import check_keywords
 from solvers.solving import plan
 
-__all__ = [
-    "SELECTORS",
-    "Aggregation",
-    "Importance",
-    "Part",
-    "Rates",
-    "SelectorBase",
-    "Stateful",
-    "aggregate",
-    "availability_rates",
-    "check_aggregation",
-    "check_importance",
-    "check_size",
-    "check_solving",
-    "correlations",
-    "data_weights",
-    "equal_importance",
-    "largest",
-    "losses",
-    "no_clients",
-    "participation_rates",
-    "positive_rates",
-    "rates_at",
-    "solved",
-    "success_rates",
-    "target_importance",
-    "uninterrupted",
-]
-
-
 #: What a scenario fills in where a selector's constructor has an argument of this name: no option of a configuration.
 _FILLED: dict[str, Callable[[Scenario], Any]] = {
     **dict.fromkeys(("size", "m", "k", "clients_per_round", "n_select"), lambda scenario: scenario.size),

@@ -30,12 +30,6 @@ from fedselect.selectors.base import (
 )
 from solvers.weighting import ExclusionProblem
 
-__all__ = [
-    "CAFed",
-    "ChainEstimates",
-    "KnownChains",
-]
-
 
 class ChainEstimates(Stateful):
     r"""Bayesian estimates of each client's availability π and eigenvalue λ from what is observed (CA-Fed, §IV-B).

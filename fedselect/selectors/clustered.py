@@ -13,8 +13,6 @@ from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Sele
 from fedselect.selectors.base import SELECTORS, SelectorBase, check_size
 from fedselect.selectors.updates import UpdateStore
 
-__all__ = ["ClusteredSampling", "filled_urns", "urns_of_groups"]
-
 
 def filled_urns(shares: NDArray[np.int64], urns: NDArray[np.int64], clients: NDArray[np.int64]) -> None:
     """Pour what is left of some clients' shares into the urns that have room, in order; both are changed in place.

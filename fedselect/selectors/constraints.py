@@ -25,16 +25,6 @@ from solvers.errors import InvalidProblem
 from solvers.problem import Problem
 from solvers.registry import find, methods
 
-__all__ = [
-    "ClockBudget",
-    "RoundConstraints",
-    "check_constraints",
-    "constraints_of",
-    "describe",
-    "feasible_set",
-    "over",
-]
-
 #: What a budget of the clock may be over: times of a client's round, in seconds, or the bytes sent to and by it.
 _TIMES = ("expected", "download", "compute", "upload", "bytes")
 

@@ -29,8 +29,6 @@ from graphs.reproducible import gram
 from solvers import Solution
 from solvers.coverage import CoverageProblem
 
-__all__ = ["DivFL"]
-
 #: Weights of the selected: importance of the clients that each stands for, or one of the house's aggregations.
 Weighing = Literal["represented", "samples", "mean", "deadline"]
 

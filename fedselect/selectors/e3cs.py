@@ -22,8 +22,6 @@ from solvers import Solution, solve
 from solvers.capping import DRAWS, CappingProblem, constant_floors, incremental_floors, reweighted
 from solvers.capping.draws import race
 
-__all__ = ["E3CS"]
-
 
 @SELECTORS.register("e3cs")
 class E3CS(SelectorBase):

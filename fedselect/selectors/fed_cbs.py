@@ -24,8 +24,6 @@ from fedselect.selectors.constraints import RoundConstraints, check_constraints,
 from solvers import InvalidProblem
 from solvers.balance import BalanceProblem
 
-__all__ = ["FedCBS"]
-
 
 @SELECTORS.register("fed-cbs")
 class FedCBS(SelectorBase):

@@ -18,8 +18,6 @@ from fedselect.selectors.base import (
 from solvers import InvalidProblem
 from solvers.participation import ParticipationWeights
 
-__all__ = ["FedAU"]
-
 
 @SELECTORS.register("fedau")
 class FedAU(SelectorBase):

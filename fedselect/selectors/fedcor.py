@@ -18,8 +18,6 @@ from fedselect.selectors.base import (
     losses,
 )
 
-__all__ = ["FedCor", "correlated_choice", "loss_factors"]
-
 
 def loss_factors(changes: NDArray[np.float64], rank: int, noise: float) -> tuple[NDArray[np.float64], float]:
     r"""Fit :math:`\Sigma = X^\top X + \sigma^2 I` to changes of losses by maximum likelihood, in closed form.

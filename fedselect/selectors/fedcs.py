@@ -24,8 +24,6 @@ from fedselect.selectors.base import (
 from fedselect.selectors.ranking import FedCS
 from solvers.deadline import DeadlineProblem
 
-__all__ = ["TimedFedCS"]
-
 
 class TimedFedCS(SelectorBase):
     r"""Select as many clients as possible whose updates arrive before a deadline, one upload at a time.

@@ -44,8 +44,6 @@ from solvers.dispersion import Memory
 from solvers.reading import Unreadable, read_matrix
 from solvers.registry import find
 
-__all__ = ["FedGS"]
-
 #: Masks to both parties, a masked vector each way, a blinded number, a share from each; see `graphs.secure_product`.
 MESSAGES_A_PAIR = 7
 

@@ -28,8 +28,6 @@ from solvers.allocation import AllocationProblem, group_clients
 from solvers.constraints import Quota
 from solvers.errors import InvalidProblem
 
-__all__ = ["FedSS"]
-
 
 class FedSS(SelectorBase):
     r"""Draw from every group of similar clients, and give each group its weight in the population.

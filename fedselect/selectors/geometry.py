@@ -27,21 +27,6 @@ from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDi
 from solvers.dispersion.formats import read_points
 from solvers.dispersion.kinds import equal_rows
 
-__all__ = [
-    "ClientDistances",
-    "Kinds",
-    "LearnedGraph",
-    "Matrix",
-    "Metric",
-    "Points",
-    "adjacency",
-    "decode_edges",
-    "described",
-    "encode_edges",
-    "oracle_features",
-    "without_matrix",
-]
-
 #: Kinds that a matrix between them has room for.
 _MOST_KINDS = 5_000
 

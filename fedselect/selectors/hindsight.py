@@ -23,8 +23,6 @@ from fedselect.selectors.base import (
 from solvers import solve
 from solvers.schedule import ScheduleProblem
 
-__all__ = ["Clairvoyant", "Rolling"]
-
 
 @SELECTORS.register("clairvoyant")
 class Clairvoyant(SelectorBase):

@@ -13,8 +13,6 @@ from fedselect.options import check_choice, check_count, check_number
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.selectors.base import SELECTORS, Aggregation, SelectorBase, aggregate, check_aggregation, check_size
 
-__all__ = ["Oort"]
-
 
 @SELECTORS.register("oort")
 class Oort(SelectorBase):

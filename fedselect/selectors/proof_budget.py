@@ -11,8 +11,6 @@ from fedselect.selectors.base import Stateful, solved, uninterrupted
 from solvers import Solution, solve
 from solvers.dispersion import DispersionProblem
 
-__all__ = ["ProofBudget"]
-
 #: Share of the run's time that pays for proofs: with it a run of FedGS takes at most 1.1 times what its decisions and
 #: training take, and one attempt. Each attempt in a row that proves nothing halves it: 1.2 times, mostly for these, was
 #: what 100 rounds of 10 of 1 000 clients took of which none can be proved (2026-11-23).

@@ -32,8 +32,6 @@ from fedselect.selectors.base import (
 from fedselect.selectors.base import losses as probed
 from fedselect.selectors.constraints import RoundConstraints, constraints_of, describe, feasible_set
 
-__all__ = ["CSUCBQ", "F3AST", "FedCS", "OracleF3AST", "PowerOfChoice"]
-
 
 class PowerOfChoice(SelectorBase):
     r"""Draw d candidates in proportion to their data, and select the m with the largest losses.

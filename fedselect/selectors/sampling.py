@@ -23,11 +23,6 @@ from fedselect.selectors.base import (
     no_clients,
 )
 
-__all__ = [
-    "MDSample",
-    "Uniform",
-]
-
 
 class Uniform(SelectorBase):
     r"""Draw m of the available clients uniformly, without replacement.

@@ -47,8 +47,6 @@ from fedselect.selectors.base import (
     target_importance,
 )
 
-__all__ = ["SelectAll"]
-
 #: Weights by name; see this module.
 Weights = Literal["samples", "all", "participating", "unbiased", "adafed"]
 

@@ -13,8 +13,6 @@ from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import SELECTORS, Aggregation, SelectorBase, aggregate, check_aggregation, check_size
 
-__all__ = ["TiFL"]
-
 
 class TiFL(SelectorBase):
     r"""Select uniformly in a tier of clients of similar latency, so that nobody waits for a straggler of another.

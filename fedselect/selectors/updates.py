@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, RoundFeedback
 
-__all__ = ["UpdateStore", "returned_updates"]
-
 
 def returned_updates(feedback: RoundFeedback, name: str) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Gather who returned in a round, (m,), and their updates, (m, d), for the selector of this name.

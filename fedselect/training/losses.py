@@ -15,22 +15,6 @@ from fedselect.options import Registry
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = [
-    "LOSSES",
-    "METRICS",
-    "Objective",
-    "absolute_error",
-    "client_means",
-    "client_scores",
-    "cross_entropy_loss",
-    "measured",
-    "names_in",
-    "objective_of",
-    "scores",
-    "squared_error",
-    "whole_set",
-]
-
 #: Losses ``(outputs, labels) -> one number a sample, shape (b,)``, by name.
 LOSSES: Registry = Registry("loss")
 

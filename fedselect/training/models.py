@@ -22,26 +22,6 @@ if TYPE_CHECKING:
 
     from fedselect.training.settings import TrainingSettings
 
-__all__ = [
-    "MODELS",
-    "Model",
-    "averaged",
-    "build_model",
-    "cnn_cifar",
-    "cnn_emnist",
-    "cnn_fashion",
-    "cnn_fedau_cifar10",
-    "cnn_fedau_cifar100",
-    "cnn_fedau_svhn",
-    "initialise",
-    "linear",
-    "logistic",
-    "made",
-    "mlp",
-    "read_buffers",
-    "write_buffers",
-]
-
 #: Builders ``(federation, *, options) -> torch.nn.Module`` by name; initial values are set by the loop.
 MODELS: Registry = Registry("model")
 

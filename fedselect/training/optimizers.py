@@ -19,8 +19,6 @@ from fedselect.errors import ConfigError
 from fedselect.training.server_rules import FedAvgRule
 from fedselect.training.settings import TrainingSettings
 
-__all__ = ["MakesOptimizer", "OptimizerRule", "checked", "named_optimizer"]
-
 #: Makes an optimizer of parameters and step size.
 MakesOptimizer = Callable[[list[nn.Parameter], float], torch.optim.Optimizer]
 

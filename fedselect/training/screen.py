@@ -29,8 +29,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["SINGLE", "Screen", "clipped"]
-
 #: The largest number of single precision.
 SINGLE = float(np.finfo(np.float32).max)
 

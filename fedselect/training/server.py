@@ -27,8 +27,6 @@ from fedselect.training.screen import Screen, clipped
 from fedselect.training.server_rules import SERVER_RULES, ServerRule
 from fedselect.training.settings import TrainingSettings
 
-__all__ = ["Server"]
-
 
 class Server:
     r"""Server of a round: the global model and the selector, which meet in `decide`, then `conclude`.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from fedselect.training.settings import TrainingSettings
 
-__all__ = ["SERVER_RULES", "Adaptive", "FedAvgRule", "ServerRule", "weighted_sum"]
-
 #: Builders ``(settings, importance, weights) -> ServerRule`` by name, of `TrainingSettings`, the objective's α of the
 #: clients, (N,), and the initial model, (d,).
 SERVER_RULES: Registry = Registry("server rule")

@@ -29,9 +29,6 @@ from fedselect.data import Federation
 from fedselect.training.losses import Measure, Objective, cross_entropy_loss
 from fedselect.training.settings import TrainingSettings
 
-__all__ = ["Batch", "Dense", "Functional", "Gradients", "Stacks", "dense", "stacking"]
-
-
 #: Features (m, b, ...), labels (m, b) and shares (m, b) of the samples in their client's loss, 0 for padding; of a
 #: client that trains alone without the first dimension, and without shares.
 Batch = tuple[Tensor, Tensor, Tensor | None]

@@ -12,8 +12,6 @@ from solvers.checks import frozen_array, integer
 from solvers.errors import InvalidProblem
 from solvers.options import AtLeast
 
-__all__ = ["Grouping", "group_clients", "silhouette"]
-
 
 @dataclass(frozen=True, eq=False)
 class Grouping:

@@ -19,24 +19,6 @@ from solvers.registry import method
 from solvers.run import Run
 from solvers.solution import Solution
 
-__all__ = [
-    "LARGEST_ENUMERATION",
-    "LARGEST_TABLES",
-    "accepts_whole_start",
-    "allocate_whole",
-    "auto",
-    "best_whole",
-    "brute_force",
-    "convex",
-    "cp_sat",
-    "greedy",
-    "kkt",
-    "largest_remainder",
-    "next_gain",
-    "proportional",
-    "write_certificate",
-]
-
 
 def allocate_whole(
     costs: NDArray[np.float64],

@@ -15,8 +15,6 @@ from solvers.errors import InvalidProblem
 from solvers.options import AtLeast
 from solvers.problem import Problem
 
-__all__ = ["AllocationProblem", "fill", "per_group", "round_up_largest", "validated", "water_fill", "whole_numbers"]
-
 
 def validated(
     sizes: ArrayLike, deviations: ArrayLike, total: Any, lower: ArrayLike, upper: ArrayLike | None

@@ -17,8 +17,6 @@ from solvers.dispersion.certificates import write_certificate as write_dispersio
 from solvers.problem import OPTIMALITY_GAP
 from solvers.solution import Solution
 
-__all__ = ["write_certificate"]
-
 #: Bits of the fraction that stands for κ, which its rounding down changes by less than a millionth of what is proved.
 _BITS = 40
 

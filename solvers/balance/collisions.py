@@ -14,8 +14,6 @@ from solvers.problem import OPTIMALITY_GAP
 from solvers.run import Run
 from solvers.subsets import from_clients
 
-__all__ = ["balance_exactly", "expected_solutions"]
-
 #: Clients that are exchanged at a time: four and four and two.
 _TEN = 10
 

@@ -21,8 +21,6 @@ from solvers.run import Run
 from solvers.solving import solve
 from solvers.subsets import from_clients, in_order
 
-__all__ = ["as_dispersion", "auto", "branch_and_bound", "brute_force", "cp_sat", "fed_cbs", "greedy", "local_search"]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 

@@ -15,8 +15,6 @@ from solvers.errors import InvalidProblem
 from solvers.problem import certified
 from solvers.subsets import ConstrainedProblem, checked_size
 
-__all__ = ["BalanceProblem"]
-
 #: Samples of a class that a client may have: sums of squares of a million clients' counts still fit into 62 bits.
 _LARGEST = 10**9
 

@@ -9,8 +9,6 @@ from solvers.balance.problem import BalanceProblem
 from solvers.checks import vector
 from solvers.options import AtLeast
 
-__all__ = ["draw_fed_cbs"]
-
 #: Imbalance below which a union counts as balanced: its inverse stays a number, and ties are drawn evenly.
 _BALANCED = 1e-9
 

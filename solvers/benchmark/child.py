@@ -25,8 +25,6 @@ from solvers.registry import Method
 from solvers.run import Run
 from solvers.solving import solve
 
-__all__ = ["IDLE_SECONDS", "Request", "main"]
-
 #: A solver process that is asked nothing for this long ends by itself.
 IDLE_SECONDS = 60.0
 

@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "COLOURS",
-    "DASHES",
-    "MARKERS",
-    "cost_figure",
-    "gap_figure",
-    "profile_figure",
-    "trajectory_figure",
-    "win_figure",
-]
-
-
 #: Inches that a picture on a page is wide.
 _WIDTH = 11.0
 

@@ -20,8 +20,6 @@ from typing import Any, TypeVar
 from solvers.benchmark.child import IDLE_SECONDS, Request
 from solvers.errors import BenchmarkError
 
-__all__ = ["JobRunner", "SolverProcess", "Task", "close", "register_backend", "run_task", "run_tasks"]
-
 Result = TypeVar("Result")
 
 _STARTING_SECONDS = 120.0

@@ -25,8 +25,6 @@ from solvers.problem import Problem, load
 from solvers.registry import TAKEN, Method, methods
 from solvers.solving import plan as planned
 
-__all__ = ["Cell", "Instance", "Plan", "Variant", "resolve_instance"]
-
 
 class Cell(NamedTuple):
     """The key of a row."""

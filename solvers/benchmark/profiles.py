@@ -20,19 +20,6 @@ from solvers.solution import OPTIMALITY_GAP, relative_gap
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "SHIFT",
-    "Measure",
-    "cost_against_size",
-    "gap_over_time",
-    "lost",
-    "performance_profile",
-    "shifted_geometric_mean",
-    "summary",
-    "win_matrix",
-]
-
-
 Measure = Literal["time_to_proof", "time_to_incumbent", "seconds", "primal_integral", "gap", "gap_to_best"]
 
 #: What one race is: methods are compared within one of these.

@@ -16,8 +16,6 @@ from solvers.problem import Problem
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COLUMNS", "submission"]
-
 #: Columns in the order that its checker asks for (github.com/ZIB-AOPT/QOBLIB, ``misc/ci/check_submission.py``, 2026).
 COLUMNS = (
     "Problem", "Submitter", "Affiliation", "Date", "Reference", "Best Objective Value", "Optimality Bound",

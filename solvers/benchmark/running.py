@@ -24,8 +24,6 @@ from solvers.options import AtLeast, Below
 from solvers.problem import Problem
 from solvers.registry import methods as registered
 
-__all__ = ["run_benchmark"]
-
 #: What a row can be; `run_benchmark` explains them.
 VERDICTS = ("ok", "crashed", "hung", "error", "invalid", "nondeterministic", "refused", "missing")
 

@@ -18,8 +18,6 @@ from solvers.files import alone, appearing_whole, own_folder, spreadsheet_csv, w
 from solvers.options import matches
 from solvers.reading import Unreadable, check_facts, parse_json, read_bytes, read_json
 
-__all__ = ["FORMAT", "Store", "holds_benchmark", "read_manifest", "read_records"]
-
 FORMAT = "solvers-benchmark/1"
 
 MANIFEST, ROWS = "benchmark.json", "rows.jsonl"

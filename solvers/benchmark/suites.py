@@ -25,8 +25,6 @@ from solvers.options import did_you_mean
 from solvers.problem import FAMILIES, Problem
 from solvers.registry import methods as registered
 
-__all__ = ["LIMITS", "OURS", "SEEDS", "SUITES", "Suite", "suite"]
-
 SUITES = ("selection", "constrained", "diversity", "convex")
 
 #: What the names of instances with side constraints begin with.

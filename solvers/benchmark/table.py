@@ -17,22 +17,6 @@ from solvers.solution import relative_gap
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "COLUMNS",
-    "Benchmark",
-    "Trace",
-    "distance",
-    "is_better",
-    "primal_gap",
-    "primal_integral",
-    "slack",
-    "tidy",
-    "time_to_incumbent",
-    "time_to_proof",
-    "traces",
-]
-
-
 #: Columns of the table, in order; `solvers.benchmark.run_benchmark` says what they mean.
 COLUMNS = (
     "family", "instance", "n", "method", "registered", "options", "seed", "time_limit", "verdict", "status", "stopped",

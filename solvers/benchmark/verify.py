@@ -11,8 +11,6 @@ from solvers.benchmark.table import is_better, slack
 from solvers.problem import Problem
 from solvers.solution import proves
 
-__all__ = ["examine"]
-
 
 def examine(problem: Problem, answer: dict[str, Any], time_limit: float | None) -> dict[str, Any]:
     """Turn the answer of a solver process into the facts of a row.

@@ -10,9 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.checks import vector
 from solvers.errors import InvalidProblem
 
-__all__ = ["CERTAIN", "DRAWS", "Draw", "checked", "dep_round", "madow", "successive", "successive_inclusion"]
-
-
 #: From here on a probability is 1, and the client is in every draw.
 CERTAIN = 1.0 - 1e-12
 

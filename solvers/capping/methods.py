@@ -15,18 +15,6 @@ from solvers.registry import method
 from solvers.run import Run
 from solvers.solution import Solution
 
-__all__ = [
-    "as_printed",
-    "auto",
-    "bisection",
-    "convex",
-    "describe",
-    "exact_search",
-    "one_pass",
-    "report",
-    "write_certificate",
-]
-
 
 def report(problem: CappingProblem, run: Run, capped: NDArray[np.bool_]) -> None:
     """Offer the probabilities that follow from (a subset of) the overflow set, with bound, duals and details."""

@@ -15,8 +15,6 @@ from solvers.errors import InvalidProblem
 from solvers.options import Above, AtLeast
 from solvers.problem import Problem
 
-__all__ = ["TIE", "CappingProblem", "log_sum", "share_out", "tail_sums"]
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CappingProblem(Problem):

@@ -11,8 +11,6 @@ from solvers.checks import integer, number, vector
 from solvers.errors import InvalidProblem
 from solvers.options import Above, AtLeast, AtMost
 
-__all__ = ["best_rate", "constant_floors", "incremental_floors", "regret_bound", "reweighted"]
-
 
 def constant_floors(n_clients: int, size: int, rounds: int, fraction: float) -> NDArray[np.float64]:
     """Return quotas of E3CS-c: σ_t = c·k/K in every round (§VI; the paper has c = 0, 0.5 and 0.8).

@@ -18,8 +18,6 @@ from solvers.errors import CertificateError
 from solvers.files import appearing_whole
 from solvers.reading import Unreadable, parse_json, read_arrays
 
-__all__ = ["Certificate", "problem_digest", "problem_fields"]
-
 FORMAT = "solvers-certificate/1"
 
 #: Most bytes of the arrays of a file: more is refused before memory is taken.

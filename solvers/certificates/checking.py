@@ -23,8 +23,6 @@ from solvers.certificates.schema import SCHEMAS, validated
 from solvers.certificates.work import afford
 from solvers.errors import CertificateError
 
-__all__ = ["CHECKERS", "check"]
-
 #: The checkers by the kind of certificate; `solvers.certificates.schema` says what each of them is given.
 CHECKERS: dict[str, Callable[[Any, int, Mapping[str, Any]], Fraction]] = {
     "dispersion": check_dispersion,

@@ -31,8 +31,6 @@ import numpy as np
 
 from solvers.errors import CertificateError
 
-__all__ = ["check_allocation", "check_optimization_error", "check_schedule", "check_total_error"]
-
 #: Bits of the roots behind the point.
 ROOT = 120
 

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from solvers.certificates.exact.sides import FREE, ONE, ZERO
 from solvers.errors import CertificateError
 
-__all__ = ["check_coverage"]
-
 Integers = NDArray[np.int64]
 States = NDArray[np.int8]
 

@@ -18,8 +18,6 @@ from typing import Any
 
 from solvers.errors import CertificateError
 
-__all__ = ["check_capping", "check_cutoff"]
-
 _CONTEXT = Context(prec=60, Emax=10**9, Emin=-(10**9))
 _MARGIN = Decimal("1e-40")
 

@@ -19,8 +19,6 @@ from solvers.certificates.exact.sides import FREE, ONE, Sides
 from solvers.certificates.schema import POINT
 from solvers.errors import CertificateError
 
-__all__ = ["check_points"]
-
 #: Binary digits of the roots behind the point, beyond those of the coordinates' grid.
 _DIGITS = 24
 

@@ -17,23 +17,6 @@ from numpy.typing import NDArray
 
 from solvers.errors import CertificateError
 
-__all__ = [
-    "CLIENTS",
-    "ENTRIES",
-    "FACTOR",
-    "HALVINGS",
-    "LEVEL",
-    "MULTIPLIER",
-    "POINT",
-    "ROOM",
-    "ROOT",
-    "SCHEMAS",
-    "WIDTH",
-    "Array",
-    "Schema",
-    "validated",
-]
-
 Integers = NDArray[np.int64]
 
 #: Most clients of a dispersion problem; with the ranges below no sum of the checkers leaves 64 bits.

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from solvers.errors import CertificateError
 
-__all__ = ["NUMBERS", "afford"]
-
 Integers = NDArray[np.int64]
 
 #: Steps of Python's numbers, and of arrays, some minutes of either.

@@ -15,8 +15,6 @@ from solvers.coverage.problem import CoverageProblem
 from solvers.run import Run
 from solvers.solution import Solution
 
-__all__ = ["write_certificate"]
-
 #: Iterations from one that fixes candidates to the next: one that does is a vector of multipliers in the certificate.
 _EVERY = 10
 

@@ -15,8 +15,6 @@ from solvers.feasible_set import FREE, ONE, ZERO, Hypersimplex
 from solvers.run import Run
 from solvers.subsets import from_clients
 
-__all__ = ["Lists", "Subproblem", "Tree"]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 #: Iterations at the root and at other nodes, and those without a better bound after which steps are halved. Nodes begin

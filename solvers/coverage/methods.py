@@ -18,18 +18,6 @@ from solvers.registry import method
 from solvers.run import Run
 from solvers.subsets import from_clients, in_order
 
-__all__ = [
-    "auto",
-    "branch_and_bound",
-    "brute_force",
-    "cp_sat",
-    "greedy",
-    "lagrangian",
-    "local_search",
-    "milp",
-    "stochastic_greedy",
-]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 #: Numbers of a block of rows that a pass over all candidates works on: 4 megabytes, which caches hold.

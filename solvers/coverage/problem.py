@@ -15,8 +15,6 @@ from solvers.errors import InvalidProblem
 from solvers.problem import OPTIMALITY_GAP
 from solvers.subsets import ConstrainedProblem, checked_size
 
-__all__ = ["CoverageProblem"]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 #: Similarities whose sums neither overflow nor lose their rounding errors by a wide margin.

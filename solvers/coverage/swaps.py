@@ -12,8 +12,6 @@ from solvers.dispersion.kernels import load
 from solvers.run import Run
 from solvers.subsets import from_clients
 
-__all__ = ["ascend", "perturb"]
-
 #: Numbers in a block of candidates that is evaluated at once: 4 megabytes, which caches hold.
 _BLOCK = 500_000
 

@@ -13,18 +13,6 @@ from solvers.deadline.problem import DeadlineProblem
 from solvers.run import Run
 from solvers.subsets import from_clients
 
-__all__ = [
-    "WHOLE",
-    "Chain",
-    "Counts",
-    "Multipliers",
-    "exchanged",
-    "exchanged_in_pairs",
-    "multipliers",
-    "search",
-    "search_in_whole_numbers",
-]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 #: What is nearer to a whole number is one: the linear solver's rounding.

@@ -17,8 +17,6 @@ from solvers.subsets import from_clients
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["Node", "Part", "branch_on_counts", "on_a_line", "relaxed", "running_times"]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 

@@ -23,18 +23,6 @@ from solvers.registry import method
 from solvers.run import Run
 from solvers.subsets import from_clients
 
-__all__ = [
-    "auto",
-    "branch_and_bound",
-    "brute_force",
-    "cp_sat",
-    "dynamic_programme",
-    "fedcs",
-    "greedy",
-    "milp",
-    "moore_hodgson",
-]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 

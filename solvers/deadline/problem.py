@@ -15,8 +15,6 @@ from solvers.errors import InvalidProblem
 from solvers.options import AtLeast
 from solvers.subsets import SubsetProblem
 
-__all__ = ["DeadlineProblem", "WholeTimes"]
-
 
 class WholeTimes(NamedTuple):
     """Times as whole multiples of 2^exponent seconds: exact, so that sums of them are."""

@@ -8,8 +8,6 @@ import numpy as np
 
 from solvers.deadline.problem import DeadlineProblem
 
-__all__ = ["fedcs_order"]
-
 
 def fedcs_order(problem: DeadlineProblem, *, strict: bool = False) -> list[int]:
     r"""Select by Algorithm 3 of FedCS (Nishio and Yonetani, ICC 2019), in the order in which it selects.

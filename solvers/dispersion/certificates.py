@@ -23,8 +23,6 @@ from solvers.dispersion.tree.record import on_grain
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP, Solution
 
-__all__ = ["write_certificate", "write_kinds_certificate", "write_points_certificate"]
-
 #: Clients of a problem between kinds that get a row each.
 _MOST_EXPANDED = 1_000
 

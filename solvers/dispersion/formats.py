@@ -21,20 +21,6 @@ from solvers.errors import InvalidOption, InvalidProblem
 from solvers.files import text_appearing_whole, write_atomically
 from solvers.reading import Unreadable, read_matrix, read_text
 
-__all__ = [
-    "read_densest_subgraph",
-    "read_mdplib",
-    "read_points",
-    "read_tsplib",
-    "to_qubo",
-    "write_cp_sat",
-    "write_lp",
-    "write_mdplib",
-    "write_mps",
-    "write_qplib",
-    "write_qubo",
-]
-
 PathLike = str | os.PathLike[str]
 
 #: Vertices that a graph may have however few edges it lists: 8 MB of distances.

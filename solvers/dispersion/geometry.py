@@ -29,16 +29,6 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.kernels import Clock, is_loaded, load
 
-__all__ = [
-    "Geometry",
-    "KindGeometry",
-    "MatrixGeometry",
-    "OutOfTime",
-    "PointGeometry",
-    "StoredPointGeometry",
-    "potentials",
-]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 Reals = NDArray[np.float64]

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 
-__all__ = ["alike", "equal_rows", "kinds_of", "repeated"]
-
 
 def equal_rows(rows: NDArray[np.floating]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find which rows are equal, in O(N·d) and one sort of N numbers.

@@ -15,8 +15,6 @@ from solvers.dispersion.relaxations.sifting import CoreMultipliers
 from solvers.dispersion.relaxations.slice_form import units
 from solvers.errors import InvalidOption
 
-__all__ = ["Memory"]
-
 
 class Memory:
     """Multipliers and selections of earlier problems over the same clients, by client id.

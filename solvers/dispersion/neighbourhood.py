@@ -13,17 +13,6 @@ from solvers.run import Run
 
 _EPS = float(np.finfo(np.float64).eps)
 
-__all__ = [
-    "ascend",
-    "ensure_incumbent",
-    "gains",
-    "greedy_decision",
-    "incumbent",
-    "load_swaps",
-    "local_ascent",
-    "random_decision",
-]
-
 
 def gains(problem: DispersionProblem, x: NDArray[np.int64]) -> NDArray[np.float64]:
     """Marginal value of each client beside those chosen, ``g = 2·weight·Hx − costs``, less the costs' common part."""

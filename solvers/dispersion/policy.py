@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DEFAULT_POLICY", "Policy"]
-
 
 @dataclass(frozen=True)
 class Policy:

@@ -15,15 +15,6 @@ from solvers.dispersion.problem import DispersionProblem, SelectionProblem
 from solvers.registry import find, method
 from solvers.run import Run
 
-__all__ = [
-    "begin",
-    "dispersion_method",
-    "is_trivial",
-    "one_thread",
-    "single_threaded_blas",
-    "solve_trivial",
-]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 Function = Callable[..., None]

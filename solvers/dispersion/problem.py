@@ -27,14 +27,6 @@ from solvers.options import AtLeast, did_you_mean
 from solvers.solution import OPTIMALITY_GAP
 from solvers.subsets import ConstrainedProblem
 
-__all__ = [
-    "EXPANDABLE",
-    "DispersionProblem",
-    "KindDispersionProblem",
-    "PointDispersionProblem",
-    "SelectionProblem",
-]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 #: Numbers that rounding errors can be told from: products with 2⁻⁵² neither vanish nor overflow by a wide margin.

@@ -17,8 +17,6 @@ from solvers.registry import find
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
 
-__all__ = ["SubproblemRun", "as_matrix"]
-
 
 class SubproblemRun(Run):
     """Run on a problem whose decisions are some of another's, which ends when that one is proved.

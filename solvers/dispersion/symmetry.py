@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.dispersion.problem import DispersionProblem
 from solvers.errors import InvalidOption
 
-__all__ = ["closure"]
-
 #: Elements of a group that are listed.
 _MOST = 20_000
 

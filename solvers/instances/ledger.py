@@ -20,19 +20,6 @@ from solvers.problem import Problem
 from solvers.reading import Unreadable, is_json, read_json
 from solvers.solution import Solution, proves
 
-__all__ = [
-    "Found",
-    "LedgerEntry",
-    "Verdict",
-    "certificate",
-    "entries",
-    "entry",
-    "judged",
-    "of_digest",
-    "submit",
-    "verify",
-]
-
 Tier = Literal["easy", "benchmark", "open"]
 
 

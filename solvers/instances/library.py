@@ -18,9 +18,6 @@ from solvers.options import did_you_mean
 from solvers.problem import Problem, assembled, digest, families, parts
 from solvers.reading import expand, parse_json, read_arrays
 
-__all__ = ["FOLDER", "InstanceInfo", "best", "digest", "info", "load", "names", "pack", "unpack"]
-
-
 #: Where the library lies: ``index.json``, and ``data/<name>.xz`` for each instance.
 FOLDER = Path(__file__).parent
 

@@ -13,8 +13,6 @@ from solvers.registry import method
 from solvers.run import Run
 from solvers.solution import Solution
 
-__all__ = ["write_certificate"]
-
 
 @method(CutoffProblem, "corollary", kind="heuristic")
 def corollary(problem: CutoffProblem, run: Run) -> None:

@@ -14,8 +14,6 @@ from solvers.options import AtLeast
 from solvers.participation.weights import check_rates
 from solvers.problem import Problem
 
-__all__ = ["CutoffProblem"]
-
 
 @dataclass(frozen=True, eq=False)
 class CutoffProblem(Problem):

@@ -12,8 +12,6 @@ from solvers.checks import frozen_array, integer, vector
 from solvers.errors import InvalidProblem
 from solvers.options import Above, AtLeast, AtMost
 
-__all__ = ["ParticipationWeights", "check_cutoff", "check_rates", "expected_weight", "second_moment", "weight_error"]
-
 
 class ParticipationWeights:
     r"""Aggregation weights :math:`\omega_t \approx 1/p` of clients whose participation rate p is unknown.

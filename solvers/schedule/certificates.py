@@ -14,8 +14,6 @@ from solvers.schedule.problem import ScheduleProblem
 from solvers.schedule.residual import even_out
 from solvers.solution import Solution
 
-__all__ = ["levels", "write_certificate"]
-
 #: The part of the time for the schedule; the rest is for its levels.
 _SHARE = 0.6
 

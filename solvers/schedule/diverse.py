@@ -16,8 +16,6 @@ from solvers.run import Run
 from solvers.schedule.problem import DiverseScheduleProblem
 from solvers.solving import solve
 
-__all__ = ["Rounds", "auto", "local_search", "one_by_one"]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 #: Selections of a round that are enumerated once, instead of solving it as a dispersion problem each time.

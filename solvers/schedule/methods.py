@@ -16,8 +16,6 @@ from solvers.run import Run
 from solvers.schedule.problem import DiverseScheduleProblem, ScheduleProblem
 from solvers.schedule.residual import even_out, round_by_round
 
-__all__ = ["auto", "brute_force", "exchanges", "min_cost_flow", "rolling", "selected_round_by_round"]
-
 
 @method(ScheduleProblem, "round-by-round", kind="heuristic")
 def selected_round_by_round(problem: ScheduleProblem, run: Run) -> None:

@@ -15,8 +15,6 @@ from solvers.errors import InvalidProblem
 from solvers.options import AtLeast
 from solvers.problem import OPTIMALITY_GAP, Problem, certified
 
-__all__ = ["DiverseScheduleProblem", "ScheduleProblem"]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from solvers.run import Run
 from solvers.schedule.problem import ScheduleProblem
 
-__all__ = ["even_out", "find_exchange", "round_by_round"]
-
 
 def round_by_round(
     available: NDArray[np.bool_], sizes: NDArray[np.int64], counts: NDArray[np.int64], rng: np.random.Generator | None

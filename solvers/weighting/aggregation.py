@@ -15,8 +15,6 @@ from solvers.registry import method
 from solvers.run import Run
 from solvers.weighting.problem import OptimizationErrorProblem, TotalErrorProblem
 
-__all__ = ["dinkelbach", "newton", "polished"]
-
 
 @method(OptimizationErrorProblem, "dinkelbach", kind="exact")
 def dinkelbach(problem: OptimizationErrorProblem, run: Run) -> None:

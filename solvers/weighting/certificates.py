@@ -19,8 +19,6 @@ from solvers.certificates.exact.exclusion import IMPORTANCE, LEAF, Box, Groups
 from solvers.solution import Solution
 from solvers.weighting.problem import AggregationProblem, ExclusionProblem, TotalErrorProblem
 
-__all__ = ["write_exclusion_certificate", "write_weights_certificate"]
-
 
 @certificate_writer(AggregationProblem)
 def write_weights_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:

@@ -16,18 +16,6 @@ from solvers.registry import method
 from solvers.run import Run
 from solvers.weighting.problem import ExclusionProblem, transport, transport_bound
 
-__all__ = [
-    "LARGEST_ENUMERATION",
-    "Relaxation",
-    "brute_force",
-    "ca_fed",
-    "convex",
-    "cp_sat",
-    "relax",
-    "seed_incumbent",
-    "sorting",
-]
-
 
 @method(ExclusionProblem, "sorting", kind="exact")
 def sorting(problem: ExclusionProblem, run: Run) -> None:

@@ -14,15 +14,6 @@ from solvers.errors import InvalidProblem
 from solvers.options import Above, AtLeast, AtMost
 from solvers.problem import Problem
 
-__all__ = [
-    "AggregationProblem",
-    "ExclusionProblem",
-    "OptimizationErrorProblem",
-    "TotalErrorProblem",
-    "transport",
-    "transport_bound",
-]
-
 
 def transport(costs: NDArray[np.float64], importance: NDArray[np.float64], gamma: float) -> NDArray[np.float64]:
     r"""Minimise :math:`\langle d, p \rangle + \Gamma d_{TV}^2(\alpha, p)` over the simplex, by sorting, in O(n log n).

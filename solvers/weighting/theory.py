@@ -13,8 +13,6 @@ from solvers.errors import InvalidProblem
 from solvers.options import Above, AtLeast, Below
 from solvers.weighting.problem import OptimizationErrorProblem, TotalErrorProblem
 
-__all__ = ["ConvergenceConstants", "convergence_constants"]
-
 
 @dataclass(frozen=True, eq=False)
 class ConvergenceConstants:

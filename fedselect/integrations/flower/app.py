@@ -31,13 +31,6 @@ from fedselect.training.losses import client_means
 from fedselect.training.models import build_model
 from fedselect.training.settings import one_thread, pick_device
 
-__all__ = [
-    "experiment_client_app",
-    "export_app",
-    "run_on",
-    "server_app",
-]
-
 
 def run_on(grid: Grid, experiment: Experiment, out: str | Path = "runs", **waiting: float) -> Path:
     """Run an experiment over a Flower grid into its run folder, or continue it where it was stopped.

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from fedselect.integrations.flower.messages import DROPPED_OUT, SUPERLINK, answer, read_part, read_task
 
-__all__ = ["DroppedOut", "LocalClient", "LocalGrid", "Update", "client_app"]
-
 
 class DroppedOut(Exception):
     """Raised by a client that leaves the round; the server counts it as missing at once."""

@@ -28,25 +28,6 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
-__all__ = [
-    "DROPPED_OUT",
-    "LOST",
-    "SUPERLINK",
-    "Fault",
-    "Refused",
-    "answer",
-    "ask",
-    "model_record",
-    "read_identity",
-    "read_loss",
-    "read_part",
-    "read_seconds",
-    "read_task",
-    "read_update",
-    "reason_of",
-]
-
-
 #: Characters of a reason that are kept.
 _LONGEST = 500
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")

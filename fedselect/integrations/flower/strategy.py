@@ -32,11 +32,6 @@ from fedselect.integrations.flower.messages import (
 from fedselect.rounds.engine import Round, round_record
 from fedselect.training.server import Server
 
-__all__ = [
-    "Roster",
-    "SelectorStrategy",
-]
-
 
 class Roster:
     """Connected nodes, and the client that each is, by its own word.

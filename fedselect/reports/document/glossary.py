@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from fedselect.measures import measures_of, run_measures
 
-__all__ = ["glossary_of"]
-
 #: Meaning by the headings that are no measures of a run.
 _MEANINGS: dict[str, str] = {
     "gap": "|bound - objective| of a decision: how far it may be from the best.",

@@ -16,22 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Cell",
-    "Column",
-    "Picture",
-    "Report",
-    "Table",
-    "count",
-    "frame_table",
-    "number",
-    "percent",
-    "plain",
-    "seconds",
-    "value_table",
-    "word",
-]
-
 
 @dataclass(frozen=True)
 class Cell:

@@ -18,8 +18,6 @@ from solvers.files import write_atomically
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["KINDS", "as_html", "as_latex", "as_markdown", "save"]
-
 
 def as_html(report: Report) -> str:
     """Render a report.

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["attainable"]
-
 #: Sums of distances, or of costs, that are worth listing.
 MOST = 100_000
 

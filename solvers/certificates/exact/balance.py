@@ -20,8 +20,6 @@ from solvers.certificates.exact.attainable import attainable
 from solvers.certificates.exact.dispersion import SIDES, check_dispersion
 from solvers.errors import CertificateError
 
-__all__ = ["check_balance", "restated"]
-
 #: Most clients and classes of a problem that is restated: a row of Python's whole numbers per client.
 _MOST = 1 << 11
 

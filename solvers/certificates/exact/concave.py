@@ -20,8 +20,6 @@ from solvers.certificates.exact.sides import Sides
 from solvers.certificates.schema import CLIENTS, FACTOR, WIDTH
 from solvers.errors import CertificateError
 
-__all__ = ["FORM", "Form", "Rounded", "largest_of", "level", "part_of"]
-
 #: Numbers of the rounded problem are smaller.
 LARGEST = 1 << 40
 

@@ -41,22 +41,6 @@ from solvers.certificates.exact.sides import FREE, ONE, ZERO, Sides
 from solvers.certificates.work import NUMBERS
 from solvers.errors import CertificateError
 
-__all__ = [
-    "FREE",
-    "ONE",
-    "SIDES",
-    "ZERO",
-    "Exchanges",
-    "Multipliers",
-    "States",
-    "Tangent",
-    "by_client",
-    "check_dispersion",
-    "decided",
-    "fixed",
-    "implied",
-]
-
 #: Fields of a problem that state side constraints, in the ids of its clients.
 SIDES = ("clients", "include", "exclude", "quotas", "budgets", "conflicts")
 

@@ -18,8 +18,6 @@ from typing import Any
 
 from solvers.errors import CertificateError
 
-__all__ = ["Groups", "check_exclusion"]
-
 #: Codes in ``tree``: a leaf, with its slope; a branch on the importance kept. A number from 0 up is a group.
 LEAF, IMPORTANCE = -1, -2
 

@@ -27,8 +27,6 @@ from solvers.certificates.exact.concave import Rounded, largest_of, part_of
 from solvers.certificates.exact.dispersion import check_dispersion
 from solvers.errors import CertificateError
 
-__all__ = ["COLUMNS", "check_rlt", "left_by_rows", "row_values"]
-
 Integers = NDArray[np.int64]
 
 #: Columns of the factors, at most: a sum of so many products of two numbers up to 2^26 is at most 2^61.

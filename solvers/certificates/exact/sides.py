@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from solvers.errors import CertificateError
 
-__all__ = ["OVER", "UNIT", "Sides"]
-
 Integers = NDArray[np.int64]
 States = NDArray[np.int8]
 

@@ -34,8 +34,6 @@ from solvers.dispersion.tree.stages import Stages
 from solvers.registry import find, method
 from solvers.run import Run
 
-__all__ = ["MATRIX_STAGES", "OTHER_STAGES", "Stage", "Work", "auto", "auto_without_matrix"]
-
 
 @dataclass
 class Work:

@@ -15,11 +15,6 @@ from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.registry import method
 from solvers.run import Run
 
-__all__ = [
-    "dwave_tabu",
-    "pymoo",
-]
-
 #: Milliseconds of the first read (D-Wave's own default), and of the longest: the search cannot be interrupted.
 _FIRST, _LONGEST = 20, 1000
 

@@ -19,8 +19,6 @@ from solvers.errors import InvalidProblem
 from solvers.feasible_set import FREE, ONE, ZERO
 from solvers.run import Run
 
-__all__ = ["first_selection", "incumbent_value", "search_in_constraints", "solve_by_prices", "stored"]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 

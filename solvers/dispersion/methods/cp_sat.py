@@ -14,8 +14,6 @@ from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem
 from solvers.run import Run
 
-__all__ = ["FORMULATIONS", "cp_sat", "state"]
-
 FORMULATIONS = ("rlt", "glover", "product", "tangent")
 
 #: The scaled objective stays below 2⁴⁴ in size: far from CP-SAT's 64-bit overflow, exact in a float64, and fine

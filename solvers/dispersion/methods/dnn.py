@@ -22,8 +22,6 @@ from solvers.options import AtLeast
 from solvers.run import Run
 from solvers.solution import Stopped
 
-__all__ = ["dnn"]
-
 
 @dispersion_method(DispersionProblem, "dnn", start="some", kind="relaxation", constraints=True)
 @one_thread

@@ -21,13 +21,6 @@ from solvers.errors import InvalidOption, InvalidProblem
 from solvers.feasible_set import Row
 from solvers.run import Run
 
-__all__ = [
-    "QuadraticModel",
-    "cplex",
-    "gurobi",
-    "scip",
-]
-
 #: Share of the scale by which bounds are widened. The solvers are asked for 1e-9 in feasibility, reduced costs and
 #: integrality, in units where gains are about 1, and for no gap at all; this leaves 250 of these errors in a row, and
 #: is a quarter of what a proof may leave open.

@@ -15,13 +15,6 @@ from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run
 
-__all__ = [
-    "annealing",
-    "greedy",
-    "local_search",
-    "random_search",
-]
-
 
 @method(SelectionProblem, "greedy", kind="heuristic", constraints=True)
 def greedy(problem: SelectionProblem, run: Run) -> None:

@@ -17,15 +17,6 @@ from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run
 
-__all__ = [
-    "branch_and_bound",
-    "greedy",
-    "local_search",
-    "solve_by_kinds",
-    "tabu",
-    "tangent",
-]
-
 
 @method(KindDispersionProblem, "greedy", kind="heuristic", constraints=True)
 def greedy(problem: KindDispersionProblem, run: Run) -> None:

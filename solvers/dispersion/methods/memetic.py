@@ -15,13 +15,6 @@ from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run
 
-__all__ = [
-    "Memetic",
-    "Population",
-    "Relay",
-    "memetic",
-]
-
 
 class Population:
     """Distinct selections, at most ``capacity`` of them.

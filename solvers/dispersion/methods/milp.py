@@ -16,8 +16,6 @@ from solvers.dispersion.relaxations.semidefinite import Tangents
 from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.run import Run
 
-__all__ = ["FORMULATIONS", "milp"]
-
 #: What SciPy's numbers mean.
 _STATUS = {0: "optimal", 1: "time limit", 2: "infeasible", 3: "unbounded"}
 

@@ -32,23 +32,6 @@ from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run
 
-__all__ = [
-    "Improvement",
-    "branch_and_bound",
-    "candidates",
-    "greedy",
-    "greedy_decision",
-    "improve",
-    "in_time",
-    "local_search",
-    "relaxed",
-    "search",
-    "started",
-    "swaps",
-    "tabu",
-    "tangent",
-]
-
 
 def candidates(problem: PointDispersionProblem, run: Run) -> NDArray[np.intp]:
     """The clients that gain most beside a sample of the others: enough of them to choose from."""

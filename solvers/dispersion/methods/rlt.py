@@ -18,8 +18,6 @@ from solvers.dispersion.tree.stages import Stages
 from solvers.options import AtLeast
 from solvers.run import Run
 
-__all__ = ["descend", "rlt", "sift", "survivors"]
-
 
 @dispersion_method(DispersionProblem, "rlt", start="some", kind="relaxation")
 def rlt(problem: DispersionProblem, run: Run, *, iterations: Annotated[int, AtLeast(1)] = 100_000) -> None:

@@ -20,8 +20,6 @@ from solvers.options import Above
 from solvers.registry import method
 from solvers.run import Run
 
-__all__ = ["sdp"]
-
 
 @method(DispersionProblem, "sdp", kind="relaxation", constraints=True)
 @one_thread

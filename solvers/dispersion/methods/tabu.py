@@ -15,8 +15,6 @@ from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run
 
-__all__ = ["Search", "tabu"]
-
 
 @method(DispersionProblem, "tabu", kind="heuristic", constraints=True)
 def tabu(

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.relaxations.slice_form import Normal
 
-__all__ = ["Attainable"]
-
 #: Sums of distances, or of linear terms, that are worth listing.
 _MOST = 100_000
 

@@ -25,8 +25,6 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.kernels import load
 
-__all__ = ["CutMultipliers", "Cuts", "gap_inequalities", "triangle_inequalities"]
-
 #: Most clients of one cut.
 WIDTH = 16
 

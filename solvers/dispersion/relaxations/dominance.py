@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from solvers.dispersion.kernels import load
 from solvers.run import Run
 
-__all__ = ["Dominance", "dominance"]
-
 #: Steps that Python needs for a pair of clients, where nothing is compiled yet.
 _STEPS = 100
 

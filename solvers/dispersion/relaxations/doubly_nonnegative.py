@@ -37,8 +37,6 @@ from solvers.dispersion.relaxations.cuts import CutMultipliers, Cuts, gap_inequa
 from solvers.dispersion.relaxations.psd_projection import PsdProjection
 from solvers.dispersion.relaxations.slice_form import SliceForm, certified_excess, certified_level, tangent_margin
 
-__all__ = ["Relaxation", "WarmStart", "condition_products"]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 #: Step length of the multiplier X, the golden ratio of Glowinski.

@@ -26,11 +26,6 @@ from solvers.dispersion.subproblem import SubproblemRun
 from solvers.feasible_set import FREE, ONE, ZERO
 from solvers.run import Run
 
-__all__ = [
-    "Relaxation",
-    "Rest",
-]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 #: Moves of weight between two looks at the clock.

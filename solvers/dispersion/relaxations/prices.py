@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from solvers.dispersion.kernels.tree_data import Sides
 from solvers.dispersion.relaxations.slice_form import SliceForm
 
-__all__ = ["PricedBound", "priced_bound"]
-
 Reals = NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)

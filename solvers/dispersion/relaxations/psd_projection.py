@@ -17,8 +17,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PsdProjection"]
-
 #: Up to this many rows a decomposition is as cheap as a turn.
 _SMALL = 32
 

@@ -36,8 +36,6 @@ from solvers.dispersion.kernels import load
 from solvers.dispersion.relaxations.slice_form import Normal
 from solvers.run import Run
 
-__all__ = ["Raised", "RowRelaxation"]
-
 #: The step of an iteration: this part of what would reach the target if the bound were linear. It is multiplied by .7
 #: after ``patience`` steps without success; below the second the multipliers have converged. Both 2026-11-22, from
 #: single runs of the eight rounds that tests/benchmarks/bench_few_of_many.py began with.

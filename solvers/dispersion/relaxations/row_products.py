@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.kernels.tree_data import Sides
 
-__all__ = ["row_charges", "row_form", "row_products"]
-
 Reals = NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)

@@ -35,8 +35,6 @@ from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.slice_form import Multipliers, Normal, SliceForm, apply
 from solvers.run import Run
 
-__all__ = ["NO_ROWS", "Constraints", "Tangents", "relax"]
-
 #: Steps that Python needs for a pair of constraints, where nothing is compiled yet.
 _STEPS = 25
 

@@ -36,8 +36,6 @@ from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation
 from solvers.dispersion.relaxations.rlt import LARGEST_GAIN, Raised, RowRelaxation
 from solvers.dispersion.relaxations.slice_form import certified_level
 
-__all__ = ["CoreMultipliers", "SiftedRelaxation"]
-
 Reals = NDArray[np.float64]
 Clients = NDArray[np.int64]
 

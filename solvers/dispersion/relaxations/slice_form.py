@@ -26,19 +26,6 @@ from numpy.typing import NDArray
 from solvers.dispersion.problem import DispersionProblem
 from solvers.feasible_set import Hypersimplex
 
-__all__ = [
-    "Multipliers",
-    "Normal",
-    "SliceForm",
-    "apply",
-    "certified_excess",
-    "certified_level",
-    "cholesky_excess",
-    "eigenvalue",
-    "tangent_margin",
-    "units",
-]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 #: Rows up to which a matrix is factorised by NumPy, which does not keep other threads waiting.

@@ -20,8 +20,6 @@ from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.slice_form import cholesky_excess, eigenvalue, units
 from solvers.run import Run
 
-__all__ = ["top_eigenvalue", "uniform_shift_bound"]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 #: Up to this many clients all eigenvalues are computed.

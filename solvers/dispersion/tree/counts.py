@@ -16,13 +16,6 @@ from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
 
-__all__ = [
-    "Counts",
-    "Tree",
-    "cheapest_of_each",
-    "filled",
-]
-
 _EPS = float(np.finfo(np.float64).eps)
 
 #: Up to this many kinds the costs of each are sorted by themselves.

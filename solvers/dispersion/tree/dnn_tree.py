@@ -46,8 +46,6 @@ from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
 from solvers.dispersion.tree.first_order import FirstOrderTree
 from solvers.feasible_set import Hypersimplex
 
-__all__ = ["DNNNode", "DNNTree", "NodeResult", "Setting", "process_node"]
-
 Reals = NDArray[np.float64]
 Clients = NDArray[np.int64]
 

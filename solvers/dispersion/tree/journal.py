@@ -22,8 +22,6 @@ from solvers.dispersion.relaxations.dominance import Dominance
 from solvers.dispersion.relaxations.slice_form import Multipliers, Normal, SliceForm, tangent_margin
 from solvers.dispersion.tree.record import Record
 
-__all__ = ["Journal"]
-
 #: Points of the slice are kept in units of the first, which makes small files, up to so many clients; where a node
 #: costs more, finer points, which save some, are worth their bytes.
 _COARSE, _FINE, _CLIENTS = 2.0**-8, 2.0**-11, 120

@@ -27,8 +27,6 @@ from solvers.dispersion.relaxations.sifting import CoreMultipliers
 from solvers.dispersion.tree.dnn_tree import DNNTree
 from solvers.dispersion.tree.first_order import FirstOrderTree
 
-__all__ = ["TreePortfolio"]
-
 
 class Heuristic(Protocol):
     """A search for better selections that can be continued."""

@@ -15,8 +15,6 @@ from solvers.certificates.exact.sides import Sides
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.cuts import Cuts
 
-__all__ = ["BITS", "Nodes", "Record", "narrow", "on_grain", "one_after_the_other"]
-
 #: The largest number of the problem has so many bits on the grid.
 BITS = 32
 

@@ -21,8 +21,6 @@ from solvers.dispersion.tree.record import Record, narrow, one_after_the_other
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
 
-__all__ = ["Stages", "left_by_stages", "with_stages"]
-
 #: Factors of squares have so many bits; what rounding them costs is some millionths of the bound.
 _ROOT_BITS = 23
 
