@@ -8,7 +8,7 @@ __all__ = ["copy", "select"]
 
 
 def _copy(source, target):
-    target[: source.size] = source
+    target[:] = source[: target.size]
 
 
 @part(numpy=_copy)

@@ -90,11 +90,12 @@ def registered() -> list[tuple[str, str]]:
     return [(name, precision) for name, (_, precisions, _) in _modules.items() for precision in precisions]
 
 
-for _name in ("tree", "preference", "schur", "points", "counts", "cuts", "admm", "constrained_tree", "rlt"):
+for _name in ("tree", "preference", "schur", "points", "counts", "cuts", "admm", "rlt"):
     register(_name, f"{__package__}.{_name}")
 for _name in ("swaps", "ascent"):
     register(_name, f"{__package__}.{_name}", ("float64", "float32"))
 register("swaps_with_rows", f"{__package__}.swaps", ("float64", "float32"), has_rows=True)
+register("constrained_tree", f"{__package__}.tree", has_rows=True)
 register("collisions", "solvers.balance.kernels")
 register("coverage", "solvers.coverage.kernels", ("float64", "float32"))
 

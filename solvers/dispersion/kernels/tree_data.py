@@ -31,9 +31,18 @@ class Order(NamedTuple):
     below_start: NDArray[np.int64]
     below: NDArray[np.int64]
 
+    @classmethod
+    def empty(cls, n: int) -> Order:
+        """No dominance among n clients."""
+        start, none = np.zeros(n + 1, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        return cls(start, none, start, none)
+
 
 class Stack(NamedTuple):
-    """Nodes, with room for n + 5: who is fixed, a point near the slice, an upper bound, the side of which node."""
+    """Up to n + 5 nodes: fixed clients, a point near the slice, an upper bound, the node above and the side of it.
+
+    Behind the shares of a point stand the multipliers of rows.
+    """
 
     states: NDArray[np.int8]
     points: NDArray[np.float64]
@@ -41,9 +50,9 @@ class Stack(NamedTuple):
     origins: NDArray[np.int64]
 
     @classmethod
-    def empty(cls, n: int) -> Stack:
-        """Arrays for n clients, with nobody fixed."""
-        states, points = np.zeros((n + 5, n), dtype=np.int8), np.zeros((n + 5, n))
+    def empty(cls, n: int, rows: int = 0) -> Stack:
+        """Arrays for n clients, none of them fixed, under so many rows."""
+        states, points = np.zeros((n + 5, n), dtype=np.int8), np.zeros((n + 5, n + rows))
         return cls(states, points, np.zeros(n + 5), np.zeros(n + 5, dtype=np.int64))
 
 
@@ -128,7 +137,7 @@ class SideScratch(NamedTuple):
     chosen: NDArray[np.int64]
     open: NDArray[np.int64]
     need: NDArray[np.int64]
-    room: NDArray[np.int64]
+    capacity: NDArray[np.int64]
     taken: NDArray[np.int64]
     top: NDArray[np.int64]
     bottom: NDArray[np.int64]
@@ -143,12 +152,11 @@ class SideScratch(NamedTuple):
     mu: NDArray[np.float64]
     price: NDArray[np.float64]
     key: NDArray[np.float64]
-    point: NDArray[np.float64]
 
     @classmethod
     def empty(cls, n: int, groups: int, rows: int) -> SideScratch:
         """Arrays for n clients in so many groups, under so many rows."""
-        lengths = {"mark": n, "sorted": n, "key": n, "point": n + rows}
+        lengths = {"mark": n, "sorted": n, "key": n}
         lengths |= dict.fromkeys(("rest", "use", "mu", "price"), rows)
         arrays: dict[str, Any] = {}
         for name, kind in cls.__annotations__.items():

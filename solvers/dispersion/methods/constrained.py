@@ -1,4 +1,4 @@
-"""Side constraints in the exact methods: a tree of its own over a matrix, prices of rows, prices in the answer."""
+"""Side constraints in the exact methods: selections for the first-order tree, prices in the answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from solvers.dispersion.methods.tabu import Search
 from solvers.dispersion.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.tree.constrained import ConstrainedTree
+from solvers.dispersion.tree.first_order import FirstOrderTree
 from solvers.errors import NoSelection
 from solvers.run import Run
 
@@ -30,7 +30,7 @@ def solve_constrained(
     memory: Memory | None = None,
     policy: Policy = DEFAULT_POLICY,
 ) -> None:
-    """Prove optimality under side constraints by `ConstrainedTree`, from selections that swaps and the root find.
+    """Prove optimality under side constraints by `FirstOrderTree`, from selections that swaps and the root find.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def solve_constrained(
         for x in memory.start(problem):
             if problem.violation(x) == 0:
                 run.offer(ascend(problem, x, run))
-    tree = ConstrainedTree(problem, run, cuts, policy=policy)
+    tree = FirstOrderTree(problem, run, cuts, policy=policy)
     try:
         # One shift for all clients takes milliseconds; relaxations come when the search has earned them.
         tree.start(relax=False)
@@ -73,7 +73,7 @@ def solve_constrained(
             run.details["prices"] = RowPrices(problem, run.x)
 
 
-def bound_in_constraints(problem: DispersionProblem, run: Run, rounds: int) -> ConstrainedTree:
+def bound_in_constraints(problem: DispersionProblem, run: Run, rounds: int) -> FirstOrderTree:
     """Bound by the root of the tree alone, and offer selections near its point; return the tree.
 
     Parameters
@@ -85,7 +85,7 @@ def bound_in_constraints(problem: DispersionProblem, run: Run, rounds: int) -> C
     rounds : int
         Relaxations that hold the products non-negative which the one before violates, at most.
     """
-    tree = ConstrainedTree(problem, run, 2.0)
+    tree = FirstOrderTree(problem, run, 2.0)
     tree.start(relax=False)
     if tree.is_contradictory() or not _begin(tree):
         return tree
@@ -115,7 +115,7 @@ def _choose_one(problem: DispersionProblem, run: Run) -> bool:
     return False
 
 
-def _begin(tree: ConstrainedTree) -> bool:
+def _begin(tree: FirstOrderTree) -> bool:
     """Offer a selection near the root's point, or else a greedy one; say whether there is one."""
     problem, run = tree.problem, tree.run
     _round(tree)
@@ -128,7 +128,7 @@ def _begin(tree: ConstrainedTree) -> bool:
     return run.x is not None
 
 
-def _search(search: Search, tree: ConstrainedTree, moves: int) -> int:
+def _search(search: Search, tree: FirstOrderTree, moves: int) -> int:
     """Make so many tabu moves, fewer where the bound is met; return how many."""
     made, run = 0, tree.run
     while (
@@ -141,7 +141,7 @@ def _search(search: Search, tree: ConstrainedTree, moves: int) -> int:
     return made or moves
 
 
-def _round(tree: ConstrainedTree) -> None:
+def _round(tree: FirstOrderTree) -> None:
     """Offer the selection nearest to the root's point, improved by swaps."""
     root, problem, run = tree.root, tree.problem, tree.run
     if root is None or not math.isfinite(root.value) or run.expired or run.proved:
@@ -172,7 +172,7 @@ class RowPrices(Mapping[str, float]):
     def _found(self) -> tuple[dict[str, float], float]:
         run = Run(self.problem, "prices", None, 0)
         run.offer(self.x)
-        return ConstrainedTree(self.problem, run, 0.0).prices() or ({}, math.inf)
+        return FirstOrderTree(self.problem, run, 0.0).prices() or ({}, math.inf)
 
     @property
     def bound(self) -> float:

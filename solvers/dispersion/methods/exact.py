@@ -142,8 +142,8 @@ def branch_and_bound(
     parent), and any point on the way gives a valid bound: the tangent's m largest entries. Reduced costs and dominance
     fix clients. A depth-first search uses up a fixed amount of work; what it leaves open goes to a queue by bound, and
     an open problem taken from there gets multipliers of its own, with :math:`s_i s_j \ge 0` imposed on the pairs
-    that its parent's relaxation violates. Side constraints have a tree of their own
-    (`solvers.dispersion.tree.constrained`), and prices in the answer (`solvers.Solution.prices`).
+    that its parent's relaxation violates. Side constraints
+    (`solvers.dispersion.tree.side_rows`) have prices in the answer (`solvers.Solution.prices`).
 
     Parameters
     ----------

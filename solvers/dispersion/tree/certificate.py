@@ -35,9 +35,9 @@ from solvers.dispersion.relaxations.semidefinite import Multipliers as SdpMultip
 from solvers.dispersion.relaxations.semidefinite import relax
 from solvers.dispersion.relaxations.slice_form import SliceForm
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
-from solvers.dispersion.tree.constrained import SideRows
 from solvers.dispersion.tree.dnn_tree import StoppingRules, tighten_until_fathomed
 from solvers.dispersion.tree.record import BITS, Nodes, Record, on_grain
+from solvers.dispersion.tree.side_rows import SideRows
 from solvers.dispersion.tree.stages import left_by_stages, with_stages
 from solvers.solution import OPTIMALITY_GAP
 
@@ -527,11 +527,11 @@ class NodePrices:
         scratch = SideScratch.empty(n, sides.low.size, sides.limits.size)
         node.state[:] = FREE
         kernel, start = load("constrained_tree"), np.concatenate([y, np.zeros(sides.limits.size)])
-        if not kernel.consistent(sides, left, node, scratch):
+        if not kernel.consistent(sides, Order.empty(n), left, node, scratch):
             self.row[:] = 0
             return y
         node.state[:] = FREE
-        kernel.look(form, _unordered(n), sides, start, Goal(known, 0.0, _ACCURACY, 0), node, scratch, 0)
+        kernel.look(form, Order.empty(n), sides, start, Goal(known, 0.0, _ACCURACY, 0), node, scratch, 0)
         found = priced_bound(SliceForm(matrix, matrix, slope, left, 0.0), sides, node.y, scratch.price)
         self.row[:] = 0
         signs = [(name, sign > 0) for name, sign in zip(self.rows.names, self.rows.signs, strict=True)]
@@ -606,12 +606,6 @@ def _row_products(sides: Sides) -> tuple[NDArray[np.int64], NDArray[np.float64]]
             factors.append([np.array([limit, *-row]) / unit, np.array([least, *row]) / unit])
     n = sides.start.size
     return np.array(pairs, dtype=np.int64).reshape(-1, 2), np.array(factors).reshape(-1, 2, n + 1).swapaxes(0, 1)
-
-
-def _unordered(n: int) -> Order:
-    """No dominance among n clients."""
-    none = np.zeros(0, dtype=np.int64)
-    return Order(np.zeros(n + 1, np.int64), none, np.zeros(n + 1, np.int64), none)
 
 
 def _certain(problem: DispersionProblem, pairs: NDArray[np.int64]) -> NDArray[np.int64]:

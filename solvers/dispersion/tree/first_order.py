@@ -3,6 +3,10 @@
 See docs/mathematics/dispersion.md, *Concave where it counts* for the bound and *Search: two trees* for the tree, with a
 table of symbols. In the units of `Normal` the objective is sᵀQs + pᵀs over the hypersimplex 1ᵀs = m, s binary.
 
+**Side constraints** (docs/mathematics/constraints.md) are `solvers.dispersion.tree.side_rows`; nodes keep them by what
+`solvers.dispersion.kernels.tree` says. The relaxation of the root, and of nodes that earn one, holds products of rows
+(`solvers.dispersion.relaxations.row_products`), and the concave form has their multipliers. There may be no incumbent.
+
 **Invariant of an open node** (`OpenNode`): every selection that is better than the incumbent by more than
 ``prune_tolerance`` and has not been visited is below exactly one open node, agrees with the node's ``state`` on the
 clients that are fixed there, and is worth at most the node's ``bound``. So no selection exceeds max(incumbent +
@@ -28,7 +32,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -37,16 +41,19 @@ from numpy.typing import NDArray
 
 from solvers.certificates import Certificate
 from solvers.dispersion.kernels import load
-from solvers.dispersion.kernels.tree_data import FREE, ONE, Form, Goal, Log, Order, Stack, Workspace
+from solvers.dispersion.kernels.tree_data import FREE, ONE, Form, Goal, Log, Order, Sides, SideScratch, Stack, Workspace
 from solvers.dispersion.memory import Memory
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.attainable import Attainable
 from solvers.dispersion.relaxations.dominance import Dominance, dominance
+from solvers.dispersion.relaxations.prices import priced_bound
+from solvers.dispersion.relaxations.row_products import row_charges, row_form, row_products
 from solvers.dispersion.relaxations.semidefinite import NO_ROWS, relax
 from solvers.dispersion.relaxations.slice_form import Multipliers, Normal, SliceForm, apply
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
 from solvers.dispersion.tree.journal import Journal
+from solvers.dispersion.tree.side_rows import SideRows, penalised
 from solvers.feasible_set import Hypersimplex
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
@@ -56,6 +63,7 @@ __all__ = ["EffortBudget", "FirstOrderTree", "Subproblem", "inherited_pairs", "v
 Reals = NDArray[np.float64]
 Clients = NDArray[np.int64]
 
+_EPS = float(np.finfo(np.float64).eps)
 _NO_PAIRS: Clients = np.zeros((0, 2), dtype=np.int64)
 
 #: ``origin`` of a root: no node is above it. Otherwise see `solvers.dispersion.kernels.tree_data.Log`.
@@ -79,7 +87,7 @@ class Subproblem:
     order : Dominance
         Pairs of free clients of which one is always as good.
     x : (k,) ndarray
-        A point of the slice at which to take the first tangent.
+        A point of the slice at which to take the first tangent. Under constraints, their rows' multipliers behind it.
     pairs : (p, 2) ndarray of int
         Products to hold non-negative in the next relaxation, in positions of ``ids``.
     relaxed : bool
@@ -88,6 +96,10 @@ class Subproblem:
         The form's number in the search log; -1 where nothing is written down.
     has_active_products : bool
         Whether the last relaxation held products non-negative.
+    sides : Sides or None
+        Constraints over the free clients.
+    value : float
+        Under constraints, the bound at ``x``; -inf where they leave nothing.
     """
 
     ids: NDArray[np.int64]
@@ -100,6 +112,8 @@ class Subproblem:
     relaxed: bool
     number: int = -1
     has_active_products: bool = False
+    sides: Sides | None = None
+    value: float = math.inf
 
     @property
     def is_final(self) -> bool:
@@ -108,7 +122,7 @@ class Subproblem:
 
     def tangent_bound(self) -> float:
         """Upper bound on its selections by the tangent at ``x``."""
-        return self.form.tangent(self.x) + self.constant
+        return self.form.tangent(self.x) + self.constant if self.sides is None else self.value
 
     def kernel_data(self) -> tuple[Form, Order]:
         """Arguments of the kernels: the form with branching weights, and dominance as adjacency lists."""
@@ -192,7 +206,7 @@ class FirstOrderTree:
     problem : DispersionProblem
         The problem.
     run : Run
-        Clock and incumbent; it has a decision.
+        Clock and incumbent; it has a decision, unless there are side constraints.
     cuts : float
         Products held non-negative per free client, at most.
     memory : Memory, optional
@@ -211,7 +225,11 @@ class FirstOrderTree:
         where only few values are attainable and the next one lies beyond that.
     open_after_first_spell : int
         How many nodes the first spell left open; 0 before.
+    root : Subproblem or None
+        The best root so far.
     """
+
+    root: Subproblem | None = None
 
     def __init__(
         self,
@@ -223,6 +241,12 @@ class FirstOrderTree:
     ) -> None:
         self.problem, self.run, self.cuts, self.memory, self.policy = problem, run, cuts, memory, policy
         self.normal = Normal.of(problem)
+        self.rows: SideRows | None = None
+        self.ids, self.ones = np.arange(problem.n), np.zeros(0, dtype=np.int64)  # those of the root
+        if problem.is_constrained:
+            states = problem.constraints.states
+            self.rows = SideRows.of(problem.constraints)
+            self.ids, self.ones = np.flatnonzero(states == FREE), np.flatnonzero(states == ONE)
         self.attainable = Attainable(self.normal)
         self.open: list[OpenNode] = []
         self.ages = itertools.count()
@@ -231,8 +255,9 @@ class FirstOrderTree:
         self.open_after_first_spell = 0
         self.journal: Journal | None = None
         self.refresh_incumbent()
-        if run.recording and (journal := Journal(problem, self.normal, self.prune_tolerance)).alive:
-            self.journal = journal
+        if run.recording and self.rows is None:  # under constraints dominance and reduced costs are others
+            journal = Journal(problem, self.normal, self.prune_tolerance)
+            self.journal = journal if journal.alive else None
         run.nodes = 0
 
     # -- what is known -------------------------------------------------------------------------------------------------
@@ -244,24 +269,37 @@ class FirstOrderTree:
         return max(fathomed, -self.open[0].key) if self.open else fathomed
 
     def certified(self, value: float) -> float:
-        """Turn a bound in these units into one on the problem's objective that covers rounding."""
-        return self.normal.certified(value)
+        """Turn a bound in these units into one on the problem's objective that covers rounding.
+
+        Under constraints it covers what the costs' common part can take, too: for one client ``rounding`` is zero.
+        Costs less that part are off by 2⁻⁵² of the largest cost each, and so are the translation back and its terms.
+        """
+        found = self.normal.certified(value)
+        if self.rows is None:
+            return found
+        return found + 8 * _EPS * self.problem.size * float(np.abs(self.problem.costs).max())
 
     def report(self) -> None:
-        """Hand the tree's bound to the run."""
-        if math.isfinite(self.incumbent):
+        """Hand the tree's bound to the run; that there is no selection, where nothing is open and none was found."""
+        if math.isfinite(self.bound):
             self.run.tighten(self.certified(self.bound))
+        elif not self.open and self.run.objective is None:
+            self.run.infeasible()
 
     def refresh_incumbent(self) -> None:
         """Take over the run's incumbent, and derive what it takes to beat it.
 
         Where only few objective values exist, the least one above the incumbent is a step away: whatever is bounded
         below it is no better than the incumbent. Otherwise it is enough to be within half of the gap that counts as
-        optimal.
+        optimal. Without an incumbent every selection is better.
         """
         run, problem = self.run, self.problem
-        self.incumbent = self.normal.value(run.objective)  # type: ignore[arg-type]  # a start is always offered
-        self.optimality_tolerance = problem.tolerance_at(run.objective, 0.5 * OPTIMALITY_GAP)  # type: ignore[arg-type]
+        if run.objective is None:
+            self.incumbent, self.prune_tolerance, self.fathom_margin = -math.inf, 0.0, 0.0
+            self.optimality_tolerance = 0.5 * OPTIMALITY_GAP
+            return
+        self.incumbent = self.normal.value(run.objective)
+        self.optimality_tolerance = problem.tolerance_at(run.objective, 0.5 * OPTIMALITY_GAP)
         self.prune_tolerance = self.fathom_margin = self.optimality_tolerance * self.normal.factor
         step = self.attainable.above(self.incumbent) - self.incumbent
         if run.recording:  # the checker finds the next value by itself, and not to the last bit
@@ -273,7 +311,7 @@ class FirstOrderTree:
 
     @cached_property
     def order(self) -> Dominance:
-        """Dominance among all clients; the DNN tree asks for it as well."""
+        """Dominance among all clients, of which one may take the other's place; the DNN tree asks for it as well."""
         normal, everyone = self.normal, np.arange(self.problem.n)
         return self._ordered(normal.quadratic, normal.linear, normal.size, everyone, everyone[:0])
 
@@ -305,14 +343,38 @@ class FirstOrderTree:
     # -- search --------------------------------------------------------------------------------------------------------
 
     def start(self, relax: bool = True) -> None:
-        """Bound the root, and open it where that does not fathom it."""
-        n = self.problem.n
-        root = self._subproblem(np.arange(n), np.zeros(0, dtype=np.int64), None, relax=relax and self.is_small)
+        """Bound the root over the clients that constraints leave free, and open it where that does not fathom it."""
+        self.open.clear()
+        if not self.ids.size:  # include and exclude leave one selection, or none
+            self._offer(self.problem.feasible.decision(self.ones))
+            self.refresh_incumbent()
+            self.report()
+            return
+        root = self._subproblem(self.ids, self.ones, None, relax=relax and self.is_small)
         bound = root.tangent_bound()
         self.run.tighten(self.certified(bound))
         if not self._is_fathomed(bound, root, _NO_ORIGIN):
-            self._push(bound, root, np.zeros(n, dtype=np.int8), root.x, _NO_ORIGIN)
+            self._push(bound, root, np.zeros(self.ids.size, dtype=np.int8), root.x, _NO_ORIGIN)
         self.report()
+
+    def improve_root(self) -> bool:
+        """Bound the root by a relaxation, or by one with further products; False where there is none in time."""
+        root = self.root
+        if root is None or root.is_final or not self.is_affordable(root.ids.size):
+            return False
+        fresh = self._subproblem(root.ids, root.ones, root, relax=True)
+        self.run.tighten(self.certified(fresh.tangent_bound()))
+        return fresh.relaxed
+
+    def is_contradictory(self) -> bool:
+        """Whether the constraints alone show that there is no selection."""
+        if self.rows is None:
+            return False
+        n, size = self.ids.size, self.rows.size - self.ones.size
+        sides = self.rows.within(self.ids, self.ones)
+        node, scratch = self._workspace(sides, n)
+        kernel = load("constrained_tree", self.run, steps=1e3 * n)
+        return not kernel.consistent(sides, Order.empty(n), size, node, scratch)
 
     def advance(self) -> None:
         """Search below the most promising open node for a spell."""
@@ -327,7 +389,7 @@ class FirstOrderTree:
                 self.report()
                 return
         n = subproblem.ids.size
-        stack = self._stack(n)
+        stack = Stack.empty(n, 0 if self.rows is None else len(self.rows.limits))
         stack.states[0], stack.points[0] = state, point
         stack.bounds[0], stack.origins[0] = bound - subproblem.constant, origin
         best = np.zeros(n, dtype=np.int8)
@@ -345,11 +407,16 @@ class FirstOrderTree:
             self.open_after_first_spell = len(self.open)
         self.report()
 
-    def _stack(self, n: int) -> Stack:
-        return Stack.empty(n)
-
     def _offer(self, x: NDArray[np.int64]) -> None:
-        self.run.offer(x)
+        """Offer a selection; the kernel knows constraints to within rounding only."""
+        if self.rows is None or self.problem.violation(x) == 0:
+            self.run.offer(x)
+
+    @staticmethod
+    def _workspace(sides: Sides | None, n: int) -> tuple[Workspace, SideScratch | None]:
+        node = Workspace.empty(n)
+        node.state[:] = FREE
+        return node, None if sides is None else SideScratch.empty(n, sides.low.size, sides.limits.size)
 
     def _spell(self, subproblem: Subproblem) -> int:
         """Work until the next look at the queue and at the clock; less where better multipliers of the root are due."""
@@ -364,19 +431,21 @@ class FirstOrderTree:
 
         Returns how many nodes are left on the stack.
         """
-        policy, n = self.policy, subproblem.ids.size
+        policy, n, sides = self.policy, subproblem.ids.size, subproblem.sides
         budget = self._spell(subproblem)
+        name = "tree" if sides is None else "constrained_tree"
         log, off = Log.empty(0, n), 0.0
         if self.journal is not None:
             log, off = self.journal.log(n), self.journal.margin
-        tolerance, workspace = self.prune_tolerance - off, Workspace.empty(n)
+        tolerance, (workspace, scratch) = self.prune_tolerance - off, self._workspace(sides, n)
         done, left, full = 0, 1, log.origins.size
         while left and done < budget and not best.any() and not (full and log.used[0] == full):
             # Compiled, it is a single call; otherwise Python has the tree in hand for short spells.
-            tree = load("tree", self.run, steps=policy.interpreted_steps * policy.interpreted_spell)
+            tree = load(name, self.run, steps=policy.interpreted_steps * policy.interpreted_spell)
             some = budget - done if tree.compiled else min(policy.interpreted_spell, budget - done)
             goal = Goal(known + off, tolerance, policy.node_accuracy, some)
-            nodes, work, left, _ = tree.explore(*subproblem.kernel_data(), stack, left, goal, best, workspace, log)
+            data = *subproblem.kernel_data(), sides
+            nodes, work, left, _ = tree.explore(*data, stack, left, goal, best, workspace, scratch, log)
             done += work
             self.run.nodes += nodes
         if self.journal is not None:
@@ -428,7 +497,7 @@ class FirstOrderTree:
         """Whether the whole problem can have better multipliers than these; at first it has one shift for all."""
         n = subproblem.ids.size
         share = 1.0 if self.is_small else self.policy.root_time_share
-        return not subproblem.is_final and n == self.problem.n and self.is_affordable(n, share)
+        return not subproblem.is_final and n == self.ids.size and self.is_affordable(n, share)
 
     def _relaxation_work(self, parent: Subproblem, ids: Clients) -> int:
         """Work that a relaxation of these clients of a subproblem counts as."""
@@ -436,8 +505,14 @@ class FirstOrderTree:
         return self.policy.relaxation_work(ids.size, products)
 
     def _ordered(self, q: Reals, linear: Reals, m: int, ids: Clients, ones: Clients) -> Dominance:
-        """Dominance among ``ids`` beside ``ones``; where it is written down, as far as exact arithmetic agrees."""
+        """Dominance among ``ids`` beside ``ones``, as far as constraints allow an exchange.
+
+        Where it goes to the search log, as far as exact arithmetic agrees.
+        """
         order = dominance(q, linear, m, run=self.run)
+        if self.rows is not None and len(order.pairs):
+            fine = self.rows.exchangeable(ids[order.pairs])
+            order = Dominance.of(order.pairs[fine], order.certain[fine], ids.size)
         return order if self.journal is None else self.journal.certain(order, ids, ones)
 
     def _subproblem(self, ids: Clients, ones: Clients, parent: Subproblem | None, *, relax: bool) -> Subproblem:
@@ -445,21 +520,58 @@ class FirstOrderTree:
         n, m = ids.size, self.normal.size - ones.size
         q, linear, constant = self.normal.restricted(ids, ones)
         order = self.order if n == self.problem.n else self._ordered(q, linear, m, ids, ones)
-        pairs, further, number = _NO_PAIRS, _NO_PAIRS, -1
-        if relax and self.is_affordable(n):
+        sides = None if self.rows is None else self.rows.within(ids, ones)
+        pairs, further, number, off = _NO_PAIRS, _NO_PAIRS, -1, 0.0
+        relaxes = relax and self.is_affordable(n) and (sides is None or 2 <= m <= n - 2)
+        if relaxes:
             pairs = inherited_pairs(parent, ids, self.problem.n, self.cuts)
-            found = self._relaxed(q, linear, m, pairs, self.incumbent - constant)
+            factors = NO_ROWS if sides is None else row_products(sides, m)
+            known = -2.0 if self.run.objective is None else self.incumbent  # values are below 1
+            found = self._relaxed(q, linear, m, pairs, known - constant, factors)
             further = violated_pairs(found, pairs, int(self.cuts * n))
             if self.memory is not None and n == self.problem.n and len(pairs) == 0:
                 self.memory.keep(self.problem, None, found.diagonal / self.normal.factor)
+            if sides is not None:
+                raised, off = row_form(factors, found.rows, m)
+                q = q + raised
         else:
             found = self._shifted(q, m, parent)
         if self.journal is None:
             form = apply(q, linear, m, found, _NO_PAIRS, pairs)
         else:
             form, constant, number = self.journal.form(ids, ones, found, order, _NO_PAIRS, pairs)
-        x = Hypersimplex(found.x.size, m).project(found.x, 0.0 if self.journal is None else self.journal.grain)
-        return Subproblem(ids, ones, constant, form, order, x, further, relax, number, len(pairs) > 0)
+        x = found.x
+        if sides is None:
+            x = Hypersimplex(n, m).project(x, 0.0 if self.journal is None else self.journal.grain)
+        else:
+            form = replace(form, margin=form.margin + off)
+            sides = penalised(sides, form, linear)
+            mu = np.zeros(sides.limits.size) if parent is None else parent.x[parent.ids.size :]
+            x = np.concatenate([x, mu])
+        fresh = Subproblem(ids, ones, constant, form, order, x, further, relaxes, number, len(pairs) > 0, sides)
+        if sides is not None:
+            self._solve(fresh)
+        if parent is None or (self.root is not None and fresh.value < self.root.value and n == self.ids.size):
+            self.root = fresh
+        return fresh
+
+    def _solve(self, subproblem: Subproblem) -> None:
+        """Bound a subproblem by its form under constraints; its point becomes the one that was found.
+
+        A bound below the incumbent needs no better one.
+        """
+        goal = Goal(self.incumbent - subproblem.constant, self.prune_tolerance, 0.02, 0)
+        if self.run.objective is None:
+            goal = Goal(-100.0, 0.0, 1e-5, 0)
+        n, (node, scratch) = subproblem.ids.size, self._workspace(subproblem.sides, subproblem.ids.size)
+        kernel = load("constrained_tree", self.run, steps=2e4 * n)
+        form, order = subproblem.kernel_data()
+        value, free = kernel.look(form, order, subproblem.sides, subproblem.x, goal, node, scratch, 1)
+        subproblem.value = value + subproblem.constant
+        if free:
+            assert scratch is not None
+            shares = np.where(node.state != FREE, (node.state == ONE).astype(np.float64), node.y)
+            subproblem.x = np.concatenate([shares, scratch.price])
 
     def _relaxed(
         self, q: Reals, linear: Reals, m: int, pairs: Clients, incumbent: float, rows: Reals = NO_ROWS
@@ -480,3 +592,47 @@ class FirstOrderTree:
             slack = 1e-5 * m * float(q.max())
             known = np.full(n, (top_eigenvalue(q, slack) + slack) / factor)
         return Multipliers.of(known * factor, np.full(n, m / n))
+
+    # -- prices --------------------------------------------------------------------------------------------------------
+
+    def prices(self) -> tuple[dict[str, float], float] | None:
+        """Return a price for each constraint, and the bound that they are multipliers of; None without a choice.
+
+        In the units of the objective. What the rows' products charge at the root goes into the linear term of a
+        relaxation without them, since a bound with products is no linear function of the limits.
+        """
+        ids, ones = self.ids, self.ones
+        assert self.rows is not None
+        n, m = ids.size, self.normal.size - ones.size
+        if not 0 < m < n:
+            return None
+        q, linear, constant = self.normal.restricted(ids, ones)
+        sides = self.rows.within(ids, ones)
+        start, near = np.zeros(sides.limits.size), 1e-6
+        if self.is_small and 2 <= m <= n - 2:
+            factors = row_products(sides, m)
+            found = relax(q, linear, m, rows=factors, tolerance=near)
+            charges = row_charges(factors, found.rows, found.x)
+            start = np.maximum(charges[charges.size - start.size :], 0.0)
+            found = relax(q, linear - charges @ factors[1, :, 1:], m, tolerance=near)
+        else:
+            found = self._shifted(q, m, None)
+        form = apply(q, linear, m, found, _NO_PAIRS, _NO_PAIRS)
+        sides = penalised(sides, form, linear)
+        priced = priced_bound(form, sides, *self._multipliers(form, sides, np.concatenate([found.x, start])))
+        prices = dict.fromkeys((row.name for row in self.problem.constraints.rows), 0.0)
+        each = [self.rows.signs * priced.rows * self.rows.scale, priced.groups[: len(self.rows.group_names)]]
+        for name, price in zip((*self.rows.names, *self.rows.group_names), np.concatenate(each).tolist(), strict=True):
+            prices[name] += price / self.normal.factor
+        return prices, self.certified(priced.value + constant)
+
+    def _multipliers(self, form: SliceForm, sides: Sides, x: Reals) -> tuple[Reals, Reals]:
+        """Return point and multipliers of rows that are best for a form alone, whatever the constraints fix."""
+        n = form.linear.size
+        node, scratch = self._workspace(sides, n)
+        assert scratch is not None
+        kernel = load("constrained_tree", self.run, steps=2e4 * n)
+        data = Form(form.curved, form.exact, form.linear, form.size, form.margin, np.ones(n))
+        goal = Goal(-100.0, 0.0, 1e-7, 0)
+        kernel.look(data, Order.empty(n), sides, x, goal, node, scratch, 0)
+        return node.y.copy(), scratch.price.copy()

@@ -332,7 +332,7 @@ def test_tree(seed):
         while count:
             goal = Goal(incumbent, 1e-9, 0.2, budget)
             nodes, work, count, incumbent = kernel.explore(
-                form, lists, stack, count, goal, best, Workspace.empty(n), Log.empty(0, n)
+                form, lists, None, stack, count, goal, best, Workspace.empty(n), None, Log.empty(0, n)
             )
             total, done = total + nodes, done + work
         ends.append((incumbent, total, done, best, stack.points.copy(), stack.bounds.copy()))

@@ -13,7 +13,7 @@ from solvers.dispersion import DispersionProblem, PointDispersionProblem
 from solvers.dispersion.kernels import load, loader
 from solvers.dispersion.kernels.tree_data import FREE, ONE, ZERO, Goal
 from solvers.dispersion.methods.constrained import solve_constrained
-from solvers.dispersion.tree.constrained import ConstrainedTree
+from solvers.dispersion.tree.first_order import FirstOrderTree
 from solvers.errors import InvalidOption
 from solvers.run import Run
 from tests.solvers.dispersion.constrained.cases import draw_case, feasible_cases
@@ -34,7 +34,7 @@ def test_bounds_at_any_multipliers_hold_exactly(seeds):
         if not 2 <= problem.size <= problem.n - 2:
             continue
         rng = np.random.default_rng(seed)
-        tree = ConstrainedTree(problem, Run(problem, "test", None, 0), 3.0)
+        tree = FirstOrderTree(problem, Run(problem, "test", None, 0), 3.0)
         tree.start()
         root, best = tree.root, max(_exact(problem, each) for each in kept)
         n = root.ids.size
