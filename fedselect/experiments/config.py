@@ -24,8 +24,6 @@ from fedselect.training.settings import TrainingSettings
 from solvers.options import Above, AtLeast, AtMost, check_keywords, describe_type, did_you_mean, matches
 from solvers.reading import Unreadable, read_toml
 
-__all__ = ["Choice", "Experiment", "Key", "configuration_keys", "in_toml", "read_config", "starting_file"]
-
 #: Keys of ``[experiment]``.
 _HEAD = ("name", "rounds", "seed", "clients_per_round", "time_limit", "patience", "checkpoint_every")
 

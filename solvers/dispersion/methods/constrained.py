@@ -18,8 +18,6 @@ from solvers.dispersion.tree.first_order import FirstOrderTree
 from solvers.errors import NoSelection
 from solvers.run import Run
 
-__all__ = ["RowPrices", "bound_in_constraints", "solve_constrained"]
-
 
 def solve_constrained(
     problem: DispersionProblem,

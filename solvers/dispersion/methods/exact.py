@@ -32,8 +32,6 @@ from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run
 
-__all__ = ["LARGEST", "branch_and_bound", "brute_force", "line", "search_trees"]
-
 #: Selections that brute force is willing to look at.
 LARGEST = 20_000_000
 

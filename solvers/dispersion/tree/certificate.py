@@ -41,8 +41,6 @@ from solvers.dispersion.tree.side_rows import SideRows
 from solvers.dispersion.tree.stages import left_by_stages, with_stages
 from solvers.solution import OPTIMALITY_GAP
 
-__all__ = ["MOST_WORK", "CertificateTree", "row_prices"]
-
 #: Pairs held non-negative, per open client.
 _PAIRS = 1
 

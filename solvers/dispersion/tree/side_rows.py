@@ -20,8 +20,6 @@ from solvers.constraints import Constraints
 from solvers.dispersion.kernels.tree_data import Sides
 from solvers.dispersion.relaxations.slice_form import SliceForm
 
-__all__ = ["SideRows", "penalised"]
-
 Reals = NDArray[np.float64]
 Clients = NDArray[np.int64]
 
