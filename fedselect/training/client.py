@@ -107,16 +107,18 @@ def sgd(
     losses : (2, m) tensor of float64
         Mean loss over each client's steps, and its loss on the first batch.
     """
-    counts = np.asarray(steps)
-    weights = start.repeat(counts.size, 1)
-    velocity = torch.zeros_like(weights) if settings.momentum else None
-    losses = torch.zeros((2, counts.size), dtype=torch.float64, device=start.device)
+    m = len(steps)
+    weights = now = start.repeat(m, 1)
+    velocity = moving = torch.zeros_like(weights) if settings.momentum else None
+    losses = torch.zeros((2, m), dtype=torch.float64, device=start.device)
+    total = losses[0]
     move = None if optimizer is None else optimizer(weights)
     for step, batch in enumerate(batches):
-        m = int(np.count_nonzero(counts > step))
-        now = weights[:m]
+        if steps[m - 1] <= step:
+            m = sum(count > step for count in steps)
+            now, total, moving = weights[:m], losses[0, :m], None if velocity is None else velocity[:m]
         loss, gradient = gradients(now, *batch)
-        losses[0, :m] += loss
+        total += loss
         if step == 0:
             losses[1] = loss
         if settings.clip_gradient is not None:
@@ -129,10 +131,10 @@ def sgd(
         if move is not None:
             move(gradient)
             continue
-        if velocity is not None:
-            gradient = velocity[:m].mul_(settings.momentum).add_(gradient)
+        if moving is not None:
+            gradient = moving.mul_(settings.momentum).add_(gradient)
         now.sub_(gradient, alpha=rate)
-    losses[0] /= torch.from_numpy(counts).to(start.device)
+    losses[0] /= torch.tensor(steps, device=start.device)
     return weights - start, losses
 
 
