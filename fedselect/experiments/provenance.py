@@ -131,12 +131,7 @@ def origin_of(experiment: Experiment) -> Origin:
     builders = {f"{registry.kind} {choice.name!r}": registry[choice.name] for registry, choice in experiment.choices}
     builders |= {f"method {each.name!r}": each.function for each in _methods(experiment.selector.options)}
     code = {f"{what} ({place(each)})": code_digest(each) for what, each in builders.items() if is_user_defined(each)}
-    return origin_here(code, files_of(experiment))
-
-
-def origin_here(code: dict[str, str], files: dict[str, str]) -> Origin:
-    """Return a provenance of these digests, with versions and processor as they are here."""
-    return Origin(files, code, _versions(), _processor())
+    return Origin(files_of(experiment), code, _versions(), _processor())
 
 
 def files_of(experiment: Experiment) -> dict[str, str]:
