@@ -458,6 +458,8 @@ class Solution:
             rows.append(("certificate", f"none: {report['none']}" if "none" in report else f"proves {said}"))
         if self.nodes is not None:
             rows.append(("nodes", str(self.nodes)))
+        if outcomes := self.details.get("outcomes"):
+            rows.append(("  outcomes", ", ".join(f"{count} {name}" for name, count in outcomes.items())))
         if slack := self.slack:
             rows.append(("constraints", f"{sum(left <= 0 for left in slack.values())} of {len(slack)} bind"))
         for name, left in slack.items():

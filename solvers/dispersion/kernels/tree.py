@@ -38,6 +38,9 @@ from solvers.dispersion.kernels.tree_data import (
     Stack,
     Workspace,
 )
+from solvers.search import NodeOutcome
+
+FATHOMED_BY_BOUND, REDUCED, DOMINATED, INFEASIBLE, SOLVED, BRANCHED = (int(outcome) for outcome in NodeOutcome)
 
 __all__ = ["consistent", "explore", "look", "signatures"]
 
@@ -287,14 +290,17 @@ def _propagate(size, sides, order, node, scratch):
 
 @part
 def _consequences(size, order, sides, node, scratch):
-    """Fix what constraints and dominance decide: free clients, how many are left to choose; -1 for no selection."""
+    """Fix what constraints and dominance decide: free clients, how many are left to choose.
+
+    Where no selection is left, -1, or -2 where dominance contradicts what is fixed.
+    """
     while True:
         nf, left = _propagate(size, sides, order, node, scratch)
         if nf < 0:
-            return -1, 0
+            return nf, 0
         implied = _implied(order, node.state, node.todo)
         if implied < 0:
-            return -1, 0
+            return -2, 0
         if implied == 0:
             return nf, left
 
@@ -711,7 +717,7 @@ def _note(log, node, origin):
     return log.first + place
 
 
-def explore(form, order, sides, stack, count, goal, best, node, scratch, log):
+def explore(form, order, sides, stack, count, goal, best, node, scratch, log, outcomes):
     """Search nodes until none is left, the budget or the log is used up, or a better selection was found.
 
     Parameters
@@ -736,18 +742,18 @@ def explore(form, order, sides, stack, count, goal, best, node, scratch, log):
         Those for constraints.
     log : Log
         Receives what was bounded, if it has room for anything; points are rounded to its grain then.
+    outcomes : (6,) int64 array
+        Nodes by `solvers.search.NodeOutcome`, which are counted here.
 
     Returns
     -------
     tuple
         Nodes processed, work done, nodes left on the stack, and the incumbent's value.
     """
-    n = form.linear.size
-    state = node.state
+    n, state = form.linear.size, node.state
     key = node.g if sides is None else scratch.key
     incumbent = goal.incumbent
-    nodes = 0
-    work = 0
+    nodes, work = 0, 0
     keeping = log.origins.size > 0
     while count > 0 and work < goal.budget and not (keeping and log.used[0] == log.origins.size):
         count -= 1
@@ -764,9 +770,11 @@ def explore(form, order, sides, stack, count, goal, best, node, scratch, log):
             nf, left = _consequences(form.size, order, sides, node, scratch)
             work += 4 * n
         if left < 0 or left > nf:
+            outcomes[DOMINATED if nf == -2 else INFEASIBLE] += 1
             continue
         constant = _linear(form, node)
         if left == 0 or left == nf:
+            outcomes[SOLVED] += 1
             value = _value(form, node, nf, left, constant)
             if value > incumbent + 1e-12:
                 incumbent = value
@@ -787,11 +795,14 @@ def explore(form, order, sides, stack, count, goal, best, node, scratch, log):
         work += (steps + 4) * n
         number = _note(log, node, origin)
         if lowest <= incumbent + goal.tolerance:
+            outcomes[FATHOMED_BY_BOUND] += 1
             continue
         slack = bound - incumbent - goal.tolerance
         if _reduce(sides, order, node, scratch, key, nf, slack, upper, lower) < 0:
+            outcomes[DOMINATED] += 1
             continue
         pick = _undecided(form.importance, node, nf)
+        outcomes[REDUCED if pick < 0 else BRANCHED] += 1
         if pick < 0:
             count = _push(stack, count, state, node.y, sides, scratch, min(inherited, lowest), origin)
             continue
@@ -845,11 +856,11 @@ def signatures(precision: str, has_rows: bool = False) -> dict[Any, Any]:
     node = types.NamedTuple([int8[::1]] * 2 + [reals] * 4 + [indices] * 2, Workspace)
     log = types.NamedTuple([indices, indices, int16[:, ::1], indices, int64, float64], Log)
     if not has_rows:
-        return {explore: (form, order, none, stack, int64, goal, best, node, none, log)}
+        return {explore: (form, order, none, stack, int64, goal, best, node, none, log, indices)}
     sides = types.NamedTuple([indices] * 3 + [matrix] + [reals] * 3 + [int64[:, ::1]] + [indices] * 2, Sides)
     scratch = types.NamedTuple([indices] * 9 + [reals] * 9, SideScratch)
     return {
-        explore: (form, order, sides, stack, int64, goal, best, node, scratch, log),
+        explore: (form, order, sides, stack, int64, goal, best, node, scratch, log, indices),
         consistent: (sides, order, int64, node, scratch),
         look: (form, order, sides, reals, goal, node, scratch, int64),
     }

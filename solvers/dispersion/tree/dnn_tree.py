@@ -45,6 +45,7 @@ from solvers.dispersion.relaxations.sifting import CoreMultipliers
 from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
 from solvers.dispersion.tree.first_order import FirstOrderTree
 from solvers.feasible_set import Hypersimplex
+from solvers.search import NodeOutcome, add_outcomes
 
 Reals = NDArray[np.float64]
 Clients = NDArray[np.int64]
@@ -102,12 +103,13 @@ class Setting:
 
 @dataclass
 class NodeResult:
-    """Result of processing a node: a bound on what is left, children (none: fathomed), selections, iterations."""
+    """Result of processing a node: a bound, children, selections, iterations; no outcome where it is not done."""
 
     bound: float
     children: list[DNNNode] = field(default_factory=list)
     selections: list[Clients] = field(default_factory=list)
     iterations: int = 0
+    outcome: NodeOutcome | None = None
 
 
 # -- the tree ----------------------------------------------------------------------------------------------------------
@@ -179,7 +181,9 @@ class DNNTree:
             return
         nodes = self.nodes
         for node, result in zip(batch, self._processed(batch, self.target), strict=True):
-            self.nodes += not any(child.is_root or child.warm_state for child in result.children)  # else it is not done
+            if result.outcome is not None:
+                self.nodes += 1
+                add_outcomes(self.run.details, [result.outcome == outcome for outcome in NodeOutcome])
             self.iterations += result.iterations
             for selection in result.selections:
                 self._offer(selection)
@@ -270,12 +274,13 @@ def process_node(
     normal, ids, ones, policy = setting.normal, node.ids, node.ones, setting.policy
     m = normal.size - ones.size
     if m < 0 or m > ids.size:
-        return NodeResult(-math.inf)
+        return NodeResult(-math.inf, outcome=NodeOutcome.INFEASIBLE)
     quadratic, linear, constant = normal.restricted(ids, ones)
     constant += 2 * normal.error  # rounding of these sums
     if m <= 1 or math.comb(ids.size, m) <= policy.enumerable:
         value, best = _enumerated(quadratic, linear, m)
-        return NodeResult(min(node.bound, constant + value), selections=[np.sort(np.concatenate([ones, ids[best]]))])
+        selection = np.sort(np.concatenate([ones, ids[best]]))
+        return NodeResult(min(node.bound, constant + value), selections=[selection], outcome=NodeOutcome.SOLVED)
     known = target - constant
     if node.warm_state is not None:
         relaxation, bounds = node.warm_state
@@ -290,6 +295,7 @@ def process_node(
     )
     result = NodeResult(min(node.bound, constant + min(bounds)), iterations=relaxation.iterations - before)
     if result.bound <= target:
+        result.outcome = NodeOutcome.FATHOMED_BY_BOUND
         return result
     x = np.clip(relaxation.x, 0.0, 1.0)
     result.selections.append(np.sort(np.concatenate([ones, ids[np.argsort(-x, kind="stable")[:m]]])))
@@ -317,8 +323,9 @@ def process_node(
     )
     result.bound = min(result.bound, constant + better)
     if state is None:
-        result.bound = min(result.bound, target)
+        result.bound, result.outcome = min(result.bound, target), NodeOutcome.REDUCED
     else:
+        result.outcome = NodeOutcome.BRANCHED if (state == FREE).any() else NodeOutcome.REDUCED
         result.children = _branched(setting, relaxation, node, state, x, result.bound)
     return result
 

@@ -56,6 +56,7 @@ from solvers.dispersion.tree.journal import Journal
 from solvers.dispersion.tree.side_rows import SideRows, penalised
 from solvers.feasible_set import Hypersimplex
 from solvers.run import Run
+from solvers.search import NodeOutcome, add_outcomes
 from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["EffortBudget", "FirstOrderTree", "Subproblem", "inherited_pairs", "violated_pairs"]
@@ -439,18 +440,20 @@ class FirstOrderTree:
             log, off = self.journal.log(n), self.journal.margin
         tolerance, (workspace, scratch) = self.prune_tolerance - off, self._workspace(sides, n)
         done, left, full = 0, 1, log.origins.size
+        outcomes = np.zeros(len(NodeOutcome), dtype=np.int64)
         while left and done < budget and not best.any() and not (full and log.used[0] == full):
             # Compiled, it is a single call; otherwise Python has the tree in hand for short spells.
             tree = load(name, self.run, steps=policy.interpreted_steps * policy.interpreted_spell)
             some = budget - done if tree.compiled else min(policy.interpreted_spell, budget - done)
             goal = Goal(known + off, tolerance, policy.node_accuracy, some)
             data = *subproblem.kernel_data(), sides
-            nodes, work, left, _ = tree.explore(*data, stack, left, goal, best, workspace, scratch, log)
+            nodes, work, left, _ = tree.explore(*data, stack, left, goal, best, workspace, scratch, log, outcomes)
             done += work
             self.run.nodes += nodes
         if self.journal is not None:
             self.journal.keep(subproblem.number, log)
         self.work.nodes += done
+        add_outcomes(self.run.details, outcomes.tolist())
         return left
 
     def _push(self, bound: float, subproblem: Subproblem, state: NDArray[np.int8], point: Reals, origin: int) -> None:

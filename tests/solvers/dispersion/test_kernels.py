@@ -328,15 +328,16 @@ def test_tree(seed):
         incumbent, count, total, done = -np.inf, 1, 0, 0
         stack = Stack.empty(n)
         stack.points[0], stack.bounds[0] = m / n, np.inf
-        best = np.zeros(n, dtype=np.int8)
+        best, outcomes = np.zeros(n, dtype=np.int8), np.zeros(6, dtype=np.int64)
         while count:
             goal = Goal(incumbent, 1e-9, 0.2, budget)
             nodes, work, count, incumbent = kernel.explore(
-                form, lists, None, stack, count, goal, best, Workspace.empty(n), None, Log.empty(0, n)
+                form, lists, None, stack, count, goal, best, Workspace.empty(n), None, Log.empty(0, n), outcomes
             )
             total, done = total + nodes, done + work
         ends.append((incumbent, total, done, best, stack.points.copy(), stack.bounds.copy()))
         assert total > 1
+        assert outcomes.sum() == total
     for end in ends[1:]:
         alike(ends[0], end)
     problem = DispersionProblem(q - np.diag(q.diagonal()), -linear, size=m)
