@@ -17,10 +17,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError
@@ -30,6 +29,9 @@ from fedselect.training.losses import METRICS, whole_set
 from solvers import solve
 from solvers.participation import second_moment, weight_error
 from solvers.schedule import ScheduleProblem
+
+if TYPE_CHECKING:  # it takes a quarter of a second, and shells ask for names of measures
+    import pandas as pd
 
 __all__ = [
     "MEASURES",
@@ -381,10 +383,10 @@ class RunData:
         """Whether rounds have a length."""
         return any("clock" in record for record in self.records)
 
-    def solved(self, statistic: Callable[[pd.Series], Any]) -> float | None:
+    def solved(self, statistic: str) -> float | None:
         """Return a statistic of the seconds of the solves; None without any."""
         seconds = self.table["solve_seconds"].dropna().astype(float)
-        return float(statistic(seconds)) if len(seconds) else None
+        return float(getattr(seconds, statistic)()) if len(seconds) else None
 
     def share(self, part: str, whole: str) -> float | None:
         """Return the sum of a column of the table over that of another; None where that is 0."""
@@ -428,9 +430,14 @@ def _late(run: RunData) -> NDArray[np.int64]:
     return late
 
 
-def _curve(name: str, statistic: Callable[[pd.Series], float]) -> Callable[[RunData], float]:
-    """Return a statistic of a column of the rounds with an evaluation."""
-    return lambda run: float(statistic(run.table[["loss", "accuracy"]].dropna(how="all")[name]))
+def _curve(name: str, statistic: str | Callable[[pd.Series], float]) -> Callable[[RunData], float]:
+    """Return a statistic, by name or a function, of a column of the rounds with an evaluation."""
+
+    def compute(run: RunData) -> float:
+        column = run.table[["loss", "accuracy"]].dropna(how="all")[name]
+        return float(getattr(column, statistic)() if isinstance(statistic, str) else statistic(column))
+
+    return compute
 
 
 def _rounds_per_hour(run: RunData) -> float | None:
@@ -510,11 +517,11 @@ _BUILT_IN = (
          "Total variation distance, from 0 to 1, of the clients' shares of all applied weights from their importance "
          "in the objective (their samples, or 1/N).",
          lambda run: total_variation(run.importance, realised_importance(run.history)), better="less", **_COURSE),
-    _run("best_loss", "best loss", "Least test loss of all rounds.", _curve("loss", pd.Series.min), better="less"),
-    _run("best_accuracy", "best accuracy", "Largest test accuracy of all rounds.", _curve("accuracy", pd.Series.max),
+    _run("best_loss", "best loss", "Least test loss of all rounds.", _curve("loss", "min"), better="less"),
+    _run("best_accuracy", "best accuracy", "Largest test accuracy of all rounds.", _curve("accuracy", "max"),
          better="more", **_COURSE),
     _run("mean_accuracy", "mean accuracy", "Mean test accuracy of the evaluated rounds.",
-         _curve("accuracy", pd.Series.mean), better="more", **_COURSE),
+         _curve("accuracy", "mean"), better="more", **_COURSE),
     _run("late_accuracy_deviation", "late deviation",
          "Standard deviation of the test accuracy over the second half of the rounds: how unsteady it stays.",
          _curve("accuracy", late_deviation), "{:.4f}", better="less", **_COURSE),
@@ -527,9 +534,9 @@ _BUILT_IN = (
     _run("proved", "proved", "Solves, or rounds, whose decision is proved optimal, up to 1e-6.", _proved,
          "{:.0f} %", better="more", tables=("results",), drop=4),
     _run("median_solve_seconds", "solve time", "Median of the seconds that a decision took.",
-         lambda run: run.solved(pd.Series.median), "s", better="less", tables=("results", "runs"), drop=2),
+         lambda run: run.solved("median"), "s", better="less", tables=("results", "runs"), drop=2),
     _run("max_solve_seconds", "longest solve", "Most seconds that a decision took.",
-         lambda run: run.solved(pd.Series.max), "s", better="less", tables=("results",), over_seeds="max", drop=2),
+         lambda run: run.solved("max"), "s", better="less", tables=("results",), over_seeds="max", drop=2),
     _run("seconds", "length of the run (s)", "Seconds of the run on its clock.",
          lambda run: float(run.table["seconds"].iloc[-1]), "{:.4g}", better="less",
          needs="clock", tables=("results", "seconds")),
@@ -573,16 +580,20 @@ def _of_test_set(each: Measure) -> Measure:
 def _at_clients(each: Measure) -> list[Measure]:
     """Return a model's measure as those of a run: of its final model, over the clients."""
 
-    def over(statistic: Callable[[pd.Series], float]) -> Callable[[RunData], float | None]:
-        # A client without tests has no score.
-        return lambda run: statistic(pd.Series((run.scores or {}).get(each.name, [math.nan]), dtype=float))
+    def over(statistic: Literal["mean", "max", "min"]) -> Callable[[RunData], float | None]:
+        def compute(run: RunData) -> float:
+            scores = np.asarray((run.scores or {}).get(each.name, [math.nan]), dtype=np.float64)
+            known = scores[~np.isnan(scores)]  # a client without tests has no score
+            return float(getattr(known, statistic)()) if known.size else math.nan
+
+        return compute
 
     mean = replace(
         each,
         name=f"client_{each.name}_mean",
         title=f"clients' mean {each.title}",
         of="run",
-        compute=over(pd.Series.mean),
+        compute=over("mean"),
         meaning=f"{each.meaning.rstrip('.')}: of the final model, mean over the clients' samples.",
         tables=(),
         spread=False,
@@ -594,7 +605,7 @@ def _at_clients(each: Measure) -> list[Measure]:
         mean,
         name=f"client_{each.name}_worst",
         title=f"worst client's {each.title}",
-        compute=over(pd.Series.max if each.better == "less" else pd.Series.min),
+        compute=over("max" if each.better == "less" else "min"),
         meaning=f"{each.meaning.rstrip('.')}: of the final model, on the samples of its worst client, {_SAMPLES}.",
         tables=("course", "differences") if "course" in each.tables else (),
     )
@@ -645,11 +656,15 @@ def round_table(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
     Further metrics of the training are columns of their names behind these, NaN in rounds without an evaluation.
     """
+    import pandas as pd
+
     return pd.DataFrame(map(round_row, records)).astype({"loss": float, "accuracy": float})
 
 
 def client_table(run: RunData) -> pd.DataFrame:
     """Tabulate clients, one row each (`Measure` of clients), with the scores of the final model."""
+    import pandas as pd
+
     known = [each for each in measures_of("client") if each.needs != "clock" or run.has_clock]
     columns = {"client": np.arange(len(run.importance)), **{each.name: each(run) for each in known}}
     return pd.DataFrame(columns | dict(run.scores or {}))
@@ -665,6 +680,8 @@ def client_rounds(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
         was), ``loss``, ``accuracy`` and further measures of the model at the client, NaN where they were not evaluated
         (``training.evaluate_clients_every``).
     """
+    import pandas as pd
+
     records = list(records)
     scores = [record.get("client_scores") or {} for record in records]
     names = dict.fromkeys(("loss", "accuracy", *(name for each in scores for name in each)))

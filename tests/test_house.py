@@ -197,7 +197,11 @@ def test_names_in_pages_exist():
     built = {"_build", "generated"}
     pages = [*ROOT.glob("*.md"), *(path for path in (ROOT / "docs").rglob("*.md") if not built & set(path.parts))]
     assert {page.name for page in pages} >= {"README.md", "CHANGELOG.md", "CONTRIBUTING.md"}
-    assert {_place(path): missing for path in pages if (missing := _missing(path.read_text("utf-8")))} == {}
+    texts = {_place(path): path.read_text("utf-8") for path in pages}
+    older = re.search(r"^## \[\d", texts["CHANGELOG.md"], re.MULTILINE)  # releases name what there was then
+    assert older
+    texts["CHANGELOG.md"] = texts["CHANGELOG.md"][: older.start()]
+    assert {place: missing for place, text in texts.items() if (missing := _missing(text))} == {}
 
 
 def test_a_name_that_does_not_exist_is_found():

@@ -153,7 +153,7 @@ def test_why_it_ended(clock):
     assert run.solution().status == "feasible"  # a decision that was evaluated says more than a claim
 
 
-def test_an_interrupt_waits_for_the_end_of_loading():
+def test_an_interrupt_waits_for_the_end_of_loading(interruptible):
     """Half an import would cripple the process: Ctrl-C is held back, once more inside, and comes afterwards."""
     run, done, before = Run(Value(), "test", None, 0), [], signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012  (where it is raised is what is tested)
@@ -185,7 +185,7 @@ def test_loading_elsewhere_than_in_the_main_thread_touches_no_handler():
     assert seen == [signal.getsignal(signal.SIGINT)]
 
 
-def test_an_interrupt_in_an_import_of_the_first_solve_leaves_the_process_sound():
+def test_an_interrupt_in_an_import_of_the_first_solve_leaves_the_process_sound(interruptible):
     """In a process of its own: a module that a method imports is interrupted, and can be used afterwards."""
     script = """
 import signal, sys
@@ -217,20 +217,26 @@ print(found.stopped, solve(Value(), "slow").stopped)
 
 
 @given(
-    st.one_of(st.floats(allow_nan=False), st.fractions(), st.integers()),
+    st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.fractions(), st.integers()),
     st.floats(0, 1e300),
     st.sampled_from(["max", "min"]),
 )
 def test_certified_bounds_lie_on_the_safe_side_and_next_to_the_exact_value(value, error, sense):
-    found = certified(value, error, sense)
-    unknown = math.inf if sense == "max" else -math.inf
-    if found == unknown or (isinstance(value, float) and not math.isfinite(value)):
-        return
+    found, unknown = certified(value, error, sense), math.inf if sense == "max" else -math.inf
     exact = Fraction(value) + (Fraction(error) if sense == "max" else -Fraction(error))
-    assert Fraction(found) >= exact if sense == "max" else Fraction(found) <= exact
-    if exact != Fraction(found):
+    if math.isfinite(found):
+        assert Fraction(found) >= exact if sense == "max" else Fraction(found) <= exact
         nearer = math.nextafter(found, -unknown)
-        assert math.isinf(nearer) or (Fraction(nearer) < exact if sense == "max" else Fraction(nearer) > exact)
+        is_nearest = math.isinf(nearer) or (Fraction(nearer) < exact if sense == "max" else Fraction(nearer) > exact)
+        assert exact == Fraction(found) or is_nearest
+    else:
+        assert found == unknown
+        assert exact > sys.float_info.max if sense == "max" else exact < -sys.float_info.max
+
+
+def test_a_bound_that_is_infinite_stays_so():
+    for value in (math.inf, -math.inf):
+        assert [certified(value, 1.0, sense) for sense in ("max", "min")] == [value, value]
 
 
 def test_a_run_rounds_exact_bounds_to_the_side_on_which_they_hold():
