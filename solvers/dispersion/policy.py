@@ -3,8 +3,9 @@
 A constant changes how long a proof takes, never whether it is valid: every bound is certified whatever led to it.
 
 All of them were chosen by hand. The date beside a constant is that of the change that set it, and "not swept" means
-that no other value was tried on a suite. ``bench_hard.py``, ``bench_dispersion.py`` and
-``bench_auto_beside_parts.py`` below ``tests/benchmarks`` are what they were judged by.
+that no other value was tried on a suite when it was set. ``bench_policy.py`` below ``tests/benchmarks`` varies one at a
+time, and docs/benchmarks/policy.md has its table; ``bench_hard.py``, ``bench_dispersion.py`` and
+``bench_auto_beside_parts.py`` are what the others were judged by.
 """
 
 from __future__ import annotations
@@ -65,10 +66,11 @@ class Policy:
 
     # -- auto: the level-1 RLT bound and its core --
 
-    #: Clients to one that is chosen from which on the level-1 RLT bound comes before the trees. 2026-11-23, 18 rounds
-    #: with 30 % of 1 000 clients there, one run each on a busy machine: with 10 to one, and cores for 150 clients and
-    #: more, 11 were proved in 5 seconds; with 20 and 300, 6. The 12 here lies between; it was not measured.
-    rlt_ratio: int = 12
+    #: Clients to one that is chosen from which on the level-1 RLT bound comes before the trees. 2026-11-24, rounds with
+    #: ten to one and 150 to 400 clients: 1.2 to 9 times as fast as with 12, which leaves them to the trees, but for one
+    #: that takes 40 ms more (docs/benchmarks/policy.md). 2026-11-23, 18 rounds with 30 % of 1 000 clients there: with
+    #: 10, and cores for 150 clients and more, 11 were proved in 5 seconds; with 20 and 300, 6.
+    rlt_ratio: int = 10
     #: Most clients: the multipliers take 8 n² bytes.
     rlt_largest: int = 6_000
     #: Share of the time for this bound, and of what is then left for the core. 2026-11-23, not swept.
