@@ -2,7 +2,8 @@
 
 `check` computes in whole numbers and fractions, with NumPy, and trusts no rounding and no search. With the writers it
 shares the arithmetic of `solvers.certificates.exact`. Only ``check_certificate.py``, one file of Python's standard
-library, shares nothing: the second opinion. ``solve(..., certificate=True)`` keeps a certificate beside the solution.
+library, shares nothing: the second opinion of searches, and of other kinds, whose check takes milliseconds, the only
+one, which `check` runs as well. ``solve(..., certificate=True)`` keeps a certificate beside the solution.
 """
 
 from solvers.certificates.certificate import Certificate, problem_digest

@@ -65,7 +65,7 @@ class Certificate:
           where there are none.
 
         The other kinds are described where they are read: ``solvers.certificates.exact.rlt`` (the same, with stages of
-        multipliers before it), ``points``, ``exclusion``, ``convex`` and ``decimals``.
+        multipliers before it), ``coverage``, ``exact.balance``, and in the one file ``check_certificate``.
     """
 
     kind: str

@@ -82,15 +82,20 @@ def array_of(data, most):
 
 
 def problem_of(path):
-    """Return the fields of a problem, matrices as lists of rows, with its type and its digest."""
+    """Return the fields of a problem's file; see `problem_as_read`."""
     header, arrays = read(path, "solvers-problem/1", PROBLEM)
-    text = hashlib.sha256(json.dumps([header["type"], header["scalars"]], sort_keys=True).encode())
-    fields = fields_of(header["type"], header["scalars"], arrays)
-    for name, (kind, shape, content, values) in arrays.items():
-        text.update(f"{name} {kind} {shape}\n".encode() + content)
+    return problem_as_read(header["type"], header["scalars"], arrays)
+
+
+def problem_as_read(kind, scalars, arrays):
+    """Return the fields of a problem, matrices as lists of rows, with its type and its digest."""
+    text = hashlib.sha256(json.dumps([kind, scalars], sort_keys=True).encode())
+    fields = fields_of(kind, scalars, arrays)
+    for name, (code, shape, content, values) in arrays.items():
+        text.update(f"{name} {code} {shape}\n".encode() + content)
         wide = shape[-1]
         fields[name] = values if len(shape) < 2 else [values[k * wide : (k + 1) * wide] for k in range(shape[0])]
-    return SimpleNamespace(type=header["type"], digest=text.hexdigest(), **fields)
+    return SimpleNamespace(type=kind, digest=text.hexdigest(), **fields)
 
 
 def exact(value):
@@ -430,7 +435,7 @@ def check_exclusion(problem, unit, given):
             bounds[place] = value
             continue
         code, number = next(codes, None), next(codes, None)
-        need(number is not None, "a branch of the tree is missing")
+        need(number is not None, "the tree ends: a branch is missing")
         if code != -1:
             need(code == -2 or 0 <= code < len(groups), "a code of the tree means nothing")
             place, fewer, more = (code, number, number + 1) if code >= 0 else (-1, number * unit, number * unit)
@@ -515,7 +520,7 @@ def check_capping(problem, unit, given):
     if mass <= Fraction(2, 10**12) * problem.size:
         return Fraction(0)
     spread = 0 if logs is None else max(raw) - min(raw)
-    need(abs(mu) <= 10**8 and spread <= 10**8, "exponents are out of range")
+    need(abs(mu) <= 10**8 and spread <= 10**8, "exponents must lie between -10^8 and 10^8")
     with localcontext(DIGITS):
         mu, mass = (Decimal(x.numerator) / Decimal(x.denominator) for x in (mu, mass))
         cap, top = 1 - Decimal(problem.floor), Decimal(max(raw))
@@ -555,7 +560,8 @@ def check_points(problem, unit, given):
     """Euclidean distances are of negative type, so that the objective is concave where shares sum to m: its tangent."""
     m, weight, share = problem.size, exact(problem.weight), dict(zip(given.clients, given.shares))
     need(problem.metric == "euclidean" and m <= len(problem.points), "only Euclidean distances")
-    need(len(share) == len(given.clients) and sum(given.shares) == m * POINT, "the point does not lie on the slice")
+    is_on_slice = len(share) == len(given.clients) and sum(given.shares) == m * POINT
+    need(is_on_slice, "the point must name different clients, whose shares sum to the size")
     fine, digits = max(Fraction(x).denominator for row in problem.points for x in row), 24
     places, above, inner = [[int(Fraction(x) * fine) for x in row] for row in problem.points], [], 0
     for i, here in enumerate(places):

@@ -22,19 +22,10 @@ NUMBERS = 1 << 24
 def afford(kind: str, problem: Any, arrays: Mapping[str, Integers]) -> None:
     """Raise `CertificateError` where the check of a kind could take more steps than are taken.
 
-    A step is a product of two numbers, or less; a node costs some thousand. A sum of fractions that have different
-    denominators grows with each of them.
+    A step is a product of two numbers, or less; a node costs some thousand. Small kinds are bounded by the one file.
     """
     n, steps, most = _clients(problem), 0, _STEPS
-    if kind in ("allocation", "total-error"):
-        steps = n**3 // 64
-    elif kind in ("capping", "cutoff", "optimization-error"):
-        steps = n << 10
-    elif kind == "exclusion":
-        steps = arrays["tree"].size * (np.unique(problem.importance).size + 64) << 5
-    elif kind == "points":
-        steps = problem.points.size * (arrays["shares"].size + 1) << 3
-    elif kind == "coverage":
+    if kind == "coverage":
         rows, n = problem.similarity.shape
         steps = n * (rows * (int(arrays["looks"].sum()) + 1) + 4 * arrays["origin"].size) + 4096 * arrays["origin"].size
         most = _MANY

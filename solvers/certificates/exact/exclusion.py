@@ -1,4 +1,4 @@
-r"""Checker of bounds of CA-Fed's exclusion problem, in fractions.
+r"""Bounds of CA-Fed's exclusion problem, in fractions: what a branch and a leaf of a certificate's tree say.
 
 No set is worth less than ρ exactly when :math:`\sum_S \alpha_k (e_k - \rho) + \Gamma' a (T - a)^2 \ge 0` for every
 set S, of importance :math:`a = \alpha(S)`, T being that of all. Of clients that are equally important those of least
@@ -10,7 +10,6 @@ leaf's a, the sum is at least :math:`t + \sum_S \alpha_k (e_k - \rho + s)`, whic
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
 from fractions import Fraction
 from itertools import accumulate
 from math import isqrt
@@ -83,42 +82,3 @@ class Groups:
         touch = min(max((2 * self.total + root) / 3, left), most)
         tilt = self.gamma * (self.total - touch) * (self.total - 3 * touch) - slope
         return min(found, value(left), value(touch) + min(tilt * (left - touch), tilt * (most - touch)))
-
-
-def check_exclusion(problem: Any, grid: int, arrays: Mapping[str, Any]) -> Fraction:
-    """Return the bound ρ that the ``tree`` proves: ``target`` times 2^grid, as all numbers but groups and counts.
-
-    The tree is in preorder: a group with the number at which it is split, its lower side first; -2 with the importance
-    at which that is split; -1, a leaf, with its slope.
-    """
-    unit, groups = Fraction(2) ** grid, Groups(problem)
-    (target,), codes = arrays["target"].tolist(), arrays["tree"].tolist()
-    low, high, least, most = groups.everything()
-    # A box: the ends of each group's numbers, and at -1 of the importance kept. What is still to be done is to look at
-    # the box (None), or to set an end of it: for a side, or as it was before.
-    ends: tuple[list[Any], list[Any]] = ([*low, least], [*high, most])
-    rho, at, stack = target * unit, 0, list[tuple[int, int, Any] | None]([None])
-    while stack:
-        if (change := stack.pop()) is not None:
-            ends[change[0]][change[1]] = change[2]
-            continue
-        if at + 2 > len(codes):
-            raise CertificateError(f"the tree ends before node {at}: a branch is missing")
-        code, number = codes[at : at + 2]
-        if code == LEAF:
-            box = tuple(ends[0][:-1]), tuple(ends[1][:-1]), ends[0][-1], ends[1][-1]
-            bound = groups.leaf(box, rho, number * unit)
-            if bound is not None and bound < 0:
-                raise CertificateError(f"node {at}: its slope leaves {float(bound):.3g} below zero")
-        elif code == IMPORTANCE or 0 <= code < len(groups.weights):
-            place, fewer, more = (
-                (-1, number * unit, number * unit) if code == IMPORTANCE else (code, number, number + 1)
-            )
-            stack += [(0, place, ends[0][place]), None, (0, place, max(ends[0][place], more))]
-            stack += [(1, place, ends[1][place]), None, (1, place, min(ends[1][place], fewer))]
-        else:
-            raise CertificateError(f"node {at}: its code {code} means nothing")
-        at += 2
-    if at != len(codes):
-        raise CertificateError(f"{len(codes) - at} numbers are left over after the last node")
-    return rho

@@ -6,16 +6,16 @@ import itertools
 from dataclasses import replace
 from fractions import Fraction
 from math import isqrt
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from solvers import solve
-from solvers.certificates import Certificate, CertificateError, check, points, problem_digest
-from solvers.certificates.points import check_points
+from solvers.certificates import Certificate, CertificateError, check, check_certificate, problem_digest
 from solvers.certificates.schema import POINT
 from solvers.dispersion import PointDispersionProblem
-from tests.solvers.certificates.test_soundness import refused
+from tests.solvers.certificates.test_soundness import as_read, refused
 
 
 def random_problem(rng):
@@ -59,16 +59,22 @@ def test_no_selection_is_better_whatever_point_is_written():
     assert refused > 200
 
 
+def exactly(problem, arrays):
+    """The tangent's bound in fractions, which the one file computes for both checkers."""
+    given = SimpleNamespace(**{name: array.tolist() for name, array in arrays.items()}, price=[])
+    return check_certificate.check_points(as_read(problem), Fraction(1), given)
+
+
 def test_the_tangent_in_exact_numbers():
     """Where roots are whole the bound is a fraction of small numbers; where they are not it lies above by little."""
     line = PointDispersionProblem([[0.0], [3.0], [7.0]], [1.0, 0.0, 4.0], size=2, weight=0.5)
     half = {"clients": np.array([0, 2]), "shares": np.array([POINT, POINT])}
     # The gradient is 7 - 1, 7 - 0, 7 - 4; of its two largest entries w y'Dy = 7 comes off. Each reach is raised by 2.
-    assert check_points(line, 0, half) == 6 + Fraction(4, 1 << points._DIGITS)
+    assert exactly(line, half) == 6 + Fraction(4, 1 << 24)
     corner = PointDispersionProblem([[0.0, 0.0], [1.0, 1.0], [5.0, 0.0]], size=3, weight=1.0)
     all_of_it = {"clients": np.arange(3), "shares": np.full(3, POINT)}
     root = [Fraction(isqrt(square << 400), 1 << 200) for square in (2, 25, 17)]
-    assert check_points(corner, 0, all_of_it) > 2 * sum(root)
+    assert exactly(corner, all_of_it) > 2 * sum(root)
 
 
 def test_the_root_is_tight_where_many_are_chosen():

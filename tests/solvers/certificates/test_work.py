@@ -242,14 +242,20 @@ def test_shortage_of_memory_is_a_refusal(monkeypatch):
     problem = OptimizationErrorProblem(np.ones(2), np.ones(2), 1.0, 1.0)
     good = Certificate("optimization-error", problem_digest(problem), -1e300, 0, {"q": integers(1, 1)})
     assert np.isfinite(check(problem, good))
+    equal = DispersionProblem(1.0 - np.eye(4), size=2)
+    other = replace(every_branch(equal, grid=0), bound=1e300)
+    assert np.isfinite(check(equal, other))
     for error in (MemoryError(), RecursionError(), OverflowError(), ZeroDivisionError()):
 
         def fails(*_, error=error):
             raise error
 
-        monkeypatch.setitem(checking.CHECKERS, good.kind, fails)
+        monkeypatch.setitem(check_certificate.CHECKS, good.kind, fails)
+        monkeypatch.setitem(checking.CHECKERS, other.kind, fails)
         with pytest.raises(CertificateError):
             check(problem, good)
+        with pytest.raises(CertificateError):
+            check(equal, other)
 
 
 def test_masked_arrays_are_no_numbers():
