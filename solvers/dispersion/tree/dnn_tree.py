@@ -25,7 +25,6 @@ its ``ids`` only — up to a symmetry of the problem, where symmetries are given
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import math
 import time
@@ -45,7 +44,7 @@ from solvers.dispersion.relaxations.sifting import CoreMultipliers
 from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
 from solvers.dispersion.tree.first_order import FirstOrderTree
 from solvers.feasible_set import Hypersimplex
-from solvers.search import NodeOutcome, add_outcomes
+from solvers.search import BestFirstQueue, NodeOutcome, add_outcomes
 
 Reals = NDArray[np.float64]
 Clients = NDArray[np.int64]
@@ -134,8 +133,7 @@ class DNNTree:
         if group is None:  # an order among equals and an orbit of them must not both be used
             pairs = tree.order.pairs
         self.setting = Setting(tree.normal, pairs, group, tree.policy)
-        self.open: list[tuple[float, int, DNNNode]] = []
-        self.ages = itertools.count()
+        self.open = BestFirstQueue[DNNNode]()
         self.nodes = self.iterations = 0
         self.stopping = False
         self.clock_looks = math.inf  # after so many the root is left for a while
@@ -151,8 +149,7 @@ class DNNTree:
     @property
     def bound(self) -> float:
         """Upper bound on every selection, in the units of `Normal`."""
-        fathomed = self.tree.incumbent + self.tree.fathom_margin
-        return max(fathomed, -self.open[0][0]) if self.open else fathomed
+        return max(self.tree.incumbent + self.tree.fathom_margin, self.open.bound)
 
     def open_root(self, known: CoreMultipliers | None = None) -> None:
         """Put the root on the queue; with ``known``, multipliers of all clients, its relaxation starts from them."""
@@ -174,8 +171,8 @@ class DNNTree:
         self.clock_looks = iterations * (1 + 1 / self.policy.chunk)  # one per iteration, and one per chunk
         batch: list[DNNNode] = []
         while self.open and len(batch) < self.policy.batch:
-            key, _, node = heapq.heappop(self.open)
-            if -key > self.target:
+            bound, node = self.open.pop()
+            if bound > self.target:
                 batch.append(node)
         if not batch:
             return
@@ -237,7 +234,7 @@ class DNNTree:
 
     def _push(self, node: DNNNode) -> None:
         if node.bound > self.target:
-            heapq.heappush(self.open, (-node.bound, next(self.ages), node))
+            self.open.push(node.bound, node)
 
 
 # -- a node ------------------------------------------------------------------------------------------------------------

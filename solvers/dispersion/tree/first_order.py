@@ -29,8 +29,6 @@ clients that are fixed there, and is worth at most the node's ``bound``. So no s
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -56,7 +54,7 @@ from solvers.dispersion.tree.journal import Journal
 from solvers.dispersion.tree.side_rows import SideRows, penalised
 from solvers.feasible_set import Hypersimplex
 from solvers.run import Run
-from solvers.search import NodeOutcome, add_outcomes
+from solvers.search import BestFirstQueue, NodeOutcome, add_outcomes
 from solvers.solution import OPTIMALITY_GAP
 
 __all__ = ["EffortBudget", "FirstOrderTree", "Subproblem", "inherited_pairs", "violated_pairs"]
@@ -184,15 +182,13 @@ class EffortBudget:
 
 
 class OpenNode(NamedTuple):
-    """A node on the queue, which is ordered by ``key``, the negative bound, and then by age.
+    """A node on the queue.
 
     ``state`` says of each free client of the subproblem whether it is FREE, ONE or ZERO; ``point`` is near the slice
     and where the next tangent is taken; ``origin`` names the node above and the side of its branching, for the search
     log.
     """
 
-    key: float
-    age: int
     subproblem: Subproblem
     state: NDArray[np.int8]
     point: Reals
@@ -249,8 +245,7 @@ class FirstOrderTree:
             self.rows = SideRows.of(problem.constraints)
             self.ids, self.ones = np.flatnonzero(states == FREE), np.flatnonzero(states == ONE)
         self.attainable = Attainable(self.normal)
-        self.open: list[OpenNode] = []
-        self.ages = itertools.count()
+        self.open = BestFirstQueue[OpenNode]()
         self.incumbent = -math.inf
         self.work = EffortBudget(policy.relaxation_ratio)
         self.open_after_first_spell = 0
@@ -266,8 +261,7 @@ class FirstOrderTree:
     @property
     def bound(self) -> float:
         """Upper bound on every selection, in the units of `Normal`."""
-        fathomed = self.incumbent + self.fathom_margin
-        return max(fathomed, -self.open[0].key) if self.open else fathomed
+        return max(self.incumbent + self.fathom_margin, self.open.bound)
 
     def certified(self, value: float) -> float:
         """Turn a bound in these units into one on the problem's objective that covers rounding.
@@ -379,8 +373,7 @@ class FirstOrderTree:
 
     def advance(self) -> None:
         """Search below the most promising open node for a spell."""
-        key, _, subproblem, state, point, origin = heapq.heappop(self.open)
-        bound = -key
+        bound, (subproblem, state, point, origin) = self.open.pop()
         fresh = self._reoptimised(subproblem, state)
         if fresh is not None:
             subproblem, state, point = fresh, np.zeros(fresh.ids.size, dtype=np.int8), fresh.x
@@ -458,7 +451,7 @@ class FirstOrderTree:
 
     def _push(self, bound: float, subproblem: Subproblem, state: NDArray[np.int8], point: Reals, origin: int) -> None:
         if bound > self.incumbent + self.prune_tolerance:
-            heapq.heappush(self.open, OpenNode(-bound, next(self.ages), subproblem, state, point, origin))
+            self.open.push(bound, OpenNode(subproblem, state, point, origin))
 
     def _is_fathomed(self, bound: float, subproblem: Subproblem, origin: int) -> bool:
         """Whether a subproblem needs no search; that its own tangent fathoms it is written down."""
