@@ -12,7 +12,7 @@ from solvers.dispersion.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.prelude import one_thread, solve_trivial
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.relaxations.semidefinite import relax
+from solvers.dispersion.relaxations.semidefinite import most_negative_products, relax
 from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
 from solvers.feasible_set import Hypersimplex
@@ -112,10 +112,5 @@ def _round(problem: DispersionProblem, run: Run, point: NDArray[np.float64]) -> 
 
 def _separate(products: NDArray[np.float64], kept: NDArray[np.int64]) -> NDArray[np.int64]:
     """Add the most violated pairs to those at work."""
-    n = len(products)
-    values = products.copy()
-    values[kept[:, 0], kept[:, 1]] = 0.0
-    upper = np.column_stack(np.triu_indices(n, 1))
-    flat = values[upper[:, 0], upper[:, 1]]
-    worst = np.argsort(flat, kind="stable")[: DEFAULT_POLICY.separated_pairs * n]
-    return np.concatenate([kept, upper[worst[flat[worst] < -1e-5]]])
+    most = DEFAULT_POLICY.separated_pairs * len(products)
+    return np.concatenate([kept, most_negative_products(products, kept, most)])

@@ -159,6 +159,18 @@ _NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
 NO_ROWS = np.zeros((2, 0, 0))
 
 
+def most_negative_products(
+    products: NDArray[np.float64], known: NDArray[np.int64], most: int, least: float = 1e-5
+) -> NDArray[np.int64]:
+    """Separate: return at most ``most`` pairs that are not known and violated by over ``least``, the worst first."""
+    upper = np.column_stack(np.triu_indices(len(products), 1))
+    values = products.copy()
+    values[known[:, 0], known[:, 1]] = values[known[:, 1], known[:, 0]] = 0.0
+    flat = values[upper[:, 0], upper[:, 1]]
+    worst = np.argsort(flat, kind="stable")[: max(most, 0)]
+    return upper[worst[flat[worst] < -least]]
+
+
 def relax(
     quadratic: NDArray[np.float64],
     linear: NDArray[np.float64],

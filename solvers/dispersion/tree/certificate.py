@@ -32,7 +32,7 @@ from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, WarmSt
 from solvers.dispersion.relaxations.prices import priced_bound
 from solvers.dispersion.relaxations.row_products import row_form
 from solvers.dispersion.relaxations.semidefinite import Multipliers as SdpMultipliers
-from solvers.dispersion.relaxations.semidefinite import relax
+from solvers.dispersion.relaxations.semidefinite import most_negative_products, relax
 from solvers.dispersion.relaxations.slice_form import SliceForm
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
 from solvers.dispersion.tree.dnn_tree import StoppingRules, tighten_until_fathomed
@@ -627,13 +627,7 @@ def _violated(
 ) -> NDArray[np.int64]:
     """Those of ``pairs`` at work, then those whose products are most negative."""
     kept = pairs[values > 1e-4 * values.max(initial=0.0)]
-    upper = np.column_stack(np.triu_indices(len(products), 1))
-    flat = products[upper[:, 0], upper[:, 1]].copy()
-    known = np.zeros(products.shape, dtype=bool)
-    known[kept[:, 0], kept[:, 1]] = known[kept[:, 1], kept[:, 0]] = True
-    flat[known[upper[:, 0], upper[:, 1]]] = 0.0
-    worst = np.argsort(flat, kind="stable")[: max(most - len(kept), 0)]
-    return np.concatenate([kept, upper[worst[flat[worst] < -1e-6]]])
+    return np.concatenate([kept, most_negative_products(products, kept, most - len(kept), 1e-6)])
 
 
 def _project(y: NDArray[np.float64], left: int) -> NDArray[np.float64]:

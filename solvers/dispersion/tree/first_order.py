@@ -47,7 +47,7 @@ from solvers.dispersion.relaxations.attainable import Attainable
 from solvers.dispersion.relaxations.dominance import Dominance, dominance
 from solvers.dispersion.relaxations.prices import priced_bound
 from solvers.dispersion.relaxations.row_products import row_charges, row_form, row_products
-from solvers.dispersion.relaxations.semidefinite import NO_ROWS, relax
+from solvers.dispersion.relaxations.semidefinite import NO_ROWS, most_negative_products, relax
 from solvers.dispersion.relaxations.slice_form import Multipliers, Normal, SliceForm, apply
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
 from solvers.dispersion.tree.journal import Journal
@@ -149,12 +149,9 @@ def violated_pairs(found: Multipliers, pairs: NDArray[np.int64], most: int) -> N
     room = most - len(kept)
     if room <= 0:
         return kept
-    upper = np.column_stack(np.triu_indices(len(found.products), 1))
-    values = found.products[upper[:, 0], upper[:, 1]]
-    chosen = np.argsort(values, kind="stable")[:room]
-    chosen = chosen[values[chosen] < -1e-5]
+    chosen = most_negative_products(found.products, _NO_PAIRS, room)
     known = {(int(i), int(j)) for i, j in kept}
-    fresh = [pair for pair in upper[chosen].tolist() if tuple(pair) not in known]
+    fresh = [pair for pair in chosen.tolist() if tuple(pair) not in known]
     return np.concatenate([kept, np.array(fresh, dtype=np.int64).reshape(-1, 2)])
 
 
