@@ -63,6 +63,7 @@ method = "brute-force"
 def compared(tmp_path, call, monkeypatch, forgetting):
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")  # parallel workers have 80, where columns are left out
     (tmp_path / "mine.py").write_text(SCRIPT)
     (tmp_path / "own.toml").write_text(CONFIG)
     code, out, err = call("compare", "own.toml", "--seeds", "0-1", "--load", "mine.py", "--out", ".")

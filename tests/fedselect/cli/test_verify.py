@@ -34,7 +34,8 @@ def test_names_of_the_library(call):
     assert all("is optimal" in found["why"] for found in json.loads(out))
 
 
-def test_refusals_are_exit_code_3_and_bad_input_2(call, tmp_path):
+def test_refusals_are_exit_code_3_and_bad_input_2(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # parallel workers have 80, where sentences are folded
     problem = AllocationProblem([8, 5], [1.0, 2.0], 6)
     good = solve(problem, certificate=True).certificate
     problem.save(tmp_path / "problem.npz")
