@@ -52,11 +52,14 @@ class Registry(registry.Registry[Builder]):
         """Check the options and call the builder with ``arguments`` and them."""
         self.check(name, options)
         builder = self[name]
-        wanted = [
-            each
-            for each in inspect.signature(builder).parameters.values()
-            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) and each.default is each.empty
-        ]
+        parameters = inspect.signature(builder).parameters.values()
+        positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+        if len(positional) < len(arguments) and not any(each.kind is each.VAR_POSITIONAL for each in parameters):
+            raise ConfigError(
+                f"the builder of {self.kind} {name!r} takes {len(positional)} argument(s) before the *, and is "
+                f"called with {len(arguments)}, as the other builders of its kind are"
+            )
+        wanted = [each for each in positional if each.default is each.empty]
         if len(wanted) > len(arguments):
             named = ", ".join(each.name for each in wanted[: len(arguments)])
             raise ConfigError(

@@ -131,7 +131,9 @@ def compare(
     out: Annotated[Path, typer.Option(help="Directory of the run folders.")] = Path("runs"),
     report: Annotated[Path | None, typer.Option(help="Report folder; OUT/NAME/report if left out.")] = None,
     jobs: Annotated[int, typer.Option(help="Runs side by side; -1 for as many as there are processors.")] = 1,
-    backend: Annotated[str | None, typer.Option(help="What carries them: 'ray', or a backend of joblib's.")] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="What carries --jobs 2 or more: 'ray', or one of joblib's.")
+    ] = None,
     fresh: Fresh = False,
     strict: Strict = False,
     logger: Loggers = [],  # noqa: B006
@@ -142,6 +144,8 @@ def compare(
     selector.key=value, set or swept, is for every selector compared that has this option; compare.LABEL.key=value for
     one variant; a key of any other section for all of them.
     """
+    if backend is not None and jobs in (0, 1):
+        raise ConfigError(f"--backend {backend} carries two jobs or more, and one runs here; give --jobs 2, say")
     from fedselect.experiments import carried_by, read_config
     from fedselect.experiments import sweep as sweep_over
     from fedselect.experiments.comparison import with_option

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedselect.errors import RunError
+from fedselect.measures import MEASURES
 from fedselect.options import placed
 from fedselect.plugins import is_user_defined, module_name
 from solvers import Method, methods
@@ -88,7 +89,9 @@ class Origin:
         A finished run of another processor is the same run, to rounding; a stopped one does not go on to the same bits.
         """
         said = [
-            f"the code of {what} has changed since" for what, of in self.code.items() if before.code.get(what) != of
+            f"the code of {what} has changed since" if what in before.code else f"it was made without {what}"
+            for what, of in self.code.items()
+            if before.code.get(what) != of
         ]
         for package, version in before.versions.items():
             here = self.versions.get(package, version)
@@ -130,6 +133,9 @@ def origin_of(experiment: Experiment) -> Origin:
     """Return the provenance of a run of this experiment, as it would be made now."""
     builders = {f"{registry.kind} {choice.name!r}": registry[choice.name] for registry, choice in experiment.choices}
     builders |= {f"method {each.name!r}": each.function for each in _methods(experiment.selector.options)}
+    # Those of a model are among the choices, as a configuration names them.
+    own = [each for each in MEASURES.snapshot()[0].values() if each.of != "model" and is_user_defined(each)]
+    builders |= {f"measure {each.name!r}": each.compute for each in own}
     code = {f"{what} ({place(each)})": code_digest(each) for what, each in builders.items() if is_user_defined(each)}
     return Origin(files_of(experiment), code, _versions(), _processor())
 

@@ -53,3 +53,14 @@ def test_literals_list_their_values():
 def test_a_literal_may_be_left_out():
     wanted = Literal["a", "b"] | None
     assert [value for value in ("a", "b", None, "c", 1) if matches(value, wanted)] == ["a", "b", None]
+
+
+def test_a_builder_of_another_call_is_a_sentence():
+    """As one of availability that takes the seed behind the *, where the others have it before."""
+    things: Registry = Registry("thing")
+    things.register("few")(lambda material, *, width=1: width)
+    things.register("many")(lambda material, colour, *, width=1: width)
+    with pytest.raises(ConfigError, match=r"'few' takes 1 argument\(s\) before the \*, and is called with 2"):
+        things.build("few", "oak", "red")
+    with pytest.raises(ConfigError, match="'many' has a further argument 'colour'"):
+        things.build("many", "oak")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -127,6 +128,26 @@ def test_clients_by_rounds_are_one_long_table(compared, call):
     pytest.importorskip("pyarrow")
     assert call("report", folder, "--as", "parquet,md")[0] == 0
     pd.testing.assert_frame_equal(pd.read_parquet(folder / "report/client_rounds.parquet"), table)
+
+
+def test_a_finished_run_of_another_measure_is_found_with_a_warning(compared, call, forgetting):
+    folder, _ = compared
+    run = sorted(folder.glob("uniform-*-s0"))[0]
+    before = json.loads((run / "summary.json").read_text())["never_selected"]
+    changed = SCRIPT.replace("(run.counts == 0).mean()", "(run.counts == 0).mean() + 7.0")
+    assert changed != SCRIPT
+    Path("mine.py").write_text(changed)
+    again = ("compare", "own.toml", "--seeds", "0-1", "--load", "mine.py", "--out", ".")
+    code, _, err = call(*again)
+    assert code == 0
+    assert "the code of measure 'never_selected' (mine.py) has changed since" in " ".join(err.split())
+    assert json.loads((run / "summary.json").read_text())["never_selected"] == before
+    assert call(*again, "--strict")[0] != 0
+    (run / "summary.json").unlink()
+    lines = (run / "rounds.jsonl").read_bytes()
+    assert call(*again)[0] == 0
+    assert (run / "rounds.jsonl").read_bytes() == lines  # nothing was trained
+    assert json.loads((run / "summary.json").read_text())["never_selected"] == before + 7.0
 
 
 def test_a_table_of_nothing_is_a_sentence(tmp_path, call):

@@ -22,6 +22,12 @@ def test_what_joblib_does_not_have_is_a_sentence(backend):
         pytest.fail("there is no such backend")
 
 
+def test_one_job_is_carried_by_nothing(call):
+    code, _, err = call("compare", "none.toml", "--backend", "ray")
+    assert code == 2
+    assert "--backend ray carries two jobs or more, and one runs here; give --jobs 2, say" in " ".join(err.split())
+
+
 def test_a_worker_that_dies_is_a_sentence(tmp_path):
     with pytest.raises(RunError, match="a worker process died"):
         run_all([Experiment.from_tables(TABLES)], tmp_path, jobs=2, plots=False, callbacks=lambda *run: os._exit(1))
