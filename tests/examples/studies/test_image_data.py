@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from importlib.util import find_spec
 
 import pandas as pd
@@ -24,7 +23,7 @@ def test_fedss_on_mnist(tmp_path, monkeypatch):
     monkeypatch.setattr(test_images, "TRAIN", 1300)
     monkeypatch.setattr(test_images, "TEST", 52)
     write("mnist", tmp_path, monkeypatch)
-    study = replace(fedss.STUDY, quick=fedss.Scale(1, 1, 0.01, 1, ("95 %",), (10,)))
+    study = fedss.STUDY._replace(quick=fedss.Scale(1, 1, 0.01, 1, ("95 %",), (10,)))
     main(study, ["--dataset", "mnist", "--root", str(tmp_path), "--out", str(tmp_path / "out"), "--jobs", "1"])
     folder = tmp_path / "out" / "quick-mnist"
     assert "--dataset mnist" in json.loads((folder / "provenance.json").read_text())["command"]
