@@ -212,6 +212,8 @@ def certified(value: float | Fraction, error: float | Fraction, sense: Literal["
     >>> certified(Fraction(1, 10), 0.0, "min") <= Fraction(1, 10) <= certified(Fraction(1, 10), 0.0, "max")
     True
     """
+    if isinstance(value, np.integer):  # beyond 2^53 a double would round it to either side
+        value = int(value)
     if not isinstance(value, int | Fraction) and (not error or not math.isfinite(value)):
         return float(value)
     unknown = math.inf if sense == "max" else -math.inf

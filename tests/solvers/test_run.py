@@ -234,6 +234,13 @@ def test_certified_bounds_lie_on_the_safe_side_and_next_to_the_exact_value(value
         assert exact > sys.float_info.max if sense == "max" else exact < -sys.float_info.max
 
 
+def test_whole_numbers_of_numpy_are_as_exact_as_pythons():
+    for whole in (2**53 + 1, 2**53 + 3, -(2**53) - 1, -(2**53) - 3):
+        for sense in ("max", "min"):
+            assert certified(np.int64(whole), 0.0, sense) == certified(whole, 0.0, sense)
+        assert certified(np.int64(whole), 0.0, "min") < whole < certified(np.int64(whole), 0.0, "max")
+
+
 def test_a_bound_that_is_infinite_stays_so():
     for value in (math.inf, -math.inf):
         assert [certified(value, 1.0, sense) for sense in ("max", "min")] == [value, value]
