@@ -10,7 +10,9 @@
 ([0, 3], 12.0, 'optimal')
 """
 
+from solvers.background import SolutionFuture
 from solvers.errors import (
+    Contradiction,
     InvalidAnswer,
     InvalidOption,
     InvalidProblem,
@@ -18,15 +20,21 @@ from solvers.errors import (
     SolversError,
     UnknownMethod,
 )
+from solvers.fronts import Front, frontier
+from solvers.infeasibility import Conflict, conflict
+from solvers.notices import quiet
 from solvers.problem import Problem, load
 from solvers.registry import Method, method, methods
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP, Solution, TracePoint, relative_gap
-from solvers.solving import solve, with_bound, with_dropped_constraints
+from solvers.solving import solve, submit, with_bound, with_dropped_constraints
 from solvers.version import __version__
 
 __all__ = [
     "OPTIMALITY_GAP",
+    "Conflict",
+    "Contradiction",
+    "Front",
     "InvalidAnswer",
     "InvalidOption",
     "InvalidProblem",
@@ -35,15 +43,20 @@ __all__ = [
     "Problem",
     "Run",
     "Solution",
+    "SolutionFuture",
     "SolversError",
     "TracePoint",
     "UnknownMethod",
     "__version__",
+    "conflict",
+    "frontier",
     "load",
     "method",
     "methods",
+    "quiet",
     "relative_gap",
     "solve",
+    "submit",
     "with_bound",
     "with_dropped_constraints",
 ]

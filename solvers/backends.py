@@ -32,6 +32,9 @@ def solver_for(run: Run, threads: int = 1, spare: float = 0.0) -> Any:
     return solver
 
 
+#: Seconds between looks at whether CP-SAT is to end: a cancellation is to take less than 0.05.
+_BETWEEN_LOOKS = 0.02
+
 #: Whole coefficients of a row from here on are scaled, as fractions are, to this many bits.
 _ROW_BITS = 24
 _LARGEST_WHOLE = 2.0**_ROW_BITS
@@ -71,7 +74,7 @@ def follower(run: Run, solver: Any, chosen: Sequence[Any], bound: Callable[[floa
     Parameters
     ----------
     run : Run
-        Whose gap, and time, are looked at.
+        Whose gap, time and cancellation are looked at.
     solver : cp_model.CpSolver
         Its bounds are followed, too.
     chosen : sequence
@@ -82,8 +85,8 @@ def follower(run: Run, solver: Any, chosen: Sequence[Any], bound: Callable[[floa
     from ortools.sat.python import cp_model
 
     def tightened(value: float) -> None:
-        run.tighten(bound(value))
-        if run.enough:
+        run.tighten(bound(value), is_claimed=True)
+        if run.enough or run.is_cancelled:
             solver.stop_search()
 
     class Incumbents(cp_model.CpSolverSolutionCallback):
@@ -91,18 +94,20 @@ def follower(run: Run, solver: Any, chosen: Sequence[Any], bound: Callable[[floa
             x = run.problem.decision([int(self.boolean_value(variable)) for variable in chosen])
             if run.problem.violation(x) <= run.problem.tolerance:  # rounded rows may let through what misses them
                 run.offer(x)
-            if run.enough:
+            if run.enough or run.is_cancelled:
                 self.stop_search()
 
     solver.best_bound_callback = tightened
     return Incumbents()
 
 
-def run_cp_sat(solver: Any, model: Any, callback: Any = None) -> Any:
-    """Solve a model by CP-SAT in a thread, so that Ctrl-C is heard meanwhile and ends it with its incumbent.
+def run_cp_sat(run: Run | None, solver: Any, model: Any, callback: Any = None) -> Any:
+    """Solve a model by CP-SAT in a thread, so that Ctrl-C and a cancellation end it with its incumbent.
 
     Parameters
     ----------
+    run : Run or None
+        Whose cancellation ends CP-SAT.
     solver : cp_model.CpSolver
         From `solver_for`.
     model : cp_model.CpModel
@@ -126,7 +131,9 @@ def run_cp_sat(solver: Any, model: Any, callback: Any = None) -> Any:
     threading.Thread(target=work, daemon=True).start()
     try:
         while not answer.done():
-            wait([answer], timeout=0.2)  # a wait without a limit does not hear Ctrl-C on every system
+            wait([answer], timeout=_BETWEEN_LOOKS)  # a wait without a limit does not hear Ctrl-C on every system
+            if run is not None and run.is_cancelled:
+                solver.stop_search()  # again each time: it is lost where CP-SAT has not begun yet
     except KeyboardInterrupt:
         while not answer.done():  # a second Ctrl-C does not wait for the incumbent
             solver.stop_search()

@@ -30,8 +30,12 @@ _writers: dict[type[Any], CertificateWriter] = {}
 _keeping: set[CertificateWriter] = set()
 
 
+#: Those whose certificates list pools.
+_pooling: set[CertificateWriter] = set()
+
+
 def certificate_writer(
-    problem: type[Any], *, constraints: bool = False
+    problem: type[Any], *, constraints: bool = False, pool: bool = False
 ) -> Callable[[CertificateWriter], CertificateWriter]:
     """Register the certificate writer of a problem type; it holds for its subclasses too.
 
@@ -42,12 +46,17 @@ def certificate_writer(
     constraints : bool
         Whether its certificates prove bounds under side constraints (`solvers.constraints`); without, none is written
         for a problem that has any.
+    pool : bool
+        Whether its certificates list the members of a pool and bound every other selection; without, none is written
+        beside a pool.
     """
 
     def register(function: CertificateWriter) -> CertificateWriter:
         _writers[problem] = function
         if constraints:
             _keeping.add(function)
+        if pool:
+            _pooling.add(function)
         return function
 
     return register
@@ -98,6 +107,10 @@ def with_certificate(
     is_infeasible = solution.status == "infeasible" and function in _keeping
     if (solution.bound is None and not is_infeasible) or time_limit <= 0:
         return _told(solution, none="there is no bound to prove" if solution.bound is None else "no time was left")
+    if solution.vetoed and not solution.pool:
+        return _told(solution, none="a veto refuses every selection, and no certificate is about refused ones")
+    if (solution.pool or solution.vetoed) and solution.details.get("pool") is not None and function not in _pooling:
+        return _told(solution, none=f"certificates of pools are not written for a {type(solution.problem).__name__}")
     begin = {} if recorded is None else {"recorded": recorded}
     sign = 1.0 if solution.problem.sense == "max" else -1.0
     try:

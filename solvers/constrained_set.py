@@ -130,7 +130,12 @@ class ConstrainedSelections(Hypersimplex):
         """
         if (sentence := self.core.contradiction) is not None:
             return sentence
+        if not self.priced:
+            return None
+        some = self.core.best(-np.sign(self.matrix).sum(axis=0))  # few rows miss their limits there
         for row in self.priced:
+            if row.violation(some) == 0:
+                continue
             coefficients = row.dense(self.n)
             least = row.activity(self.core.best(-coefficients))
             if least > row.high:
@@ -185,7 +190,8 @@ class ConstrainedSelections(Hypersimplex):
     @cached_property
     def priced_numbers(self) -> list[int]:
         """Numbers of the rows that have prices, in the order of `priced`."""
-        return [k for k in range(len(self.constraints.rows)) if k not in set(self.core.numbers)]
+        exact = set(self.core.numbers)
+        return [k for k in range(len(self.constraints.rows)) if k not in exact]
 
     def losses(self, g: NDArray[np.float64], top: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return what the bound of `relaxed` loses, at least, where each client's entry is changed."""
@@ -397,6 +403,39 @@ class ConstrainedSelections(Hypersimplex):
             g = after(client)
         return self.repaired(self.completed(states == ONE), g)
 
+    def grown_at_once(
+        self, g: NDArray[np.float64], after: Callable[[int], NDArray[np.float64]]
+    ) -> NDArray[np.int64] | None:
+        """Return what `grown` does where no client that fits a row's upper limit is in the way; None elsewhere.
+
+        Every part of a selection that keeps the constraints leaves a way to keep them, so that nothing is looked at but
+        the limits of each client's rows.
+        """
+        states, size = self.constraints.states.copy(), self.size
+        left = np.array([row.high for row in self.constraints.rows])
+        rows = [(row.places, row.coefficients) for row in self.constraints.rows]
+        chosen = np.flatnonzero(states == ONE).tolist()
+        for k, (places, coefficients) in enumerate(rows):
+            left[k] -= coefficients[states[places] == ONE].sum()
+        by_client: dict[int, list[tuple[int, float]]] = {}
+        for k, (places, coefficients) in enumerate(rows):
+            for place, coefficient in zip(places.tolist(), coefficients.tolist(), strict=True):
+                by_client.setdefault(place, []).append((k, coefficient))
+            states[places[(coefficients > left[k]) & (states[places] == FREE)]] = ZERO
+        while len(chosen) < size and (states == FREE).any():
+            client = int(np.argmax(np.where(states == FREE, g, -np.inf)))
+            states[client] = ONE
+            chosen.append(client)
+            for k, coefficient in by_client.get(client, []):
+                places, coefficients = rows[k]
+                left[k] -= coefficient
+                states[places[(coefficients > left[k]) & (states[places] == FREE)]] = ZERO
+            g = after(client)
+        if len(chosen) != size:
+            return None
+        x = self.decision(chosen)
+        return x if self.violation(x) == 0 else None
+
     def completed(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return a decision under the laminar rows that has as many of the chosen clients as can be."""
         return self.core.best(chosen.astype(np.float64))
@@ -413,12 +452,13 @@ class ConstrainedSelections(Hypersimplex):
         for _ in range(4 * self.size):
             if self.violation(x) == 0:
                 return x
-            if (swap := self._mending_swap(x, g)) is None:
+            if (swap := self.mending_swap(x, g)) is None:
                 break
             x[swap[0]], x[swap[1]] = 0, 1
         return self._by_milp(g, _LAST_RESORT)
 
-    def _mending_swap(self, x: NDArray[np.int64], g: NDArray[np.float64]) -> tuple[int, int] | None:
+    def mending_swap(self, x: NDArray[np.int64], g: NDArray[np.float64]) -> tuple[int, int] | None:
+        """Return the swap that mends the rows most, of those the best by g; None where none mends."""
         states, rows = self.constraints.states, self.constraints.rows
         inside = np.flatnonzero((x == 1) & (states != ONE))
         outside = np.flatnonzero((x == 0) & (states != ZERO))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.checks import integer, number, vector
-from solvers.errors import InvalidProblem
+from solvers.errors import Contradiction, InvalidProblem
 from solvers.feasible_set import FREE, ONE, ZERO
+from solvers.labels import Labels, aligned, labels_of
 from solvers.options import AtLeast
 
 #: Largest uses of a budget that squares and quotients by other data are computed with, without under- or overflow.
@@ -98,6 +99,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         what = _named("budget", self.name)
+        labels = labels_of(self.use, f"use of {what}")
         use = vector(self.use, f"use of {what}", AtLeast(0))
         if (most := float(use.max())) and not _SMALLEST <= most <= _LARGEST:
             raise InvalidProblem(
@@ -105,6 +107,16 @@ class Budget:
                 "(rescale uses and limit)"
             )
         _set(self, use=use, limit=number(self.limit, f"limit of {what}", AtLeast(0)))
+        self.__dict__["labels"] = labels
+
+    def among(self, labels: Labels | None) -> Budget:
+        """Return the budget with its uses in the order of a problem's labels, where it has labels itself."""
+        own = self.__dict__.get("labels")
+        if own is None or labels is None or own == labels:
+            return self
+        import pandas as pd
+
+        return replace(self, use=aligned(pd.Series(self.use, own), f"use of {_named('budget', self.name)}", labels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,23 +359,21 @@ def normalised(stated: Mapping[str, Any], clients: NDArray[np.int64], size: int)
     states[places(stated["exclude"], "exclude")] = ZERO
     included = places(stated["include"], "include")
     if (both := included[states[included] == ZERO]).size:
-        raise InvalidProblem(f"client {clients[both[0]]} is both included and excluded")
+        raise Contradiction(f"client {clients[both[0]]} is both included and excluded")
     states[included] = ONE
     rows: list[LinearRow] = []
     for k, quota in enumerate(stated["quotas"]):
-        name = quota.name or f"quotas[{k}]"
+        name = constraint_name("quotas", k, quota)
         members = places(quota.members, _named("quota", name))
         most = math.inf if quota.at_most is None else float(quota.at_most)
         rows.append(LinearRow(name, "quota", members, np.ones(members.size), float(quota.at_least), most))
     for k, budget in enumerate(stated["budgets"]):
-        name = budget.name or f"budgets[{k}]"
+        name = constraint_name("budgets", k, budget)
         if budget.use.size != n:
             raise InvalidProblem(
                 f"use of {_named('budget', name)} must have one entry per client, {n}; got {budget.use.size}"
             )
-        using = np.flatnonzero(budget.use)
-        high = min(budget.limit * (1 + _OVER), sys.float_info.max)
-        rows.append(LinearRow(name, "budget", using, budget.use[using], -math.inf, high))
+        rows.append(budget_row(budget, name))
     names = [row.name for row in rows]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InvalidProblem(f"two constraints are named {twice[0]!r}; names must differ")
@@ -371,7 +381,7 @@ def normalised(stated: Mapping[str, Any], clients: NDArray[np.int64], size: int)
     for k, group in enumerate(groups):
         if (ones := group[states[group] == ONE]).size > 1:
             pair = f"clients {clients[ones[0]]} and {clients[ones[1]]}"
-            raise InvalidProblem(f"{pair} are both included, but conflicts[{k}] forbids them together")
+            raise Contradiction(f"{pair} are both included, but conflicts[{k}] forbids them together")
         if ones.size:
             states[group[states[group] == FREE]] = ZERO
     for clique in _cliques(groups):
@@ -379,6 +389,18 @@ def normalised(stated: Mapping[str, Any], clients: NDArray[np.int64], size: int)
         rows.append(LinearRow(name, "conflict", np.array(clique), np.ones(len(clique)), -math.inf, 1.0))
     states.setflags(write=False)
     return Constraints(states, size, tuple(rows))
+
+
+def constraint_name(what: str, place: int, one: Quota | Budget) -> str:
+    """Return the name of a quota or budget; its place in ``what`` where it has none of its own."""
+    return one.name or f"{what}[{place}]"
+
+
+def budget_row(budget: Budget, name: str) -> LinearRow:
+    """Return the row of a budget, with what a selection may exceed the limit by."""
+    using = np.flatnonzero(budget.use)
+    high = min(budget.limit * (1 + _OVER), sys.float_info.max)
+    return LinearRow(name, "budget", using, budget.use[using], -math.inf, high)
 
 
 def _cliques(groups: Sequence[NDArray[np.intp]]) -> list[list[int]]:

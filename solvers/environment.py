@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Iterable
 from functools import cache
@@ -41,12 +42,13 @@ def how_to_install(extra: str) -> str:
     """
     if (_HERE.parent / "pyproject.toml").is_file():
         return f"pip install '{_HERE.parent}[{extra}]'"
-    wanted = {f'extra == "{each}"' for each in extra.split(",")}
+    wanted = extra.split(",")
     try:
         stated = [each.partition(";") for each in importlib.metadata.requires("fedselect") or ()]
     except importlib.metadata.PackageNotFoundError:
         stated = []
-    packages = [name.strip() for name, _, marker in stated if marker.strip() in wanted]
+    named = ((name.strip(), re.fullmatch(r"extra == ['\"](.+)['\"]", marker.strip())) for name, _, marker in stated)
+    packages = [name for name, found in named if found and found[1] in wanted]
     return "pip install " + " ".join(f"'{each}'" for each in packages or [f"fedselect[{extra}]"])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class SolversError(Exception):
     """Base class of every error this package raises on purpose."""
@@ -18,6 +20,13 @@ class NoSelection(InvalidProblem):
         self.proved = proved
         found = "no selection keeps all constraints" if proved else "no selection was found that keeps all constraints"
         super().__init__(found)
+
+
+class Contradiction(InvalidProblem):
+    """Side constraints that no selection keeps, as is seen where the problem is made; `solvers.conflict` says which."""
+
+    #: The checked arguments, the ids of the clients and the size.
+    statement: tuple[Any, Any, int] | None = None
 
 
 class InvalidOption(SolversError, ValueError):

@@ -13,11 +13,12 @@ import math
 import operator
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from solvers.hints import WORDS
 
@@ -29,6 +30,7 @@ _WORDS = {
     float: "a number",
     str: "text",
     dict: "a table",
+    np.ndarray: "an array",
     type(None): "left out",
 }
 
@@ -160,6 +162,11 @@ def annotation_of(function: Callable[..., Any], option: str) -> Any:
         return None
 
 
+def default_in_words(value: Any) -> str:
+    """Return the repr of a default; of a dataclass, whose fields may be hundreds, its name alone."""
+    return f"{type(value).__name__}()" if is_dataclass(value) else repr(value)
+
+
 def describe_type(kind: Any) -> str:
     """Describe in words what an annotation accepts: ``"an integer, at least 1"``."""
     origin, inner = get_origin(kind), get_args(kind)
@@ -170,7 +177,9 @@ def describe_type(kind: Any) -> str:
     if origin is Literal:
         return " or ".join(map(repr, inner))
     if _is_union(origin):
-        return " or ".join(describe_type(each) for each in inner if each is not type(None))
+        entries = get_args(ArrayLike) if set(get_args(ArrayLike)) <= set(inner) else ()
+        rest = [describe_type(each) for each in inner if each is not type(None) and each not in entries]
+        return " or ".join([*rest, "an array"] if entries else rest)
     if kind in _WORDS:
         return _WORDS[kind]
     name = getattr(origin or kind, "__name__", None) or repr(kind)

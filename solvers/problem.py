@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.certificates.certificate import NAMES, Certificate, problem_fields
 from solvers.certificates.certificate import problem_digest as digest  # noqa: F401  (problems have it from here)
-from solvers.certificates.certificate import problem_fields
 from solvers.errors import InvalidProblem
 from solvers.files import appearing_whole
 from solvers.options import check_keywords
-from solvers.reading import Unreadable, is_json, parse_json, read_arrays
+from solvers.reading import Unreadable, check_facts, is_json, parse_json, read_arrays, read_json
 
 FORMAT = "solvers-problem/1"
 
@@ -53,6 +53,22 @@ class Problem(ABC):
     sense: ClassVar[Literal["max", "min"]]
     family: ClassVar[str]
     tolerance: ClassVar[float] = 0.0
+
+    #: The type whose methods solve it, by `solved_as`; None where it has methods of its own.
+    methods_of: ClassVar[type[Problem] | None] = None
+
+    @property
+    def solved_as(self) -> Problem:
+        """The problem that methods are given: another statement with the same decisions, or by default itself."""
+        return self
+
+    def bound_of(self, bound: float) -> float:
+        """Return what a bound of `solved_as` says in the units of this problem, rounded to the safe side."""
+        return bound
+
+    def certificate_of(self, certificate: Certificate) -> Certificate:
+        """Return a certificate about `solved_as` as one about this problem."""
+        return certificate
 
     @property
     def is_constrained(self) -> bool:
@@ -168,13 +184,41 @@ class Problem(ABC):
             np.savez_compressed(stream, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
         return target
 
+    def to_json(self, indent: int | None = None) -> str:
+        """Return the problem as JSON text, from which `from_json` makes the same problem to the last bit.
+
+        The header of `save` with ``arrays``: of each its ``dtype``, ``shape`` and ``values`` row after row. Infinite
+        numbers, which JSON does not have, are the texts ``"inf"`` and ``"-inf"``.
+        """
+        header, arrays = parts(self)
+        told = {name: _array_as_json(array) for name, array in arrays.items()}
+        return json.dumps({**header, "arrays": told}, indent=indent, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Make a problem from the text of `to_json`.
+
+        Raises
+        ------
+        InvalidProblem
+            When the text is not JSON of a problem, states no valid one, or one of another type.
+        """
+        try:
+            problem = _from_table(parse_json(text), "the text")
+        except Unreadable as error:
+            raise InvalidProblem(f"the text is not JSON of a problem: {error}") from error
+        return _of_type(problem, cls, "the text")
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a problem that `save` wrote; raises `InvalidProblem` when the file holds another type."""
-        problem = load(path)
-        if not isinstance(problem, cls):
-            raise InvalidProblem(f"{path} holds a {type(problem).__name__}; a {cls.__name__} was asked for")
-        return problem
+        return _of_type(load(path), cls, str(path))
+
+
+def _of_type(problem: Problem, wanted: type[Any], source: str) -> Any:
+    if not isinstance(problem, wanted):
+        raise InvalidProblem(f"{source} holds a {type(problem).__name__}; a {wanted.__name__} was asked for")
+    return problem
 
 
 def tolerance_at(value: float, scale: float, relative: float = OPTIMALITY_GAP) -> float:
@@ -229,12 +273,12 @@ def certified(value: float | Fraction, error: float | Fraction, sense: Literal["
 
 
 def load(path: str | os.PathLike[str]) -> Problem:
-    """Read any problem written by `Problem.save`.
+    """Read any problem written by `Problem.save`, or the JSON of `Problem.to_json`.
 
     Parameters
     ----------
     path : path-like
-        An ``.npz`` archive in the format described at `Problem.save`.
+        An ``.npz`` archive in the format described at `Problem.save`, or a file of JSON.
 
     Returns
     -------
@@ -248,6 +292,10 @@ def load(path: str | os.PathLike[str]) -> Problem:
     """
     arrays: dict[str, NDArray[Any]] = {}
     try:
+        if is_json(path):
+            table = read_json(path)
+            if isinstance(table, dict) and "arrays" in table:
+                return _from_table(table, str(path))
         arrays = read_arrays(path)
         header = parse_json(str(arrays.get("header", "")))
     except Unreadable as error:
@@ -266,7 +314,47 @@ def parts(problem: Problem) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     arrays, scalars = problem_fields(problem)
     arrays = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
     header = {"format": FORMAT, "family": problem.family, "type": type(problem).__name__, "scalars": scalars}
+    if names := getattr(problem, NAMES, ()):
+        header[NAMES] = list(names)
     return header, arrays
+
+
+def _array_as_json(array: NDArray[Any]) -> dict[str, Any]:
+    values = array.ravel().tolist()
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        values = [value if math.isfinite(value) else str(value) for value in values]
+    return {"dtype": array.dtype.str, "shape": list(array.shape), "values": values}
+
+
+def _array_of_json(name: str, told: Any, source: str) -> NDArray[Any]:
+    """Make an array of what `_array_as_json` says of it, or raise `InvalidProblem`."""
+    try:
+        check_facts(f"{source}: the array {name}", told, {"dtype": str, "shape": list[int], "values": list})
+        dtype, values = np.dtype(told["dtype"]), told["values"]
+        if dtype.kind not in "biuf":
+            raise Unreadable(f"{source}: the array {name} must hold numbers, not {dtype}")
+        numbers = [float(value) if value in ("inf", "-inf") else value for value in values]
+        if wrong := [value for value in numbers if not isinstance(value, int | float)]:
+            raise Unreadable(f"{source}: the array {name} must hold numbers; got {wrong[0]!r:.80}")
+        if any(length < 0 for length in told["shape"]):
+            raise Unreadable(f"{source}: the shape of the array {name} must not be negative; got {told['shape']}")
+        with np.errstate(over="ignore"):
+            array = np.array(numbers, dtype=dtype)
+        if array.tolist() != numbers:
+            raise Unreadable(f"{source}: the array {name} has a number that {dtype} does not hold")
+        return array.reshape(told["shape"])
+    except Unreadable as error:
+        raise InvalidProblem(str(error)) from error
+    except (TypeError, ValueError, OverflowError, SyntaxError) as error:
+        raise InvalidProblem(f"{source}: the array {name} cannot be read: {error}") from error
+
+
+def _from_table(table: Any, source: str) -> Problem:
+    """Put together a problem from what JSON says of it."""
+    if not isinstance(table, dict) or not isinstance(table.get("arrays"), dict):
+        raise InvalidProblem(f"{source} is not JSON of a problem: it must be a table with arrays, as to_json writes it")
+    arrays = {name: _array_of_json(name, told, source) for name, told in table["arrays"].items()}
+    return assembled(table, arrays, source)
 
 
 def assembled(header: dict[str, Any], arrays: dict[str, NDArray[Any]], path: str) -> Problem:
@@ -292,8 +380,9 @@ def assembled(header: dict[str, Any], arrays: dict[str, NDArray[Any]], path: str
         raise InvalidProblem(
             f"{path} states a {name} of family {family!r}; a {name} is of family {_types[name].family!r}"
         )
+    named = {NAMES: header[NAMES]} if NAMES in header else {}
     try:
-        return _types[name](**arrays, **scalars)
+        return _types[name](**arrays, **scalars, **named)
     except TypeError as error:  # fields that are missing, unknown, or no numbers
         raise InvalidProblem(f"{path} does not state a {name}: {error}") from error
 

@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 
 from solvers.environment import how_to_install
 from solvers.errors import InvalidOption, InvalidProblem, MissingBackend, UnknownMethod
-from solvers.options import annotation_of, check_options, describe_type, did_you_mean, options
+from solvers.options import annotation_of, check_options, default_in_words, describe_type, did_you_mean, options
 from solvers.problem import Problem
 
 Entry = TypeVar("Entry")
@@ -93,7 +93,10 @@ def _function(entry: Any) -> Callable[..., Any]:
 
 
 #: What `solvers.solve` takes for itself, so that no method would ever be given it.
-TAKEN = ("method", "time_limit", "gap", "seed", "start", "bound_by", "certificate", "watch", "log")
+TAKEN = (
+    "method", "time_limit", "gap", "target", "seed", "start", "bound_by", "certificate", "watch", "log",
+    "pool", "within", "diverse", "veto", "stop", "on_error", "work_limit",
+)  # fmt: skip
 
 _methods: dict[type[Problem], Registry[Method]] = {}
 
@@ -123,6 +126,11 @@ class Method:
     constraints : bool
         Whether the method keeps side constraints (`solvers.constraints`); one that does not refuses a problem that has
         any.
+    pool : bool
+        Whether the method looks at ``run.pool``, where there is one: it offers every selection that may be a member,
+        and bounds all others (`solvers.search.Incumbents`).
+    work : bool
+        Whether the method counts its work (`solvers.Run.spend`), so that ``work_limit`` ends it.
     """
 
     name: str
@@ -134,13 +142,38 @@ class Method:
     summary: str = ""
     accepts: Callable[[Any], str | None] | None = None
     constraints: bool = False
+    pool: bool = False
+    work: bool = False
+
+    def check_work(self, problem: Problem | type[Problem]) -> None:
+        """Raise `InvalidOption` unless the method counts its work; the sentence names those of the problem that do."""
+        if not self.work:
+            able = ", ".join(repr(each.name) for each in methods(problem) if each.work)
+            raise InvalidOption(
+                f"work_limit needs a method that counts its work, and {self.name!r} does not; methods of this problem "
+                f"that do: {able or 'none'} (time_limit ends every method)"
+            )
 
     def refusal(self, problem: Problem | type[Problem]) -> str | None:
         """Return why the method does not take a problem; None where it does, and for a type, of which all is open."""
         if isinstance(problem, Problem) and problem.is_constrained and not self.constraints:
             able = ", ".join(repr(each.name) for each in _known(problem).values() if each.constraints)
             return f"method {self.name!r} does not keep side constraints; methods of this problem that do: {able}"
-        return None if self.accepts is None or isinstance(problem, type) else self.accepts(problem)
+        return None if self.accepts is None or isinstance(problem, type) else self.accepts(problem.solved_as)
+
+    def check_pool(self, problem: Problem | type[Problem]) -> None:
+        """Raise `InvalidOption` unless the method keeps a pool; the sentence names those of the problem that do."""
+        if not self.pool:
+            able = ", ".join(repr(each.name) for each in methods(problem) if each.pool)
+            raise InvalidOption(
+                f"method {self.name!r} keeps no pool, so it takes none of pool, within, diverse and veto; methods of "
+                f"this problem that do: {able or 'none'}"
+            )
+        if getattr(problem, "fillers", 0):
+            raise InvalidOption(
+                "pool, within, diverse and veto need a problem that says how many are chosen; this one has a range: "
+                "state it with each number by itself"
+            )
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -169,7 +202,7 @@ class Method:
         for option, default in self.options.items():
             kind = annotation_of(self.function, option)
             accepted = "anything" if kind is None else describe_type(kind)
-            stands = "required" if default is inspect.Parameter.empty else repr(default)
+            stands = "required" if default is inspect.Parameter.empty else default_in_words(default)
             lines.append(f"  {option}: {accepted}; {stands}")
         return "\n".join(lines)
 
@@ -186,6 +219,8 @@ def method(
     install: str = "",
     accepts: Callable[[Any], str | None] | None = None,
     constraints: bool = False,
+    pool: bool = False,
+    work: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a function as a method for a problem type.
 
@@ -211,6 +246,10 @@ def method(
     constraints : bool
         Whether every decision it offers keeps the problem's side constraints, and every bound holds for them. By
         default it is not run on a problem that has any.
+    pool : bool
+        Whether it keeps a pool, see `Method.pool`. By default it is not run where one is asked for.
+    work : bool
+        Whether it counts its work, see `Method.work`. By default it is not run where work is limited.
 
     Returns
     -------
@@ -239,6 +278,10 @@ def method(
     """
     if not (isinstance(problem, type) and issubclass(problem, Problem)):
         raise InvalidOption(f"a method is registered for a subclass of Problem; got {problem!r}")
+    if problem.methods_of is not None:
+        raise InvalidOption(
+            f"a {problem.__name__} is solved by the methods of a {problem.methods_of.__name__}: register it for that"
+        )
     if not (isinstance(name, str) and name):
         raise InvalidOption(f"the name of a method is a text; got {name!r}")
     if kind not in get_args(Kind):
@@ -250,11 +293,8 @@ def method(
         if taken := sorted(set(TAKEN) & set(inspect.signature(function).parameters)):
             raise InvalidOption(f"method {name!r} cannot have an option {taken[0]!r}: solve takes that for itself")
         summary = (inspect.getdoc(function) or "").partition("\n")[0]
-        put(
-            Method(
-                name, kind, problem, function, packages, install or " ".join(packages), summary, accepts, constraints
-            )
-        )
+        brings = install or " ".join(packages)
+        put(Method(name, kind, problem, function, packages, brings, summary, accepts, constraints, pool, work))
         return function
 
     return register
@@ -304,7 +344,8 @@ def methods(problem: Problem | type[Problem]) -> list[Method]:
 
 def _known(problem: Problem | type[Problem]) -> dict[str, Method]:
     """Return all methods of a problem's type by name, those of a subclass in the place of inherited ones."""
-    ancestors = [_methods[each] for each in reversed(_type(problem).__mro__) if each in _methods]
+    kind = _type(problem)
+    ancestors = [_methods[each] for each in reversed((kind.methods_of or kind).__mro__) if each in _methods]
     return {name: known[name] for known in ancestors for name in known.names}
 
 

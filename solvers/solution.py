@@ -28,12 +28,19 @@ from solvers.problem import (
     parts,
 )
 from solvers.reading import is_json, parse_json, read_arrays
+from solvers.search.pool import EMPTY, Pool
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
-Stopped = Literal["proved", "gap", "time-limit", "iterations", "interrupted", "error"]
+Stopped = Literal[
+    "proved", "gap", "target", "time-limit", "work-limit", "iterations", "interrupted", "cancelled", "error",
+    "running",
+]  # fmt: skip
+
+#: Reasons to end that come from outside: nothing more is solved or proved after them.
+ENDED_FROM_OUTSIDE = ("interrupted", "cancelled")
 
 FORMAT = "solvers-solution/1"
 
@@ -42,6 +49,9 @@ _FACTS: dict[str, Any] = {
     "method": str, "objective": float | None, "bound": float | None, "status": Status, "stopped": Stopped,
     "message": str, "seconds": float, "build_seconds": float, "nodes": int | None, "seed": int,
 }  # fmt: skip
+
+#: The same where a pool was asked for.
+_POOL_FACTS: dict[str, Any] = {"pool_bound": float | None, "pool_complete": bool}
 
 
 class TracePoint(NamedTuple):
@@ -54,6 +64,11 @@ class TracePoint(NamedTuple):
     second: float
     objective: float | None
     bound: float | None
+
+    @property
+    def gap(self) -> float | None:
+        """`relative_gap` of the two; ``None`` while either is unknown."""
+        return None if self.objective is None or self.bound is None else relative_gap(self.objective, self.bound)
 
 
 def draw_trace(
@@ -107,6 +122,19 @@ def relative_gap(objective: float, bound: float) -> float:
     return difference / abs(objective) if objective else math.inf
 
 
+def decides(problem: Problem, objective: float | None, bound: float | None, target: float | None) -> bool | None:
+    """Return whether a value can be reached: True where ``objective`` is as good, False where ``bound`` is worse.
+
+    None where neither says so.
+    """
+    sign = 1.0 if problem.sense == "max" else -1.0
+    if target is None:
+        return None
+    if objective is not None and sign * objective >= sign * target:
+        return True
+    return False if bound is not None and sign * bound < sign * target else None
+
+
 def proves(problem: Problem, objective: float | None, bound: float | None) -> bool:
     """Return whether ``bound`` proves ``objective`` optimal, at 1e-6 · min(max(1, |objective|), scale) or less from it.
 
@@ -139,8 +167,12 @@ class Solution:
         A value no feasible decision can beat; ``None`` when nothing is known.
     status : {"optimal", "feasible", "infeasible", "unknown"}
         What is known: a feasible point, and whether it is proved optimal (to `OPTIMALITY_GAP`).
-    stopped : {"proved", "gap", "time-limit", "iterations", "interrupted", "error"}
-        Why the method ended; ``"gap"``: at the gap that `solvers.solve` was to stop at.
+    stopped : str
+        ``"proved"``, ``"gap"``, ``"target"``, ``"time-limit"``, ``"work-limit"``, ``"iterations"``, ``"interrupted"``,
+        ``"cancelled"``, ``"error"`` or ``"running"``.
+        Why the method ended; ``"gap"``, ``"target"``: at what `solvers.solve` was to stop at; ``"cancelled"``: by its
+        event, or by a ``watch`` that returned True. ``"running"``: it has not, see ``solution_so_far`` of
+        `solvers.submit`.
     message : str
         The native message of the backend, if there is one.
     seconds, build_seconds : float
@@ -160,6 +192,17 @@ class Solution:
         weaker one than ``bound``, and says which in ``certificate.bound``.
     is_received : bool
         Whether it was read from a file: then its bound is a claim, unless its certificate proves it.
+    pool : Pool
+        Where `solvers.solve` was asked for a pool: the best selections, distinct, best first, of equal ones (but for
+        rounding) the smallest ids first. A tuple; each has ``selected`` and ``objective``, and the first is the
+        decision. ``pool.to_frame()`` is a table.
+    pool_bound : float or None
+        A value that no selection outside the pool can beat, but for those of ``vetoed`` and, where members differ in d
+        clients at least, those that differ in fewer from a member; ``None`` when nothing is known.
+    pool_complete : bool
+        Whether the members are proved to be the best ones, or all within the tolerance.
+    vetoed : Pool
+        Selections as good as the last member that the veto refused.
     """
 
     problem: Problem
@@ -179,6 +222,10 @@ class Solution:
     details: Mapping[str, Any] = field(default_factory=dict)
     certificate: Certificate | None = None
     is_received: bool = False
+    pool: Pool = EMPTY
+    pool_bound: float | None = None
+    pool_complete: bool = False
+    vetoed: Pool = EMPTY
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "duals", MappingProxyType(dict(self.duals)))
@@ -191,9 +238,11 @@ class Solution:
         sign = 1.0 if self.problem.sense == "max" else -1.0
         wrong = sign * (self.objective - self.bound)
         if wrong > self.problem.tolerance_at(self.objective, 1e-9):
+            second = self.details.get("bound_by")
+            by, whose = (self.method, "its own decision") if second is None else (second, f"the one of {self.method!r}")
             raise InvalidAnswer(
-                f"method {self.method!r} reported the bound {self.bound!r}, but its own decision has objective "
-                f"{self.objective!r}; no bound of a {self.problem.sense}imisation can lie on that side"
+                f"method {by!r} reported the bound {self.bound!r}, but {whose} has objective {self.objective!r}; no "
+                f"bound of a {self.problem.sense}imisation can lie on that side"
             )
         if wrong > 0:
             object.__setattr__(self, "bound", self.objective)
@@ -212,6 +261,34 @@ class Solution:
             return None
         return relative_gap(self.objective, self.bound)
 
+    def reaches(self, target: float) -> bool | None:
+        """Return whether the best value is as good as ``target``; ``None`` where neither bound nor objective tells."""
+        return False if self.status == "infeasible" else decides(self.problem, self.objective, self.bound, target)
+
+    @property
+    def target(self) -> float | None:
+        """The claim that `solvers.solve` was to decide; ``None`` where there was none."""
+        return self.details.get("target")
+
+    @property
+    def target_verdict(self) -> str | None:
+        """Sentence that says whether a decision as good as `target` was found, excluded, or neither."""
+        if self.target is None:
+            return None
+        value, bound = _number(self.objective), _number(self.bound)
+        claim = f"{_number(self.target)} or {'more' if self.problem.sense == 'max' else 'less'}"
+        answer = self.reaches(self.target)
+        if answer:
+            return f"reached: this decision is worth {value}, and the claim was {claim}"
+        if self.status == "infeasible":
+            return f"refuted: there is no feasible decision, so none is worth {claim}"
+        if answer is False:
+            return f"refuted: no decision is worth {claim}, as the bound is {bound}"
+        known = "no decision is known" if self.objective is None else f"the best decision known is worth {value}"
+        ends = "no bound is known" if self.bound is None else f"the bound is {bound}"
+        within = ", and the claim lies within the tolerance of the proof" if self.status == "optimal" else ""
+        return f"not decided: the claim is {claim}, {known}, and {ends}{within}"
+
     @property
     def selected(self) -> NDArray[np.int64]:
         """Sorted ids of the selected clients, for problems that select.
@@ -228,6 +305,30 @@ class Solution:
             hint = f" (selects where {kind} has a method selected(x))" if np.isin(self.x, (0, 1)).all() else ""
             raise AttributeError(f"a {kind} decides quantities, it does not select clients{hint}")
         return self.problem.selected(self.x)
+
+    @property
+    def selected_names(self) -> tuple[str | int, ...]:
+        """Names of the selected clients, in the order of `selected`, for problems that have ``names``.
+
+        Raises
+        ------
+        AttributeError
+            When the problem has none, or nothing is selected.
+        """
+        names = getattr(self.problem, "names", ())
+        if not names:
+            raise AttributeError(f"this {type(self.problem).__name__} has no names; state it with names=[...]")
+        selected = self.selected
+        every = self.problem.selected(np.ones_like(np.asarray(self.x)))  # type: ignore[attr-defined]  # it selects
+        return tuple(names[place] for place in np.flatnonzero(np.isin(every, selected)))
+
+    @property
+    def work(self) -> int | None:
+        """Rows of the problem's matrix that were read, or what takes as long: what ``work_limit`` counts.
+
+        ``None`` for methods that do not count it.
+        """
+        return self.details.get("work")
 
     @property
     def native_status(self) -> str | None:
@@ -288,6 +389,13 @@ class Solution:
         """Return ``details`` as JSON can hold them, with what is computed when it is looked at."""
         priced = {"priced_bound": self.priced_bound} if self.prices else {}
         return jsonable({**self.details, **priced})
+
+    def _pool_values(self) -> dict[str, Any]:
+        """Return the fields of a pool as JSON values; none where none was asked for."""
+        if self.pool_bound is None and not (self.pool or self.vetoed or self.pool_complete):
+            return {}
+        facts = {name: getattr(self, name) for name in _POOL_FACTS}
+        return {"pool": self.pool.to_list(), **facts, "vetoed": self.vetoed.to_list()}
 
     @property
     def slack(self) -> Mapping[str, float]:
@@ -351,6 +459,9 @@ class Solution:
         values |= {"absolute_gap": jsonable(self.absolute_gap), "gap": jsonable(self.gap), "x": jsonable(self.x)}
         if self.x is not None and hasattr(problem, "selected"):
             values["selected"] = jsonable(self.selected)
+            if getattr(problem, "names", ()):
+                values["selected_names"] = list(self.selected_names)
+        values |= self._pool_values()
         values["trace"] = [list(point) for point in self.trace]
         values["certificate"] = None if self.certificate is None else _claim(self.certificate)
         return values | {"duals": jsonable(self.duals), "details": self._plain_details()}
@@ -372,6 +483,7 @@ class Solution:
         kept |= {f"duals.{name}": np.asarray(value) for name, value in self.duals.items()}
         values = {name: getattr(self, name) for name in _FACTS}
         values |= {"format": FORMAT, "problem": header, "details": self._plain_details()}
+        values |= self._pool_values()
         values["trace"] = [list(point) for point in self.trace]
         if self.certificate is not None:
             values["certificate"] = _claim(self.certificate)
@@ -444,6 +556,8 @@ class Solution:
         rows = [("method", self.method), ("status", self.status), ("stopped", self.stopped)]
         if self.message:
             rows.append(("message", self.message))
+        if verdict := self.target_verdict:
+            rows.append(("target", verdict))
         if native := self.native_status:
             rows.append(("native status", str(native)))
         rows.append(("objective", _number(self.objective)))
@@ -456,6 +570,10 @@ class Solution:
             weaker = report.get("distance", 0.0)
             said = f"{_number(report.get('bound'))}" + (f" ({weaker:.4g} weaker than the bound)" if weaker > 0 else "")
             rows.append(("certificate", f"none: {report['none']}" if "none" in report else f"proves {said}"))
+        if self.pool or self.pool_bound is not None:
+            count = f"{len(self.pool)} selection{'' if len(self.pool) == 1 else 's'}"
+            is_all = "complete" if self.pool_complete else "not proved complete"
+            rows.append(("pool", f"{count}, {is_all}, no other beyond {_number(self.pool_bound)}"))
         if self.nodes is not None:
             rows.append(("nodes", str(self.nodes)))
         if outcomes := self.details.get("outcomes"):
@@ -487,6 +605,8 @@ class Solution:
             parts.append(f"bound={self.bound:.9g}")
         if self.gap is not None:
             parts.append(f"gap={self.gap:.3g}")
+        if self.pool:
+            parts.append(f"pool={len(self.pool)}{'' if self.pool_complete else ' (not proved complete)'}")
         parts.append(f"seconds={self.seconds:.3g}")
         return f"Solution({', '.join(parts)})"
 
@@ -539,6 +659,7 @@ def _read(path: str | os.PathLike[str], problem: Problem | None) -> Solution:
         if not all(matches(number, float | None) for point in trace for number in point):
             raise ValueError("its trace must hold numbers")
         details = dict(values["details"])
+        known |= _pools(values)
         x, duals = arrays.get("x"), _below(arrays, "duals.")
         if wrong := [name for name, value in {"x": x, **duals}.items() if value is not None and not _real(value)]:
             raise ValueError(f"its {wrong[0]} must hold finite numbers")
@@ -554,6 +675,16 @@ def _read(path: str | os.PathLike[str], problem: Problem | None) -> Solution:
         x.setflags(write=False)
     duals = {name: value if value.ndim else value.item() for name, value in duals.items()}
     return Solution(problem=problem, x=x, trace=trace, duals=duals, details=details, certificate=certificate, **known)
+
+
+def _pools(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a pool of what a file holds; raise `ValueError` for what is none."""
+    if "pool" not in values:
+        return {}
+    found = {name: values[name] for name in _POOL_FACTS}
+    if wrong := [name for name, kind in _POOL_FACTS.items() if not matches(found[name], kind)]:
+        raise ValueError(f"its {wrong[0]} is {found[wrong[0]]!r}; accepted is {describe_type(_POOL_FACTS[wrong[0]])}")
+    return found | {name: Pool.from_list(values[name]) for name in ("pool", "vetoed")}
 
 
 class _NoProblem(InvalidProblem):
@@ -578,6 +709,7 @@ def _of_json(path: Path, problem: Problem | None) -> Solution:
     if wrong := [name for name, value in facts.items() if not matches(value, _FACTS[name])]:
         raise ValueError(f"its {wrong[0]} is {facts[wrong[0]]!r}; accepted is {describe_type(_FACTS[wrong[0]])}")
     facts["objective"] = problem.objective(x)
+    facts |= _pools(values)
     trace = tuple(TracePoint(*point) for point in values.get("trace", ()))
     return Solution(problem=problem, x=x, trace=trace, details=dict(values.get("details") or {}), **facts)
 

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import IO, Any
+from typing import IO, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from solvers.background import AnyEvent, Progress, SolutionFuture, abandonable, in_thread
 from solvers.certificate_writers import with_certificate
 from solvers.certificates import Certificate, CertificateError, check
 from solvers.checks import integer, number, seconds_or_none
 from solvers.errors import InvalidAnswer, InvalidOption, InvalidProblem, NoSelection
+from solvers.infeasibility import with_conflict
 from solvers.options import AtLeast
 from solvers.problem import Problem, digest
 from solvers.registry import Method, find, methods
-from solvers.run import Log, Run
-from solvers.solution import Solution, TracePoint, proves
+from solvers.run import Event, Log, Run, decision_of_ids, is_true
+from solvers.search.pool import PoolRequest
+from solvers.solution import ENDED_FROM_OUTSIDE, Solution, TracePoint, decides, proves
 from solvers.subsets import ConstrainedProblem
 
 #: Share of a time limit that the methods get where a certificate is asked for; the rest is kept for proving it.
 _BEFORE_PROOF = 0.85
+
+#: What becomes of an exception of ``watch``: it is raised with the solution, or the solution is returned.
+OnError = Literal["raise", "keep"]
 
 
 def solve(
@@ -30,14 +37,22 @@ def solve(
     method: str = "auto",
     *,
     time_limit: float | None = None,
+    work_limit: float | None = None,
     gap: float | None = None,
+    target: float | None = None,
     threads: int | None = None,
     seed: int = 0,
     start: ArrayLike | Solution | None = None,
     bound_by: str | None = None,
     certificate: bool = False,
-    watch: Callable[[TracePoint], None] | None = None,
+    stop: Event | None = None,
+    watch: Callable[[TracePoint], object] | None = None,
+    on_error: OnError = "raise",
     log: bool | IO[str] | Callable[[str], object] = False,
+    pool: int | None = None,
+    within: float | None = None,
+    diverse: int | None = None,
+    veto: Callable[[NDArray[np.int64]], object] | None = None,
     **options: Any,
 ) -> Solution:
     """Solve a problem with a registered method.
@@ -51,9 +66,18 @@ def solve(
     time_limit : float, optional
         Wall-clock seconds; the incumbent comes back when they are over. No limit by default. Importing a package and
         compiling kernels, once in a process or on a machine, do not count.
+    work_limit : float, optional
+        Rows of the problem's matrix that may be read (n entries each), or what takes as long at fixed rates: a limit
+        that is no matter of the clock. Decision, bound, nodes and certificate are the same to the bit on every run of
+        a machine, cold or warm, idle or busy. The method ends at its first look after the limit, as after a time limit:
+        looks are up to 1.6e7 entries apart (a tenth of a second), so that a limit of less is overshot by a multiple.
+        `Solution.work` says what was used. A method that does not count refuses.
     gap : float, optional
         The relative gap (0.01 is one per cent) that is good enough: the method ends as soon as its decision is that
         near to its bound, with ``stopped="gap"``. A heuristic has no bound of its own; name one with ``bound_by``.
+    target : float, optional
+        A claim about the best value: the method ends, with ``stopped="target"``, as soon as a decision is as good, or
+        the bound says that none is; `Solution.reaches` says which.
     threads : int, optional
         Threads of the method, and of the second one; an error where neither has an option for it.
     seed : int
@@ -71,11 +95,32 @@ def solve(
         search as it goes, or else found after it, in the time that is left, of which at least 15 % are kept free.
         Without a time limit the effort is bounded, and what it proves may be weaker than ``bound``:
         ``Solution.certificate_report`` says by how much; see `solvers.certificate_writers.with_certificate`.
+    stop : Event, optional
+        Ends the solve once ``stop.is_set()``, as a `threading.Event` that another thread sets: some hundredths of a
+        second later the incumbent is returned with its bound and its pool, with ``stopped="cancelled"``. The method
+        runs in a thread of its own, as does ``watch``. One that does not look at the event at once is left behind: a
+        large factorisation ends in a second, HiGHS and Clarabel, which know no interruption, at their time limit.
     watch : callable, optional
-        Called with every improvement as it is found, in the solve's own thread: what enters ``Solution.trace``.
+        Called with every improvement as it is found, in the solve's own thread: what enters ``Solution.trace``. Where
+        it returns True the solve ends, with ``stopped="cancelled"``; where it raises, ``on_error`` says what follows.
+    on_error : {"raise", "keep"}
+        What an exception of ``watch``, which ends the solve, leads to: it is raised again, with what was found as
+        ``error.solution``; or the solution is returned, with ``stopped="error"`` and the exception in ``message``.
     log : bool, text stream or callable
         True prints a line for every improvement, and a summary at the end; a stream is written to, a callable is
         given each line.
+    pool : int, optional
+        How many of the best selections are wanted, as `Solution.pool`: distinct, best first, of equal ones the
+        smallest ids first. `Solution.pool_complete` says that they are proved to be the best.
+    within : float, optional
+        Share of the optimum that a selection of the pool may be worse by (0.001 is a tenth of a per cent): all such
+        selections, at most ``pool`` of them, or 1 000.
+    diverse : int, optional
+        Clients of each selection of the pool that are not in a better one of it, at least: the best selection, then
+        the best of those that differ so far from it, and so on.
+    veto : callable, optional
+        ``veto(selected)`` returns True for ids of a selection that is refused. It must answer the same each time.
+        `Solution.vetoed` has the refused selections that were better.
     **options
         Options of the method itself; see ``Method.options``.
 
@@ -91,28 +136,90 @@ def solve(
     InvalidProblem
         When ``problem`` is no problem, or one that the method does not accept.
     InvalidOption
-        When the time limit, the gap, the seed, ``start``, ``bound_by`` or an option is not accepted; when ``threads``
-        is given and no method that is to run has an option for it.
+        When a limit, the gap, the seed, ``start``, ``bound_by``, ``stop`` or an option is not accepted; when
+        ``threads`` is given and no method that is to run has an option for it.
     InvalidAnswer
         When the method returned an infeasible decision or an impossible bound.
+
+    Examples
+    --------
+    Choose three of six clients on a line that are far apart; then ask how good a heuristic is.
+
+    >>> import numpy as np
+    >>> from solvers import solve
+    >>> from solvers.dispersion import DispersionProblem
+    >>> places = np.array([0.0, 1.0, 2.0, 3.0, 7.0, 9.0])
+    >>> problem = DispersionProblem(np.abs(places[:, None] - places), size=3)
+    >>> solution = solve(problem, time_limit=5)
+    >>> solution.selected.tolist(), solution.objective, solution.status
+    ([0, 1, 5], 36.0, 'optimal')
+    >>> solve(problem, "greedy", bound_by="branch-and-bound").status
+    'optimal'
     """
-    if not isinstance(problem, Problem):
-        raise InvalidProblem(
-            f"solve takes a problem object, such as DispersionProblem(distances, costs, size=10); got "
-            f"{type(problem).__name__}"
-        )
+    _require_problem(problem)
     planned = plan(
         problem,
         method,
         time_limit=time_limit,
+        work_limit=work_limit,
         gap=gap,
+        target=target,
         threads=threads,
         seed=seed,
         bound_by=bound_by,
         certificate=certificate,
+        pool=PoolRequest.of(pool, within, diverse, veto),
         **options,
     )
-    return planned.execute(problem, start=start, watch=watch, log=Log.of(log))
+    return planned.execute(problem, start=start, stop=stop, watch=watch, on_error=on_error, log=Log.of(log))
+
+
+def submit(
+    problem: Problem,
+    method: str = "auto",
+    *,
+    start: ArrayLike | Solution | None = None,
+    stop: Event | None = None,
+    watch: Callable[[TracePoint], object] | None = None,
+    on_error: OnError = "raise",
+    log: bool | IO[str] | Callable[[str], object] = False,
+    pool: int | None = None,
+    within: float | None = None,
+    diverse: int | None = None,
+    veto: Callable[[NDArray[np.int64]], object] | None = None,
+    **options: Any,
+) -> SolutionFuture:
+    """Solve a problem in a thread, while the caller goes on.
+
+    Parameters
+    ----------
+    problem, method, start, stop, watch, on_error, log, pool, within, diverse, veto, **options
+        As for `solve`, all of whose arguments are taken.
+
+    Returns
+    -------
+    SolutionFuture
+        A `concurrent.futures.Future` of the solution, whose ``solution_so_far()`` may be asked before. Its ``cancel()``
+        ends the solve within hundredths of a second; ``result()`` is then what had been found.
+
+    Raises
+    ------
+    UnknownMethod, MissingBackend, InvalidProblem, InvalidOption
+        As `solve` does, at once, for all that is seen before the search; what comes later is raised by ``result()``.
+    """
+    _require_problem(problem)
+    planned = plan(problem, method, pool=PoolRequest.of(pool, within, diverse, veto), **options)
+    _check_ends(stop, on_error)
+    written, future = Log.of(log), SolutionFuture()
+    halt = AnyEvent(stop, future.stop)
+    future.set_running_or_notify_cancel()
+    in_thread(
+        lambda: planned.execute(
+            problem, start=start, stop=halt, watch=watch, on_error=on_error, log=written, progress=future.progress
+        ),
+        future,
+    )
+    return future
 
 
 @dataclass(frozen=True)
@@ -129,12 +236,14 @@ class Plan:
         The method whose bound is put beside the decision.
     bounding_options : dict
         Its options.
-    time_limit, gap : float or None
+    time_limit, gap, work_limit, target : float or None
         As for `solve`.
     seed : int
         As for `solve`.
     certificate : bool
         As for `solve`.
+    pool : PoolRequest or None
+        What `solve` is asked for beside one selection.
     """
 
     method: Method
@@ -145,28 +254,65 @@ class Plan:
     gap: float | None
     seed: int
     certificate: bool
+    pool: PoolRequest | None = None
+    work_limit: float | None = None
+    target: float | None = None
 
     def execute(
         self,
         problem: Problem,
         *,
         start: ArrayLike | Solution | None = None,
-        watch: Callable[[TracePoint], None] | None = None,
+        stop: Event | None = None,
+        watch: Callable[[TracePoint], object] | None = None,
+        on_error: OnError = "raise",
         log: Log | None = None,
+        progress: Progress | None = None,
     ) -> Solution:
-        """Run the plan on a problem of the type it was made for; see `solve`."""
-        log = log or Log(None)
+        """Run the plan on a problem of the type it was made for; see `solve`.
+
+        ``progress`` receives what is found, for other threads to read.
+        """
+        _check_ends(stop, on_error)
+        progress, log = progress or Progress(), log or Log(None)
+        watcher = None if watch is None else _Watcher(watch, progress)
+        if stop is None:
+            solution = self._execute(problem, start, None, watcher, log, progress)
+        else:
+            interruption = threading.Event()
+            halt = AnyEvent(stop, interruption)
+            solution = abandonable(
+                lambda: self._execute(problem, start, halt, watcher, log, progress), progress, stop, interruption
+            )
+        log.end(solution)
+        return solution if watcher is None else watcher.concluded(solution, on_error)
+
+    def _execute(
+        self,
+        problem: Problem,
+        start: ArrayLike | Solution | None,
+        stop: Event | None,
+        watch: Callable[[TracePoint], object] | None,
+        log: Log,
+        progress: Progress,
+    ) -> Solution:
+        """Run the methods, then write the certificate."""
+        log.muted = lambda: progress.is_closed
         limit = self.time_limit
         ends = limit if limit is None or not self.certificate else _BEFORE_PROOF * limit
         share = ends if ends is None or self.bounding is None else ends / 2
-        run = Run(problem, self.method.name, share, self.seed, watch, log, self.gap, self.certificate)
+        work = self.work_limit if self.work_limit is None or self.bounding is None else self.work_limit / 2
+        recording = self.certificate
+        run = Run(problem, self.method.name, share, self.seed, watch, log, self.gap, recording, self.pool, stop, work)
+        run.target = self.target
         if start is not None:
             run.offer(_start(problem, start))
+        progress.run = run
         log.begin(run)
         try:
-            decision = self.method.function(problem, run, **self.options)
+            decision = self.method.function(run.problem, run, **self.options)
             if decision is not None:
-                run.offer(_returned(problem, decision, self.method.name))
+                run.offer(_returned(run.problem, decision, self.method.name))
         except NoSelection as error:
             if run.x is None and error.proved:
                 run.infeasible()
@@ -175,30 +321,36 @@ class Plan:
             if not _interrupted(error):
                 raise
             run.stop("interrupted")
-        solution = _beside_start(run.solution(), start, self.gap)
-        if self.bounding is not None and solution.stopped != "interrupted":
+        solution = progress.solution = _beside_start(run.solution(), start, self.gap)
+        if self.bounding is not None and solution.stopped not in (*ENDED_FROM_OUTSIDE, "target"):
             left = None if ends is None else ends - run.seconds
+            work = None if self.work_limit is None else max(1.0, self.work_limit - run.work)
             if left is None or left > 0:
                 log.note(f"bound by {self.bounding.name}")
                 decided = {"decision_seconds": solution.seconds}
-                solution = _bounded(solution, self._for_bound(left), watch)
+                solution = _bounded(solution, self._for_bound(left, work), watch, stop, progress)
                 solution = replace(solution, seconds=run.seconds, details={**solution.details, **decided})
-        if self.certificate and solution.stopped != "interrupted":
+                if decides(problem, solution.objective, solution.bound, self.target) is not None:
+                    solution = replace(solution, stopped="proved" if solution.status == "optimal" else "target")
+                progress.solution = solution
+        if self.certificate and solution.stopped not in ENDED_FROM_OUTSIDE:
             log.note("certificate")
             left = math.inf if limit is None else limit - run.seconds
             # What took all the time there was is not proved again in what is left.
-            cut = self.method.kind == "relaxation" or solution.stopped == "time-limit"
+            cut = self.method.kind == "relaxation" or solution.stopped in ("time-limit", "work-limit")
             weaker = cut and solution.status != "optimal"
-            solution = replace(
-                with_certificate(solution, left, relaxed=weaker, recorded=run.recorded), seconds=run.seconds
-            )
-        log.end(solution)
+            recorded = None if run.recorded is None else problem.certificate_of(run.recorded)
+            solution = replace(with_certificate(solution, left, relaxed=weaker, recorded=recorded), seconds=run.seconds)
+        if solution.status == "infeasible" and isinstance(problem, ConstrainedProblem):
+            left = math.inf if limit is None else limit - run.seconds
+            solution = replace(solution, message=with_conflict(solution, left))
         return solution
 
-    def _for_bound(self, time_limit: float | None) -> Plan:
-        """Return the plan of the second method alone, within its time."""
+    def _for_bound(self, time_limit: float | None, work_limit: float | None) -> Plan:
+        """Return the plan of the second method alone, within its time and work."""
         assert self.bounding is not None
-        return Plan(self.bounding, self.bounding_options, None, {}, time_limit, self.gap, self.seed, False)
+        options, gap = self.bounding_options, self.gap
+        return Plan(self.bounding, options, None, {}, time_limit, gap, self.seed, False, None, work_limit, self.target)
 
 
 def plan(
@@ -206,11 +358,14 @@ def plan(
     method: str = "auto",
     *,
     time_limit: Any = None,
+    work_limit: Any = None,
     gap: Any = None,
+    target: Any = None,
     threads: Any = None,
     seed: Any = 0,
     bound_by: str | None = None,
     certificate: bool = False,
+    pool: PoolRequest | None = None,
     **options: Any,
 ) -> Plan:
     """Resolve and check what `solve` is given, for a problem or beforehand for its type; raise as `solve` does."""
@@ -224,9 +379,19 @@ def plan(
     seed = integer(seed, "seed", AtLeast(0), error=InvalidOption)
     second = None if bound_by is None else _giving_bounds(find(problem, bound_by))
     _check_gap(gap, entry, second)
+    target = None if target is None else number(target, "target", error=InvalidOption)
     options, bounding_options = _threaded(threads, problem, entry, second, options)
     entry.check(options)
-    return Plan(entry, options, second, bounding_options, time_limit, gap, seed, certificate)
+    if pool is not None:
+        entry.check_pool(problem)
+        if target is not None:
+            raise InvalidOption("target ends a solve before its pool is complete; give one of target and pool, within")
+        if gap is not None:
+            raise InvalidOption("gap ends a solve before its pool is complete; give one of gap and pool, within, veto")
+    if work_limit is not None:
+        _check_work(problem, work_limit, [entry] + ([] if second is None else [second]), threads)
+    limits = time_limit, gap, seed, certificate, pool, work_limit, target
+    return Plan(entry, options, second, bounding_options, *limits)
 
 
 def with_bound(
@@ -235,7 +400,8 @@ def with_bound(
     time_limit: float | None = None,
     *,
     gap: float | None = None,
-    watch: Callable[[TracePoint], None] | None = None,
+    stop: Event | None = None,
+    watch: Callable[[TracePoint], object] | None = None,
     **options: Any,
 ) -> Solution:
     """Put the bound of a second method beside the same decision, where that is tighter.
@@ -250,6 +416,8 @@ def with_bound(
         Seconds for the second method alone.
     gap : float, optional
         The relative gap that is good enough, as for `solve`.
+    stop : Event, optional
+        Ends the second method once it is set, as for `solve`.
     watch : callable, optional
         As for `solve`: called with the decision's value and every bound that is tighter than those before.
     **options
@@ -268,7 +436,10 @@ def with_bound(
     """
     planned = plan(solution.problem, method, time_limit=time_limit, gap=gap, seed=solution.seed, **options)
     _giving_bounds(planned.method)
-    return _bounded(solution, planned, watch)
+    _check_ends(stop)
+    watcher = None if watch is None else _Watcher(watch, Progress())
+    bounded = _bounded(solution, planned, watcher, stop)
+    return bounded if watcher is None else watcher.concluded(bounded)
 
 
 def with_dropped_constraints(
@@ -312,26 +483,40 @@ def with_dropped_constraints(
     return replace(solution, details={**solution.details, "dropped": dropped})
 
 
-def _bounded(solution: Solution, planned: Plan, watch: Callable[[TracePoint], None] | None) -> Solution:
+def _bounded(
+    solution: Solution,
+    planned: Plan,
+    watch: Callable[[TracePoint], object] | None,
+    stop: Event | None = None,
+    progress: Progress | None = None,
+) -> Solution:
     """Run the plan of a second method from a decision, and put its bound beside that."""
     gap = planned.gap
     if solution.status == "optimal" or (gap is not None and solution.gap is not None and solution.gap <= gap):
         return solution
     trace = list(solution.trace)
 
-    def follow(point: TracePoint) -> None:
+    def follow(point: TracePoint) -> object:
         known = None if not trace else trace[-1].bound
         if point.bound is None or (known is not None and not _tighter(solution.problem, point.bound, known)):
-            return
+            return None
         trace.append(TracePoint(solution.seconds + point.second, solution.objective, point.bound))
-        if watch is not None:
-            watch(trace[-1])
+        if progress is not None:
+            progress.solution = replace(
+                solution.with_bound(point.bound, bound_by=planned.method.name), trace=tuple(trace)
+            )
+        return None if watch is None else watch(trace[-1])
 
-    second = planned.execute(solution.problem, start=solution.x, watch=follow)
+    if progress is None:  # on its own
+        second = planned.execute(solution.problem, start=solution.x, stop=stop, watch=follow)
+    else:  # within a solve, which looks at the event
+        second = planned._execute(solution.problem, solution.x, stop, follow, Log(None), Progress())
     found = {"bound_by": planned.method.name, "bound_seconds": second.seconds}
+    if second.work is not None:
+        found["work"] = second.work + (solution.work or 0)
     bounded = replace(solution.with_bound(second.bound, **found), trace=tuple(trace))
-    if second.stopped == "interrupted":
-        return replace(bounded, stopped="interrupted")
+    if second.stopped in ENDED_FROM_OUTSIDE:
+        return replace(bounded, stopped=second.stopped)
     return _judged(bounded, gap)
 
 
@@ -340,6 +525,8 @@ def _beside_start(solution: Solution, start: Any, gap: float | None) -> Solution
     if not isinstance(start, Solution) or start.bound is None or start.bound == solution.bound:
         return solution
     if start.problem is not solution.problem and digest(start.problem) != digest(solution.problem):
+        return solution
+    if start.vetoed:  # which may be better than what was bounded
         return solution
     bound: float | None = start.bound
     if start.is_received:  # what a file states is believed where its certificate proves it, of such decisions
@@ -350,7 +537,7 @@ def _beside_start(solution: Solution, start: Any, gap: float | None) -> Solution
         return solution
     kept = solution.with_bound(bound, bound_by=start.bound_by or start.method)
     kept = replace(kept, trace=(*solution.trace, TracePoint(solution.seconds, kept.objective, kept.bound)))
-    return kept if kept.stopped == "interrupted" else _judged(kept, gap)
+    return kept if kept.stopped in ENDED_FROM_OUTSIDE else _judged(kept, gap)
 
 
 def _certified(solution: Solution, certificate: Certificate | None) -> float | None:
@@ -369,6 +556,53 @@ def _judged(bounded: Solution, gap: float | None) -> Solution:
     if gap is not None and bounded.gap is not None and bounded.gap <= gap:
         return replace(bounded, stopped="gap")
     return bounded
+
+
+class _Watcher:
+    """A user's ``watch``, whose exception is kept and ends the solve as a returned True does.
+
+    An exception that passes through a method, or through the callback of an external solver, would lose the incumbent.
+    """
+
+    def __init__(self, watch: Callable[[TracePoint], object], progress: Progress) -> None:
+        self.watch, self.progress = watch, progress
+        self.error: Exception | None = None
+        self.has_ended = False
+
+    def __call__(self, point: TracePoint) -> bool:
+        if not (self.has_ended or self.progress.is_closed):
+            try:
+                self.has_ended = is_true(self.watch(point))
+            except Exception as error:
+                self.error, self.has_ended = error, True
+        return self.has_ended
+
+    def concluded(self, solution: Solution, on_error: OnError = "raise") -> Solution:
+        """Return the solution, which says what the watch raised; or raise that again, with the solution."""
+        if self.error is None:
+            return solution
+        message = f"watch raised {type(self.error).__name__}: {self.error}"
+        solution = replace(solution, message=message, stopped="proved" if solution.stopped == "proved" else "error")
+        if on_error == "keep":
+            return solution
+        self.error.solution = solution  # type: ignore[attr-defined]
+        raise self.error
+
+
+def _require_problem(problem: object) -> None:
+    if not isinstance(problem, Problem):
+        raise InvalidProblem(
+            f"solve takes a problem object, such as DispersionProblem(distances, costs, size=10); got "
+            f"{type(problem).__name__}"
+        )
+
+
+def _check_ends(stop: Any, on_error: Any = "raise") -> None:
+    """Raise `InvalidOption` unless these can end a solve, and say what follows an error."""
+    if stop is not None and not callable(getattr(stop, "is_set", None)):
+        raise InvalidOption(f"stop must have a method is_set, as threading.Event() has; got {stop!r}")
+    if on_error not in get_args(OnError):
+        raise InvalidOption(f"on_error must be 'raise' or 'keep'; got {on_error!r}")
 
 
 def _interrupted(error: BaseException | None) -> bool:
@@ -396,6 +630,15 @@ def _check_gap(gap: Any, entry: Method, second: Method | None) -> None:
         raise InvalidOption(
             f"gap needs a bound, and {entry.name!r} is a heuristic, which has none: name a second method with bound_by"
         )
+
+
+def _check_work(problem: Problem | type[Problem], work_limit: Any, entries: list[Method], threads: Any) -> None:
+    """Raise `InvalidOption` unless the methods can be limited so: they count, in one thread."""
+    number(work_limit, "work_limit", AtLeast(1), error=InvalidOption, hint="rows of the matrix, of n entries each")
+    for entry in entries:
+        entry.check_work(problem)
+    if threads is not None and threads > 1:
+        raise InvalidOption(f"work is counted in one thread: give work_limit or threads={threads}")
 
 
 def _threaded(
@@ -428,7 +671,7 @@ def _start(problem: Problem, start: ArrayLike | Solution) -> ArrayLike:
             has_ids = hasattr(start.problem, "selected") and hasattr(start.problem, "n")
             start = start.selected if has_ids else start.x
         if hasattr(problem, "selected"):
-            start = _of_ids(problem, np.asarray(start))
+            start = decision_of_ids(problem, np.asarray(start))
         violation = problem.violation(problem.decision(start))
         if not hasattr(problem, "n"):  # its shape may be wrong, which no one else has looked at
             problem.objective(problem.decision(start))
@@ -444,27 +687,12 @@ def _start(problem: Problem, start: ArrayLike | Solution) -> ArrayLike:
 def _returned(problem: Problem, decision: Any, name: str) -> ArrayLike:
     """Return what a method has returned, a decision or ids of selected clients, as a decision of the problem."""
     try:
-        found = _of_ids(problem, np.asarray(decision)) if hasattr(problem, "selected") else decision
+        found = decision_of_ids(problem, np.asarray(decision)) if hasattr(problem, "selected") else decision
         return problem.decision(found)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidAnswer(
             f"method {name!r} returned no decision of this {type(problem).__name__}: {error}"
         ) from error
-
-
-def _of_ids(problem: Any, start: NDArray[Any]) -> NDArray[Any]:
-    """Return the decision that selects the clients of these ids; whatever has an entry for each client is one."""
-    if not hasattr(problem, "n") or start.shape == (problem.n,) or start.ndim != 1 or start.dtype.kind not in "iu":
-        return start
-    ids = problem.selected(np.ones(problem.n, dtype=np.int64))
-    unknown = np.setdiff1d(start, ids)
-    if unknown.size:
-        raise InvalidOption(f"it names client {unknown[0]}; this problem's are {problem.n} from {ids[0]} to {ids[-1]}")
-    if start.size != getattr(problem, "size", start.size):
-        raise InvalidOption(f"it names {start.size} clients; this problem selects {problem.size}")
-    if np.unique(start).size != start.size:
-        raise InvalidOption(f"it names a client twice: {start.tolist()}")
-    return np.isin(ids, start).astype(np.int64)
 
 
 def _tighter(problem: Problem, bound: float, known: float) -> bool:

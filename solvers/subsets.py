@@ -20,10 +20,11 @@ from solvers.constraints import (
     Constraints,
     Quota,
     checked_statement,
+    constraint_name,
     normalised,
     statement_among,
 )
-from solvers.errors import InvalidProblem
+from solvers.errors import Contradiction, InvalidProblem
 from solvers.feasible_set import Hypersimplex
 from solvers.options import AtLeast
 from solvers.problem import Problem
@@ -64,10 +65,40 @@ def from_clients(clients: ArrayLike, n: int) -> NDArray[np.int64]:
     return x
 
 
+def from_row(clients: NDArray[np.int64], n: int, row: int) -> NDArray[np.int64]:
+    """Return the 0/1 vector of length n that selects the clients of a row."""
+    return from_clients(clients[row], n)
+
+
 def in_order(x: NDArray[np.int64], order: list[int]) -> NDArray[np.int64]:
     """Return the selected clients, those of a list in its order first; what else the list has is left out."""
     listed = [client for client in order if x[client]]
     return np.array([*listed, *np.setdiff1d(np.flatnonzero(x), listed)], dtype=np.int64)
+
+
+def checked_names(names: Any, n: int) -> tuple[str | int, ...]:
+    """Return the names of n clients as a tuple of text and whole numbers; empty where there are none.
+
+    Raises
+    ------
+    InvalidProblem
+        When there is not one name per client, two are alike, or one is neither text nor a whole number.
+    """
+    if isinstance(names, str):
+        raise InvalidProblem(f"names must be a sequence with a name for each client; got the text {names!r:.80}")
+    found = tuple([] if names is None else np.asarray(names, dtype=object).tolist())
+    if not found:
+        return ()
+    if len(found) != n:
+        raise InvalidProblem(f"names must have one entry per client, {n}; got {len(found)}")
+    plain = tuple(name.item() if isinstance(name, np.generic) else name for name in found)
+    if wrong := [name for name in plain if not isinstance(name, str | int) or isinstance(name, bool)]:
+        raise InvalidProblem(f"names must be text or whole numbers; got {wrong[0]!r:.80}")
+    seen: set[str | int] = set()
+    twice = next((name for name in plain if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
+    if twice is not None:
+        raise InvalidProblem(f"names must differ; {twice!r:.80} is there twice")
+    return plain
 
 
 def checked_size(size: Any, n: int) -> int:
@@ -119,6 +150,9 @@ class ConstrainedProblem(SubsetProblem):
         Sums over the selected clients, with a limit each.
     conflicts : sequence of sequences of int
         Pairs, or larger groups, of ids of which at most one is selected.
+    names : sequence of str or int
+        What each client is called, in their order and all different: for `Solution.selected_names`, and in files. No
+        decision depends on them.
     """
 
     include: Sequence[int] = ()
@@ -126,18 +160,26 @@ class ConstrainedProblem(SubsetProblem):
     quotas: Sequence[Quota] = ()
     budgets: Sequence[Budget] = ()
     conflicts: Sequence[Sequence[int]] = ()
+    names: Sequence[str | int] = ()
 
     def _complete_constraints(self, clients: NDArray[np.int64], size: int) -> None:
-        """Check, normalise and freeze the side constraints of a problem of these clients."""
+        """Check, normalise and freeze names and side constraints of a problem of these clients."""
+        self._freeze(names=checked_names(self.names, len(clients)))
         given = (self.include, self.exclude, self.quotas, self.budgets, self.conflicts)
         if all(value is None or (isinstance(value, tuple) and not value) for value in given):
             self._freeze(**dict.fromkeys(ARGUMENTS, ()))
             return
         stated = checked_statement({name: getattr(self, name) for name in ARGUMENTS})
+        labels = self.__dict__.get("labels")
+        stated["budgets"] = tuple(budget.among(labels) for budget in stated["budgets"])
         self._freeze(**stated)
-        self._freeze(_normal_form=normalised(stated, clients, size))
-        if self.is_constrained and (why := self.feasible.contradiction()) is not None:
-            raise InvalidProblem(f"no selection keeps all constraints: {why}")
+        try:
+            self._freeze(_normal_form=normalised(stated, clients, size))
+            if self.is_constrained and (why := self.feasible.contradiction()) is not None:
+                raise Contradiction(f"no selection keeps all constraints: {why}")
+        except Contradiction as error:
+            error.statement = stated, clients, size
+            raise
 
     @cached_property
     def feasible(self) -> Hypersimplex:
@@ -178,8 +220,8 @@ class ConstrainedProblem(SubsetProblem):
     @property
     def constraint_names(self) -> tuple[str, ...]:
         """Names of quotas and budgets, then those of ``include``, ``exclude`` and ``conflicts`` that are stated."""
-        quotas = [quota.name or f"quotas[{k}]" for k, quota in enumerate(self.quotas)]
-        budgets = [budget.name or f"budgets[{k}]" for k, budget in enumerate(self.budgets)]
+        quotas = [constraint_name("quotas", k, quota) for k, quota in enumerate(self.quotas)]
+        budgets = [constraint_name("budgets", k, budget) for k, budget in enumerate(self.budgets)]
         return (*quotas, *budgets, *(name for name in ("include", "exclude", "conflicts") if getattr(self, name)))
 
     def without(self, *names: str) -> Self:

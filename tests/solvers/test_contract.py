@@ -22,6 +22,7 @@ from solvers import (
     methods,
     solve,
 )
+from solvers.balance import BalanceProblem
 from solvers.certificates import check
 from solvers.checks import frozen_array
 from solvers.dispersion import DispersionProblem
@@ -113,6 +114,15 @@ def test_a_method_describes_itself():
     assert described["returns"].splitlines()[1:] == ["  value: a number; 3.0"]
 
 
+def test_what_an_option_accepts_is_said_in_words():
+    (tree,) = (entry for entry in methods(DispersionProblem) if entry.name == "branch-and-bound")
+    lines = tree.describe().splitlines()
+    assert "  symmetries: an array; None" in lines
+    assert "  policy: a Policy; Policy()" in lines  # and not its hundred fields
+    with pytest.raises(InvalidOption, match="option 'bonus' must be an array; got 3"):
+        solve(BalanceProblem([[1, 0], [0, 1]], size=1), "fed-cbs", bonus=3)
+
+
 def test_exact_method_is_proved():
     solution = solve(Nearest(6.4), "scan")
     assert (float(solution.x), solution.status, solution.stopped) == (6, "optimal", "proved")
@@ -142,6 +152,11 @@ def test_infeasible_answer_is_refused_by_name():
 def test_bound_on_the_wrong_side_is_refused():
     with pytest.raises(InvalidAnswer, match="'lies' reported the bound"):
         solve(Nearest(6.4), "lies")
+
+
+def test_a_second_method_s_wrong_bound_is_its_own():
+    with pytest.raises(InvalidAnswer, match=r"'lies' reported the bound .* the one of 'returns'"):
+        solve(Nearest(6.4), "returns", value=7.0, bound_by="lies")
 
 
 def test_bound_beyond_the_objective_by_rounding_is_moved_onto_it():

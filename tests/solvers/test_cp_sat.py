@@ -9,8 +9,8 @@ from ortools.sat.python import cp_model
 from solvers import solve
 from solvers.allocation import AllocationProblem
 from solvers.backends import cut_short, run_cp_sat, solver_for
+from solvers.coverage import CoverageProblem
 from solvers.run import Run
-from solvers.weighting import ExclusionProblem
 
 
 def small(time_limit=None):
@@ -59,13 +59,11 @@ def hard_allocation():
     return AllocationProblem(np.full(400, 5000), np.random.default_rng(0).lognormal(0, 1, 400), 3000)
 
 
-def hard_exclusion():
-    rng = np.random.default_rng(0)
-    n = 30_000  # many seconds of work, however quick the machine
-    return ExclusionProblem(rng.dirichlet(np.full(n, 0.3)) + 0.0, rng.exponential(size=n), 3.0, np.ones(n), np.zeros(n))
+def hard_coverage():
+    return CoverageProblem(np.random.default_rng(0).random((150, 150)), 15)  # 3 % are left after ten seconds
 
 
-@pytest.mark.parametrize("state", [hard_allocation, hard_exclusion])
+@pytest.mark.parametrize("state", [hard_allocation, hard_coverage])
 def test_ctrl_c_returns_the_incumbent(state, interrupt_after):
     """CP-SAT catches the signal; a method that goes on to its next model would never end."""
     problem = state()
@@ -91,4 +89,4 @@ def test_an_error_in_a_callback_is_raised_in_the_caller():
             raise ValueError("of the callback")
 
     with pytest.raises(ValueError, match="of the callback"):
-        run_cp_sat(solver_for(small()), model, Fails())
+        run_cp_sat(None, solver_for(small()), model, Fails())

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from solvers import InvalidAnswer
 from solvers.problem import Problem, certified
 from solvers.run import Log, Run
+from solvers.solution import TracePoint
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,3 +255,50 @@ def test_a_run_rounds_exact_bounds_to_the_side_on_which_they_hold():
         run = Run(kind(), "test", None, 0)
         run.tighten(1.0, 1e-20)
         assert run.bound == math.nextafter(1.0, sign * math.inf)
+
+
+@pytest.mark.parametrize(("kind", "sign"), [(Value, 1.0), (Least, -1.0)])
+def test_a_claimed_bound_that_a_decision_contradicts_is_withdrawn(kind, sign):
+    run = Run(kind(), "test", None, 0)
+    run.tighten(sign * 40.0)
+    run.tighten(sign * 21.0, is_claimed=True)
+    assert run.bound == sign * 21.0  # nothing contradicts it yet
+    run.offer([sign * 20.0])
+    assert run.bound == sign * 21.0
+    run.offer([sign * 30.0])
+    assert run.bound == sign * 40.0  # the one that was proved
+    run.tighten(sign * 22.0, is_claimed=True)
+    assert run.bound == sign * 40.0
+    solution = run.solution()
+    assert (solution.objective, solution.bound, solution.status) == (sign * 30.0, sign * 40.0, "feasible")
+    assert [point.bound for point in solution.trace] == [sign * 40.0, None, None, sign * 40.0]
+    assert all("contradicts" in note for note in solution.details["notes"])
+    assert len(solution.details["notes"]) == 2
+    run.tighten(sign * 30.0, is_claimed=True)
+    assert run.solution().status == "optimal"
+
+
+def test_a_bound_of_the_package_itself_that_is_contradicted_is_an_error():
+    run = Run(Value(), "test", None, 0)
+    run.tighten(21.0)
+    run.offer([30.0])
+    with pytest.raises(InvalidAnswer, match="no bound of a maximisation"):
+        run.solution()
+
+
+def test_ids_may_be_offered_as_they_may_be_returned():
+    """What `return` takes, `offer` takes; ids that are none are a sentence."""
+    from solvers.dispersion import DispersionProblem
+
+    problem = DispersionProblem(np.ones((4, 4)) - np.eye(4), [1.0, 2.0, 3.0, 4.0], size=2, clients=[3, 5, 8, 9])
+    run = Run(problem, "mine", None, 0)
+    assert run.offer([9, 3]) == problem.objective([1, 0, 0, 1])
+    assert run.x.tolist() == [1, 0, 0, 1]
+    for ids, sentence in (([3, 4], "names client 4"), ([3], "names 1 clients"), ([3, 3], "names a client twice")):
+        with pytest.raises(InvalidAnswer, match=sentence):
+            run.offer(ids)
+
+
+def test_a_point_of_the_trace_has_its_gap():
+    assert TracePoint(1.0, 2.0, 3.0).gap == 0.5
+    assert TracePoint(1.0, None, 3.0).gap is None

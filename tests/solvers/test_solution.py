@@ -365,3 +365,10 @@ def test_a_header_that_says_something_else(change, sentence, tmp_path):
     np.savez(path, header=np.array(json.dumps({**header, **change})), **arrays)
     with pytest.raises(InvalidProblem, match=sentence):
         Solution.load(path)
+
+
+def test_a_bound_that_contradicts_is_laid_to_the_method_that_stated_it():
+    problem = DispersionProblem(np.ones((6, 6)) - np.eye(6), size=3)
+    found = solve(problem, "greedy")
+    with pytest.raises(InvalidAnswer, match=r"method 'theirs' reported the bound 1\.0, but the one of 'greedy' has"):
+        found.with_bound(1.0, bound_by="theirs")

@@ -59,10 +59,10 @@ class UnaidedRun(Run):
             frame = frame.f_back
         return super().offer(x)
 
-    def tighten(self, bound: float | Fraction, error: float | Fraction = 0.0) -> None:
+    def tighten(self, bound: float | Fraction, error: float | Fraction = 0.0, *, is_claimed: bool = False) -> None:
         """Keep a bound, and note what was known with it."""
         self.claims.append((certified(bound, error, self.problem.sense), self.objective))
-        super().tighten(bound, error)
+        super().tighten(bound, error, is_claimed=is_claimed)
 
 
 def check_unaided(problem: Problem, method: str, decisions: list[NDArray[Any]], **options: Any) -> UnaidedRun:
